@@ -1,0 +1,68 @@
+# A fresh clone needs make and Python 3.11 or newer. The first target that needs packages puts them into .venv;
+# after that, nothing here uses the network until pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test quick lint format bench demo docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## create .venv with everything that tests need
+
+test: lint ## lint, then run all tests on all cores
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: $(READY) ## run the fast tests only, with fewer random examples
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+lint: $(READY) ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+
+format: $(READY) ## rewrite the sources in the one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure rewriting, side by side with tinygrad
+	@$(BIN)/python -c "import tinygrad" 2>/dev/null || { \
+		echo "installing tinygrad, to compare with"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench-tinygrad]"; }
+	$(BIN)/python bench/rewrite.py
+
+demo: $(READY) ## show what whit does
+	$(BIN)/python examples/demo.py
+
+docs: $(READY) ## write docs/tour.md again from the code
+	$(BIN)/python docs/make_tour.py
+
+clean: ## remove caches and builds (remove .venv by hand to start over)
+	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find whit tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The copy of pyproject.toml tells a change from a new time stamp, which every fresh checkout has.
+$(READY): pyproject.toml
+	@if cmp -s pyproject.toml $(READY); then \
+		touch $(READY); \
+	else \
+		$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
+			echo "whit needs Python 3.11 or newer; $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
+			echo "  Name another one: make PYTHON=python3.12 ..."; \
+			exit 1; }; \
+		if [ ! -x $(BIN)/python ]; then \
+			echo "creating $(VENV) with $$($(PYTHON) --version)"; \
+			$(PYTHON) -m venv $(VENV) || { \
+				rm -rf $(VENV); \
+				echo "$(PYTHON) cannot create virtual environments"; \
+				echo "  Install its venv module (on Debian and Ubuntu: apt install python3-venv)."; \
+				exit 1; }; \
+		fi; \
+		echo "installing whit and its development tools into $(VENV)"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" || exit 1; \
+		cp pyproject.toml $(READY); \
+	fi

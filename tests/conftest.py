@@ -1,0 +1,14 @@
+"""How hard hypothesis tries: HYPOTHESIS_PROFILE is `default`, `quick` or `deep`."""
+
+import os
+
+from hypothesis import settings
+
+# Under CI the examples are the same on every run, so that a failure belongs to the change that it is seen on.
+_is_ci = bool(os.environ.get("CI"))
+
+# No deadlines: the time of one example depends on what else the machine does.
+settings.register_profile("default", deadline=None, max_examples=100, derandomize=_is_ci)
+settings.register_profile("quick", deadline=None, max_examples=20, derandomize=_is_ci)
+settings.register_profile("deep", deadline=None, max_examples=2000, derandomize=_is_ci)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")

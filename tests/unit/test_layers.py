@@ -1,0 +1,232 @@
+"""Imports in whit/ go down only, never in circles, and stand at the top of the file.
+
+An import under `if TYPE_CHECKING` goes down too, but may close a circle inside its folder, since it never runs.
+
+`find_problems` reads the sources without running them. It is tested below on sources that are wrong on purpose.
+"""
+
+import ast
+import graphlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import whit
+
+# From the bottom up. A module imports from lower layers and from its own folder; names in one layer do not meet.
+LAYERS = (
+    ("errors",),
+    ("config", "cache"),
+    ("dtype",),
+    ("target",),
+    ("ir",),
+    ("simplify",),
+    ("grad", "schedule", "codegen", "render", "runtime"),
+    ("engine",),
+    ("tensor",),
+    ("nn",),
+    ("onnx", "llm", "models", "viz", "cli"),
+    ("",),  # whit/__init__.py, which may import all and which nothing inside imports
+)
+HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
+
+
+@dataclass(frozen=True)
+class Import:
+    importer: str
+    imported: str
+    place: str
+    runs: bool  # False under `if TYPE_CHECKING`
+
+
+def find_problems(root: Path) -> list[str]:
+    """What is wrong with the imports of the package whose folder is `root`, one line each; [] if nothing is."""
+    files = {_module_name(root, path): path for path in sorted(root.rglob("*.py"))}
+    problems = []
+    imports = []
+    for module, path in files.items():
+        source = path.read_text()
+        tree = ast.parse(source)
+        place = path.relative_to(root.parent).as_posix()
+        problems += [f"{place}:{line}: {text}" for line, text in _hidden_imports(tree, source.splitlines())]
+        imports += [
+            Import(module, imported, f"{place}:{line}", runs)
+            for line, imported, runs in _imported_modules(tree, module, path.name == "__init__.py", files)
+        ]
+    problems += [f"{edge.place}: {text}" for edge in imports if (text := _wrong_direction(edge))]
+    return problems + _cycles(imports)
+
+
+def _module_name(root: Path, path: Path) -> str:
+    parts = path.relative_to(root.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported_modules(
+    tree: ast.Module, module: str, is_package: bool, files: dict[str, Path]
+) -> Iterator[tuple[int, str, bool]]:
+    """Line and module of every import of the package itself, wherever it stands, and whether it runs."""
+    package = module.partition(".")[0]
+    folder = module.split(".") if is_package else module.split(".")[:-1]
+    for_types = {id(node) for node in _only_for_types(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = folder[: len(folder) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            # `from whit.ir import uop` imports whit.ir.uop; `from whit.ir import UOp` imports whit.ir.
+            submodules = [f"{origin}.{alias.name}" for alias in node.names]
+            names = [name if name in files else origin for name in submodules]
+        else:
+            continue
+        for name in dict.fromkeys(names):
+            if name.partition(".")[0] == package:
+                yield node.lineno, name, id(node) not in for_types
+
+
+def _only_for_types(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for statement in node.body:
+                yield from ast.walk(statement)
+
+
+def _hidden_imports(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Imports inside functions, and imports by a computed name, unless they say `# lazy: why`."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    nested = {id(inner) for outer in ast.walk(tree) if isinstance(outer, functions) for inner in ast.walk(outer)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            text = "import inside a function" if id(node) in nested else ""
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            text = "import by name"
+        else:
+            continue
+        if text and not re.search(r"# lazy: \S", "\n".join(lines[node.lineno - 1 : node.end_lineno])):
+            yield node.lineno, f"{text} without a comment `# lazy: reason`"
+
+
+def _wrong_direction(edge: Import) -> str:
+    importer, imported = _part(edge.importer), _part(edge.imported)
+    for part in (importer, imported):
+        if part not in HEIGHT:
+            return f"{part} is in no layer: give it a place in LAYERS"
+    if importer == imported or HEIGHT[imported] < HEIGHT[importer]:
+        return ""
+    where = "beside" if HEIGHT[imported] == HEIGHT[importer] else "above"
+    return f"{edge.importer} imports {edge.imported}, which is {where} it"
+
+
+def _part(module: str) -> str:
+    """The file or folder of whit that a module belongs to: `ir` for whit.ir.uop."""
+    return [*module.split("."), ""][1]
+
+
+def _cycles(imports: list[Import]) -> list[str]:
+    graph: dict[str, set[str]] = {}
+    for edge in imports:
+        if edge.runs:
+            graph.setdefault(edge.importer, set()).add(edge.imported)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return ["import cycle: " + " -> ".join(reversed(error.args[1]))]
+    return []
+
+
+def test_imports_of_whit_go_down_only() -> None:
+    assert find_problems(Path(whit.__file__).parent) == []
+
+
+def _plant(folder: Path, sources: dict[str, str]) -> list[str]:
+    root = folder / "whit"
+    for name, source in {"__init__.py": "", **sources}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return find_problems(root)
+
+
+def test_checker_accepts_what_is_right(tmp_path: Path) -> None:
+    sources = {
+        "__init__.py": "from whit.nn import Linear\nfrom whit.errors import WhitError\n",
+        "errors.py": "import os\n",
+        "ir/__init__.py": "from whit.ir.uop import UOp\n",
+        "ir/uop.py": "from whit.errors import WhitError\nfrom . import op\n",
+        "ir/op.py": "from ..errors import WhitError\n",
+        "engine/devices.py": (
+            "import importlib\n\ndef load(name):\n"
+            "    import numpy  # lazy: 80 ms\n"
+            "    return importlib.import_module(name)  # lazy: the backend is named at run time\n"
+        ),
+        "nn/__init__.py": "from whit.ir import UOp\nimport whit.engine.devices\n",
+    }
+    assert _plant(tmp_path, sources) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "problem"),
+    [
+        ("errors.py", "import whit.config", "errors.py:1: whit.errors imports whit.config, which is above it"),
+        ("ir/uop.py", "\nfrom whit.tensor import T", "uop.py:2: whit.ir.uop imports whit.tensor, which is above it"),
+        ("ir/uop.py", "from ..simplify import x", "uop.py:1: whit.ir.uop imports whit.simplify, which is above it"),
+        ("dtype.py", "from whit import ir", "dtype.py:1: whit.dtype imports whit.ir, which is above it"),
+        ("nn/optim.py", "from whit import Tensor", "optim.py:1: whit.nn.optim imports whit, which is above it"),
+        ("ir/uop.py", "if X:\n    from whit.nn import y", "uop.py:2: whit.ir.uop imports whit.nn, which is above it"),
+        (
+            "grad/vmap.py",
+            "import whit.schedule.p",
+            "grad/vmap.py:1: whit.grad.vmap imports whit.schedule.p, which is beside it",
+        ),
+        ("render/c.py", "from whit.codegen import x", "c.py:1: whit.render.c imports whit.codegen, which is beside it"),
+        ("config.py", "from whit import cache", "config.py:1: whit.config imports whit.cache, which is beside it"),
+        ("utils.py", "import whit.errors", "utils.py:1: utils is in no layer: give it a place in LAYERS"),
+        ("ir/a.py", "def f():\n    import os", "a.py:2: import inside a function without a comment `# lazy: reason`"),
+        ("ir/a.py", "def f():\n    import os  # lazy:", "a.py:2: import inside a function without a comment"),
+        ("ir/a.py", "class A:\n  async def f(self):\n    from os import path", "a.py:3: import inside a function"),
+        ("ir/a.py", "x = __import__('os')", "a.py:1: import by name without a comment `# lazy: reason`"),
+        ("ir/a.py", "from importlib import import_module\nimport_module(n)", "a.py:2: import by name without"),
+    ],
+)
+def test_checker_finds_one_bad_import(tmp_path: Path, name: str, source: str, problem: str) -> None:
+    others = {"errors.py": "", "cache.py": "", "ir/__init__.py": ""}
+    problems = _plant(tmp_path, {**others, name: source})
+    assert len(problems) == 1
+    assert problem in problems[0]
+
+
+def test_checker_finds_lazy_imports_that_go_up(tmp_path: Path) -> None:
+    problems = _plant(tmp_path, {"dtype.py": "def f():\n    import whit.ir  # lazy: to hide a cycle\n"})
+    assert problems == ["whit/dtype.py:2: whit.dtype imports whit.ir, which is above it"]
+
+
+def test_checker_finds_cycles_inside_a_folder(tmp_path: Path) -> None:
+    sources = {
+        "ir/a.py": "from whit.ir.b import x\n",
+        "ir/b.py": "import whit.ir.c\n",
+        "ir/c.py": "def f():\n    from . import a  # lazy: to hide a cycle\n",
+    }
+    (problem,) = _plant(tmp_path, sources)
+    start, *rest = problem.removeprefix("import cycle: ").split(" -> ")
+    assert rest[-1] == start
+    assert set(rest) == {"whit.ir.a", "whit.ir.b", "whit.ir.c"}
+    assert "whit.ir.a -> whit.ir.b" in problem
+
+
+def test_checker_lets_an_import_for_types_close_a_circle_but_not_go_up(tmp_path: Path) -> None:
+    sources = {
+        "ir/op.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from whit.ir.uop import UOp\n",
+        "ir/uop.py": "import whit.ir.op\n",
+        "dtype.py": "import typing\nif typing.TYPE_CHECKING:\n    from whit.ir.uop import UOp\n",
+    }
+    assert _plant(tmp_path, sources) == ["whit/dtype.py:3: whit.dtype imports whit.ir.uop, which is above it"]
+
+
+def test_checker_finds_a_file_that_imports_its_own_folder(tmp_path: Path) -> None:
+    sources = {"ir/__init__.py": "from whit.ir.uop import UOp\n", "ir/uop.py": "from whit.ir import op\n"}
+    (problem,) = _plant(tmp_path, sources)
+    assert problem.startswith("import cycle: ")

@@ -1,0 +1,123 @@
+"""Everything whit raises, split by whose fault it is.
+
+`UserError` is the caller's: a shape, a dtype, a name, a device. Its subclasses are also the builtin exceptions that
+Python users already catch. `BackendError` is a vendor's compiler or driver. `InternalError` is a bug in whit.
+
+A message has up to three parts, each on its own lines: what failed, with what, and what to do about it.
+
+    >>> print(ShapeError("add: shapes (4, 3) and (4, 2) do not broadcast", "left made at train.py:12", "Reshape one."))
+    add: shapes (4, 3) and (4, 2) do not broadcast
+      left made at train.py:12
+      Reshape one.
+"""
+
+import difflib  # 1 ms once dataclasses is loaded, which all of whit needs
+import os
+import sys
+from collections.abc import Iterable
+from types import FrameType
+
+
+class WhitError(Exception):
+    """The base of every error that whit raises on purpose."""
+
+    def __init__(self, what: str, details: str = "", fix: str = "") -> None:
+        super().__init__(what, details, fix)  # `args` is what pickle calls the class with
+        self.what = what
+        self.details = details
+        self.fix = fix
+
+    def __str__(self) -> str:
+        lines = self.what.splitlines()
+        for part in (self.details, self.fix):
+            lines += [f"  {line}" for line in part.splitlines()]
+        return "\n".join(lines)
+
+
+class UserError(WhitError, ValueError):
+    """The caller asked for something that has no meaning, or that whit cannot do."""
+
+
+class ShapeError(UserError, RuntimeError):
+    """Shapes do not fit together."""
+
+
+class DTypeError(UserError, TypeError):
+    """A dtype does not exist, or is not accepted here."""
+
+
+class ArgumentError(UserError, TypeError):
+    """An argument is missing, unknown or of the wrong kind."""
+
+
+class OutOfRangeError(UserError, IndexError):
+    """An index or an axis lies outside what it indexes."""
+
+
+class DeviceError(UserError, RuntimeError):
+    """A device does not exist or cannot be opened, or operands live on different ones."""
+
+
+class MissingError(UserError, KeyError):
+    """A name was looked up and is not there."""
+
+
+class ParseError(UserError):
+    """Text that should be IR, a model file or a setting does not read as one."""
+
+
+class NotSupportedError(UserError, NotImplementedError):
+    """The request has a meaning, but this device, dtype or version of whit cannot do it."""
+
+
+class JitError(UserError, RuntimeError):
+    """A function cannot be captured, or is called in a way that its capture does not cover."""
+
+
+class BackendError(WhitError, RuntimeError):
+    """A compiler, driver or device outside whit failed; the details carry its log and where the source is."""
+
+
+class InternalError(WhitError, RuntimeError):
+    """A bug in whit; the details carry the pass, the node and how to replay it."""
+
+
+class VerifyError(InternalError):
+    """A graph breaks a rule of the IR."""
+
+
+class RuleError(InternalError):
+    """A rewrite rule is unsound, malformed or never ends."""
+
+
+_PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_line() -> str:
+    """Where the user's code called into whit: "train.py:12", or "" if every frame belongs to whit."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    if path.startswith(_PACKAGE_FOLDER):
+        return True
+    # Generated code (compiled rules, the methods of dataclasses) has no file, but has the globals of its module.
+    return path.startswith("<") and str(frame.f_globals.get("__name__")).partition(".")[0] == "whit"
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """The end of a message about an unknown name: ' Did you mean "x"?', or "" if nothing is close.
+
+    >>> nearest("DEBGU", ["BEAM", "DEBUG"])
+    ' Did you mean "DEBUG"?'
+    """
+    # Case is the most common mistake, so it does not count as a difference.
+    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f' Did you mean "{by_lower_case[matches[0]]}"?' if matches else ""

@@ -1,0 +1,153 @@
+"""The arguments of ops that need more than one fact: frozen records that print as they are written.
+
+Arguments never contain UOps: whatever a rewrite must see stands in the sources. Where a size is symbolic, the argument
+holds `None` in its place and the size is the next source.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from whit.dtype import DType
+from whit.ir.op import Op
+
+
+class Memory(enum.Enum):
+    """Where a staged value is kept."""
+
+    GLOBAL = "global"  # visible to every kernel: a buffer
+    SHARED = "shared"  # a GPU block's shared memory; on a CPU a packed panel in the core's cache
+    REGISTER = "register"  # private to one thread
+
+
+class RangeKind(enum.Enum):
+    """What runs the iterations of a range."""
+
+    LOOP = "loop"  # one after another
+    REDUCE = "reduce"  # one after another, feeding a reduction
+    UNROLL = "unroll"  # written out
+    LANE = "lane"  # the lanes of a vector register
+    CORE = "core"  # the cores of a CPU
+    BLOCK = "block"  # the thread blocks of a GPU
+    WARP = "warp"  # the warps of a block
+    THREAD = "thread"  # the threads of a block or warp
+
+
+@dataclass(frozen=True, slots=True)
+class VariableArg:
+    """A named integer with its inclusive bounds."""
+
+    name: str
+    low: int
+    high: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class RangeArg:
+    """Which range this is, and what runs it."""
+
+    id: int
+    kind: RangeKind = RangeKind.LOOP
+
+
+@dataclass(frozen=True, slots=True)
+class ParamArg:
+    """The parameter in place `slot` of a function or kernel."""
+
+    slot: int
+    dtype: DType
+    shape: tuple[int | None, ...] = ()
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArg:
+    """A piece of memory: `id` tells equal-looking ones apart."""
+
+    id: int
+    dtype: DType
+    shape: tuple[int | None, ...]
+    device: str | None = None
+    memory: Memory = Memory.GLOBAL
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceArg:
+    """Combine with `op`: over these axes (tensor stage), or over the ranges in the sources (kernel stage)."""
+
+    op: Op
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanArg:
+    """Running combination with `op` along an axis (tensor stage), or over the range in the sources (kernel stage)."""
+
+    op: Op
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a staged value lies in memory."""
+
+    order: tuple[int, ...] = ()  # axes from slowest to fastest; () is as they come
+    padding: int = 0  # elements added to the fastest axis
+    swizzle: int = 0  # bytes of the XOR swizzle pattern; 0 is none
+
+
+@dataclass(frozen=True, slots=True)
+class StageArg:
+    """Where a value is kept, in which layout, and how many versions of it are in flight."""
+
+    memory: Memory = Memory.GLOBAL
+    layout: Layout = Layout()
+    depth: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoreArg:
+    """Plain write, or `old combine value`. A gated store has the condition as its last source."""
+
+    combine: Op | None = None
+    gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MmaArg:
+    """A matrix instruction: the shape of its tile, and the name of the target's atom that does it."""
+
+    m: int
+    n: int
+    k: int
+    atom: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionArg:
+    """A function's name and the parameters that its body uses, by slot."""
+
+    name: str
+    params: tuple[ParamArg, ...] = ()
+
+
+RECORDS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        VariableArg,
+        RangeArg,
+        ParamArg,
+        BufferArg,
+        ReduceArg,
+        ScanArg,
+        Layout,
+        StageArg,
+        StoreArg,
+        MmaArg,
+        FunctionArg,
+    )
+}
+ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (Memory, RangeKind)}

@@ -1,0 +1,445 @@
+"""Tensor and kernel graphs, calls and schedules.
+
+Goes in: a graph, the arrays of its params and buffers, the numbers of its variables. Comes out: the value of the graph
+(`evaluate`), or its effects on the arrays (`run`).
+
+Ranges are axes: the value of a node is an array with one leading axis for each range it depends on (`Value`), and a
+reduction, scan or stage over ranges works on those axes. No loop is ever run, so no order of loops has to be chosen.
+
+Effects are values too. A STORE is a list of places and what goes there (`_Write`); the content of a buffer after some
+effects is its first content with all writes applied that these effects depend on, themselves included. A plain read of
+a buffer sees its first content; AFTER sees the content after its effects. `run` puts the last contents into the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whit.dtype import dtypes
+from whit.errors import ArgumentError, InternalError, ShapeError
+from whit.ir import ops
+from whit.ir.args import Memory
+from whit.ir.graph import topological
+from whit.ir.interpret.frame import Frame
+from whit.ir.interpret.program import run_program
+from whit.ir.interpret.ranged import Value, align, at_positions, bind, in_order, move
+from whit.ir.interpret.values import Array, bitcast, cast, constant, elementwise, mma, reduce, scan, write
+from whit.ir.op import Op
+from whit.ir.uop import UOp
+
+_VIEWS = (*ops.MOVEMENT, ops.BITCAST, ops.DETACH, ops.AFTER)  # the same memory, seen in another way
+_WRITABLE = (*_VIEWS, ops.INDEX)
+
+
+def evaluate(node: UOp, inputs: Mapping[UOp, Any] | None = None) -> Any:
+    """The value of a node: an array, or for a GROUP a tuple of them.
+
+    `inputs` has an array for each PARAM and BUFFER, a number for each VARIABLE. If the node depends on ranges that
+    nothing binds, they are the first axes, in the order of their ids.
+    """
+    result = _Evaluation(Frame(inputs or {})).compute(node)
+    if result is None:
+        raise ArgumentError(f"evaluate: {node.short()} is an effect", fix="Use run for effects.")
+    return _arrays(result)
+
+
+def run(node: UOp, inputs: Mapping[UOp, Any] | None = None) -> dict[UOp, Array]:
+    """Executes the effects of a node, a schedule or a program; the arrays in `inputs` are written in place.
+
+    Returns every array that the graph can write. Buffers that it writes need not be given: they start as poison.
+    """
+    frame = Frame(inputs or {})
+    _execute(node, frame)
+    return frame.commit()
+
+
+def _arrays(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_arrays(member) for member in result)
+    return None if result is None else np.array(result.array)
+
+
+def _base(node: UOp, through: Sequence[Op] = _VIEWS) -> tuple[UOp | None, list[UOp]]:
+    """The buffer that a view looks at, and the nodes from the view down to it; None if it looks at no buffer."""
+    chain = []
+    while node.op in through:
+        chain.append(node)
+        node = node.src[0]
+    return (node if node.op in (ops.BUFFER, ops.PARAM) else None), chain
+
+
+def _written(root: UOp) -> set[UOp]:
+    """The buffers and params that a graph writes."""
+    found = set()
+    for node in topological((root,)):
+        if node.op is ops.STORE:
+            found.add(_base(node.src[0], _WRITABLE)[0])
+        elif node.op is ops.CALL:
+            function, *arguments = node.src
+            for target in _written(function.src[0]):
+                place = arguments[target.arg.slot] if target.op is ops.PARAM else target
+                found.add(_base(place)[0])
+    return {base for base in found if base is not None}
+
+
+# ---- schedules and calls in place
+
+
+def _is_schedule(linear: UOp) -> bool:
+    """Whether a LINEAR lists calls rather than instructions; a store of instructions has a position."""
+    calls = (ops.CALL, ops.LINEAR, ops.GROUP, ops.COPY)
+    return all(item.op in calls or (item.op is ops.STORE and len(item.src) == 2) for item in linear.src)
+
+
+def _execute(node: UOp, frame: Frame) -> None:
+    """Effects on the frame's memory, in place. Depth of recursion: calls inside calls."""
+    if node.op is ops.LINEAR and not _is_schedule(node):
+        for base in _written(node):
+            if base.op is ops.BUFFER and base.arg.memory is Memory.GLOBAL:
+                frame.allocate(base, [_size(size, frame) for size in base.shape])
+        run_program(node, frame.leaf)
+    elif node.op is ops.LINEAR:
+        for item in node.src:
+            _execute(item, frame)
+    elif node.op is ops.CALL:
+        _call_in_place(node, frame)
+    else:
+        evaluation = _Evaluation(frame)
+        evaluation.compute(node)
+        for base, content in evaluation.contents(node).items():
+            frame.leaf(base)[...] = content
+
+
+def _size(size: int | UOp, frame: Frame) -> int:
+    return size if isinstance(size, int) else int(_Evaluation(frame).compute(size).array)
+
+
+def _call_in_place(node: UOp, frame: Frame) -> None:
+    """A call in a schedule: what its function stores lands in the memory of the arguments, at once."""
+    function, *arguments = node.src
+    (body,) = function.src
+    written = _written(body)
+    slots = {param.arg.slot for param in written if param.op is ops.PARAM}
+    given: list[Value] = []
+    copies = []
+    for slot, argument in enumerate(arguments):
+        base, _ = _base(argument)
+        if base is not None and slot in slots:
+            frame.allocate(base, [_size(size, frame) for size in base.shape])
+        evaluation = _Evaluation(frame)
+        value = evaluation.compute(argument)
+        if base is not None and slot in slots and not _is_part_of(value.array, frame.leaf(base)):
+            value = Value(np.array(value.array))
+            copies.append((base, evaluation.places(argument).array, value.array))
+        given.append(value)
+    _execute(body, _inner_frame(node, given, frame))
+    for base, places, array in copies:
+        write(frame.leaf(base).reshape(-1), places, array, base.dtype, None)
+
+
+def _is_part_of(array: Array, memory: Array) -> bool:
+    """Whether a contiguous array lies inside that memory, so that a write to one is a write to the other."""
+    return bool(array.flags.c_contiguous and (array.size == 0 or np.shares_memory(array, memory)))
+
+
+def _inner_frame(node: UOp, given: list[Value], frame: Frame) -> Frame:
+    """The frame in which a function's body runs: its params are the arguments, its variables the bound ones too."""
+    function, *arguments = node.src
+    if any(value.ranges for value in given):
+        raise InternalError("call: an argument depends on a range", node.short())
+    inner = Frame({}, frame)
+    for argument, value in zip(arguments, given, strict=True):
+        if argument.op is ops.BIND:
+            inner.given[argument.src[0]] = value.array
+    for inside in topological((function.src[0],)):
+        if inside.op is ops.PARAM:
+            inner.memory[inside] = np.asarray(given[inside.arg.slot].array, order="C")
+    return inner
+
+
+# ---- graphs
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One effect: values go to flat places of a buffer; negative places are nowhere."""
+
+    base: UOp
+    places: Array
+    values: Array
+    combine: Op | None
+
+    def applied_to(self, content: Array) -> Array:
+        """The content of the buffer afterwards."""
+        result = np.array(content, order="C")
+        write(result.reshape(-1), self.places, self.values, self.base.dtype, self.combine)
+        return result
+
+
+class _Evaluation:
+    """The values of the nodes of one graph, each computed once, sources first."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.values: dict[UOp, Any] = {}  # Value; tuple for a GROUP; None for an effect
+        self.writes: list[_Write] = []
+        self.happened: dict[UOp, int] = {}  # node -> the writes it depends on: bit i is writes[i]; absent: none
+        self.writes_to: dict[UOp, int] = {}  # buffer -> the writes to it, as such bits
+        self.content_cache: dict[tuple[UOp, int], Array] = {}
+
+    def compute(self, root: UOp) -> Any:
+        """The value of the root."""
+        order = topological((root,))
+        if any(node.op is ops.STORE or node.op is ops.CALL for node in order):
+            self._allocate_outputs(root)
+        for node in order:
+            happened = 0
+            for source in node.src:
+                happened |= self.happened.get(source, 0)
+            if happened:
+                self.happened[node] = happened
+            self.values[node] = self._value(node)
+        return self.values[root]
+
+    def _allocate_outputs(self, root: UOp) -> None:
+        for base in _written(root):
+            if base.op is ops.BUFFER and not self.frame.has(base):
+                self.frame.allocate(base, [_size(size, self.frame) for size in base.shape])
+
+    def _value(self, node: UOp) -> Any:
+        sources = [self.values[source] for source in node.src]
+        op = node.op
+        if op.elementwise:
+            result: Any = self._elementwise(node, sources)
+        elif op in ops.MOVEMENT:
+            result = move(node, sources[0], sources[1:])
+        elif op in _MEANINGS:
+            result = _MEANINGS[op](self, node, sources)
+        else:
+            raise InternalError(f"interpret: {op.name} has no meaning in a graph", node.short())
+        if isinstance(result, Value):
+            _check_shape(node, result)
+        return result
+
+    def _elementwise(self, node: UOp, sources: list[Value]) -> Value:
+        ranges, arrays = align(sources)
+        return Value(elementwise(node.op, node.dtype, arrays, [source.dtype for source in node.src]), ranges)
+
+    # ---- leaves
+
+    def const(self, node: UOp, sources: list[Any]) -> Value:
+        return Value(constant(node.dtype, node.arg))
+
+    def bound(self, node: UOp, sources: list[Any]) -> Value:
+        return Value(constant(dtypes.weakint, node.src[1].arg))
+
+    def range(self, node: UOp, sources: list[Any]) -> Value:
+        (size,) = sources
+        if size.ranges:
+            raise InternalError(
+                "range: its size depends on another range, which only a linear program can do", node.short()
+            )
+        return Value(np.arange(int(size.array)).astype(object), (node,))
+
+    def leaf(self, node: UOp, sources: list[Any]) -> Value:
+        return Value(self.frame.leaf(node))
+
+    # ---- values of other kinds
+
+    def first(self, node: UOp, sources: list[Any]) -> Any:
+        return sources[0]
+
+    def cast(self, node: UOp, sources: list[Any]) -> Value:
+        (x,) = sources
+        return Value(cast(node.dtype, node.src[0].dtype, x.array), x.ranges)
+
+    def bitcast(self, node: UOp, sources: list[Any]) -> Value:
+        (x,) = sources
+        return Value(bitcast(node.dtype, node.src[0].dtype, x.array), x.ranges)
+
+    def reduce(self, node: UOp, sources: list[Any]) -> Value:
+        x, *ranges = sources
+        kept, array = bind(x, ranges)
+        if not ranges:
+            axes = tuple(len(kept) + axis for axis in node.arg.axes)
+            array = np.moveaxis(array, axes, range(-len(axes), 0))
+        bound = len(ranges) or len(node.arg.axes)
+        flat = array.reshape((*array.shape[: array.ndim - bound], int(np.prod(array.shape[array.ndim - bound :]))))
+        return Value(reduce(node.arg.op, node.dtype, flat), kept)
+
+    def scan(self, node: UOp, sources: list[Any]) -> Value:
+        x, *ranges = sources
+        if ranges:
+            kept, array = bind(x, ranges)
+            (each,) = ranges
+            unordered = scan(node.arg.op, node.dtype, array)
+            return in_order(Value(np.moveaxis(unordered, -1, 0), each.ranges + kept))
+        axis = len(x.ranges) + node.arg.axis
+        result = scan(node.arg.op, node.dtype, np.moveaxis(x.array, axis, -1))
+        return Value(np.moveaxis(result, -1, axis), x.ranges)
+
+    def stage(self, node: UOp, sources: list[Any]) -> Value:
+        x, *ranges = sources
+        kept, array = bind(x, ranges)
+        count = len(ranges)
+        return Value(np.moveaxis(array, range(-count, 0), range(len(kept), len(kept) + count)), kept)
+
+    def index(self, node: UOp, sources: list[Any]) -> Value:
+        x, *positions = sources
+        gate = positions.pop() if node.arg else None
+        return at_positions(node, x, positions, gate)
+
+    def stack(self, node: UOp, sources: list[Any]) -> Value:
+        ranges, arrays = align(sources)
+        return Value(np.stack(np.broadcast_arrays(*arrays), axis=len(ranges)), ranges)
+
+    def mma(self, node: UOp, sources: list[Any]) -> Value:
+        ranges, arrays = align(sources)
+        return Value(mma(node.dtype, node.src[0].dtype, *arrays), ranges)
+
+    def group(self, node: UOp, sources: list[Any]) -> tuple[Any, ...]:
+        return tuple(sources)
+
+    def item(self, node: UOp, sources: list[Any]) -> Any:
+        return sources[0][node.arg]
+
+    def nothing(self, node: UOp, sources: list[Any]) -> None:
+        return None
+
+    # ---- effects
+
+    def contents(self, node: UOp) -> dict[UOp, Array]:
+        """The last content of every buffer that is written on the way to this node."""
+        return {base: self._content(base, self.happened.get(node, 0)) for base in self.writes_to}
+
+    def _content(self, base: UOp, happened: int) -> Array:
+        """The content of a buffer after these writes, in the order in which the graph lists them."""
+        happened &= self.writes_to.get(base, 0)
+        missing = []
+        while happened and (base, happened) not in self.content_cache:
+            last = happened.bit_length() - 1
+            missing.append(last)
+            happened ^= 1 << last
+        content = self.content_cache[base, happened] if happened else self.frame.leaf(base)
+        for i in reversed(missing):
+            happened |= 1 << i
+            content = self.content_cache[base, happened] = self.writes[i].applied_to(content)
+        return content
+
+    def _happens(self, node: UOp, effect: _Write) -> None:
+        bit = 1 << len(self.writes)
+        self.writes.append(effect)
+        self.writes_to[effect.base] = self.writes_to.get(effect.base, 0) | bit
+        self.happened[node] = self.happened.get(node, 0) | bit
+
+    def after(self, node: UOp, sources: list[Any]) -> Any:
+        base, chain = _base(node)
+        if base is None:
+            return sources[0]
+        return self._view(chain, Value(self._content(base, self.happened.get(node, 0))))
+
+    def _view(self, chain: list[UOp], value: Value) -> Value:
+        """Movement, bitcasts and gathers again, on another content of the buffer."""
+        for view in reversed(chain):
+            rest = [self.values[source] for source in view.src[1:]] if view.op is not ops.AFTER else []
+            if view.op in ops.MOVEMENT:
+                value = move(view, value, rest)
+            elif view.op is ops.BITCAST:
+                value = Value(bitcast(view.dtype, view.src[0].dtype, value.array), value.ranges)
+            elif view.op is ops.INDEX:
+                gate = rest.pop() if view.arg else None
+                value = at_positions(view, value, rest, gate)
+        return value
+
+    def places(self, target: UOp) -> Value:
+        """For each element of a view its flat place in the buffer; -1 for padding and where a gate is false."""
+        base, chain = _base(target, _WRITABLE)
+        if base is None:
+            raise InternalError(
+                f"store: {target.short()} is no memory", fix="Store into a buffer, a param or a view of one."
+            )
+        content = self.frame.leaf(base)
+        moves = [view for view in chain if view.op is not ops.BITCAST]
+        # Counted from 1, because padding and gates give 0.
+        numbers = self._view(moves, Value(np.arange(1, content.size + 1).reshape(content.shape)))
+        return Value(numbers.array - 1, numbers.ranges)
+
+    def store(self, node: UOp, sources: list[Any]) -> None:
+        target, *_ = node.src
+        _, value, *positions = sources
+        gate = positions.pop() if node.arg.gated else None
+        places = self.places(target)
+        if positions or gate is not None:
+            places = at_positions(node, places, positions, gate, fill=-1)
+        ranges, (where, what) = align([places, value])
+        shape = np.broadcast_shapes(where.shape, what.shape)
+        if len(shape) - len(ranges) != places.array.ndim - len(places.ranges):
+            raise ShapeError(f"store: a value of shape {what.shape} for places of shape {where.shape}", node.short())
+        base, _ = _base(target, _WRITABLE)
+        assert base is not None
+        values = bitcast(base.dtype, target.dtype, np.broadcast_to(what, shape))
+        self._happens(node, _Write(base, np.broadcast_to(where, shape), values, node.arg.combine))
+
+    def call(self, node: UOp, sources: list[Any]) -> Any:
+        _, *given = sources
+        function, *arguments = node.src
+        (body,) = function.src
+        written = _written(body)
+        inner = _inner_frame(node, [Value(np.array(value.array), value.ranges) for value in given], self.frame)
+        result = None
+        if body.op is ops.LINEAR:
+            _execute(body, inner)
+            contents = {base: inner.leaf(base) for base in written}
+        else:
+            evaluation = _Evaluation(inner)
+            result = evaluation.compute(body)
+            contents = evaluation.contents(body)
+        for base, content in contents.items():
+            target = arguments[base.arg.slot] if base.op is ops.PARAM else base
+            outer, _ = _base(target)
+            if outer is None:
+                raise InternalError(
+                    f"call: {function.arg.name} writes its param {base.arg.slot}, which is no memory", node.short()
+                )
+            self._happens(node, _Write(outer, self.places(target).array, content, None))
+        return result
+
+
+_MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
+    ops.CONST: _Evaluation.const,
+    ops.VARIABLE: _Evaluation.leaf,
+    ops.PARAM: _Evaluation.leaf,
+    ops.BUFFER: _Evaluation.leaf,
+    ops.BIND: _Evaluation.bound,
+    ops.RANGE: _Evaluation.range,
+    ops.CAST: _Evaluation.cast,
+    ops.BITCAST: _Evaluation.bitcast,
+    ops.DETACH: _Evaluation.first,
+    ops.COPY: _Evaluation.first,
+    ops.REDUCE: _Evaluation.reduce,
+    ops.SCAN: _Evaluation.scan,
+    ops.INDEX: _Evaluation.index,
+    ops.STAGE: _Evaluation.stage,
+    ops.MMA: _Evaluation.mma,
+    ops.STACK: _Evaluation.stack,
+    ops.GROUP: _Evaluation.group,
+    ops.BARRIER: _Evaluation.nothing,
+    ops.ITEM: _Evaluation.item,
+    ops.STORE: _Evaluation.store,
+    ops.AFTER: _Evaluation.after,
+    ops.FUNCTION: _Evaluation.nothing,
+    ops.CALL: _Evaluation.call,
+}
+
+
+def _check_shape(node: UOp, value: Value) -> None:
+    """The interpreter and the shape rules must agree."""
+    found = value.array.shape[len(value.ranges) :]
+    if len(found) != len(node.shape) or any(
+        isinstance(wanted, int) and wanted != size for wanted, size in zip(node.shape, found, strict=True)
+    ):
+        raise InternalError(f"interpret: a node of shape {node.shape} has a value of shape {found}", node.short())

@@ -1,0 +1,236 @@
+"""Linear programs: instructions run strictly in order, on flat memory.
+
+Goes in: a LINEAR of instructions, and the arrays of its params, buffers and variables. What it stores changes those
+arrays in place.
+
+    acc = UOp.buffer(0, float32, (1,), memory=Memory.REGISTER)
+    LINEAR(acc.store(zero, 0), i := RANGE, x := a.load(i), s := acc.load(0) + x, acc.store(s, 0), i.end(), ...)
+
+RANGE repeats what follows up to its END; IF skips it. An instruction's value is the one from when it last ran. Ranges
+run one iteration after another, but for what belongs to their kind: an iteration of CORE or BLOCK has
+shared memory of its own; an iteration of those, WARP or THREAD has registers of its own (at first those of its parent);
+and threads (WARP, THREAD) take turns at barriers: all reach a BARRIER before any goes on. Memory that was never written
+holds poison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whit.dtype import dtypes
+from whit.errors import InternalError
+from whit.ir import ops
+from whit.ir.args import Memory, RangeKind
+from whit.ir.interpret.values import Array, bitcast, cast, checked, constant, elementwise, gather, mma, poison, write
+from whit.ir.uop import UOp
+
+_OWN_SHARED_MEMORY = (RangeKind.CORE, RangeKind.BLOCK)
+_THREADS = (RangeKind.WARP, RangeKind.THREAD)
+_NOT_LISTED = (ops.CONST, ops.VARIABLE, ops.PARAM, ops.BUFFER)  # may be used without standing in the list
+
+Leaf = Callable[[UOp], Array]  # the array of a PARAM or a global BUFFER, the value of a VARIABLE
+
+
+@dataclass(slots=True)
+class _Block:
+    """What a RANGE or an IF governs; the whole program has no opener."""
+
+    opener: UOp | None
+    closer: UOp | None = None
+    body: list[UOp | _Block] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _State:
+    """What one thread sees: the values of its instructions, its registers, and the memory it shares."""
+
+    leaf: Leaf
+    values: dict[UOp, Any] = field(default_factory=dict)
+    registers: dict[UOp, Array] = field(default_factory=dict)
+    shared: dict[UOp, Array] = field(default_factory=dict)
+
+    def fork(self, kind: RangeKind) -> _State:
+        """A thread that begins here."""
+        registers = {buffer: array.copy() for buffer, array in self.registers.items()}
+        return _State(self.leaf, dict(self.values), registers, {} if kind in _OWN_SHARED_MEMORY else self.shared)
+
+
+def run_program(linear: UOp, leaf: Leaf) -> None:
+    """Executes a LINEAR of instructions."""
+    for _ in _steps(_parse(linear), _State(leaf)):
+        pass  # outside of all threads a barrier waits for nobody
+
+
+def _parse(linear: UOp) -> _Block:
+    """The list as nested blocks."""
+    open_blocks = [_Block(None)]
+    for node in linear.src:
+        if node.op is ops.RANGE or node.op is ops.IF:
+            open_blocks.append(_Block(node))
+        elif node.op is ops.END:
+            block = open_blocks.pop()
+            if block.opener is not node.src[0] or block.opener is None:
+                inner = "nothing" if block.opener is None else block.opener.short()
+                raise InternalError(
+                    f"linear: {node.src[0].short()} is closed while {inner} is the innermost open block"
+                )
+            block.closer = node
+            open_blocks[-1].body.append(block)
+        else:
+            open_blocks[-1].body.append(node)
+    unclosed = open_blocks[-1].opener
+    if unclosed is not None:
+        raise InternalError(f"linear: {unclosed.short()} is never closed", fix="Every RANGE and IF needs its END.")
+    return open_blocks[0]
+
+
+def _steps(block: _Block, state: _State) -> Iterator[None]:
+    """Runs a block once; pauses at each barrier."""
+    for item in block.body:
+        if isinstance(item, _Block):
+            yield from _enter(item, state)
+            assert item.closer is not None
+            state.values[item.closer] = None
+        elif item.op is ops.BARRIER:
+            state.values[item] = None
+            yield
+        else:
+            state.values[item] = _execute(item, state)
+
+
+def _enter(block: _Block, state: _State) -> Iterator[None]:
+    """Runs a block as often as its opener says."""
+    opener = block.opener
+    assert opener is not None
+    (source,) = opener.src
+    how_often = int(_operand(opener, source, state))
+    state.values[opener] = None
+    if opener.op is ops.IF:
+        if how_often:
+            yield from _steps(block, state)
+        return
+    kind = opener.arg.kind
+    if kind in _THREADS:
+        yield from _together(opener, [_iteration(block, state.fork(kind), i) for i in range(how_often)])
+        return
+    for i in range(how_often):
+        if kind in _OWN_SHARED_MEMORY:
+            for _ in _iteration(block, state.fork(kind), i):
+                pass  # all its threads have reached the barrier
+        else:
+            yield from _iteration(block, state, i)
+
+
+def _iteration(block: _Block, state: _State, i: int) -> Iterator[None]:
+    assert block.opener is not None
+    state.values[block.opener] = constant(dtypes.weakint, i)
+    return _steps(block, state)
+
+
+def _together(opener: UOp, threads: list[Iterator[None]]) -> Iterator[None]:
+    """Runs threads from barrier to barrier, each up to the same one."""
+    done = object()
+    while threads:
+        waiting = [next(thread, done) is not done for thread in threads]
+        if not any(waiting):
+            return
+        if not all(waiting):
+            raise InternalError(
+                f"barrier: {sum(waiting)} of {len(threads)} threads wait, the others have ended",
+                opener.short(),
+                "A barrier must be reached by all threads, or by none.",
+            )
+        yield
+
+
+def _operand(user: UOp, node: UOp, state: _State) -> Any:
+    """The value of a source of an instruction."""
+    if node in state.values:
+        return state.values[node]
+    if node.op is ops.CONST:
+        return constant(node.dtype, node.arg)
+    if node.op in _NOT_LISTED:
+        return _memory(node, state)
+    raise InternalError(
+        f"linear: {user.op.name} uses the value of {node.op.name} before it has run",
+        f"the instruction: {user.short()}\nits source: {node.short()}",
+        "In a LINEAR every source stands before its users.",
+    )
+
+
+def _memory(node: UOp, state: _State) -> Array:
+    """The array behind a buffer; local memory comes into being when it is first used."""
+    if node.op is not ops.BUFFER or node.arg.memory is Memory.GLOBAL:
+        return state.leaf(node)
+    local = state.registers if node.arg.memory is Memory.REGISTER else state.shared
+    if node not in local:
+        sizes = [size if isinstance(size, int) else int(_operand(node, size, state)) for size in node.shape]
+        local[node] = poison(node.dtype, tuple(sizes))
+    return local[node]
+
+
+def _flat_memory(user: UOp, node: UOp, state: _State) -> Array:
+    """The memory that a load or store names, as one flat array that shares it."""
+    while node.op is ops.AFTER:
+        node = node.src[0]
+    if node.op is not ops.BUFFER and node.op is not ops.PARAM:
+        raise InternalError(f"{user.op.name}: {node.short()} is no memory", user.short())
+    return _memory(node, state).reshape(-1)  # a view: all memory is C-contiguous
+
+
+def _execute(node: UOp, state: _State) -> Any:
+    """The value of one instruction, or None for an effect."""
+    if node.op is ops.LOAD:
+        return _load(node, state)
+    if node.op is ops.STORE:
+        return _store(node, state)
+    if node.op in _NOT_LISTED:
+        return _operand(node, node, state)
+    if node.op is ops.AFTER:
+        return _operand(node, node.src[0], state)
+    sources = [_operand(node, source, state) for source in node.src]
+    if node.op is ops.GROUP:
+        return None
+    if node.op.elementwise:
+        return elementwise(node.op, node.dtype, sources, [source.dtype for source in node.src])
+    if node.op is ops.CAST:
+        return cast(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.BITCAST:
+        return bitcast(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.STACK:
+        return np.stack(sources)
+    if node.op is ops.MMA:
+        return mma(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.INDEX:
+        x, *positions = sources
+        gate = positions.pop() if node.arg else np.array(True)
+        return gather(node, x, positions, gate)
+    raise InternalError(f"linear: {node.op.name} is no instruction", node.short())
+
+
+def _positions(start: Array, lanes: int) -> Array:
+    """The flat positions of an access: neighbours from a scalar start, or one for each lane of it."""
+    return start if start.ndim or lanes == 0 else start + np.arange(lanes).astype(object)
+
+
+def _load(node: UOp, state: _State) -> Array:
+    memory, *rest = node.src
+    start, *gate = (_operand(node, source, state) for source in rest)
+    positions = _positions(start, node.arg if node.arg > 1 else 0)
+    return gather(node, _flat_memory(node, memory, state), [positions], gate[0] if gate else np.array(True))
+
+
+def _store(node: UOp, state: _State) -> None:
+    target, *rest = node.src
+    value, *positions = (_operand(node, source, state) for source in rest)
+    gate = positions.pop() if node.arg.gated else np.array(True)
+    if len(positions) != 1 or value.ndim > 1:
+        raise InternalError("store: in a program it needs one flat position and a scalar or vector value", node.short())
+    memory = _flat_memory(node, target, state)
+    places = _positions(positions[0], value.size if value.ndim else 0)
+    places = checked(node, places, gate, 0, memory.size, otherwise=-1)
+    write(memory, places, np.broadcast_to(value, places.shape), target.dtype, node.arg.combine)

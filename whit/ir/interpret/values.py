@@ -1,0 +1,301 @@
+"""Arithmetic on NumPy arrays exactly as docs/semantics.md says; nothing here knows about graphs.
+
+Goes in: arrays in the storage of their dtype (`numpy_dtype`). Comes out: arrays in the storage of the result. Floats
+are computed in double and rounded once to their dtype, integers wrap, weakint is Python's integer in object arrays.
+
+Computing in double is not a second rounding: for + - * / sqrt, a result rounded to p' bits and then to p is the
+correctly rounded one when p' >= 2p + 2 (Figueroa 1995), and float32 has p = 24, double p' = 53. Only a fused
+multiply-add needs more care (`_fused`). NaN, infinity and overflow are values here, so NumPy does not warn about them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from whit.dtype import DType, convert, dtypes, encode
+from whit.errors import DTypeError, InternalError, OutOfRangeError
+from whit.ir import ops
+from whit.ir.op import Op
+from whit.ir.uop import UOp
+
+Array = npt.NDArray[Any]
+
+_NOT_IN_NUMPY = {
+    dtypes.bfloat16: ml_dtypes.bfloat16,
+    dtypes.fp8e4m3: ml_dtypes.float8_e4m3fn,
+    dtypes.fp8e5m2: ml_dtypes.float8_e5m2,
+    dtypes.fp8e4m3fnuz: ml_dtypes.float8_e4m3fnuz,
+    dtypes.fp8e5m2fnuz: ml_dtypes.float8_e5m2fnuz,
+    dtypes.weakint: np.object_,
+    dtypes.weakfloat: np.float64,
+}
+_STORAGE: dict[DType, np.dtype[Any]] = {
+    dtype: np.dtype(_NOT_IN_NUMPY.get(dtype, dtype.name)) for dtype in (dtypes.weakint, dtypes.weakfloat, *dtypes.all)
+}
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype that stores `dtype`; weakint is stored as Python integers in object arrays."""
+    storage = _STORAGE.get(dtype)
+    if storage is None:
+        raise DTypeError(f"interpret: there are no arrays of {dtype.name}", fix="Only values can be stored.")
+    return storage
+
+
+def constant(dtype: DType, value: Any) -> Array:
+    """A 0-d array of one Python scalar, bit by bit."""
+    storage = numpy_dtype(dtype)
+    if dtype.is_float and dtype.bitsize:
+        return np.array(encode(dtype, value), f"u{dtype.itemsize}").view(storage)
+    return np.array(value, storage)
+
+
+def poison(dtype: DType, shape: tuple[int, ...]) -> Array:
+    """What memory holds before it is written: NaN, or an integer that stands out."""
+    if dtype is dtypes.weakint:
+        return np.full(shape, -0x5A5A5A5A5A5A5A5A, object)
+    if dtype.is_float:
+        return np.full(shape, np.nan).astype(numpy_dtype(dtype))
+    if dtype.is_bool:
+        return np.ones(shape, np.bool_)
+    return np.full(shape, np.frombuffer(b"\xa5" * dtype.itemsize, numpy_dtype(dtype))[0])
+
+
+@np.errstate(all="ignore")
+def rounded(dtype: DType, doubles: Array) -> Array:
+    """The values of a float dtype nearest to doubles, ties to even: `whit.dtype.round_float` for arrays."""
+    storage = numpy_dtype(dtype)
+    if dtype not in _NOT_IN_NUMPY or dtype is dtypes.weakfloat:
+        return doubles.astype(storage)
+    # As _round_any in whit/dtype.py; ml_dtypes would overflow to NaN or infinity, and to bfloat16 round twice.
+    _, exponent = np.frexp(doubles)
+    smallest_exponent = 1 - dtype.bias - dtype.mantissa_bits
+    unit = np.maximum(exponent - dtype.mantissa_bits - 1, smallest_exponent)
+    nearest = np.ldexp(np.rint(np.ldexp(doubles, -unit)), unit)
+    limit = dtype.largest if dtype.saturates else np.inf
+    nearest = np.where(np.abs(nearest) > dtype.largest, np.copysign(limit, doubles), nearest)
+    if dtype.flavour == "fnuz":
+        nearest = nearest + 0.0  # -0.0 becomes 0.0: the format has no negative zero
+    return np.asarray(nearest.astype(storage))
+
+
+def _element_by_element(dtype: DType, values: Array) -> Array:
+    """Python integers of any size as `dtype`; slow, and as `whit.dtype.convert` says by definition."""
+    result = np.asarray(np.frompyfunc(functools.partial(convert, dtype), 1, 1)(values.astype(object)), object)
+    return (result.astype(np.float64) if dtype.is_float else result).astype(numpy_dtype(dtype))
+
+
+@np.errstate(all="ignore")
+def cast(dtype: DType, source: DType, values: Array) -> Array:
+    """`whit.dtype.convert` for arrays."""
+    if source is dtype:
+        return values
+    if source.is_float:
+        return _cast_float(dtype, values.astype(np.float64))
+    if source is dtypes.weakint:
+        return _element_by_element(dtype, values)
+    if dtype is dtypes.weakint:
+        return np.asarray(values.astype(np.uint64 if source.is_unsigned else np.int64).astype(object), object)
+    if not dtype.is_float:
+        return values.astype(numpy_dtype(dtype))  # C's conversion: integers wrap, to bool is != 0
+    doubles = values.astype(np.float64)
+    if dtype.mantissa_bits == 52 or source.bitsize <= 32 or bool(np.all(np.abs(doubles) < 2.0**53)):
+        return rounded(dtype, doubles)
+    return _element_by_element(dtype, values)
+
+
+def _cast_float(dtype: DType, doubles: Array) -> Array:
+    if dtype.is_float:
+        return rounded(dtype, doubles)
+    if dtype is dtypes.weakint:
+        return np.asarray(np.frompyfunc(functools.partial(convert, dtype), 1, 1)(doubles), object)
+    if dtype.is_bool:
+        return np.asarray(doubles != 0)
+    storage = numpy_dtype(dtype)
+    past_the_end = float(dtype.max + 1)  # a power of two, so exact
+    inside = (doubles > dtype.min) & (doubles < past_the_end)
+    small = np.where(inside, doubles, 0.0).astype(storage)
+    limit = np.where(doubles > 0, np.array(dtype.max, storage), np.array(dtype.min, storage))
+    return np.where(inside | np.isnan(doubles), small, limit)
+
+
+def bitcast(dtype: DType, source: DType, values: Array) -> Array:
+    """The same bits under another dtype of the same size."""
+    return values if source is dtype else np.array(values, order="C").view(numpy_dtype(dtype))
+
+
+@np.errstate(all="ignore")
+def _fused(dtype: DType, x: Array, y: Array, z: Array) -> Array:
+    """x * y + z rounded once to a dtype of at most 24 bits; the operands are doubles that hold such values.
+
+    The product is exact in double. The sum is rounded to odd: if it is inexact, the neighbour whose last bit is 1.
+    That never lands on a tie of the narrower format, so that the last rounding sees the side the exact sum is on.
+    """
+    product = np.asarray(x * y)
+    total = np.asarray(product + z)
+    back = total - product
+    error = np.asarray((product - (total - back)) + (z - back))  # exact: Knuth's TwoSum
+    ends_in_zero = (total.view(np.int64) & 1) == 0
+    needs_step = np.isfinite(error) & (error != 0) & ends_in_zero
+    return rounded(dtype, np.where(needs_step, np.nextafter(total, np.copysign(np.inf, error)), total))
+
+
+@np.errstate(all="ignore")
+def elementwise(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequence[DType]) -> Array:
+    """An elementwise op on arrays that broadcast; `sources` are the dtypes of the operands."""
+    if op is ops.WHERE:
+        return np.asarray(np.where(*operands))  # a choice, not arithmetic: the bits stay
+    if op.python is None:
+        raise InternalError(f"interpret: the op {op.name} has no meaning in the table")
+    shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+    # NumPy turns 0-d arrays into scalars, and with them weakint into int64; so nothing is 0-d here.
+    wide = [
+        np.atleast_1d(operand.astype(np.float64) if source.is_float else operand)
+        for operand, source in zip(operands, sources, strict=True)
+    ]
+    if op is ops.FMA and dtype.is_float and dtype.mantissa_bits <= 23:
+        return _fused(dtype, *wide).reshape(shape)
+    result = np.asarray(op.python(np, *wide)).reshape(shape)
+    return _as_result(op, dtype, result)
+
+
+def _as_result(op: Op, dtype: DType, result: Array) -> Array:
+    """What a meaning gave, in the storage of the node's dtype: rounded or wrapped."""
+    if dtype.is_float:
+        return rounded(dtype, result.astype(np.float64))
+    if dtype.is_bool or dtype is dtypes.weakint:
+        return result.astype(numpy_dtype(dtype))
+    if result.dtype == object:
+        return _element_by_element(dtype, result)
+    if result.dtype.kind not in "iub":
+        raise InternalError(f"interpret: {op.name} of {dtype.name} was computed in {result.dtype}")
+    return result.astype(numpy_dtype(dtype))
+
+
+_ACCUMULATE = {
+    ops.ADD: np.add,
+    ops.MUL: np.multiply,
+    ops.MAX: np.maximum,
+    ops.MIN: np.minimum,
+    ops.AND: np.bitwise_and,
+    ops.OR: np.bitwise_or,
+}
+
+
+@np.errstate(all="ignore")
+def _running(op: Op, dtype: DType, values: Array) -> Array:
+    """v0, v0 op v1, (v0 op v1) op v2, ... along the last axis."""
+    if op in _ACCUMULATE and dtype not in _NOT_IN_NUMPY and dtype is not dtypes.float16:
+        # accumulate goes step by step in the array's dtype, where ufunc.reduce would add in pairs
+        return np.asarray(_ACCUMULATE[op].accumulate(values, axis=-1, dtype=values.dtype))
+    result = values.copy()
+    for i in range(1, values.shape[-1]):
+        previous, element = np.asarray(result[..., i - 1], values.dtype), np.asarray(values[..., i], values.dtype)
+        result[..., i] = elementwise(op, dtype, (previous, element), (dtype, dtype))
+    return result
+
+
+def _after_identity(op: Op, dtype: DType, values: Array) -> Array:
+    """The elements with what the op starts from in front of them on the last axis."""
+    start = op.identity(dtype) if op.identity else None
+    if start is None:
+        raise InternalError(f"interpret: {op.name} of {dtype.name} has nothing to start from")
+    first = np.broadcast_to(constant(dtype, convert(dtype, start)), (*values.shape[:-1], 1))
+    return np.concatenate([first, values], axis=-1)
+
+
+def _is_bounded(op: Op, dtype: DType) -> bool:
+    """Whether there is something to start from: not for max and min of weakint, which has no least integer."""
+    return not (dtype is dtypes.weakint and op in (ops.MAX, ops.MIN))
+
+
+def scan(op: Op, dtype: DType, values: Array) -> Array:
+    """Along the last axis, at each position: the identity combined with all elements up to it, in order."""
+    if not _is_bounded(op, dtype):
+        return _running(op, dtype, values)
+    return _running(op, dtype, _after_identity(op, dtype, values))[..., 1:]
+
+
+def reduce(op: Op, dtype: DType, values: Array) -> Array:
+    """The identity combined with all elements of the last axis, in order."""
+    if _is_bounded(op, dtype):
+        values = _after_identity(op, dtype, values)
+    elif values.shape[-1] == 0:
+        raise OutOfRangeError(f"reduce: {op.name} of no {dtype.name} elements", fix="Reduce at least one element.")
+    return np.asarray(_running(op, dtype, values)[..., -1], values.dtype)
+
+
+def mma(dtype: DType, source: DType, a: Array, b: Array, c: Array) -> Array:
+    """a @ b + c on the last two axes: along k in order, each exact product added to the sum in c's dtype."""
+    if source.is_float != dtype.is_float or (source.mantissa_bits == 52 and dtype.mantissa_bits != 52):
+        raise InternalError(f"mma: {source.name} operands and a sum in {dtype.name}")
+    if not dtype.is_float:
+        a, b = cast(dtype, source, a), cast(dtype, source, b)  # wrapping first or last is the same
+    for k in range(a.shape[-1]):
+        column, row = a[..., :, k, None], b[..., None, k, :]
+        if not dtype.is_float:
+            product = elementwise(ops.MUL, dtype, (column, row), (dtype, dtype))
+            c = elementwise(ops.ADD, dtype, (product, c), (dtype, dtype))
+        elif dtype.mantissa_bits <= 23:
+            c = _fused(dtype, *(x.astype(np.float64) for x in (column, row, c)))
+        else:
+            c = elementwise(ops.FMA, dtype, (column, row, c), (source, source, dtype))
+    return c
+
+
+def checked(node: UOp, position: Array, gate: Array, axis: int, size: int, otherwise: int = 0) -> Array:
+    """A position on one axis as int64, `otherwise` where the gate is false; outside of the axis it is an error."""
+    position, wanted = np.broadcast_arrays(position, gate)
+    bad = wanted & np.asarray((position < 0) | (position >= size), np.bool_)
+    if bad.any():
+        raise OutOfRangeError(
+            f"{node.op.name}: position {position[bad].flat[0]} is outside axis {axis} of size {size}",
+            node.short(),
+            "Positions go from 0 to size - 1; where a gate is false nothing is read or written.",
+        )
+    return np.where(wanted, position, otherwise).astype(np.int64)
+
+
+def gather(node: UOp, x: Array, positions: Sequence[Array], gate: Array, fill: Any = 0, first_axis: int = 0) -> Array:
+    """x at positions of its first axes, `fill` where the gate is false. Positions and gate broadcast.
+
+    Messages call the axes `first_axis`, `first_axis` + 1, ...
+    """
+    sizes = x.shape[: len(positions)]
+    places = [
+        checked(node, position, gate, axis, size)
+        for axis, (position, size) in enumerate(zip(positions, sizes, strict=True), first_axis)
+    ]
+    shape = np.broadcast_shapes(gate.shape, *(place.shape for place in places))
+    rest = x.shape[len(positions) :]
+    nothing = np.array(fill, x.dtype)
+    if 0 in sizes:
+        return np.broadcast_to(nothing, shape + rest).copy()
+    wanted = np.broadcast_to(gate, shape).reshape(shape + (1,) * len(rest))
+    return np.asarray(np.where(wanted, x[tuple(places)] if places else x, nothing), x.dtype)
+
+
+def write(memory: Array, places: Array, values: Array, dtype: DType, combine: Op | None) -> None:
+    """values into a flat array at places, in order; negative places are skipped. Equal places: all are combined, or
+    without a combining op the last one stays."""
+    places, values = places.reshape(-1), values.reshape(-1)
+    kept = places >= 0
+    places, values = places[kept], values[kept]
+    if combine is None:
+        memory[places] = values  # NumPy: the last of equal places wins
+        return
+    # The n-th value for a place goes in round n, so that within a round all places differ.
+    order = np.argsort(places, kind="stable")
+    sorted_places = places[order]
+    first = np.searchsorted(sorted_places, sorted_places, side="left")
+    turn = np.empty_like(order)
+    turn[order] = np.arange(len(order)) - first
+    for n in range(int(turn.max(initial=-1)) + 1):
+        now = turn == n
+        memory[places[now]] = elementwise(combine, dtype, (memory[places[now]], values[now]), (dtype, dtype))

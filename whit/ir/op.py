@@ -1,0 +1,272 @@
+"""What an op is: one record, and the rules its fields are made of.
+
+Goes in: the facts of an op (arity, dtype and shape rule, meaning, bounds, expansion, spelling, stages, one line of
+documentation). Comes out: an `Op`, registered in `OPS` under its name. The interpreter, the verifier, the rewriter,
+the text form, the documentation and the generated tests all read these records; see `ops.py` for the table itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whit.dtype import DType, dtypes
+from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
+
+if TYPE_CHECKING:
+    from whit.ir.uop import UOp
+
+Size = "int | UOp"
+Shape = tuple[Any, ...]  # of Size: a Python int, or an index-typed UOp where the size is symbolic
+Sources = tuple["UOp", ...]
+Interval = tuple[int, int]
+
+DTypeRule = Callable[["Op", Sources, Any], DType]
+ShapeRule = Callable[["Op", Sources, Any], Shape]
+
+
+class Stage(enum.Flag):
+    """Where in the pipeline an op may appear."""
+
+    TENSOR = enum.auto()  # whole arrays: what the user wrote
+    KERNEL = enum.auto()  # scalars under ranges: one loop nest, not yet ordered
+    PROGRAM = enum.auto()  # an ordered list of instructions: what a renderer prints
+    SCHEDULE = enum.auto()  # an ordered list of kernel calls and copies
+
+
+TENSOR, KERNEL, PROGRAM, SCHEDULE = Stage.TENSOR, Stage.KERNEL, Stage.PROGRAM, Stage.SCHEDULE
+EVERYWHERE = TENSOR | KERNEL | PROGRAM | SCHEDULE
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Op:
+    """One operation of the IR. Compared by identity; the field order is the order of reading."""
+
+    name: str
+    least: int  # fewest sources
+    most: int | None  # most sources; None: any number
+    dtype: DTypeRule
+    shape: ShapeRule
+    doc: str
+    stages: Stage
+    python: Callable[..., Any] | None = None  # meaning: python(xp, *values) with xp numpy or whit.ir.scalar
+    bounds: Callable[..., Interval | None] | None = None  # interval of the result from the intervals of the sources
+    expand: Callable[[UOp], UOp] | None = None  # the same value in simpler ops, exactly
+    spelling: str = ""  # how an expression shows it to people: "({0} + {1})"
+    elementwise: bool = False
+    commutative: bool = False
+    associative: bool = False  # exactly so: never for floats
+    identity: Callable[[DType], Any] | None = None  # what a reduction by this op starts from
+    arg_type: Any = None  # type of the argument; None: there is none
+    check: Callable[[Op, Sources, Any], None] | None = None  # raises when sources and argument do not fit
+    opaque: bool = False  # rewrites and searches do not enter the sources unless asked
+
+    def __repr__(self) -> str:
+        return self.name.upper()
+
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        return op_named, (self.name,)
+
+
+OPS: dict[str, Op] = {}
+
+
+def define(
+    name: str,
+    *,
+    arity: int | tuple[int, int | None],
+    dtype: DTypeRule,
+    doc: str,
+    stages: Stage,
+    shape: ShapeRule | None = None,
+    **fields: Any,
+) -> Op:
+    """Registers an op. Without a shape rule the op is elementwise."""
+    if name in OPS:
+        raise ArgumentError(f"define: the op {name!r} exists already", fix="Choose another name.")
+    least, most = arity if isinstance(arity, tuple) else (arity, arity)
+    fields.setdefault(
+        "spelling", f"{name}(" + ", ".join(f"{{{i}}}" for i in range(least)) + ")" if least == most else ""
+    )
+    op = Op(name, least, most, dtype, shape or broadcast_scalars, doc, stages, elementwise=shape is None, **fields)
+    OPS[name] = op
+    return op
+
+
+def op_named(name: str) -> Op:
+    """The op of that name."""
+    op = OPS.get(name)
+    if op is None:
+        raise MissingError(f"op: there is no op {name!r}.{nearest(name, OPS)}", fix="whit/ir/ops.py lists the ops.")
+    return op
+
+
+# dtype rules: (op, sources, argument) -> dtype, or a DTypeError that names the op and every operand
+
+
+def dtype_error(op: Op, src: Sources, rule: str, fix: str) -> DTypeError:
+    """A three-part error about operands of the wrong dtype."""
+    found = ", ".join(s.dtype.name for s in src)
+    return DTypeError(f"{op.name}: {rule}, but the operands are ({found})", where_made(src), fix)
+
+
+def where_made(src: Sources) -> str:
+    """The operands in short, for error messages."""
+    return "\n".join(f"operand {i}: {s.short()}" for i, s in enumerate(src))
+
+
+def same(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one numeric dtype, and so has the result."""
+    dtype = src[0].dtype
+    for s in src:
+        if s.dtype is not dtype:
+            raise dtype_error(op, src, "operands must have the same dtype", "Cast one of them.")
+    if not (dtype.is_int or dtype.is_float):
+        raise dtype_error(op, src, "operands must be numbers", "Cast them, or use and/or/xor for booleans.")
+    return dtype
+
+
+def same_float(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one float dtype, and so has the result."""
+    dtype = src[0].dtype
+    for s in src:
+        if s.dtype is not dtype or not dtype.is_float:
+            raise dtype_error(op, src, "operands must have the same float dtype", "Cast them to a float dtype.")
+    return dtype
+
+
+def same_int(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one integer dtype, and so has the result."""
+    dtype = src[0].dtype
+    for s in src:
+        if s.dtype is not dtype or not dtype.is_int:
+            raise dtype_error(op, src, "operands must have the same integer dtype", "Cast them to an integer dtype.")
+    return dtype
+
+
+def same_bits(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one integer or boolean dtype, and so has the result."""
+    dtype = src[0].dtype
+    for s in src:
+        if s.dtype is not dtype or not (dtype.is_int or dtype.is_bool):
+            raise dtype_error(op, src, "operands must have the same integer or bool dtype", "Cast them.")
+    return dtype
+
+
+def comparison(op: Op, src: Sources, arg: Any) -> DType:
+    """Both operands have one dtype; the result is bool."""
+    left, right = src
+    if left.dtype is not right.dtype or left.dtype is dtypes.void:
+        raise dtype_error(op, src, "both sides must have the same dtype", "Cast one of them.")
+    return dtypes.bool
+
+
+def choice(op: Op, src: Sources, arg: Any) -> DType:
+    """A bool that chooses between two values of one dtype."""
+    condition, yes, no = src
+    if condition.dtype is not dtypes.bool:
+        raise dtype_error(op, src, "the condition must be bool", "Compare it with something.")
+    if yes.dtype is not no.dtype or yes.dtype is dtypes.void:
+        raise dtype_error(op, src, "both values must have the same dtype", "Cast one of them.")
+    return yes.dtype
+
+
+def of_argument(op: Op, src: Sources, arg: Any) -> DType:
+    """The argument is the dtype, or has it in its field `dtype`."""
+    return arg if isinstance(arg, DType) else arg.dtype
+
+
+def of_first(op: Op, src: Sources, arg: Any) -> DType:
+    """The dtype of the first source."""
+    return src[0].dtype
+
+
+def of_all(op: Op, src: Sources, arg: Any) -> DType:
+    """The one dtype of all sources."""
+    for s in src:
+        if s.dtype is not src[0].dtype:
+            raise dtype_error(op, src, "all sources must have the same dtype", "Cast them.")
+    return src[0].dtype
+
+
+def index_typed(op: Op, src: Sources, arg: Any) -> DType:
+    """The unbounded integer of index arithmetic, made of such."""
+    for s in src:
+        if s.dtype is not dtypes.weakint:
+            raise dtype_error(op, src, "sizes and positions are index-typed (weakint)", "Cast them to dtypes.weakint.")
+    return dtypes.weakint
+
+
+def nothing(op: Op, src: Sources, arg: Any) -> DType:
+    """An effect, or a group: no value of its own."""
+    return dtypes.void
+
+
+# shape rules: (op, sources, argument) -> shape, or a ShapeError
+
+
+def broadcast_scalars(op: Op, src: Sources, arg: Any) -> Shape:
+    """All shapes are equal; a scalar (shape ()) goes with any of them."""
+    shape: Shape = ()
+    for s in src:
+        other = s.shape
+        if other is not shape and other and other != shape:
+            if shape:
+                raise shape_mismatch(op, src)
+            shape = other
+    return shape
+
+
+def shape_mismatch(op: Op, src: Sources) -> ShapeError:
+    """Which axis of which operands differ."""
+    shapes = [s.shape for s in src if s.shape]
+    listed = " and ".join(spell_shape(s) for s in shapes)
+    first = shapes[0]
+    other = next(s for s in shapes if s != first)
+    if len(first) != len(other):
+        why = f"one has {len(first)} axes, another {len(other)}"
+    else:
+        axis = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a is not b and a != b)
+        why = f"axis {axis} is {spell_size(first[axis])} in one and {spell_size(other[axis])} in another"
+    return ShapeError(
+        f"{op.name}: shapes {listed} differ: {why}",
+        where_made(src),
+        "Shapes must be equal, or scalar. Reshape and expand first.",
+    )
+
+
+def scalar(op: Op, src: Sources, arg: Any) -> Shape:
+    """One number, or no value at all."""
+    return ()
+
+
+def shape_of_first(op: Op, src: Sources, arg: Any) -> Shape:
+    """The shape of the first source."""
+    return src[0].shape
+
+
+def spell_size(size: Any) -> str:
+    """A size for people: 4, or the expression of a symbolic one."""
+    return str(size) if isinstance(size, int) else str(size.expression())
+
+
+def spell_shape(shape: Shape) -> str:
+    """A shape for people: (4, n*2)."""
+    inside = ", ".join(spell_size(s) for s in shape)
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+
+
+TIGHT = ("mul", "floordiv", "floormod", "pow")  # written without parentheses of their own
+
+
+def spelled(op: Op, parts: list[str], kinds: list[Op | None]) -> str:
+    """The op's spelling over its operands; a right operand that binds as tightly as the op gets parentheses."""
+    if op.name in TIGHT:
+        left, right = kinds
+        if right is not None and (right.name in TIGHT or right.name == "neg"):
+            parts = [parts[0], f"({parts[1]})"]
+        if left is not None and left.name in ("neg", "pow"):
+            parts = [f"({parts[0]})", parts[1]]
+    return op.spelling.format(*parts)

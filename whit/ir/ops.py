@@ -1,0 +1,781 @@
+"""The op table: every operation of the IR, one record each.
+
+Reading order is the order of the pipeline: leaves, movement, elementwise, conversion, reductions, memory and staging,
+functions and schedules, the control flow of linear programs. A new op is one record here; see docs/adding-an-op.md.
+Meanings are written against an array namespace `xp`: NumPy in the interpreter, `whit.ir.scalar` for constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whit.dtype import DType
+from whit.ir import interval, shapes
+from whit.ir.args import (
+    BufferArg,
+    FunctionArg,
+    MmaArg,
+    ParamArg,
+    RangeArg,
+    ReduceArg,
+    ScanArg,
+    StageArg,
+    StoreArg,
+    VariableArg,
+)
+from whit.ir.op import (
+    EVERYWHERE,
+    KERNEL,
+    OPS,
+    PROGRAM,
+    SCHEDULE,
+    TENSOR,
+    Op,
+    choice,
+    comparison,
+    define,
+    index_typed,
+    nothing,
+    of_all,
+    of_argument,
+    of_first,
+    same,
+    same_bits,
+    same_float,
+    same_int,
+    scalar,
+    shape_of_first,
+)
+from whit.ir.scalar import fma
+
+__all__ = ["OPS", "Op"]
+
+ALU = TENSOR | KERNEL | PROGRAM | SCHEDULE
+
+# ---- leaves
+
+CONST = define(
+    "const",
+    arity=0,
+    dtype=of_argument,
+    shape=scalar,
+    stages=EVERYWHERE,
+    arg_type=object,
+    doc="A number. Interned by its bits: 0.0 and -0.0 differ, and so do NaNs with different payloads.",
+)
+VARIABLE = define(
+    "variable",
+    arity=0,
+    dtype=of_argument,
+    shape=scalar,
+    stages=EVERYWHERE,
+    arg_type=VariableArg,
+    doc="A named integer between two bounds, given its value when the program runs.",
+)
+BIND = define(
+    "bind",
+    arity=2,
+    dtype=index_typed,
+    shape=scalar,
+    check=shapes.check_bind,
+    stages=TENSOR | SCHEDULE,
+    spelling="{0}={1}",
+    bounds=lambda variable, value: variable,
+    doc="A variable together with the value it has now.",
+)
+RANGE = define(
+    "range",
+    arity=1,
+    dtype=same_int,
+    shape=scalar,
+    stages=KERNEL | PROGRAM,
+    arg_type=RangeArg,
+    bounds=lambda size: (0, max(size[1] - 1, 0)),
+    doc="The integers from 0 below the source. In a linear program it opens the loop that END closes.",
+)
+PARAM = define(
+    "param",
+    arity=(0, None),
+    dtype=of_argument,
+    shape=shapes.of_argument,
+    stages=EVERYWHERE,
+    arg_type=ParamArg,
+    doc="A parameter of a function, or a buffer handed to a kernel.",
+)
+BUFFER = define(
+    "buffer",
+    arity=(0, None),
+    dtype=of_argument,
+    shape=shapes.of_argument,
+    stages=EVERYWHERE,
+    arg_type=BufferArg,
+    doc="A piece of memory, read as an array.",
+)
+
+# ---- movement: the same elements in other places
+
+RESHAPE = define(
+    "reshape",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.reshape,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, shape: xp.reshape(x, shape),
+    doc="The same elements in row-major order under another shape.",
+)
+PERMUTE = define(
+    "permute",
+    arity=1,
+    dtype=of_first,
+    shape=shapes.permute,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, order: xp.transpose(x, order),
+    doc="The axes in another order.",
+)
+EXPAND = define(
+    "expand",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.expand,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, shape: xp.broadcast_to(x, shape),
+    doc="Axes of size 1 repeated.",
+)
+PAD = define(
+    "pad",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.pad,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, pads: xp.pad(x, pads),
+    doc="Zeros before and after each axis.",
+)
+SHRINK = define(
+    "shrink",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.shrink,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, parts: x[tuple(slice(start, start + size) for start, size in parts)],
+    doc="A window of each axis: (start, size).",
+)
+FLIP = define(
+    "flip",
+    arity=1,
+    dtype=of_first,
+    shape=shapes.flip,
+    stages=TENSOR,
+    arg_type=tuple,
+    python=lambda xp, x, axes: xp.flip(x, axes),
+    doc="These axes back to front.",
+)
+MOVEMENT = (RESHAPE, PERMUTE, EXPAND, PAD, SHRINK, FLIP)
+
+# ---- elementwise, one operand
+
+NEG = define(
+    "neg",
+    arity=1,
+    dtype=same,
+    stages=ALU,
+    spelling="-{0}",
+    python=lambda xp, x: -x,
+    bounds=interval.negate,
+    doc="Minus x. Integers wrap.",
+)
+ABS = define(
+    "abs",
+    arity=1,
+    dtype=same,
+    stages=ALU,
+    python=lambda xp, x: xp.absolute(x),
+    bounds=interval.absolute,
+    doc="The magnitude of x. The smallest signed integer stays itself.",
+)
+NOT = define(
+    "not",
+    arity=1,
+    dtype=same_bits,
+    stages=ALU,
+    spelling="~{0}",
+    python=lambda xp, x: xp.invert(x),
+    bounds=lambda a: (-a[1] - 1, -a[0] - 1),
+    doc="Every bit flipped; for bool, the other truth value.",
+)
+RECIPROCAL = define(
+    "reciprocal",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    spelling="1/{0}",
+    python=lambda xp, x: xp.divide(1, x),
+    expand=lambda node: node.src[0].constant(1.0) / node.src[0],
+    doc="1 / x, correctly rounded.",
+)
+SQRT = define(
+    "sqrt",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    python=lambda xp, x: xp.sqrt(x),
+    doc="Square root, correctly rounded; NaN below zero.",
+)
+EXP2 = define("exp2", arity=1, dtype=same_float, stages=ALU, python=lambda xp, x: xp.exp2(x), doc="Two to the power x.")
+LOG2 = define(
+    "log2",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    python=lambda xp, x: xp.log2(x),
+    doc="Logarithm to base 2: -inf at zero, NaN below.",
+)
+SIN = define(
+    "sin",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    python=lambda xp, x: xp.sin(x),
+    doc="Sine of x in radians, right for arguments of any size; NaN at infinity.",
+)
+TRUNC = define(
+    "trunc", arity=1, dtype=same_float, stages=ALU, python=lambda xp, x: xp.trunc(x), doc="Rounded toward zero."
+)
+FLOOR = define(
+    "floor", arity=1, dtype=same_float, stages=ALU, python=lambda xp, x: xp.floor(x), doc="Rounded toward -infinity."
+)
+CEIL = define(
+    "ceil",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    python=lambda xp, x: xp.ceil(x),
+    expand=lambda node: -(-node.src[0]).floor(),
+    doc="Rounded toward +infinity.",
+)
+ROUND = define(
+    "round",
+    arity=1,
+    dtype=same_float,
+    stages=ALU,
+    python=lambda xp, x: xp.rint(x),
+    doc="Rounded to the nearest integer, halves to even.",
+)
+
+# ---- elementwise, two operands
+
+
+def floor_divide(xp: Any, x: Any, y: Any) -> Any:
+    """x // y rounded down; 0 where y is 0."""
+    return xp.where(y == 0, 0, x // xp.where(y == 0, 1, y))
+
+
+def floor_modulo(xp: Any, x: Any, y: Any) -> Any:
+    """x - (x // y) * y: the sign of y; x where y is 0."""
+    return xp.where(y == 0, x, x % xp.where(y == 0, 1, y))
+
+
+def truncating_divide(xp: Any, x: Any, y: Any) -> Any:
+    """x / y rounded toward zero; 0 where y is 0."""
+    down = floor_divide(xp, x, y)
+    inexact = (x != down * y) & (y != 0)
+    return down + (inexact & ((x < 0) != (y < 0)))
+
+
+def truncating_modulo(xp: Any, x: Any, y: Any) -> Any:
+    """x - cdiv(x, y) * y: the sign of x; x where y is 0."""
+    return x - truncating_divide(xp, x, y) * y
+
+
+def multiply_add(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    """x * y + z rounded once; element by element, because NumPy has no such function."""
+    if isinstance(x, int | float):
+        return fma(x, y, z)
+    return xp.frompyfunc(fma, 3, 1)(x, y, z)
+
+
+def shift_left(xp: Any, x: Any, y: Any) -> Any:
+    """x * 2**y; 0 where y is no valid bit number."""
+    return xp.where(_is_bit(x, y), x << xp.where(_is_bit(x, y), y, 0), 0)
+
+
+def shift_right(xp: Any, x: Any, y: Any) -> Any:
+    """x // 2**y; only the sign is left where y is no valid bit number."""
+    shifted = x >> xp.where(_is_bit(x, y), y, _width(x) - 1)
+    return xp.where(_is_bit(x, y), shifted, shifted >> 1)
+
+
+def _is_bit(x: Any, y: Any) -> Any:
+    return (y >= 0) & (y < _width(x))
+
+
+def _width(x: Any) -> int:
+    """Bits of x. Python's integers get more than any dtype has, but not so many that a shift could fill the memory."""
+    return 8 * x.dtype.itemsize if hasattr(x, "dtype") and x.dtype != object else 1 << 16
+
+
+ADD = define(
+    "add",
+    arity=2,
+    dtype=same,
+    stages=ALU,
+    spelling="({0} + {1})",
+    python=lambda xp, x, y: x + y,
+    bounds=interval.add,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: 0,
+    doc="x + y. Integers wrap.",
+)
+SUB = define(
+    "sub",
+    arity=2,
+    dtype=same,
+    stages=ALU,
+    spelling="({0} - {1})",
+    python=lambda xp, x, y: x - y,
+    bounds=interval.subtract,
+    expand=lambda node: node.src[0] + (-node.src[1]),
+    doc="x - y. Integers wrap.",
+)
+MUL = define(
+    "mul",
+    arity=2,
+    dtype=same,
+    stages=ALU,
+    spelling="{0}*{1}",
+    python=lambda xp, x, y: x * y,
+    bounds=interval.multiply,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: 1,
+    doc="x * y. Integers wrap.",
+)
+FDIV = define(
+    "fdiv",
+    arity=2,
+    dtype=same_float,
+    stages=ALU,
+    spelling="({0} / {1})",
+    python=lambda xp, x, y: xp.divide(x, y),
+    doc="x / y of floats, correctly rounded.",
+)
+FLOORDIV = define(
+    "floordiv",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    spelling="{0}//{1}",
+    python=floor_divide,
+    bounds=interval.floor_divide,
+    expand=lambda node: floor_divide_by_truncation(*node.src),
+    doc="Integer division rounded down; 0 where y is 0.",
+)
+FLOORMOD = define(
+    "floormod",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    spelling="{0}%{1}",
+    python=floor_modulo,
+    bounds=interval.floor_modulo,
+    expand=lambda node: node.src[0] - (node.src[0] // node.src[1]) * node.src[1],
+    doc="x - (x // y) * y, with the sign of y; x where y is 0.",
+)
+CDIV = define(
+    "cdiv",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    python=truncating_divide,
+    bounds=interval.truncating_divide,
+    doc="Integer division rounded toward zero, as in C; 0 where y is 0.",
+)
+CMOD = define(
+    "cmod",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    python=truncating_modulo,
+    bounds=interval.truncating_modulo,
+    expand=lambda node: node.src[0] - node.src[0].cdiv(node.src[1]) * node.src[1],
+    doc="x - cdiv(x, y) * y, with the sign of x; x where y is 0.",
+)
+POW = define(
+    "pow",
+    arity=2,
+    dtype=same_float,
+    stages=ALU,
+    spelling="{0}**{1}",
+    python=lambda xp, x, y: xp.power(x, y),
+    doc="x to the power y, as C's pow.",
+)
+MAX = define(
+    "max",
+    arity=2,
+    dtype=same,
+    stages=ALU,
+    python=lambda xp, x, y: xp.maximum(x, y),
+    bounds=interval.maximum,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: dtype.min,
+    doc="The larger; NaN if either is NaN.",
+)
+MIN = define(
+    "min",
+    arity=2,
+    dtype=same,
+    stages=ALU,
+    python=lambda xp, x, y: xp.minimum(x, y),
+    bounds=interval.minimum,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: dtype.max,
+    doc="The smaller; NaN if either is NaN.",
+)
+AND = define(
+    "and",
+    arity=2,
+    dtype=same_bits,
+    stages=ALU,
+    spelling="({0} & {1})",
+    python=lambda xp, x, y: x & y,
+    bounds=interval.bit_and,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: True if dtype.is_bool else -1 if not dtype.is_unsigned else dtype.max,
+    doc="Bitwise and; for bool, both.",
+)
+OR = define(
+    "or",
+    arity=2,
+    dtype=same_bits,
+    stages=ALU,
+    spelling="({0} | {1})",
+    python=lambda xp, x, y: x | y,
+    bounds=interval.bit_or,
+    commutative=True,
+    associative=True,
+    identity=lambda dtype: False if dtype.is_bool else 0,
+    doc="Bitwise or; for bool, either.",
+)
+XOR = define(
+    "xor",
+    arity=2,
+    dtype=same_bits,
+    stages=ALU,
+    spelling="({0} ^ {1})",
+    python=lambda xp, x, y: x ^ y,
+    bounds=interval.bit_xor,
+    commutative=True,
+    associative=True,
+    doc="Bitwise exclusive or; for bool, one but not both.",
+)
+SHL = define(
+    "shl",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    spelling="({0} << {1})",
+    python=shift_left,
+    bounds=interval.shift_left,
+    doc="x * 2**y modulo the width; 0 where y is negative or at least the width.",
+)
+SHR = define(
+    "shr",
+    arity=2,
+    dtype=same_int,
+    stages=ALU,
+    spelling="({0} >> {1})",
+    python=shift_right,
+    bounds=interval.shift_right,
+    doc="x // 2**y; 0 or -1, the sign of x, where y is negative or at least the width.",
+)
+LT = define(
+    "lt",
+    arity=2,
+    dtype=comparison,
+    stages=ALU,
+    spelling="({0} < {1})",
+    python=lambda xp, x, y: x < y,
+    bounds=interval.less,
+    doc="x < y; false if either is NaN.",
+)
+LE = define(
+    "le",
+    arity=2,
+    dtype=comparison,
+    stages=ALU,
+    spelling="({0} <= {1})",
+    python=lambda xp, x, y: x <= y,
+    bounds=interval.less_equal,
+    expand=lambda node: (node.src[0] < node.src[1]) | node.src[0].eq(node.src[1]),
+    doc="x <= y; false if either is NaN.",
+)
+EQ = define(
+    "eq",
+    arity=2,
+    dtype=comparison,
+    stages=ALU,
+    spelling="({0} == {1})",
+    python=lambda xp, x, y: x == y,
+    bounds=interval.equal,
+    commutative=True,
+    doc="x == y; false if either is NaN; 0.0 equals -0.0.",
+)
+NE = define(
+    "ne",
+    arity=2,
+    dtype=comparison,
+    stages=ALU,
+    spelling="({0} != {1})",
+    python=lambda xp, x, y: x != y,
+    bounds=interval.unequal,
+    expand=lambda node: ~node.src[0].eq(node.src[1]),
+    commutative=True,
+    doc="not x == y: true if either is NaN.",
+)
+
+
+def floor_divide_by_truncation(x: Any, y: Any) -> Any:
+    """x // y from the division that hardware has: one less where the remainder and y have different signs."""
+    remainder = x.cmod(y)
+    too_high = remainder.ne(0) & ((remainder < 0) ^ (y < 0)) & y.ne(0)
+    return x.cdiv(y) - too_high.where(x.constant(1), x.constant(0))
+
+
+# ---- elementwise, three operands
+
+WHERE = define(
+    "where",
+    arity=3,
+    dtype=choice,
+    stages=ALU,
+    python=lambda xp, condition, yes, no: xp.where(condition, yes, no),
+    bounds=interval.choose,
+    doc="yes where the condition holds, no elsewhere.",
+)
+FMA = define(
+    "fma",
+    arity=3,
+    dtype=same,
+    stages=ALU,
+    python=multiply_add,
+    bounds=interval.multiply_add,
+    doc="x * y + z, rounded once. Integers wrap.",
+)
+
+# ---- conversion
+
+CAST = define(
+    "cast",
+    arity=1,
+    dtype=of_argument,
+    shape=shape_of_first,
+    stages=ALU,
+    arg_type=DType,
+    check=shapes.check_cast,
+    doc="The nearest value of another dtype: a rounding point. Float to integer: toward zero, saturating, NaN is 0.",
+)
+BITCAST = define(
+    "bitcast",
+    arity=1,
+    dtype=of_argument,
+    shape=shape_of_first,
+    stages=ALU,
+    arg_type=DType,
+    check=shapes.check_bitcast,
+    doc="The same bits read as another dtype of the same size.",
+)
+DETACH = define(
+    "detach",
+    arity=1,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR,
+    python=lambda xp, x: x,
+    doc="x itself, where no gradient flows.",
+)
+
+# ---- reductions and scans
+
+REDUCE = define(
+    "reduce",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.reduce,
+    stages=TENSOR | KERNEL,
+    arg_type=ReduceArg,
+    check=shapes.check_reduce,
+    doc="All elements along the axes, or over the ranges in the sources, combined by an op.",
+)
+SCAN = define(
+    "scan",
+    arity=(1, 2),
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR | KERNEL,
+    arg_type=ScanArg,
+    check=shapes.check_scan,
+    doc="The running combination along an axis, or over the range in the sources: position i combines 0..i.",
+)
+
+# ---- memory, staging, ordering
+
+INDEX = define(
+    "index",
+    arity=(2, None),
+    dtype=of_first,
+    shape=shapes.index,
+    stages=TENSOR | KERNEL | PROGRAM,
+    arg_type=bool,
+    check=shapes.check_index,
+    doc="The elements of x at these positions of its first axes. Gated (argument True): 0 where the last source fails.",
+)
+LOAD = define(
+    "load",
+    arity=(2, 3),
+    dtype=of_first,
+    shape=shapes.load,
+    stages=PROGRAM,
+    arg_type=int,
+    check=shapes.check_load,
+    doc="As many elements of a buffer as the argument says, from a flat position on; 0 where the gate is false.",
+)
+STORE = define(
+    "store",
+    arity=(2, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=TENSOR | KERNEL | PROGRAM,
+    arg_type=StoreArg,
+    check=shapes.check_store,
+    doc="Effect: the value (second source) goes into the target (first) at the positions that follow.",
+)
+STAGE = define(
+    "stage",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shapes.stage,
+    stages=TENSOR | KERNEL,
+    arg_type=StageArg,
+    check=shapes.check_ranges,
+    doc="The value computed over the ranges in the sources and kept in memory, to be indexed later.",
+)
+AFTER = define(
+    "after",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR | KERNEL | PROGRAM,
+    doc="The first source, once the effects in the others have happened.",
+)
+BARRIER = define(
+    "barrier",
+    arity=(0, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=KERNEL | PROGRAM,
+    doc="Effect: all threads that share memory wait here for one another.",
+)
+MMA = define(
+    "mma",
+    arity=3,
+    dtype=shapes.mma_dtype,
+    shape=shapes.mma,
+    stages=KERNEL | PROGRAM,
+    arg_type=MmaArg,
+    doc="a @ b + c of one tile: a is (m, k), b is (k, n), c is (m, n) and gives the dtype.",
+)
+STACK = define(
+    "stack",
+    arity=(1, None),
+    dtype=of_all,
+    shape=shapes.stack,
+    stages=TENSOR | KERNEL | PROGRAM,
+    doc="The sources along a new first axis; in a program, a vector built from its lanes.",
+)
+COPY = define(
+    "copy",
+    arity=1,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR | SCHEDULE,
+    arg_type=str,
+    doc="The value on another device.",
+)
+
+# ---- functions, groups, schedules
+
+GROUP = define(
+    "group",
+    arity=(0, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=EVERYWHERE,
+    doc="Several values or effects as one node.",
+)
+ITEM = define(
+    "item",
+    arity=1,
+    dtype=shapes.item_dtype,
+    shape=shapes.item,
+    stages=TENSOR | SCHEDULE,
+    arg_type=int,
+    doc="One member of a group, or of what a call returns.",
+)
+FUNCTION = define(
+    "function",
+    arity=1,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=EVERYWHERE,
+    arg_type=FunctionArg,
+    opaque=True,
+    doc="A named graph over params. Rewrites do not enter it unless they ask to.",
+)
+CALL = define(
+    "call",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR | SCHEDULE,
+    check=shapes.check_call,
+    doc="A function (first source) applied to its arguments.",
+)
+LINEAR = define(
+    "linear",
+    arity=(0, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=PROGRAM | SCHEDULE,
+    doc="An ordered list: the instructions of a program, or the calls of a schedule.",
+)
+
+# ---- control flow of linear programs
+
+IF = define(
+    "if",
+    arity=1,
+    dtype=shapes.if_dtype,
+    shape=scalar,
+    stages=PROGRAM,
+    doc="Runs what follows, up to its END, where the condition holds.",
+)
+END = define(
+    "end",
+    arity=1,
+    dtype=nothing,
+    shape=scalar,
+    stages=PROGRAM,
+    check=shapes.check_end,
+    doc="Closes the RANGE or IF that is its source.",
+)
+
+ELEMENTWISE = tuple(op for op in OPS.values() if op.elementwise)
+REDUCERS = (ADD, MUL, MAX, MIN, AND, OR)

@@ -1,0 +1,233 @@
+"""The driver: applies a rule set to a graph, sources first, until nothing changes.
+
+    rewrite(graph, rules)                       to a fixpoint
+    rewrite(graph, rules, once=True)            each node at most once
+    with tracing() as trace: ...                every rewrite: rule, before, after
+    with counting() as counts: ...              per rule: attempts, hits, seconds
+
+The driver walks iteratively, keeps what replaced what, does not enter function bodies unless asked, and finds rules
+that undo each other. Tracing and counting use differently compiled rule functions, so they cost nothing when off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from whit.dtype import DType
+from whit.errors import RuleError
+from whit.ir.op import Op
+from whit.ir.rules import AnyRule, Compiled, Rules, compile_rules, short_location
+from whit.ir.uop import UOp, make
+
+CHAIN_LIMIT = 1000  # replacements of one node after another before it counts as a loop
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rewrite."""
+
+    rule: AnyRule
+    before: UOp
+    after: UOp
+
+    def __str__(self) -> str:
+        where = short_location(self.rule.where)
+        return f"{self.before.expression()}  ->  {self.after.expression()}    [{self.rule.name}, {where}]"
+
+
+@dataclass(slots=True)
+class Count:
+    """What one rule did."""
+
+    attempts: int = 0
+    hits: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Statistics by rule."""
+
+    by_rule: dict[AnyRule, Count] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        rows = sorted(self.by_rule.items(), key=lambda row: -row[1].seconds)
+        lines = [f"{'hits':>8} {'attempts':>9} {'ms':>9}  rule"]
+        for rule, count in rows:
+            where = short_location(rule.where)
+            lines.append(f"{count.hits:8} {count.attempts:9} {count.seconds * 1e3:9.3f}  {rule.name}  [{where}]")
+        return "\n".join(lines)
+
+
+_trace: ContextVar[list[Step] | None] = ContextVar("whit_rewrite_trace", default=None)
+_counts: ContextVar[Counts | None] = ContextVar("whit_rewrite_counts", default=None)
+
+
+@contextmanager
+def tracing() -> Iterator[list[Step]]:
+    """Collects every rewrite made inside."""
+    steps: list[Step] = []
+    token = _trace.set(steps)
+    try:
+        yield steps
+    finally:
+        _trace.reset(token)
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Collects per-rule statistics of the rewrites made inside."""
+    counts = Counts()
+    token = _counts.set(counts)
+    try:
+        yield counts
+    finally:
+        _counts.reset(token)
+
+
+def rewrite(root: UOp, rules: Rules, context: Any = None, *, once: bool = False, enter_functions: bool = False) -> UOp:
+    """The graph with the rules applied, sources before users: to a fixpoint, or each node once."""
+    return rewrite_all((root,), rules, context, once=once, enter_functions=enter_functions)[root]
+
+
+def rewrite_all(
+    roots: tuple[UOp, ...], rules: Rules, context: Any = None, *, once: bool = False, enter_functions: bool = False
+) -> dict[UOp, UOp]:
+    """What every node below the roots became."""
+    if _trace.get() is not None or _counts.get() is not None:
+        watched: Rules = _Watched(rules)
+        return _rewrite(roots, watched, context, once, enter_functions)
+    try:
+        return _rewrite(roots, rules, context, once, enter_functions)
+    except _LoopError as loop:
+        raise explain_loop(loop.node, rules, context, enter_functions) from None
+
+
+class _LoopError(Exception):
+    """A node came back to itself, or was replaced too often."""
+
+    def __init__(self, node: UOp) -> None:
+        super().__init__("loop")
+        self.node = node
+
+
+def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, enter_functions: bool) -> dict[UOp, UOp]:
+    done: dict[UOp, UOp] = {}  # node -> its final form
+    waiting: dict[UOp, UOp] = {}  # node -> its replacement, whose own rewriting is under way
+    chain: dict[UOp, int] = {}  # replacement -> how many came before it
+    compiled = rules.compiled
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        if node in waiting:
+            done[node] = done[waiting.pop(node)]
+            stack.pop()
+            continue
+        src = node.src
+        current = node
+        if src and (enter_functions or not node.op.opaque):
+            ready = True
+            new_src = []
+            for s in src:
+                if s in done:
+                    new_src.append(done[s])
+                elif not s.src and s.op not in compiled:  # a leaf without rules: no visit of its own
+                    done[s] = s
+                    new_src.append(s)
+                else:
+                    if s in waiting:
+                        raise _LoopError(s)
+                    stack.append(s)
+                    ready = False
+            if not ready:
+                continue
+            changed = tuple(new_src)
+            if changed != src:  # compares identities
+                current = make(node.op, changed, node.arg)
+                if current in done:
+                    done[node] = done[current]
+                    continue
+        stack.pop()
+        op = current.op
+        found = None
+        if op in compiled:
+            dtype = current.src[0].dtype if current.src else current.dtype
+            by_dtype = compiled[op]
+            function = by_dtype[dtype] if dtype in by_dtype else rules.compile(op, dtype)
+            if function is not None:
+                found = function(current, context)
+        if found is None or found is current:
+            done[node] = done[current] = current
+        elif once:
+            done[node] = done[current] = found
+        elif found in done:
+            done[node] = done[current] = done[found]
+        else:
+            length = chain.get(current, 0) + 1
+            if found in waiting or found is node or length > CHAIN_LIMIT:
+                raise _LoopError(node)
+            chain[found] = length
+            waiting[node] = found
+            stack.append(node)
+            stack.append(found)
+    return done
+
+
+class _Watched(Rules):
+    """A rule set whose functions report to the trace and the counts in force."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules.name, rules.rules)
+        self.trace = _trace.get()
+        self.counts = _counts.get()
+
+    def compile(self, op: Op, dtype: DType) -> Compiled | None:
+        rules = self.applicable(op, dtype)
+        function = self._watch(rules, op, dtype) if rules else None
+        self.compiled[op][dtype] = function
+        return function
+
+    def _watch(self, rules: list[AnyRule], op: Op, dtype: DType) -> Compiled:
+        trace, counts = self.trace, self.counts
+
+        def observe(rule: AnyRule, before: UOp, after: UOp) -> None:
+            if trace is not None:
+                trace.append(Step(rule, before, after))
+
+        functions = [(rule, compile_rules(self.name, [rule], op, dtype, observe)[1]) for rule in rules]
+
+        def function(node: UOp, context: Any) -> UOp | None:
+            for rule, apply in functions:
+                start = time.perf_counter()
+                found = apply(node, context)
+                if counts is not None:
+                    count = counts.by_rule.setdefault(rule, Count())
+                    count.attempts += 1
+                    count.hits += found is not None
+                    count.seconds += time.perf_counter() - start
+                if found is not None:
+                    return found
+            return None
+
+        return function
+
+
+def explain_loop(node: UOp, rules: Rules, context: Any, enter_functions: bool) -> RuleError:
+    """Runs the node again under a trace, and names the rules that fired last."""
+    with tracing() as steps, suppress(_LoopError):
+        _rewrite((node,), _Watched(rules), context, False, enter_functions)
+    last = steps[-40:]
+    involved = dict.fromkeys(f"{step.rule.name}  [{short_location(step.rule.where)}]" for step in last)
+    return RuleError(
+        f"rewrite: the rules of {rules.name!r} never come to an end",
+        "\n".join(["these undo each other:", *(f"  {name}" for name in involved), "last steps:", *map(str, last[-6:])]),
+        "Make each rule produce something smaller; whit.ir.check tests it.",
+    )

@@ -1,0 +1,127 @@
+"""The meanings of the op table on Python scalars: the namespace `xp` for constant folding.
+
+The functions carry NumPy's names and never raise on a value: a division by zero, an overflow or a domain error gives
+what IEEE 754 gives. The interpreter uses NumPy itself as `xp`; `tests/ops/test_meaning.py` holds the two together.
+NumPy is not imported here: folding a constant must not cost its import.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+nan = math.nan
+inf = math.inf
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    return yes if condition else no
+
+
+def invert(x: Any) -> Any:
+    return not x if isinstance(x, bool) else ~x
+
+
+def maximum(x: Any, y: Any) -> Any:
+    if x != x:
+        return x
+    return y if y != y or y > x else x
+
+
+def minimum(x: Any, y: Any) -> Any:
+    if x != x:
+        return x
+    return y if y != y or y < x else x
+
+
+def divide(x: float, y: float) -> float:
+    if y != 0:
+        return x / y
+    if x == 0 or x != x:
+        return nan
+    return math.copysign(inf, x) * math.copysign(1.0, y)
+
+
+def sqrt(x: float) -> float:
+    return nan if x < 0 else math.sqrt(x)
+
+
+def exp2(x: float) -> float:
+    try:
+        return float(math.exp2(x))
+    except OverflowError:
+        return inf
+
+
+def log2(x: float) -> float:
+    if x == 0:
+        return -inf
+    return nan if x < 0 else math.log2(x)
+
+
+def sin(x: float) -> float:
+    return nan if math.isinf(x) else math.sin(x)
+
+
+def _keep_special(x: float) -> bool:
+    return x != x or math.isinf(x) or x == 0
+
+
+def trunc(x: float) -> float:
+    return x if _keep_special(x) else math.copysign(float(math.trunc(x)), x)
+
+
+def floor(x: float) -> float:
+    return x if _keep_special(x) else math.copysign(float(math.floor(x)), x)
+
+
+def ceil(x: float) -> float:
+    return x if _keep_special(x) else math.copysign(float(math.ceil(x)), x)
+
+
+def rint(x: float) -> float:
+    return x if _keep_special(x) else math.copysign(float(round(x)), x)
+
+
+def power(x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        negative = x < 0 and y % 2 == 1
+        return -inf if negative else inf
+    except ValueError:  # 0 to a negative power, or a negative number to a fraction
+        if x != 0:
+            return nan
+        return math.copysign(inf, x) if y % 2 == 1 else inf
+
+
+def absolute(x: Any) -> Any:
+    return abs(x)
+
+
+def fma(x: Any, y: Any, z: Any, to_odd: bool = False) -> Any:
+    """x * y + z, rounded once to double.
+
+    Before another rounding to a narrower format ask for rounding `to_odd`: if inexact, the neighbour whose last bit is
+    1. That is never a tie of the narrower format, so rounding it gives the exact result rounded once.
+    """
+    if isinstance(x, int):
+        return x * y + z
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        return x * y + z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return x * y + z  # the signs of the zeros decide
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+    if to_odd and nearest != exact and _ends_in_zero(nearest):
+        return math.nextafter(nearest, inf if exact > nearest else -inf)
+    return nearest
+
+
+def _ends_in_zero(x: float) -> bool:
+    """Whether the last bit of a double's mantissa is 0."""
+    return math.frexp(x)[0] * 2.0**53 % 2 == 0 if abs(x) >= 2.0**-1022 else x / 2.0**-1074 % 2 == 0

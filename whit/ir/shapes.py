@@ -1,0 +1,442 @@
+"""Shape, dtype and argument rules of the ops that are not elementwise.
+
+Goes in: sources and argument of a node about to be built. Comes out: its shape, or an error that says which axis and
+what to do. Sizes are Python ints or index-typed UOps; an argument holds `None` where a size is symbolic, and the
+symbolic sizes follow in the sources (`filled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from whit.dtype import DType, dtypes
+from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from whit.ir.op import Op, Shape, Sources, broadcast_scalars, dtype_error, spell_shape, spell_size, where_made
+
+
+def filled(arg: Iterable[Any], symbolic: Iterable[Any]) -> tuple[Any, ...]:
+    """The argument with each None replaced by the next symbolic size: (4, None), [n] -> (4, n)."""
+    rest = iter(symbolic)
+
+    def fill(part: Any) -> Any:
+        if part is None:
+            return next(rest)
+        return tuple(fill(p) for p in part) if isinstance(part, tuple) else part
+
+    return tuple(fill(part) for part in arg)
+
+
+def split_symbolic(sizes: Iterable[Any]) -> tuple[tuple[Any, ...], Sources]:
+    """The inverse of `filled`: (4, n) -> (4, None), (n,)."""
+    symbolic: list[Any] = []
+
+    def split(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(split(p) for p in part)
+        if isinstance(part, int):
+            return part
+        symbolic.append(part)
+        return None
+
+    return tuple(split(part) for part in sizes), tuple(symbolic)
+
+
+def _same_size(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+def _sizes(op: Op, src: Sources, arg: Any, parts: int) -> tuple[Any, ...]:
+    """The argument of a movement op, checked: one entry an axis, each an int or symbolic (or a pair of such)."""
+    symbolic = src[1:]
+    flat = [p for part in arg for p in (part if parts == 2 else (part,))]
+    if sum(p is None for p in flat) != len(symbolic):
+        raise ArgumentError(
+            f"{op.name}: {len(symbolic)} symbolic sizes for {arg}", where_made(src), "Give one for each None."
+        )
+    for size in symbolic:
+        if size.dtype is not dtypes.weakint or size.shape:
+            raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
+    for p in flat:
+        if p is not None and type(p) is not int:
+            raise ArgumentError(
+                f"{op.name}: {p!r} is not an integer", f"argument {arg}", "Use Python integers or UOps."
+            )
+    return filled(arg, symbolic) if symbolic else tuple(arg)
+
+
+def _axes_fit(op: Op, src: Sources, count: int) -> None:
+    shape = src[0].shape
+    if count != len(shape):
+        raise ShapeError(
+            f"{op.name}: {count} entries for the {len(shape)} axes of shape {spell_shape(shape)}",
+            where_made(src[:1]),
+            "Give one entry for each axis.",
+        )
+
+
+def _not_negative(op: Op, sizes: Iterable[Any], src: Sources) -> None:
+    for size in sizes:
+        if isinstance(size, int) and size < 0:
+            raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
+
+
+def _product(shape: Shape) -> tuple[int, tuple[Any, ...]]:
+    """Number of elements: the product of the known sizes, and the symbolic ones in a fixed order."""
+    known, symbolic = 1, []
+    for size in shape:
+        if isinstance(size, int):
+            known *= size
+        else:
+            symbolic.append(size)
+    return known, tuple(sorted(symbolic, key=id))
+
+
+def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
+    """The shape in the argument, its symbolic sizes from the sources."""
+    if sum(size is None for size in arg.shape) != len(src):
+        raise ArgumentError(
+            f"{op.name}: {len(src)} symbolic sizes for the shape {arg.shape}",
+            where_made(src),
+            "Give one for each None.",
+        )
+    for size in src:
+        if size.dtype is not dtypes.weakint or size.shape:
+            raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
+    _not_negative(op, arg.shape, src)
+    return filled(arg.shape, src) if src else tuple(arg.shape)
+
+
+def reshape(op: Op, src: Sources, arg: Any) -> Shape:
+    """As many elements as before."""
+    shape = _sizes(op, src, arg, 1)
+    old = src[0].shape
+    _not_negative(op, shape, src)
+    if _product(old) != _product(shape):
+        raise ShapeError(
+            f"reshape: {spell_shape(old)} has {_count(old)} elements and {spell_shape(shape)} has {_count(shape)}",
+            where_made(src[:1]),
+            "The number of elements must stay the same.",
+        )
+    return shape
+
+
+def _count(shape: Shape) -> str:
+    known, symbolic = _product(shape)
+    return "*".join([str(known), *(spell_size(s) for s in symbolic)])
+
+
+def permute(op: Op, src: Sources, arg: Any) -> Shape:
+    """Every axis once."""
+    (value,) = src
+    if sorted(arg) != list(range(len(value.shape))):
+        raise ShapeError(
+            f"permute: {arg} is not an order of the {len(value.shape)} axes of {spell_shape(value.shape)}",
+            where_made(src),
+            "Name each axis once.",
+        )
+    return tuple(value.shape[axis] for axis in arg)
+
+
+def expand(op: Op, src: Sources, arg: Any) -> Shape:
+    """Axes of size 1 may grow; the others stay."""
+    shape = _sizes(op, src, arg, 1)
+    _axes_fit(op, src, len(shape))
+    _not_negative(op, shape, src)
+    for axis, (old, new) in enumerate(zip(src[0].shape, shape, strict=True)):
+        if not _same_size(old, new) and old != 1:
+            raise ShapeError(
+                f"expand: axis {axis} of {spell_shape(src[0].shape)} cannot become {spell_size(new)}",
+                where_made(src[:1]),
+                "Only axes of size 1 can be expanded.",
+            )
+    return shape
+
+
+def pad(op: Op, src: Sources, arg: Any) -> Shape:
+    """before + size + after on each axis."""
+    pads = _sizes(op, src, arg, 2)
+    _axes_fit(op, src, len(pads))
+    _not_negative(op, (p for pair in pads for p in pair), src)
+    return tuple(_plus(_plus(size, before), after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """a + b without a node for a zero."""
+    if isinstance(b, int) and b == 0:
+        return a
+    return b + a if isinstance(a, int) and not isinstance(b, int) else a + b
+
+
+def shrink(op: Op, src: Sources, arg: Any) -> Shape:
+    """A window (start, size) that lies inside each axis."""
+    parts = _sizes(op, src, arg, 2)
+    _axes_fit(op, src, len(parts))
+    _not_negative(op, (p for pair in parts for p in pair), src)
+    for axis, (old, (start, size)) in enumerate(zip(src[0].shape, parts, strict=True)):
+        if isinstance(old, int) and isinstance(start, int) and isinstance(size, int) and start + size > old:
+            raise ShapeError(
+                f"shrink: {start}..{start + size} is not inside axis {axis} of {spell_shape(src[0].shape)}",
+                where_made(src[:1]),
+                "start + size must not exceed the size of the axis.",
+            )
+    return tuple(size for start, size in parts)
+
+
+def flip(op: Op, src: Sources, arg: Any) -> Shape:
+    """Existing axes, each at most once."""
+    (value,) = src
+    if len(set(arg)) != len(arg) or any(not 0 <= axis < len(value.shape) for axis in arg):
+        raise ShapeError(f"flip: {arg} are not axes of {spell_shape(value.shape)}", where_made(src), "Name axes once.")
+    return value.shape
+
+
+def _check_reducer(op: Op, value: Any, by: Any) -> None:
+    if not isinstance(by, Op) or by.identity is None:
+        raise ArgumentError(f"{op.name}: {by} cannot combine elements", fix="Use ADD, MUL, MAX, MIN, AND or OR.")
+    by.dtype(by, (value, value), None)
+
+
+def check_reduce(op: Op, src: Sources, arg: Any) -> None:
+    """A combining op, existing axes, ranges that are ranges."""
+    value, *ranges = src
+    _check_reducer(op, value, arg.op)
+    if ranges and arg.axes:
+        raise ArgumentError("reduce: both axes and ranges are given", fix="Axes before ranges exist, ranges after.")
+    check_ranges(op, src, arg)
+
+
+def reduce(op: Op, src: Sources, arg: Any) -> Shape:
+    """The shape without the reduced axes."""
+    shape, axes = src[0].shape, arg.axes
+    if tuple(sorted(set(axes))) != axes or any(not 0 <= axis < len(shape) for axis in axes):
+        raise ShapeError(
+            f"reduce: {axes} are not axes of {spell_shape(shape)}", where_made(src[:1]), "Name axes once, in order."
+        )
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes) if axes else shape
+
+
+def check_scan(op: Op, src: Sources, arg: Any) -> None:
+    """A combining op, and either an axis or a range."""
+    value, *ranges = src
+    _check_reducer(op, value, arg.op)
+    if (arg.axis is None) != bool(ranges):
+        raise ArgumentError("scan: give either an axis or a range", fix="An axis before ranges exist, a range after.")
+    if arg.axis is not None and not 0 <= arg.axis < len(value.shape):
+        raise ShapeError(
+            f"scan: {arg.axis} is not an axis of {spell_shape(value.shape)}", where_made(src), "Axes count from 0."
+        )
+    check_ranges(op, src, arg)
+
+
+def check_ranges(op: Op, src: Sources, arg: Any) -> None:
+    """All sources but the first are ranges, each once."""
+    ranges = src[1:]
+    for r in ranges:
+        if r.op.name != "range":
+            raise ArgumentError(
+                f"{op.name}: {r.short()} is not a range", where_made(src), "Sources after the first are RANGE nodes."
+            )
+    if len(set(ranges)) != len(ranges):
+        raise ArgumentError(f"{op.name}: a range is named twice", where_made(src), "Name each range once.")
+
+
+def stage(op: Op, src: Sources, arg: Any) -> Shape:
+    """The sizes of the ranges, then the shape of the value."""
+    value, *ranges = src
+    return tuple(r.size for r in ranges) + value.shape
+
+
+def check_index(op: Op, src: Sources, arg: Any) -> None:
+    """Integer positions, no more than there are axes; the gate is bool."""
+    value, *positions = src
+    if arg:
+        gate = positions.pop()
+        if gate.dtype is not dtypes.bool:
+            raise DTypeError(f"index: the gate is {gate.dtype.name}", where_made(src), "A gate is bool.")
+    if len(positions) > len(value.shape):
+        raise ShapeError(
+            f"index: {len(positions)} positions for shape {spell_shape(value.shape)}",
+            where_made(src),
+            "Give at most one position for each axis.",
+        )
+    for axis, position in enumerate(positions):
+        if not position.dtype.is_int:
+            raise DTypeError(
+                f"index: the position on axis {axis} is {position.dtype.name}",
+                where_made(src),
+                "Positions are integers.",
+            )
+        size = value.shape[axis]
+        if position.op.name == "const" and isinstance(size, int) and not arg and not 0 <= position.arg < size:
+            raise OutOfRangeError(
+                f"index: position {position.arg} is outside axis {axis} of {spell_shape(value.shape)}",
+                where_made(src),
+                f"Positions go from 0 to {size - 1}.",
+            )
+
+
+def index(op: Op, src: Sources, arg: Any) -> Shape:
+    """The common shape of the positions, then the axes that are not indexed."""
+    value, *positions = src
+    picked = broadcast_scalars(op, tuple(positions), None)
+    count = len(positions) - bool(arg)
+    return picked + value.shape[count:]
+
+
+def check_load(op: Op, src: Sources, arg: Any) -> None:
+    """A position in a buffer, a width, perhaps a gate."""
+    _, position, *gate = src
+    if not position.dtype.is_int:
+        raise DTypeError(f"load: the position is {position.dtype.name}", where_made(src), "Positions are integers.")
+    if arg < 1 or (arg > 1 and position.shape):
+        raise ArgumentError(
+            f"load: width {arg} at a position of shape {position.shape}", where_made(src), "Use width 1."
+        )
+    if gate and gate[0].dtype is not dtypes.bool:
+        raise DTypeError(f"load: the gate is {gate[0].dtype.name}", where_made(src), "A gate is bool.")
+
+
+def load(op: Op, src: Sources, arg: Any) -> Shape:
+    """A scalar, `width` neighbours, or one element for each lane of the position."""
+    return (arg,) if arg > 1 else src[1].shape
+
+
+def check_store(op: Op, src: Sources, arg: Any) -> None:
+    """The value fits the target."""
+    target, value, *positions = src
+    if target.dtype is not value.dtype:
+        raise DTypeError(
+            f"store: a {value.dtype.name} value into a {target.dtype.name} target", where_made(src), "Cast the value."
+        )
+    if arg.combine is not None:
+        _check_reducer(op, value, arg.combine)
+    if arg.gated and (not positions or positions[-1].dtype is not dtypes.bool):
+        raise DTypeError("store: the last source of a gated store must be bool", where_made(src), "A gate is bool.")
+    for position in positions[: len(positions) - arg.gated]:
+        if not position.dtype.is_int:
+            raise DTypeError(f"store: a position is {position.dtype.name}", where_made(src), "Positions are integers.")
+    count = len(positions) - arg.gated
+    if count > max(1, len(target.shape)) or (count == 0 and value.shape and value.shape != target.shape):
+        raise ShapeError(
+            f"store: a value of shape {spell_shape(value.shape)} at {count} positions of {spell_shape(target.shape)}",
+            where_made(src),
+            "Without positions the shapes must be equal, or the value scalar; with them, name at most every axis.",
+        )
+
+
+def mma_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """a and b share a dtype; the accumulator gives the result's."""
+    a, b, c = src
+    if a.dtype is not b.dtype:
+        raise dtype_error(op, src, "a and b must have the same dtype", "Cast one of them.")
+    return c.dtype
+
+
+def mma(op: Op, src: Sources, arg: Any) -> Shape:
+    """(m, k) @ (k, n) + (m, n)."""
+    a, b, c = src
+    wanted = ((arg.m, arg.k), (arg.k, arg.n), (arg.m, arg.n))
+    if (a.shape, b.shape, c.shape) != wanted:
+        found = ", ".join(spell_shape(s.shape) for s in src)
+        raise ShapeError(
+            f"mma: operands {found} do not fit a tile of {wanted}", where_made(src), "They are (m, k), (k, n), (m, n)."
+        )
+    return c.shape
+
+
+def stack(op: Op, src: Sources, arg: Any) -> Shape:
+    """A new first axis before the one shape of all sources."""
+    for s in src:
+        if s.shape != src[0].shape:
+            raise ShapeError(
+                f"stack: shapes {spell_shape(src[0].shape)} and {spell_shape(s.shape)} differ",
+                where_made(src),
+                "All sources need one shape.",
+            )
+    return (len(src), *src[0].shape)
+
+
+def _member(op: Op, src: Sources, arg: Any) -> Any:
+    (node,) = src
+    if node.op.name == "call":
+        node = node.src[0].src[0]
+    if node.op.name != "group" or not 0 <= arg < len(node.src):
+        raise OutOfRangeError(f"item: {src[0].short()} has no member {arg}", fix="Take a member of a group or a call.")
+    return node.src[arg]
+
+
+def item_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """The dtype of the member."""
+    return _member(op, src, arg).dtype  # type: ignore[no-any-return]
+
+
+def item(op: Op, src: Sources, arg: Any) -> Shape:
+    """The shape of the member."""
+    return _member(op, src, arg).shape  # type: ignore[no-any-return]
+
+
+def check_call(op: Op, src: Sources, arg: Any) -> None:
+    """A function, and an argument of the right dtype and shape for each of its params."""
+    function, *arguments = src
+    if function.op.name != "function":
+        raise ArgumentError(f"call: {function.short()} is not a function", fix="Make one with UOp.function.")
+    for param in function.arg.params:
+        if param.slot >= len(arguments):
+            raise ArgumentError(
+                f"call: {function.arg.name} needs an argument in place {param.slot} and gets {len(arguments)}",
+                fix="Pass one argument for each param.",
+            )
+        given = arguments[param.slot]
+        fits = len(given.shape) == len(param.shape) and all(
+            wanted is None or _same_size(wanted, size) for wanted, size in zip(param.shape, given.shape, strict=True)
+        )
+        if given.dtype is not param.dtype or not fits:
+            raise ShapeError(
+                f"call: argument {param.slot} of {function.arg.name} is {given.dtype.name}{spell_shape(given.shape)}, "
+                f"and the param is {param.dtype.name}{param.shape}",
+                where_made(src),
+                "Pass an argument of the param's dtype and shape.",
+            )
+
+
+def check_bind(op: Op, src: Sources, arg: Any) -> None:
+    """A variable and a constant between its bounds."""
+    variable, value = src
+    if variable.op.name != "variable" or value.op.name != "const":
+        raise ArgumentError("bind: needs a variable and a constant", where_made(src), "Use variable.bind(3).")
+    name, low, high = variable.arg.name, variable.arg.low, variable.arg.high
+    if not low <= value.arg <= high:
+        raise OutOfRangeError(
+            f"bind: {name} = {value.arg} is outside [{low}, {high}]", fix=f"Bind {name} to a value between its bounds."
+        )
+
+
+def check_cast(op: Op, src: Sources, arg: Any) -> None:
+    """From a value to a value."""
+    if src[0].dtype is dtypes.void or arg is dtypes.void:
+        raise DTypeError("cast: an effect has no value to cast", where_made(src), "Cast the value, not the effect.")
+
+
+def check_bitcast(op: Op, src: Sources, arg: Any) -> None:
+    """Dtypes of one size."""
+    old = src[0].dtype
+    if old.bitsize != arg.bitsize or dtypes.void in (old, arg) or dtypes.weakint in (old, arg):
+        raise DTypeError(
+            f"bitcast: {old.name} has {old.bitsize} bits and {arg.name} {arg.bitsize}",
+            where_made(src),
+            "Both dtypes must have the same number of bits.",
+        )
+
+
+def if_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """The condition is bool."""
+    if src[0].dtype is not dtypes.bool:
+        raise dtype_error(op, src, "the condition must be bool", "Compare it with something.")
+    return dtypes.void
+
+
+def check_end(op: Op, src: Sources, arg: Any) -> None:
+    """What is closed was opened."""
+    if src[0].op.name not in ("range", "if"):
+        raise ArgumentError(f"end: {src[0].short()} opens nothing", fix="END closes a RANGE or an IF.")

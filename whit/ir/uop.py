@@ -1,0 +1,706 @@
+"""UOp: the only node type, from the tensor graph down to the instruction.
+
+    x = UOp.variable("x", 0, 9)
+    y = (x * 3 + 1) // 2          # nodes; nothing is computed, nothing is simplified
+    y is (x * 3 + 1) // 2         # equal nodes are one object
+
+A node is `(op, dtype, src, arg)`. It is immutable and interned: building a node that exists returns the one that
+exists, so `is` is equality and a cache is a dictionary. Dtype, shape and device follow from the op's record, and
+what does not fit raises while the node is being built. The table that interns them holds weak references, so a node
+lives exactly as long as somebody refers to it. Building is safe from several threads.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from operator import index
+from typing import Any, NoReturn
+
+from whit.dtype import DType, convert, dtypes, round_float
+from whit.errors import ArgumentError, DeviceError, DTypeError, UserError
+from whit.ir import ops
+from whit.ir.args import (
+    ENUMS,
+    RECORDS,
+    BufferArg,
+    FunctionArg,
+    Memory,
+    ParamArg,
+    RangeArg,
+    RangeKind,
+    ReduceArg,
+    ScanArg,
+    StageArg,
+    StoreArg,
+    VariableArg,
+)
+from whit.ir.graph import expression, flatten, topological
+from whit.ir.op import Op, Shape, Sources, spell_shape, where_made
+from whit.ir.record import Record
+from whit.ir.shapes import filled, split_symbolic
+
+
+class _Entry(weakref.ref["UOp"]):
+    """The table's weak hold on a node, with the key it stands under."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_table: dict[tuple[Any, ...], _Entry] = {}
+
+
+def _forget(entry: _Entry) -> None:
+    # _remove_dead_weakref tests and deletes in one step, so a node that another thread has just put under the same
+    # key stays; WeakValueDictionary does the same.
+    _remove_dead_weakref(_table, entry.key)
+
+
+_new = object.__new__
+
+
+def _seal(key: tuple[Any, ...], op: Op, dtype: DType, src: Sources, arg: Any, shape: Shape, device: str | None) -> UOp:
+    """Makes the node and enters it in the table; if another thread was first, returns that one."""
+    node: Any = _new(Record)
+    node.op = op
+    node.dtype = dtype
+    node.src = src
+    node.arg = arg
+    node.shape = shape
+    node.device = device
+    node.known_bounds = None
+    node.known_digest = None
+    node.__class__ = UOp
+    entry = _Entry(node, _forget)
+    entry.key = key
+    while True:
+        found = _table.setdefault(key, entry)
+        if found is entry:
+            return node  # type: ignore[no-any-return]
+        other = found()
+        if other is not None:
+            return other
+        _remove_dead_weakref(_table, key)
+
+
+def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:
+    """The node of this op over these sources. Everything but constants is built here."""
+    key = (op, src, arg)
+    try:
+        entry = _table.get(key)
+    except TypeError as error:  # a list, among the sources or in the argument
+        _explain(op, src, arg, error)
+    if entry is not None:
+        node = entry()
+        if node is not None:
+            return node
+    try:
+        count = len(src)
+        if count != op.least and (count < op.least or (op.most is not None and count > op.most)):
+            _wrong_arity(op, src)
+        if op.elementwise and arg is None:  # the hot path: 2.6 us -> 2.1 us a node (bench/rewrite.py)
+            dtype = op.dtype(op, src, arg)
+            shape: Shape = ()
+            device: str | None = None
+            for s in src:
+                if s.shape or s.device is not None:
+                    shape, device = op.shape(op, src, arg), _common_device(op, src)
+                    break
+        else:
+            _check(op, src, arg)
+            dtype = op.dtype(op, src, arg)
+            shape = op.shape(op, src, arg)
+            device = _device_of(op, src, arg)
+    except (AttributeError, TypeError, ValueError) as error:
+        _explain(op, src, arg, error)
+    return _seal(key, op, dtype, src, arg, shape, device)
+
+
+def _common_device(op: Op, src: Sources) -> str | None:
+    """The one device of all sources that have one."""
+    device = None
+    for s in src:
+        if s.device is not None:
+            if device is not None and s.device != device:
+                _two_devices(op, src)
+            device = s.device
+    return device
+
+
+def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
+    if op is ops.COPY:
+        return str(arg)
+    if op is ops.PARAM or op is ops.BUFFER:
+        return arg.device  # type: ignore[no-any-return]
+    if op in (ops.FUNCTION, ops.GROUP, ops.LINEAR):  # members of a group may live apart
+        return None
+    if op is ops.AFTER:  # an effect elsewhere may have to come first
+        return src[0].device
+    if op is ops.ITEM and src[0].op is ops.GROUP:
+        return src[0].src[arg].device
+    return _common_device(op, src)
+
+
+def _check(op: Op, src: Sources, arg: Any) -> None:
+    if op is ops.CONST:
+        raise ArgumentError("const: constants need a dtype", fix="Use UOp.const(dtype, value).")
+    if op.arg_type is None and arg is not None:
+        raise ArgumentError(f"{op.name}: takes no argument, and gets {arg!r}", fix="Leave it out.")
+    if op.arg_type is not None and (not isinstance(arg, op.arg_type) or (op.arg_type is int and type(arg) is bool)):
+        raise ArgumentError(
+            f"{op.name}: the argument {arg!r} is a {type(arg).__name__}", fix=f"It must be a {op.arg_type.__name__}."
+        )
+    for name, part, allowed in _parts(op, arg):
+        if type(part) not in allowed:
+            kinds = " or ".join(kind.__name__ for kind in allowed if kind is not type(None))
+            what = f"{op.name}: {part!r} in {name} is a {type(part).__name__}"
+            raise ArgumentError(what, f"argument {arg!r}", f"It must be a {kinds}.")
+    if op.check is not None:
+        op.check(op, src, arg)
+
+
+_KINDS: dict[str, type] = {
+    **{kind.__name__: kind for kind in (bool, int, str, DType, Op)},
+    "None": type(None),
+    **RECORDS,
+    **ENUMS,
+}
+_SIZE_KINDS: frozenset[type] = frozenset({int, type(None)})
+
+
+def _kinds(annotation: str) -> frozenset[type]:
+    """The types in an annotation, `int | None` or `tuple[int | None, ...]`: of the value, or of its elements."""
+    return frozenset(_KINDS[name] for name in annotation.removeprefix("tuple[").removesuffix(", ...]").split(" | "))
+
+
+_FIELDS = {cls: [(field.name, _kinds(str(field.type))) for field in fields(cls)] for cls in RECORDS.values()}
+
+
+def _parts(op: Op, arg: Any) -> Iterator[tuple[str, Any, frozenset[type]]]:
+    """The parts of an argument with the types each may have. Exactly these: an argument with True or 1.0 in the place
+    of 1 would be found under the same key, and stand in for it."""
+    if op.arg_type is tuple:
+        for part in arg:
+            for inner in part if type(part) is tuple else (part,):
+                yield "the argument", inner, _SIZE_KINDS
+    for name, allowed in _FIELDS.get(type(arg), ()):
+        value = getattr(arg, name)
+        for part in value if type(value) is tuple else (value,):
+            yield name, part, allowed
+
+
+def _wrong_arity(op: Op, src: Sources) -> NoReturn:
+    if op.most is None:
+        wanted = f"at least {op.least}"
+    elif op.least == op.most:
+        wanted = f"{op.least}"
+    else:
+        wanted = f"{op.least} to {op.most}"
+    raise ArgumentError(f"{op.name}: takes {wanted} sources, and gets {len(src)}", where_made(src), op.doc)
+
+
+def _two_devices(op: Op, src: Sources) -> NoReturn:
+    names = " and ".join(dict.fromkeys(str(s.device) for s in src if s.device is not None))
+    raise DeviceError(f"{op.name}: operands are on {names}", where_made(src), "Copy one of them with .to(device).")
+
+
+def _explain(op: Op, src: Any, arg: Any, error: Exception) -> NoReturn:
+    """Turns what went wrong inside a rule into an error about the node."""
+    if isinstance(error, UserError):
+        raise error
+    if not isinstance(op, Op):
+        raise ArgumentError(f"{op!r} is not an op", fix="Use one of whit.ir.ops.") from error
+    if type(src) is not tuple or any(not isinstance(s, UOp) for s in src):
+        kinds = ", ".join(type(s).__name__ for s in src) if isinstance(src, Iterable) else type(src).__name__
+        raise ArgumentError(
+            f"{op.name}: sources must be a tuple of UOps, not ({kinds})", fix="Wrap numbers with UOp.const."
+        ) from error
+    raise ArgumentError(f"{op.name}: the argument {arg!r} does not fit: {error}", where_made(src), op.doc) from error
+
+
+_double = struct.Struct("<d")
+
+
+def const(dtype: DType, value: Any) -> UOp:
+    """The constant of this dtype; floats are rounded to it, integers must fit it."""
+    try:
+        is_float = dtype.is_float
+    except AttributeError:
+        raise DTypeError(f"const: {dtype!r} is no dtype", fix="Use dtypes.float32 and the like, or to_dtype.") from None
+    if is_float:
+        if type(value) is not float or dtype is not dtypes.float64:
+            value = _float_value(dtype, value)
+        key: tuple[Any, ...] = (ops.CONST, dtype, _double.pack(value))
+    else:
+        if type(value) is not int or dtype is not dtypes.weakint:
+            value = _int_value(dtype, value)
+        key = (ops.CONST, dtype, value)
+    entry = _table.get(key)
+    if entry is not None:
+        node = entry()
+        if node is not None:
+            return node
+    return _seal(key, ops.CONST, dtype, (), value, (), None)
+
+
+def _float_value(dtype: DType, value: Any) -> float:
+    if isinstance(value, float):
+        return round_float(dtype, float(value))
+    try:
+        return float(convert(dtype, index(value)))  # integers of any size are rounded once
+    except TypeError:
+        if hasattr(value, "__float__"):
+            return round_float(dtype, float(value))
+    raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Give a number.")
+
+
+def _int_value(dtype: DType, value: Any) -> int | bool:
+    if dtype is dtypes.void:
+        raise DTypeError("const: there is no constant of dtype void", fix="Choose another dtype.")
+    if dtype.is_bool:
+        if value is True or value is False or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
+    elif isinstance(value, int) or (hasattr(value, "__index__")):
+        number = int(value)
+        if dtype is dtypes.weakint or dtype.min <= number <= dtype.max:
+            return number
+        raise DTypeError(
+            f"const: {number} is outside {dtype.name}",
+            f"{dtype.name} holds {dtype.min} to {dtype.max}",
+            "Wrap it first.",
+        )
+    raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Cast it first.")
+
+
+class UOp(Record):
+    """A node of the graph. See the module's docstring."""
+
+    __slots__ = ()
+
+    def __new__(cls, op: Op, dtype: DType | None = None, src: Sources = (), arg: Any = None) -> UOp:
+        if op is ops.CONST:
+            if dtype is None or src:
+                raise ArgumentError("const: needs a dtype and no sources", fix="Use UOp.const(dtype, value).")
+            return const(dtype, arg)
+        node = make(op, src, arg)
+        if dtype is not None and node.dtype is not dtype:
+            raise DTypeError(
+                f"{op.name}: gives {node.dtype.name}, not {dtype.name}", where_made(src), "Leave dtype out."
+            )
+        return node
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"UOp: nodes are immutable; build another one instead of setting {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"UOp: nodes are immutable; {name!r} cannot be deleted")
+
+    # ---- leaves
+
+    @staticmethod
+    def const(dtype: DType, value: Any) -> UOp:
+        """A constant."""
+        return const(dtype, value)
+
+    def constant(self, value: Any) -> UOp:
+        """A constant of this node's dtype."""
+        return const(self.dtype, value)
+
+    @staticmethod
+    def variable(name: str, low: int, high: int, dtype: DType = dtypes.weakint) -> UOp:
+        """A named integer in [low, high]."""
+        if low > high:
+            raise ArgumentError(
+                f"variable: the bounds [{low}, {high}] of {name!r} are empty", fix="low must be <= high."
+            )
+        if not dtype.is_int or (dtype.min is not None and not dtype.min <= low <= high <= dtype.max):
+            raise DTypeError(
+                f"variable: {name!r} in [{low}, {high}] does not fit {dtype.name}", fix="Use dtypes.weakint."
+            )
+        return make(ops.VARIABLE, (), VariableArg(name, low, high, dtype))
+
+    @staticmethod
+    def range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
+        """The integers 0 .. size-1."""
+        return make(ops.RANGE, (as_index(size),), RangeArg(id, kind))
+
+    @staticmethod
+    def param(slot: int, dtype: DType, shape: Shape = (), device: str | None = None) -> UOp:
+        """The parameter in place `slot`."""
+        known, symbolic = split_symbolic(shape)
+        return make(ops.PARAM, symbolic, ParamArg(slot, dtype, known, device))
+
+    @staticmethod
+    def buffer(id: int, dtype: DType, shape: Shape, device: str | None = None, memory: Memory = Memory.GLOBAL) -> UOp:
+        """A piece of memory."""
+        known, symbolic = split_symbolic(shape)
+        return make(ops.BUFFER, symbolic, BufferArg(id, dtype, known, device, memory))
+
+    def bind(self, value: int) -> UOp:
+        """This variable with a value."""
+        return make(ops.BIND, (self, const(dtypes.weakint, value)))
+
+    # ---- elementwise
+
+    def _operand(self, other: Any) -> UOp:
+        return other if isinstance(other, UOp) else const(self.dtype, other)
+
+    def __add__(self, other: Any) -> UOp:
+        return make(ops.ADD, (self, other if type(other) is UOp else const(self.dtype, other)))
+
+    def __radd__(self, other: Any) -> UOp:
+        return make(ops.ADD, (const(self.dtype, other), self))
+
+    def __sub__(self, other: Any) -> UOp:
+        return make(ops.SUB, (self, self._operand(other)))
+
+    def __rsub__(self, other: Any) -> UOp:
+        return make(ops.SUB, (const(self.dtype, other), self))
+
+    def __mul__(self, other: Any) -> UOp:
+        return make(ops.MUL, (self, other if type(other) is UOp else const(self.dtype, other)))
+
+    def __rmul__(self, other: Any) -> UOp:
+        return make(ops.MUL, (const(self.dtype, other), self))
+
+    def __truediv__(self, other: Any) -> UOp:
+        return make(ops.FDIV, (self, self._operand(other)))
+
+    def __rtruediv__(self, other: Any) -> UOp:
+        return make(ops.FDIV, (const(self.dtype, other), self))
+
+    def __floordiv__(self, other: Any) -> UOp:
+        return make(ops.FLOORDIV, (self, other if type(other) is UOp else const(self.dtype, other)))
+
+    def __rfloordiv__(self, other: Any) -> UOp:
+        return make(ops.FLOORDIV, (const(self.dtype, other), self))
+
+    def __mod__(self, other: Any) -> UOp:
+        return make(ops.FLOORMOD, (self, other if type(other) is UOp else const(self.dtype, other)))
+
+    def __rmod__(self, other: Any) -> UOp:
+        return make(ops.FLOORMOD, (const(self.dtype, other), self))
+
+    def __pow__(self, other: Any) -> UOp:
+        return make(ops.POW, (self, self._operand(other)))
+
+    def __and__(self, other: Any) -> UOp:
+        return make(ops.AND, (self, self._operand(other)))
+
+    def __rand__(self, other: Any) -> UOp:
+        return make(ops.AND, (const(self.dtype, other), self))
+
+    def __or__(self, other: Any) -> UOp:
+        return make(ops.OR, (self, self._operand(other)))
+
+    def __ror__(self, other: Any) -> UOp:
+        return make(ops.OR, (const(self.dtype, other), self))
+
+    def __xor__(self, other: Any) -> UOp:
+        return make(ops.XOR, (self, self._operand(other)))
+
+    def __lshift__(self, other: Any) -> UOp:
+        return make(ops.SHL, (self, self._operand(other)))
+
+    def __rshift__(self, other: Any) -> UOp:
+        return make(ops.SHR, (self, self._operand(other)))
+
+    def __neg__(self) -> UOp:
+        return make(ops.NEG, (self,))
+
+    def __invert__(self) -> UOp:
+        return make(ops.NOT, (self,))
+
+    def __abs__(self) -> UOp:
+        return make(ops.ABS, (self,))
+
+    def __lt__(self, other: Any) -> UOp:
+        return make(ops.LT, (self, self._operand(other)))
+
+    def __le__(self, other: Any) -> UOp:
+        return make(ops.LE, (self, self._operand(other)))
+
+    def __gt__(self, other: Any) -> UOp:
+        return make(ops.LT, (self._operand(other), self))
+
+    def __ge__(self, other: Any) -> UOp:
+        return make(ops.LE, (self._operand(other), self))
+
+    def eq(self, other: Any) -> UOp:
+        """self == other, elementwise. (`==` itself is identity, so that nodes can be keys.)"""
+        return make(ops.EQ, (self, self._operand(other)))
+
+    def ne(self, other: Any) -> UOp:
+        """self != other, elementwise."""
+        return make(ops.NE, (self, self._operand(other)))
+
+    def cdiv(self, other: Any) -> UOp:
+        """Integer division rounded toward zero."""
+        return make(ops.CDIV, (self, self._operand(other)))
+
+    def cmod(self, other: Any) -> UOp:
+        """The remainder of `cdiv`."""
+        return make(ops.CMOD, (self, self._operand(other)))
+
+    def maximum(self, other: Any) -> UOp:
+        """The larger."""
+        return make(ops.MAX, (self, self._operand(other)))
+
+    def minimum(self, other: Any) -> UOp:
+        """The smaller."""
+        return make(ops.MIN, (self, self._operand(other)))
+
+    def where(self, yes: Any, no: Any) -> UOp:
+        """yes where self holds, no elsewhere; one of them may be a Python number."""
+        if not isinstance(yes, UOp):
+            if not isinstance(no, UOp):
+                raise ArgumentError(f"where: {yes!r} and {no!r} have no dtype", fix="Make one of them a UOp.")
+            yes = const(no.dtype, yes)
+        return make(ops.WHERE, (self, yes, no if isinstance(no, UOp) else const(yes.dtype, no)))
+
+    def fma(self, factor: UOp, addend: UOp) -> UOp:
+        """self * factor + addend, rounded once."""
+        return make(ops.FMA, (self, factor, addend))
+
+    def alu(self, op: Op, *others: UOp) -> UOp:
+        """Any elementwise op with this node as its first operand."""
+        return make(op, (self, *others))
+
+    def reciprocal(self) -> UOp:
+        """1 / self."""
+        return make(ops.RECIPROCAL, (self,))
+
+    def sqrt(self) -> UOp:
+        """Square root."""
+        return make(ops.SQRT, (self,))
+
+    def exp2(self) -> UOp:
+        """Two to the power self."""
+        return make(ops.EXP2, (self,))
+
+    def log2(self) -> UOp:
+        """Logarithm to base 2."""
+        return make(ops.LOG2, (self,))
+
+    def sin(self) -> UOp:
+        """Sine."""
+        return make(ops.SIN, (self,))
+
+    def trunc(self) -> UOp:
+        """Rounded toward zero."""
+        return make(ops.TRUNC, (self,))
+
+    def floor(self) -> UOp:
+        """Rounded down."""
+        return make(ops.FLOOR, (self,))
+
+    def ceil(self) -> UOp:
+        """Rounded up."""
+        return make(ops.CEIL, (self,))
+
+    def round(self) -> UOp:
+        """Rounded to the nearest, halves to even."""
+        return make(ops.ROUND, (self,))
+
+    def cast(self, dtype: DType) -> UOp:
+        """Converted to another dtype."""
+        return self if dtype is self.dtype else make(ops.CAST, (self,), dtype)
+
+    def bitcast(self, dtype: DType) -> UOp:
+        """The bits read as another dtype."""
+        return self if dtype is self.dtype else make(ops.BITCAST, (self,), dtype)
+
+    # ---- movement
+
+    def _move(self, op: Op, sizes: Iterable[Any]) -> UOp:
+        known, symbolic = split_symbolic(sizes)
+        return make(op, (self, *symbolic), known)
+
+    def reshape(self, shape: Shape) -> UOp:
+        """Another shape for the same elements."""
+        return self._move(ops.RESHAPE, shape)
+
+    def expand(self, shape: Shape) -> UOp:
+        """Axes of size 1 repeated."""
+        return self._move(ops.EXPAND, shape)
+
+    def permute(self, order: tuple[int, ...]) -> UOp:
+        """Axes in another order."""
+        return make(ops.PERMUTE, (self,), tuple(order))
+
+    def pad(self, pads: Iterable[tuple[Any, Any]]) -> UOp:
+        """Zeros (before, after) each axis."""
+        return self._move(ops.PAD, (tuple(pair) for pair in pads))
+
+    def shrink(self, parts: Iterable[tuple[Any, Any]]) -> UOp:
+        """A window (start, size) of each axis."""
+        return self._move(ops.SHRINK, (tuple(pair) for pair in parts))
+
+    def flip(self, axes: tuple[int, ...]) -> UOp:
+        """Axes back to front."""
+        return make(ops.FLIP, (self,), tuple(axes))
+
+    # ---- reductions, memory, functions
+
+    def reduce(self, op: Op, axes: tuple[int, ...] = (), ranges: Sources = ()) -> UOp:
+        """Combined by `op` along axes, or over ranges."""
+        return make(ops.REDUCE, (self, *ranges), ReduceArg(op, tuple(axes)))
+
+    def scan(self, op: Op, axis: int | None = None, range: UOp | None = None) -> UOp:
+        """Running combination along an axis, or over a range."""
+        return make(ops.SCAN, (self,) if range is None else (self, range), ScanArg(op, axis))
+
+    def index(self, *positions: UOp | int, gate: UOp | None = None) -> UOp:
+        """The elements at these positions of the first axes; 0 where the gate is false."""
+        places = tuple(as_index(p) for p in positions)
+        return make(ops.INDEX, (self, *places) if gate is None else (self, *places, gate), gate is not None)
+
+    def load(self, position: UOp | int, width: int = 1, gate: UOp | None = None) -> UOp:
+        """`width` elements of this buffer from a flat position on."""
+        place = as_index(position)
+        return make(ops.LOAD, (self, place) if gate is None else (self, place, gate), width)
+
+    def store(self, value: UOp, *positions: UOp | int, combine: Op | None = None, gate: UOp | None = None) -> UOp:
+        """The effect of writing value here, at these positions."""
+        places = tuple(as_index(p) for p in positions)
+        src = (self, value, *places) if gate is None else (self, value, *places, gate)
+        return make(ops.STORE, src, StoreArg(combine, gate is not None))
+
+    def stage(self, *ranges: UOp, arg: StageArg | None = None) -> UOp:
+        """Kept in memory over these ranges."""
+        return make(ops.STAGE, (self, *ranges), arg or StageArg())
+
+    def after(self, *effects: UOp) -> UOp:
+        """This value once the effects have happened."""
+        return make(ops.AFTER, (self, *effects)) if effects else self
+
+    def copy_to(self, device: str) -> UOp:
+        """This value on another device."""
+        return make(ops.COPY, (self,), device)
+
+    def detach(self) -> UOp:
+        """This value, where no gradient flows."""
+        return make(ops.DETACH, (self,))
+
+    def item(self, i: int) -> UOp:
+        """Member i of a group or of what a call returns."""
+        return make(ops.ITEM, (self,), i)
+
+    @staticmethod
+    def stack(*values: UOp) -> UOp:
+        """The values along a new first axis."""
+        return make(ops.STACK, values)
+
+    @staticmethod
+    def group(*members: UOp) -> UOp:
+        """Several nodes as one."""
+        return make(ops.GROUP, members)
+
+    @staticmethod
+    def linear(*nodes: UOp) -> UOp:
+        """An ordered list of nodes."""
+        return make(ops.LINEAR, nodes)
+
+    def end(self) -> UOp:
+        """Closes this RANGE or IF."""
+        return make(ops.END, (self,))
+
+    def function(self, name: str) -> UOp:
+        """This graph over params as a function."""
+        params = {node.arg for node in self.topological() if node.op is ops.PARAM}
+        if len({param.slot for param in params}) != len(params):
+            listed = "\n".join(sorted(map(repr, params)))
+            raise ArgumentError(f"function: {name!r} has two different params in one slot", listed, "Renumber them.")
+        return make(ops.FUNCTION, (self,), FunctionArg(name, tuple(sorted(params, key=lambda p: p.slot))))
+
+    def call(self, *arguments: UOp) -> UOp:
+        """This function applied."""
+        return make(ops.CALL, (self, *arguments))
+
+    # ---- questions
+
+    @property
+    def size(self) -> int | UOp:
+        """The size of a RANGE."""
+        (size,) = self.src
+        return int(size.arg) if size.op is ops.CONST else size
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """The argument of a movement op, symbolic sizes filled in."""
+        return filled(self.arg, self.src[1:])
+
+    @property
+    def is_const(self) -> bool:
+        """Whether this is a constant."""
+        return self.op is ops.CONST
+
+    def topological(self, enter_functions: bool = False) -> list[UOp]:
+        """Every node below and including this one, sources before users."""
+        return topological((self,), enter_functions)
+
+    def replace(self, src: Sources | None = None, arg: Any = None) -> UOp:
+        """This node with other sources or another argument."""
+        if self.op is ops.CONST:
+            return self if arg is None else const(self.dtype, arg)
+        return make(self.op, self.src if src is None else src, self.arg if arg is None else arg)
+
+    def substitute(self, replacements: dict[UOp, UOp]) -> UOp:
+        """This graph with nodes replaced, sources first; functions are not entered."""
+        done = dict(replacements)
+        for node in topological((self,), stop=replacements):
+            if node not in done:
+                src = tuple(done[s] for s in node.src) if not node.op.opaque else node.src
+                done[node] = node if src == node.src else make(node.op, src, node.arg)
+        return done[self]
+
+    # ---- showing, copying, pickling
+
+    def short(self) -> str:
+        """One line about this node, for messages."""
+        if self.op is ops.CONST:
+            return f"const {self.arg!r} ({self.dtype.name})"
+        shape = spell_shape(self.shape) if self.shape else ""
+        arg = "" if self.arg is None else f" {self.arg!r}"
+        return f"{self.op.name}{arg} ({self.dtype.name}{shape})"
+
+    def expression(self, limit: int = 200) -> str:
+        """The value as people write it: x*3 + 1. Cut off below `limit` nodes."""
+        return expression(self, limit)
+
+    def __repr__(self) -> str:
+        return f"<UOp {self.short()}>"
+
+    def __copy__(self) -> UOp:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UOp:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., UOp], tuple[Any, ...]]:
+        return unflatten, (flatten(self),)
+
+
+def as_index(value: int | UOp) -> UOp:
+    """A position or size as a node."""
+    return value if isinstance(value, UOp) else const(dtypes.weakint, value)
+
+
+def unflatten(rows: list[tuple[Any, ...]]) -> UOp:
+    """The inverse of `flatten`."""
+    nodes: list[UOp] = []
+    for op, dtype, src, arg in rows:
+        if op is ops.CONST:
+            nodes.append(const(dtype, _double.unpack(arg)[0] if dtype.is_float else arg))
+        else:
+            nodes.append(make(op, tuple(nodes[i] for i in src), arg))
+    return nodes[-1]
+
+
+def live_nodes() -> int:
+    """How many nodes exist in this process."""
+    return len(_table)

@@ -1,0 +1,107 @@
+"""Constants, conversions and the order of operands.
+
+2 + 3             ->  5                     by the meaning in the op table
+x < 100           ->  true                  where bounds leave one value
+3 * x             ->  x * 3                 operands of commutative ops in one order
+int32(int8(a))    ->  a                     casts that lose nothing disappear
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whit.dtype import can_lossless_cast, convert, decode, dtypes, encode, wrap
+from whit.ir import ops, scalar
+from whit.ir.op import OPS
+from whit.ir.rules import BOOLS, INTS, function_rule
+from whit.ir.uop import UOp, const, make
+from whit.simplify.bounds import bounds
+from whit.simplify.order import order
+
+LIMIT_BITS = 4096  # a shift may not build an integer larger than this
+
+COMMUTATIVE = tuple(op for op in OPS.values() if op.commutative)
+
+
+def fold(node: UOp) -> UOp:
+    """The value of an elementwise node whose sources are constants, as a constant."""
+    values = [s.arg for s in node.src]
+    assert node.op.python is not None
+    result = node.op.python(scalar, *values)
+    dtype = node.dtype
+    if dtype.is_int:
+        return const(dtype, wrap(dtype, int(result)))
+    return const(dtype, bool(result) if dtype.is_bool else result)
+
+
+@function_rule(*(op for op in OPS.values() if op.elementwise))
+def fold_constants(node: UOp) -> UOp | None:
+    """2 + 3 -> 5"""
+    for s in node.src:
+        if s.op is not ops.CONST:
+            return None
+    if node.op in (ops.SHL, ops.SHR) and not _shift_fits(node):
+        return None
+    return fold(node)
+
+
+def _shift_fits(node: UOp) -> bool:
+    """Fixed widths have their own meaning for large shifts; unbounded integers must stay affordable."""
+    amount = node.src[1].arg
+    if node.dtype is dtypes.weakint:
+        return bool(0 <= amount < LIMIT_BITS)
+    return bool(0 <= amount < node.dtype.bitsize)
+
+
+@function_rule(*(op for op in OPS.values() if op.elementwise and op.bounds is not None), on=INTS | BOOLS)
+def decided_by_bounds(node: UOp) -> UOp | None:
+    """x < 100 -> true where x is in [0, 9]"""
+    reach = bounds(node)
+    if reach is None or reach[0] != reach[1]:
+        return None
+    return const(node.dtype, bool(reach[0]) if node.dtype.is_bool else reach[0])
+
+
+@function_rule(*COMMUTATIVE)
+def ordered_operands(node: UOp) -> UOp | None:
+    """3 * x -> x * 3"""
+    left, right = node.src
+    if right.op is ops.CONST or left is right:
+        return None
+    if left.op is not ops.CONST:
+        if node.op is ops.ADD and node.dtype.is_int:
+            return None  # sums have an order of their own
+        if order(left) <= order(right):
+            return None
+    return make(node.op, (right, left))
+
+
+@function_rule(ops.CAST)
+def shorter_cast(node: UOp) -> UOp | None:
+    """float32(float16(x)) stays; int32(int16(x)) -> int32(x) where x is int8; a cast of a constant is a constant"""
+    (value,) = node.src
+    target = node.dtype
+    if value.op is ops.CONST:
+        return _cast_constant(value.arg, value, node)
+    if value.op is ops.CAST:
+        inner = value.src[0]
+        if can_lossless_cast(inner.dtype, value.dtype):
+            return inner.cast(target)
+    return None
+
+
+def _cast_constant(number: Any, value: UOp, node: UOp) -> UOp | None:
+    if node.dtype is dtypes.weakint and value.dtype.is_float:
+        return None
+    return const(node.dtype, convert(node.dtype, number))
+
+
+@function_rule(ops.BITCAST)
+def folded_bitcast(node: UOp) -> UOp | None:
+    """bitcast(bitcast(x)) -> bitcast(x), and of a constant, a constant"""
+    (value,) = node.src
+    if value.op is ops.BITCAST:
+        return value.src[0].bitcast(node.dtype)
+    if value.op is ops.CONST:
+        return const(node.dtype, decode(node.dtype, encode(value.dtype, value.arg)))
+    return None

@@ -1,0 +1,37 @@
+"""The rule set of the simplifier, in the order in which rules are tried at a node."""
+
+from __future__ import annotations
+
+from whit.ir.rewrite import rewrite
+from whit.ir.rules import Rules
+from whit.ir.uop import UOp
+from whit.simplify import compare, divide, fold, sums
+from whit.simplify.algebra import ALGEBRA
+
+SIMPLIFY = Rules(
+    "simplify",
+    (
+        fold.fold_constants,  # first: everything below may assume that not all operands are constants
+        fold.decided_by_bounds,
+        *ALGEBRA,
+        fold.shorter_cast,
+        fold.folded_bitcast,
+        divide.positive_divisor,
+        divide.truncating_to_floor,
+        divide.one_period,  # before the sums are taken apart: a bound can end the work
+        divide.divide_sum,
+        divide.reduce_modulo,
+        compare.constant_right,
+        compare.decide_by_difference,
+        compare.less_than_constant,
+        compare.equal_constant,
+        compare.decided_extreme,
+        sums.canonical_sum,
+        fold.ordered_operands,  # last: orders what no other rule has changed
+    ),
+)
+
+
+def simplify(root: UOp) -> UOp:
+    """The same value, in fewer and cheaper nodes."""
+    return rewrite(root, SIMPLIFY)
