@@ -82,6 +82,15 @@ class ContextVar(Generic[Value]):
         value: Value = self._get()
         return value
 
+    @property
+    def scoped(self) -> Value | None:
+        """The value that a `Context` in force has given it; None outside."""
+        return self._in_context.get(None)
+
+    def assign(self, value: Value) -> None:
+        """Another value up to the end of the innermost `Context` that sets it."""
+        self._in_context.set(_convert(self.setting, value))
+
     def __bool__(self) -> bool:
         return bool(self._get())
 

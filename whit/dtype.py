@@ -17,14 +17,12 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-import os
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from whit.config import DEFAULT_FLOAT, DEFAULT_INT, Context
 from whit.errors import DTypeError, nearest
 
 Scalar = bool | int | float
@@ -107,17 +105,13 @@ def _float(
     )
 
 
-# The scoped (default float, default int); None outside `dtypes.defaults`, where the process-wide pair counts.
-_scoped_defaults: ContextVar[tuple[DType, DType] | None] = ContextVar("whit_default_dtypes", default=None)
-
-
 class DTypes:
     """The names, groups and queries users reach as `dtypes`. Only `default_float` and `default_int` can be set.
 
     The class body names members `bool`, `int` and `float`, so annotations here spell the builtin types out.
     """
 
-    __slots__ = ("_process_defaults",)
+    __slots__ = ("_assigned_float", "_assigned_int")
 
     void: Final = DType("void", "void", -1, 0, None, min=None, max=None)
     bool_: Final = DType("bool", "bool", 0, 1, "?", min=False, max=True)
@@ -162,42 +156,42 @@ class DTypes:
     float: Final = float32
 
     def __init__(self) -> None:
-        self._process_defaults = (self.float32, self.int32)
+        self._assigned_float: DType | None = None
+        self._assigned_int: DType | None = None
 
     @property
     def default_float(self) -> DType:
         """What a Python float becomes when nothing else decides."""
-        return (_scoped_defaults.get() or self._process_defaults)[0]
+        assigned = self._assigned_float if DEFAULT_FLOAT.scoped is None else None
+        return assigned or _checked_default("default_float", DEFAULT_FLOAT.value)
 
     @default_float.setter
     def default_float(self, dtype: DType) -> None:
-        self._set_defaults(dtype, self.default_int)
+        checked = _checked_default("default_float", dtype)
+        if DEFAULT_FLOAT.scoped is not None:
+            DEFAULT_FLOAT.assign(checked.name)
+        else:  # threads start with an empty context, so an assignment has to be process-wide to reach them
+            self._assigned_float = checked
 
     @property
     def default_int(self) -> DType:
         """What a Python int becomes when nothing else decides."""
-        return (_scoped_defaults.get() or self._process_defaults)[1]
+        assigned = self._assigned_int if DEFAULT_INT.scoped is None else None
+        return assigned or _checked_default("default_int", DEFAULT_INT.value)
 
     @default_int.setter
     def default_int(self, dtype: DType) -> None:
-        self._set_defaults(self.default_float, dtype)
-
-    def _set_defaults(self, float_dtype: DType, int_dtype: DType) -> None:
-        # Threads start with an empty context, so an assignment outside a scope has to be process-wide to reach them.
-        pair = _checked_defaults(float_dtype, int_dtype)
-        if _scoped_defaults.get() is None:
-            self._process_defaults = pair
+        checked = _checked_default("default_int", dtype)
+        if DEFAULT_INT.scoped is not None:
+            DEFAULT_INT.assign(checked.name)
         else:
-            _scoped_defaults.set(pair)
+            self._assigned_int = checked
 
-    @contextmanager
-    def defaults(self, *, float: DType | str | None = None, int: DType | str | None = None) -> Iterator[None]:
+    def defaults(self, *, float: DType | str | None = None, int: DType | str | None = None) -> Context:
         """`with dtypes.defaults(float=dtypes.float16):` changes the defaults for the block only."""
-        token = _scoped_defaults.set(_checked_defaults(float or self.default_float, int or self.default_int))
-        try:
-            yield
-        finally:
-            _scoped_defaults.reset(token)
+        chosen_float = _checked_default("default_float", float or self.default_float)
+        chosen_int = _checked_default("default_int", int or self.default_int)
+        return Context(DEFAULT_FLOAT=chosen_float.name, DEFAULT_INT=chosen_int.name)
 
     @staticmethod
     def is_float(dtype: DType) -> builtins.bool:
@@ -280,28 +274,15 @@ def to_dtype(name: DType | str) -> DType:
     )
 
 
-def _checked_defaults(float_dtype: DType | str, int_dtype: DType | str) -> tuple[DType, DType]:
-    float_dtype, int_dtype = to_dtype(float_dtype), to_dtype(int_dtype)
-    if float_dtype not in dtypes.floats:
-        raise DTypeError("default_float: expected a float dtype", f"got {float_dtype}", "Try dtypes.float32.")
-    if int_dtype not in dtypes.ints:
-        raise DTypeError("default_int: expected an integer dtype", f"got {int_dtype}", "Try dtypes.int32.")
-    return float_dtype, int_dtype
-
-
-def _from_environment(variable: str, group: tuple[DType, ...], default: DType) -> DType:
-    name = os.environ.get(variable)
-    if not name:
-        return default
-    dtype = _ALL_NAMES.get(name.strip().lower())
-    if dtype not in group:
-        known = ", ".join(member.name for member in group)
-        raise DTypeError(f"{variable}: {name!r} cannot be a default dtype", "set in the environment", f"Use {known}.")
-    return dtype
-
-
-dtypes.default_float = _from_environment("DEFAULT_FLOAT", dtypes.floats, dtypes.float32)
-dtypes.default_int = _from_environment("DEFAULT_INT", dtypes.ints, dtypes.int32)
+def _checked_default(which: str, dtype: DType | str) -> DType:
+    found = to_dtype(dtype)
+    kind, group, example = {
+        "default_float": ("a float dtype", dtypes.floats, "dtypes.float32"),
+        "default_int": ("an integer dtype", dtypes.ints, "dtypes.int32"),
+    }[which]
+    if found not in group:
+        raise DTypeError(f"{which}: expected {kind}", f"got {found}", f"Try {example}.")
+    return found
 
 
 # ---- Promotion ----

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whit.config import Context
 from whit.dtype import (
     DTYPES_DICT,
     DType,
@@ -191,6 +192,13 @@ def test_defaults_are_scoped_to_a_with_block():
     assert (dtypes.default_float, dtypes.default_int) == (dtypes.float32, dtypes.int32)
 
 
+def test_the_settings_are_the_defaults():
+    with Context(DEFAULT_FLOAT="half", DEFAULT_INT="int64"):
+        assert (dtypes.default_float, dtypes.default_int) == (dtypes.float16, dtypes.int64)
+    with Context(DEFAULT_FLOAT="int8"), pytest.raises(DTypeError, match="default_float: expected a float dtype"):
+        _ = dtypes.default_float
+
+
 def test_an_assigned_default_is_seen_by_other_threads():
     seen = []
     dtypes.default_float = dtypes.float16
@@ -217,8 +225,8 @@ def test_a_default_of_the_wrong_kind_is_refused():
     [
         ({"DEFAULT_FLOAT": "HALF", "DEFAULT_INT": "int64"}, "dtypes.float16 dtypes.int64"),
         ({"DEFAULT_FLOAT": "", "DEFAULT_INT": ""}, "dtypes.float32 dtypes.int32"),
-        ({"DEFAULT_FLOAT": "int8"}, "DEFAULT_FLOAT: 'int8' cannot be a default dtype"),
-        ({"DEFAULT_INT": "imt8"}, "DEFAULT_INT: 'imt8' cannot be a default dtype"),
+        ({"DEFAULT_FLOAT": "int8"}, "default_float: expected a float dtype"),
+        ({"DEFAULT_INT": "imt8"}, "there is no dtype named 'imt8'"),
     ],
 )
 def test_the_environment_sets_the_defaults_or_says_what_is_wrong(environment, expected):

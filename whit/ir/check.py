@@ -7,8 +7,8 @@ fires is refused too.
 
 Termination. Every right side must be smaller than its left side in one order of terms: the lexicographic path order
 over the precedence below, in which constants are smallest. That order is well-founded and closed under substitution,
-so no sequence of such rewrites goes on for ever. Rules that are functions are covered by the driver's loop detection and by
-the fuzzing of the simplifier.
+so no sequence of such rewrites goes on for ever. Rules that are functions are covered by the loop detection of the
+driver and by the fuzzing of the simplifier.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, ent
         src = node.src
         current = node
         if src and (enter_functions or not node.op.opaque):
-            ready = True
+            missing = []
             new_src = []
             for s in src:
                 if s in done:
@@ -145,9 +145,9 @@ def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, ent
                 else:
                     if s in waiting:
                         raise _LoopError(s)
-                    stack.append(s)
-                    ready = False
-            if not ready:
+                    missing.append(s)
+            if missing:
+                stack.extend(reversed(missing))
                 continue
             changed = tuple(new_src)
             if changed != src:  # compares identities

@@ -97,7 +97,8 @@ def excerpt(root: UOp, limit: int = 12) -> str:
             if source not in names:
                 names[source] = naming.choose(source)
         if node.op is not ops.CONST:
-            lines.append(f"{names[node]} = {spell(node, names)}{_comment(node.dtype, node.shape)}")
+            comment = "" if node.op in _SHOWN else _comment(node.dtype, node.shape)
+            lines.append(f"{names[node]} = {spell(node, names)}{comment}")
     return "\n".join(["..."] * bool(beyond) + [line if len(line) <= 120 else line[:117] + "..." for line in lines])
 
 
@@ -352,7 +353,7 @@ SPELLINGS: dict[Op, Callable[[UOp, Spelled], str]] = {
 }
 
 # What can be read off the line needs no comment.
-_SHOWN = frozenset({ops.VARIABLE, ops.RANGE, ops.PARAM, ops.BUFFER, ops.FUNCTION})
+_SHOWN = frozenset({ops.VARIABLE, ops.PARAM, ops.BUFFER, ops.FUNCTION})
 
 
 def _comment(dtype: DType, shape: Shape) -> str:

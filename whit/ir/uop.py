@@ -141,13 +141,17 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
     if op is ops.AFTER:  # an effect elsewhere may have to come first
         return src[0].device
     if op is ops.ITEM and src[0].op is ops.GROUP:
-        return src[0].src[arg].device
+        member: UOp = src[0].src[arg]
+        return member.device
     return _common_device(op, src)
 
 
 def _check(op: Op, src: Sources, arg: Any) -> None:
     if op is ops.CONST:
         raise ArgumentError("const: constants need a dtype", fix="Use UOp.const(dtype, value).")
+    for s in src:
+        if not isinstance(s, UOp):
+            raise TypeError("a source is no UOp")  # `_explain` says which
     if op.arg_type is None and arg is not None:
         raise ArgumentError(f"{op.name}: takes no argument, and gets {arg!r}", fix="Leave it out.")
     if op.arg_type is not None and (not isinstance(arg, op.arg_type) or (op.arg_type is int and type(arg) is bool)):

@@ -170,8 +170,7 @@ def free_ranges(nodes: Nodes) -> dict[UOp, frozenset[UOp]]:
 
 
 def _stored_once(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """Every range that a stored value varies with is closed by a REDUCE or STAGE, or chooses where it is stored: by a
-    position or the gate. Only a combining STORE may write one place often."""
+    """A STORE's value varies only with ranges that its positions or gate name, or else it combines."""
     free = free_ranges(nodes)
     for node in nodes:
         if node.op is ops.STORE and node.arg.combine is None:
@@ -283,7 +282,7 @@ def _launches_in_order(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Proble
         place[node] = i
     latest: dict[UOp, int] = {}  # the place of the last launch that a value needs, itself included
     for node in nodes[:-1]:
-        needed = max((latest[s] for s in node.src), default=-1)
+        needed = max((latest.get(s, -1) for s in node.src), default=-1)  # bodies of functions are not among them
         if node.op in _LAUNCHES:
             if node not in place:
                 yield node, "is used and never listed"

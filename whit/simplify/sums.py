@@ -21,7 +21,7 @@ from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 
 Terms = dict[UOp, int]  # base -> coefficient
-LONGEST = 64  # terms; a longer sum is kept in the order it came in, so that time stays linear
+LONGEST = 64  # terms that a sum may have to be put in order as it grows; longer ones wait for `settle`
 
 
 def split_term(node: UOp) -> tuple[UOp, int]:
@@ -38,7 +38,9 @@ def linear_form(node: UOp) -> tuple[Terms, int]:
     terms: Terms = {}
     offset = 0
     stack = [node]
-    while stack:
+    for _ in range(4 * LONGEST):
+        if not stack:
+            return terms, offset
         part = stack.pop()
         if part.op is ops.ADD:
             left, right = part.src
@@ -49,7 +51,45 @@ def linear_form(node: UOp) -> tuple[Terms, int]:
         else:
             base, coefficient = split_term(part)
             terms[base] = terms.get(base, 0) + coefficient
-    return terms, offset
+    return weigh(sum_nodes(node))
+
+
+def _is_part(node: UOp) -> bool:
+    """Whether the node belongs to the inside of a sum: an addition, or a constant times one."""
+    if node.op is ops.MUL:
+        node, factor = node.src
+        return node.op is ops.ADD and factor.op is ops.CONST
+    return node.op is ops.ADD
+
+
+def sum_nodes(head: UOp, most: int | None = None) -> list[UOp]:
+    """The inner nodes of a sum, each once, sources before users; nothing if there are more than `most`."""
+    return topological((head,), enter=_is_part, most=most)
+
+
+def weigh(nodes: list[UOp]) -> tuple[Terms, int]:
+    """{base: coefficient}, offset of the sum that `sum_nodes` lists. A part that is shared is looked at once."""
+    head = nodes[-1]
+    dtype = head.dtype
+    weights = {head: 1}
+    terms: Terms = {}
+    offset = 0
+    for node in reversed(nodes):
+        weight = wrap(dtype, weights[node])
+        parts = node.src
+        if node.op is ops.MUL:
+            total, factor = parts
+            weight *= factor.arg
+            parts = (total,)
+        for part in parts:
+            if part.op is ops.CONST:
+                offset += weight * part.arg
+            elif _is_part(part):
+                weights[part] = weights.get(part, 0) + weight
+            else:
+                base, coefficient = split_term(part)
+                terms[base] = terms.get(base, 0) + weight * coefficient
+    return {base: c for base, c in terms.items() if wrap(dtype, c)}, offset
 
 
 def reach_of(terms: Terms, offset: int) -> Interval | None:

@@ -277,6 +277,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (n, index, ()),
     (n.bind(5), index, ()),
     (r3, index, ()),
+    (UOp.range(const(i32, 3), 0), i32, ()),
     (UOp.param(2, dtypes.int8, (n, 2)), dtypes.int8, (n, 2)),
     (a3n, f32, (3, n)),
     (a34.reshape((2, 6)), f32, (2, 6)),
@@ -418,7 +419,11 @@ BAD: list[tuple[Callable[[], Any], type[UserError], tuple[str, ...]]] = [
     (lambda: n.bind(65), OutOfRangeError, ("bind: n = 65 is outside [1, 64]", "between its bounds")),
     (lambda: n.bind(0), OutOfRangeError, ("bind: n = 0 is outside",)),
     (lambda: r3.bind(0), ArgumentError, ("bind: needs a variable and a constant", "variable.bind")),
-    (lambda: UOp.range(const(i32, 3), 0), DTypeError, ("range:", "(int32)", "weakint")),
+    (
+        lambda: UOp.range(const(f32, 3), 0),
+        DTypeError,
+        ("range: operands must have the same integer dtype", "(float32)"),
+    ),
     # dtypes
     (
         lambda: a34 + n,

@@ -13,7 +13,7 @@ a buffer sees its first content; AFTER sees the content after its effects. `run`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,7 @@ from whit.ir.interpret.values import Array, bitcast, cast, constant, elementwise
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
-_VIEWS = (*ops.MOVEMENT, ops.BITCAST, ops.DETACH, ops.AFTER)  # the same memory, seen in another way
-_WRITABLE = (*_VIEWS, ops.INDEX)
+_VIEWS = (*ops.MOVEMENT, ops.BITCAST, ops.DETACH, ops.INDEX, ops.AFTER)  # memory, seen in another way
 
 
 def evaluate(node: UOp, inputs: Mapping[UOp, Any] | None = None) -> Any:
@@ -63,27 +62,47 @@ def _arrays(result: Any) -> Any:
     return None if result is None else np.array(result.array)
 
 
-def _base(node: UOp, through: Sequence[Op] = _VIEWS) -> tuple[UOp | None, list[UOp]]:
-    """The buffer that a view looks at, and the nodes from the view down to it; None if it looks at no buffer."""
-    chain = []
-    while node.op in through:
-        chain.append(node)
-        node = node.src[0]
-    return (node if node.op in (ops.BUFFER, ops.PARAM) else None), chain
+class _Views:
+    """For each node of a graph that shows memory: which buffer, through which views. Nodes are added sources first."""
+
+    def __init__(self, nodes: Iterable[UOp] = ()) -> None:
+        self.base: dict[UOp, UOp] = {}
+        self.links: dict[UOp, Any] = {}  # (view, links of what it views), innermost first; None for the buffer
+        for node in nodes:
+            self.add(node)
+
+    def add(self, node: UOp) -> None:
+        """Enters a node, if it is memory or a view of memory."""
+        if node.op is ops.BUFFER or node.op is ops.PARAM:
+            self.base[node], self.links[node] = node, None
+        elif node.op in _VIEWS and node.src[0] in self.base:
+            links = self.links[node.src[0]]
+            self.base[node] = self.base[node.src[0]]
+            self.links[node] = links if node.op is ops.AFTER else (node, links)
+
+    def chain(self, node: UOp) -> list[UOp]:
+        """The views from the buffer up to the node, without AFTERs."""
+        chain = []
+        links = self.links[node]
+        while links is not None:
+            view, links = links
+            chain.append(view)
+        return chain[::-1]
 
 
 def _written(root: UOp) -> set[UOp]:
     """The buffers and params that a graph writes."""
-    found = set()
-    for node in topological((root,)):
+    order = topological((root,))
+    base = _Views(order).base
+    found = []
+    for node in order:
         if node.op is ops.STORE:
-            found.add(_base(node.src[0], _WRITABLE)[0])
+            found.append(base.get(node.src[0]))
         elif node.op is ops.CALL:
             function, *arguments = node.src
             for target in _written(function.src[0]):
-                place = arguments[target.arg.slot] if target.op is ops.PARAM else target
-                found.add(_base(place)[0])
-    return {base for base in found if base is not None}
+                found.append(base.get(arguments[target.arg.slot]) if target.op is ops.PARAM else target)
+    return {target for target in found if target is not None}
 
 
 # ---- schedules and calls in place
@@ -127,13 +146,17 @@ def _call_in_place(node: UOp, frame: Frame) -> None:
     given: list[Value] = []
     copies = []
     for slot, argument in enumerate(arguments):
-        base, _ = _base(argument)
+        base = _Views(argument.topological()).base.get(argument)
+        if base is None and slot in slots:
+            raise InternalError(
+                f"call: {function.arg.name} writes its argument {slot}, which is no memory", node.short()
+            )
         if base is not None and slot in slots:
             frame.allocate(base, [_size(size, frame) for size in base.shape])
         evaluation = _Evaluation(frame)
         value = evaluation.compute(argument)
         if base is not None and slot in slots and not _is_part_of(value.array, frame.leaf(base)):
-            value = Value(np.array(value.array))
+            value = Value(np.array(value.array, order="C"))
             copies.append((base, evaluation.places(argument).array, value.array))
         given.append(value)
     _execute(body, _inner_frame(node, given, frame))
@@ -190,13 +213,18 @@ class _Evaluation:
         self.happened: dict[UOp, int] = {}  # node -> the writes it depends on: bit i is writes[i]; absent: none
         self.writes_to: dict[UOp, int] = {}  # buffer -> the writes to it, as such bits
         self.content_cache: dict[tuple[UOp, int], Array] = {}
+        self.views = _Views()
 
     def compute(self, root: UOp) -> Any:
         """The value of the root."""
         order = topological((root,))
         if any(node.op is ops.STORE or node.op is ops.CALL for node in order):
             self._allocate_outputs(root)
+        skipped = _bound_variables(order)
         for node in order:
+            if node in skipped:
+                continue
+            self.views.add(node)
             happened = 0
             for source in node.src:
                 happened |= self.happened.get(source, 0)
@@ -211,8 +239,8 @@ class _Evaluation:
                 self.frame.allocate(base, [_size(size, self.frame) for size in base.shape])
 
     def _value(self, node: UOp) -> Any:
-        sources = [self.values[source] for source in node.src]
         op = node.op
+        sources: list[Any] = [self.values.get(source) for source in node.src]  # None: an effect, or not evaluated
         if op.elementwise:
             result: Any = self._elementwise(node, sources)
         elif op in ops.MOVEMENT:
@@ -337,15 +365,15 @@ class _Evaluation:
         self.happened[node] = self.happened.get(node, 0) | bit
 
     def after(self, node: UOp, sources: list[Any]) -> Any:
-        base, chain = _base(node)
+        base = self.views.base.get(node)
         if base is None:
             return sources[0]
-        return self._view(chain, Value(self._content(base, self.happened.get(node, 0))))
+        return self._view(self.views.chain(node), Value(self._content(base, self.happened.get(node, 0))))
 
     def _view(self, chain: list[UOp], value: Value) -> Value:
         """Movement, bitcasts and gathers again, on another content of the buffer."""
-        for view in reversed(chain):
-            rest = [self.values[source] for source in view.src[1:]] if view.op is not ops.AFTER else []
+        for view in chain:
+            rest = [self.values[source] for source in view.src[1:]]
             if view.op in ops.MOVEMENT:
                 value = move(view, value, rest)
             elif view.op is ops.BITCAST:
@@ -357,13 +385,13 @@ class _Evaluation:
 
     def places(self, target: UOp) -> Value:
         """For each element of a view its flat place in the buffer; -1 for padding and where a gate is false."""
-        base, chain = _base(target, _WRITABLE)
+        base = self.views.base.get(target)
         if base is None:
             raise InternalError(
                 f"store: {target.short()} is no memory", fix="Store into a buffer, a param or a view of one."
             )
         content = self.frame.leaf(base)
-        moves = [view for view in chain if view.op is not ops.BITCAST]
+        moves = [view for view in self.views.chain(target) if view.op is not ops.BITCAST]
         # Counted from 1, because padding and gates give 0.
         numbers = self._view(moves, Value(np.arange(1, content.size + 1).reshape(content.shape)))
         return Value(numbers.array - 1, numbers.ranges)
@@ -379,8 +407,7 @@ class _Evaluation:
         shape = np.broadcast_shapes(where.shape, what.shape)
         if len(shape) - len(ranges) != places.array.ndim - len(places.ranges):
             raise ShapeError(f"store: a value of shape {what.shape} for places of shape {where.shape}", node.short())
-        base, _ = _base(target, _WRITABLE)
-        assert base is not None
+        base = self.views.base[target]
         values = bitcast(base.dtype, target.dtype, np.broadcast_to(what, shape))
         self._happens(node, _Write(base, np.broadcast_to(where, shape), values, node.arg.combine))
 
@@ -400,12 +427,9 @@ class _Evaluation:
             contents = evaluation.contents(body)
         for base, content in contents.items():
             target = arguments[base.arg.slot] if base.op is ops.PARAM else base
-            outer, _ = _base(target)
-            if outer is None:
-                raise InternalError(
-                    f"call: {function.arg.name} writes its param {base.arg.slot}, which is no memory", node.short()
-                )
-            self._happens(node, _Write(outer, self.places(target).array, content, None))
+            self.views.add(target)
+            places = self.places(target).array
+            self._happens(node, _Write(self.views.base[target], places, content, None))
         return result
 
 
@@ -434,6 +458,15 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.FUNCTION: _Evaluation.nothing,
     ops.CALL: _Evaluation.call,
 }
+
+
+def _bound_variables(order: list[UOp]) -> set[UOp]:
+    """The variables of a graph that only occur with a value bound to them."""
+    bound = {node.src[0] for node in order if node.op is ops.BIND}
+    if bound:
+        bound.difference_update(source for node in order if node.op is not ops.BIND for source in node.src)
+        bound.discard(order[-1])
+    return bound
 
 
 def _check_shape(node: UOp, value: Value) -> None:

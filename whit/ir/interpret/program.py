@@ -207,7 +207,7 @@ def _execute(node: UOp, state: _State) -> Any:
         return mma(node.dtype, node.src[0].dtype, *sources)
     if node.op is ops.INDEX:
         x, *positions = sources
-        gate = positions.pop() if node.arg else np.array(True)
+        gate = positions.pop() if node.arg else None
         return gather(node, x, positions, gate)
     raise InternalError(f"linear: {node.op.name} is no instruction", node.short())
 
@@ -221,13 +221,13 @@ def _load(node: UOp, state: _State) -> Array:
     memory, *rest = node.src
     start, *gate = (_operand(node, source, state) for source in rest)
     positions = _positions(start, node.arg if node.arg > 1 else 0)
-    return gather(node, _flat_memory(node, memory, state), [positions], gate[0] if gate else np.array(True))
+    return gather(node, _flat_memory(node, memory, state), [positions], gate[0] if gate else None)
 
 
 def _store(node: UOp, state: _State) -> None:
     target, *rest = node.src
     value, *positions = (_operand(node, source, state) for source in rest)
-    gate = positions.pop() if node.arg.gated else np.array(True)
+    gate = positions.pop() if node.arg.gated else None
     if len(positions) != 1 or value.ndim > 1:
         raise InternalError("store: in a program it needs one flat position and a scalar or vector value", node.short())
     memory = _flat_memory(node, target, state)

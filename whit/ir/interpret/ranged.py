@@ -99,12 +99,14 @@ def move(node: UOp, value: Value, sizes: Sequence[Value]) -> Value:
 
 def at_positions(node: UOp, x: Value, positions: Sequence[Value], gate: Value | None, fill: Any = 0) -> Value:
     """x at positions of its own first axes, for every value of all ranges; `fill` where the gate is false."""
-    picks = [*positions, gate or Value(np.array(True))]
-    ranges, (*places, wanted) = align(picks, x.ranges)
+    picks = [*positions] if gate is None else [*positions, gate]
+    ranges, places = align(picks, x.ranges)
+    wanted = None if gate is None else places.pop()
+    axes = len(ranges) + max((pick.rank for pick in picks), default=0)
     # Where x depends on a range, the element for each value of the range lies at that position of its axis.
     own = []
     for r, size in zip(x.ranges, x.array.shape, strict=False):
-        shape = [1] * wanted.ndim
+        shape = [1] * axes
         shape[ranges.index(r)] = size
         own.append(np.arange(size).reshape(shape))
     return Value(gather(node, x.array, [*own, *places], wanted, fill, first_axis=-len(own)), ranges)
