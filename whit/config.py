@@ -85,7 +85,8 @@ class ContextVar(Generic[Value]):
     @property
     def scoped(self) -> Value | None:
         """The value that a `Context` in force has given it; None outside."""
-        return self._in_context.get(None)
+        value: Value | None = self._in_context.get(None)
+        return value
 
     def assign(self, value: Value) -> None:
         """Another value up to the end of the innermost `Context` that sets it."""

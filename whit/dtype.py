@@ -424,6 +424,8 @@ def _round_any(dtype: DType, value: float) -> float:
         return _decode_float(dtype, _encode_float(dtype, value))
     if math.isinf(value):
         return math.copysign(dtype.largest, value) if dtype.saturates or not dtype.has_inf else value
+    if abs(value) > 2 * dtype.largest:  # far outside: ldexp itself could overflow below
+        return math.copysign(dtype.largest if dtype.saturates else math.inf, value)
     _, exponent = math.frexp(value)
     unit = max(exponent - dtype.mantissa_bits - 1, _smallest_exponent(dtype))  # log2 of the spacing around value
     rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)

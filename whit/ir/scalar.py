@@ -100,7 +100,7 @@ def absolute(x: Any) -> Any:
     return abs(x)
 
 
-def fma(x: Any, y: Any, z: Any, to_odd: bool = False) -> Any:
+def fma(x: Any, y: Any, z: Any, *, to_odd: bool = False) -> Any:
     """x * y + z, rounded once to double.
 
     Before another rounding to a narrower format ask for rounding `to_odd`: if inexact, the neighbour whose last bit is

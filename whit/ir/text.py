@@ -155,6 +155,11 @@ def _functions(order: Iterable[UOp]) -> list[UOp]:
     return [node for node in order if node.op is ops.FUNCTION]
 
 
+def _listable(order: list[UOp]) -> list[UOp]:
+    """What `linear ...` as the last of these nodes stands for."""
+    return [node for node in order[:-1] if node.op is not ops.CONST and node.op is not ops.FUNCTION]
+
+
 def _params(order: Iterable[UOp]) -> tuple[Any, ...]:
     """What `UOp.function` derives from a body: the arguments of its params by slot."""
     found = {node.arg for node in order if node.op is ops.PARAM}
@@ -167,9 +172,12 @@ def _write_scope(
     """Appends the lines of one body, or of the text's own nodes."""
     names: Spelled = {node: functions[node] for node in _functions(order)}
     naming = Naming(names.values())
-    listed = [node for node in order[:-1] if node.op is not ops.CONST and node.op is not ops.FUNCTION]
-    is_program = len(roots) == 1 and roots[0].op is ops.LINEAR and bool(listed) and list(roots[0].src) == listed
-    referred = {s for node in (order[:-1] if is_program else order) for s in node.src}
+    is_program = (
+        len(roots) == 1 and roots[0].op is ops.LINEAR and roots[0].src != () and list(roots[0].src) == _listable(order)
+    )
+    effects = {node for node in order if node.dtype is dtypes.void}
+    users = order[:-1] if is_program else order
+    referred = {s for node in users for s in node.src if s in effects} if len(effects) > 1 else set()
     if len(roots) > 1:
         referred.update(roots)
     indent = margin

@@ -11,6 +11,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.pattern import anything, constant, node
 from whit.ir.rules import BOOLS, INDEX, INTS, Rule
+from whit.simplify.sums import is_short
 
 IEEE = frozenset({dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.weakfloat})
 
@@ -25,7 +26,7 @@ INTEGERS = (
     Rule(x - y, x + y * -1, on=INTS),
     Rule(-x, x * -1, on=INTS),
     Rule((x * c0) * c1, x * (c0 * c1), on=INTS),
-    Rule((x + y) * c0, x * c0 + y * c0, on=INTS),
+    Rule((x + y) * c0, x * c0 + y * c0, when=is_short(x), on=INTS),
     Rule(x // 1, x, on=INTS),
     Rule(x // 0, 0, on=INTS),
     Rule(x % 1, 0, on=INTS),

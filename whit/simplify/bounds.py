@@ -21,6 +21,8 @@ from whit.ir.op import Op
 from whit.ir.record import set_bounds
 from whit.ir.uop import UOp
 
+LIMIT_BITS = 4096  # bounds beyond that count as unknown: squaring x 60 times would need more memory than there is
+_GROWING = frozenset({ops.MUL, ops.SHL, ops.FMA})
 _UNKNOWN: tuple[int, ...] = ()
 
 
@@ -72,7 +74,10 @@ def _of_op(node: UOp) -> Interval | None:
         if not known:
             return None
         sources.append(known)
-    return op.bounds(*sources)
+    reach = op.bounds(*sources)
+    if reach is not None and op in _GROWING and max(map(int.bit_length, reach)) > LIMIT_BITS:
+        return None
+    return reach
 
 
 def _cast(node: UOp) -> Interval | None:

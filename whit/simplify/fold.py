@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whit.dtype import can_lossless_cast, convert, decode, dtypes, encode, wrap
+from whit.dtype import DType, can_lossless_cast, convert, decode, dtypes, encode, wrap
 from whit.ir import ops, scalar
 from whit.ir.op import OPS
 from whit.ir.rules import BOOLS, INTS, function_rule
@@ -18,7 +18,7 @@ from whit.ir.uop import UOp, const, make
 from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 
-LIMIT_BITS = 4096  # a shift may not build an integer larger than this
+LIMIT_BITS = 4096  # a shift or a product may not build an integer larger than this
 
 COMMUTATIVE = tuple(op for op in OPS.values() if op.commutative)
 
@@ -26,9 +26,11 @@ COMMUTATIVE = tuple(op for op in OPS.values() if op.commutative)
 def fold(node: UOp) -> UOp:
     """The value of an elementwise node whose sources are constants, as a constant."""
     values = [s.arg for s in node.src]
+    dtype = node.dtype
+    if node.op is ops.FMA and dtype.is_float:
+        return const(dtype, scalar.fma(*values, to_odd=dtype.mantissa_bits < 52))  # rounded once, not twice
     assert node.op.python is not None
     result = node.op.python(scalar, *values)
-    dtype = node.dtype
     if dtype.is_int:
         return const(dtype, wrap(dtype, int(result)))
     return const(dtype, bool(result) if dtype.is_bool else result)
@@ -42,7 +44,8 @@ def fold_constants(node: UOp) -> UOp | None:
             return None
     if node.op in (ops.SHL, ops.SHR) and not _shift_fits(node):
         return None
-    return fold(node)
+    folded = fold(node)
+    return None if node.dtype is dtypes.weakint and folded.arg.bit_length() > LIMIT_BITS else folded
 
 
 def _shift_fits(node: UOp) -> bool:
@@ -85,9 +88,14 @@ def shorter_cast(node: UOp) -> UOp | None:
         return _cast_constant(value.arg, value, node)
     if value.op is ops.CAST:
         inner = value.src[0]
-        if can_lossless_cast(inner.dtype, value.dtype):
+        if can_lossless_cast(inner.dtype, value.dtype) and not _clamps(inner.dtype, value.dtype, target):
             return inner.cast(target)
     return None
+
+
+def _clamps(first: DType, middle: DType, last: DType) -> bool:
+    """Whether the way through a float stops at the ends of an integer dtype, where integers alone would wrap."""
+    return middle.is_float and last.is_int and not first.is_float and not can_lossless_cast(first, last)
 
 
 def _cast_constant(number: Any, value: UOp, node: UOp) -> UOp | None:
@@ -103,5 +111,7 @@ def folded_bitcast(node: UOp) -> UOp | None:
     if value.op is ops.BITCAST:
         return value.src[0].bitcast(node.dtype)
     if value.op is ops.CONST:
-        return const(node.dtype, decode(node.dtype, encode(value.dtype, value.arg)))
+        bits = encode(value.dtype, value.arg)
+        folded = const(node.dtype, decode(node.dtype, bits))
+        return folded if encode(node.dtype, folded.arg) == bits else None  # a signalling NaN would become quiet
     return None

@@ -7,6 +7,8 @@ from whit.ir.rules import Rules
 from whit.ir.uop import UOp
 from whit.simplify import compare, divide, fold, sums
 from whit.simplify.algebra import ALGEBRA
+from whit.simplify.settle import settle
+from whit.simplify.sums import LongSums
 
 SIMPLIFY = Rules(
     "simplify",
@@ -34,4 +36,11 @@ SIMPLIFY = Rules(
 
 def simplify(root: UOp) -> UOp:
     """The same value, in fewer and cheaper nodes."""
-    return rewrite(root, SIMPLIFY)
+    long_sums = LongSums()
+    result = rewrite(root, SIMPLIFY, long_sums)
+    while long_sums.waiting:
+        long_sums.waiting = False
+        settled = settle(result, long_sums)
+        if settled is not result:  # the terms of the sums are new neighbours
+            result = rewrite(settled, SIMPLIFY, long_sums)
+    return result

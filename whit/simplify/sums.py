@@ -12,9 +12,13 @@ Holds for wrapping integers too (except the recombination, which is for index ar
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 from whit.dtype import DType, dtypes, wrap
 from whit.ir import ops
 from whit.ir.interval import Interval
+from whit.ir.pattern import computed
 from whit.ir.rules import INTS, function_rule
 from whit.ir.uop import UOp, const, make
 from whit.simplify.bounds import bounds
@@ -54,7 +58,7 @@ def linear_form(node: UOp) -> tuple[Terms, int]:
     return weigh(sum_nodes(node))
 
 
-def _is_part(node: UOp) -> bool:
+def is_part(node: UOp) -> bool:
     """Whether the node belongs to the inside of a sum: an addition, or a constant times one."""
     if node.op is ops.MUL:
         node, factor = node.src
@@ -64,14 +68,28 @@ def _is_part(node: UOp) -> bool:
 
 def sum_nodes(head: UOp, most: int | None = None) -> list[UOp]:
     """The inner nodes of a sum, each once, sources before users; nothing if there are more than `most`."""
-    return topological((head,), enter=_is_part, most=most)
+    nodes: list[UOp] = []
+    seen: set[UOp | None] = set()
+    stack: list[UOp | None] = [head]
+    while stack:
+        node = stack.pop()
+        if node is None:
+            nodes.append(stack.pop())  # type: ignore[arg-type]
+            continue
+        if node in seen or not is_part(node):
+            continue
+        seen.add(node)
+        if most is not None and len(seen) > most:
+            return []
+        stack += (node, None, *node.src)
+    return nodes
 
 
 def weigh(nodes: list[UOp]) -> tuple[Terms, int]:
     """{base: coefficient}, offset of the sum that `sum_nodes` lists. A part that is shared is looked at once."""
     head = nodes[-1]
     dtype = head.dtype
-    weights = {head: 1}
+    weights = {head: 1}  # how often each part occurs in the whole
     terms: Terms = {}
     offset = 0
     for node in reversed(nodes):
@@ -84,7 +102,7 @@ def weigh(nodes: list[UOp]) -> tuple[Terms, int]:
         for part in parts:
             if part.op is ops.CONST:
                 offset += weight * part.arg
-            elif _is_part(part):
+            elif is_part(part):
                 weights[part] = weights.get(part, 0) + weight
             else:
                 base, coefficient = split_term(part)
@@ -121,10 +139,22 @@ def build_sum(terms: Terms, offset: int, dtype: DType) -> UOp:
     return total if offset == 0 else make(ops.ADD, (total, const(dtype, offset)))
 
 
-@function_rule(ops.ADD, on=INTS)
-def canonical_sum(node: UOp) -> UOp | None:
+@dataclass(slots=True)
+class LongSums:
+    """What one run of the rules notes about sums of more than LONGEST terms; see `whit.simplify.settle`."""
+
+    waiting: bool = False  # whether one was met that may not be in its final form
+    settled: set[UOp] = field(default_factory=set)  # those known to be in it
+
+
+@function_rule(ops.ADD, ops.MUL, on=INTS)
+def canonical_sum(node: UOp, context: Any) -> UOp | None:
     """y + x*2 + 3 + y -> x*2 + y*2 + 3"""
     left, right = node.src
+    if node.op is ops.MUL:
+        if left.op is ops.ADD and right.op is ops.CONST:  # so long that it was not multiplied out
+            _wait(node, context)
+        return None
     if right.op is ops.CONST:
         if left.op is not ops.CONST and (left.op is not ops.ADD or left.src[1].op is not ops.CONST):
             return None
@@ -134,35 +164,56 @@ def canonical_sum(node: UOp) -> UOp | None:
             last_base, new_base = split_term(last)[0], split_term(right)[0]
             if last_base is not new_base and order(last_base) < order(new_base) and not _may_recombine(left, new_base):
                 return None
-    if _is_longer(left, LONGEST):
-        return _append(left, right)
+    if is_long(left) or is_long(right):
+        _wait(node, context)
+        return None if node in _settled(context) else _append(left, right)
     terms, offset = linear_form(node)
     if node.dtype is dtypes.weakint:
         recombine(terms)
     return build_sum(terms, offset, node.dtype)
 
 
+def _settled(context: Any) -> set[UOp]:
+    return context.settled if isinstance(context, LongSums) else set()
+
+
+def _wait(node: UOp, context: Any) -> None:
+    if isinstance(context, LongSums) and node not in context.settled:
+        context.waiting = True
+
+
 def _may_recombine(total: UOp, base: UOp) -> bool:
     """Whether base is half of a division, and the other half may be among the terms."""
     if base.op is not ops.FLOORDIV and base.op is not ops.FLOORMOD:
         return False
-    while total.op is ops.ADD:
+    for _ in range(LONGEST):
+        if total.op is not ops.ADD:
+            return split_term(total)[0].op in (ops.FLOORDIV, ops.FLOORMOD)
         total, term = total.src
         if split_term(term)[0].op in (ops.FLOORDIV, ops.FLOORMOD):
             return True
-    return split_term(total)[0].op in (ops.FLOORDIV, ops.FLOORMOD)
+    return True
 
 
-def _is_longer(node: UOp, limit: int) -> bool:
-    for _ in range(limit):
+def is_long(node: UOp) -> bool:
+    """Whether it is a sum of more than LONGEST terms."""
+    for _ in range(LONGEST):
         if node.op is not ops.ADD:
             return False
         node = node.src[0]
     return True
 
 
+@computed("is_short")
+def is_short(node: UOp) -> bool:
+    """For conditions of rules: whether it is not a long sum."""
+    return node.op is not ops.ADD or not is_long(node)
+
+
 def _append(left: UOp, right: UOp) -> UOp | None:
     """Keeps the constant of a long sum at its end, and merges a term with an equal last one."""
+    if left.op is not ops.ADD:
+        return None
     inner, last = left.src
     if last.op is ops.CONST:
         if right.op is ops.CONST:
@@ -175,40 +226,46 @@ def _append(left: UOp, right: UOp) -> UOp | None:
     return inner + build_sum({base: last_coefficient + coefficient}, 0, left.dtype)
 
 
-def recombine(terms: Terms) -> None:
-    """k*(x%c) + k*c*(x//c) becomes k*x, and k*(x%c) + k*c*((x//c)%d) becomes k*(x % (c*d)); in place."""
-    for base in [t for t in terms if t.op is ops.FLOORMOD and t.src[1].op is ops.CONST]:
+def recombine(terms: Terms) -> bool:
+    """x%c with coefficient k and x//c with coefficient k*c become x; (x//c)%d in the place of x//c becomes x % (c*d).
+
+    Returns whether anything has changed.
+    """
+    remainders = [t for t in terms if t.op is ops.FLOORMOD and t.src[1].op is ops.CONST and t.src[1].arg > 0]
+    if not remainders:
+        return False
+    partners: dict[tuple[UOp, int], list[UOp]] = {}  # (x, c) -> the terms x//c and (x//c) % d
+    for term in terms:
+        inner = _quotient_of(term)[0]
+        if inner.op is ops.FLOORDIV and inner.src[1].op is ops.CONST:
+            partners.setdefault((inner.src[0], inner.src[1].arg), []).append(term)
+    changed = False
+    for base in remainders:
         coefficient = terms.get(base)
-        value, modulus = base.src
-        if coefficient is None or modulus.arg <= 0:
+        if coefficient is None:
             continue
-        wanted = coefficient * modulus.arg
-        for other in list(terms):
-            if terms[other] != wanted or other is base:
+        value, modulus = base.src[0], base.src[1].arg
+        for other in partners.get(_as_quotient(value, modulus), ()):
+            if other is base or terms.get(other) != coefficient * modulus:
                 continue
-            inner, outer = _quotient_of(other)
-            if inner is None or not _is_quotient(inner, value, modulus.arg):
-                continue
-            whole = value if outer is None else make(ops.FLOORMOD, (value, const(dtypes.weakint, outer * modulus.arg)))
+            outer = _quotient_of(other)[1]
+            whole = value if outer is None else make(ops.FLOORMOD, (value, const(dtypes.weakint, outer * modulus)))
             del terms[base], terms[other]
             terms[whole] = terms.get(whole, 0) + coefficient
+            changed = True
             break
+    return changed
 
 
-def _quotient_of(node: UOp) -> tuple[UOp | None, int | None]:
+def _quotient_of(node: UOp) -> tuple[UOp, int | None]:
     """q, None of a quotient q; q, d of q % d."""
     if node.op is ops.FLOORMOD and node.src[1].op is ops.CONST and node.src[1].arg > 0:
         return node.src[0], node.src[1].arg
     return node, None
 
 
-def _is_quotient(node: UOp, value: UOp, divisor: int) -> bool:
-    """Whether node is value // divisor, also where value is itself a quotient: (x//a)//b is written x//(a*b)."""
-    if node.op is not ops.FLOORDIV or node.src[1].op is not ops.CONST:
-        return False
-    numerator, by = node.src
-    if numerator is value:
-        return bool(by.arg == divisor)
+def _as_quotient(value: UOp, divisor: int) -> tuple[UOp, int]:
+    """Numerator and divisor of value // divisor as it is written: (x//a) // b is x // (a*b)."""
     if value.op is ops.FLOORDIV and value.src[1].op is ops.CONST and value.src[1].arg > 0:
-        return numerator is value.src[0] and by.arg == divisor * value.src[1].arg
-    return False
+        return value.src[0], value.src[1].arg * divisor
+    return value, divisor

@@ -66,7 +66,7 @@ def _facts(clause: UOp) -> list[tuple[UOp, Interval]]:
     interval = (right.arg, reach[1]) if negated else (reach[0], right.arg - 1)
     base, coefficient = split_term(left)
     if coefficient < 0:  # x*-2 < c says something about x
-        low, high = -(interval[1] // -coefficient), -(interval[0] // -coefficient)
+        low, high = -(interval[1] // -coefficient), -interval[0] // -coefficient
         return [(base, (low, high))]
     return [(left, interval)]
 
@@ -78,7 +78,7 @@ def simplify_valid(index: UOp, gate: UOp) -> UOp:
         if low > high:
             return const(dtypes.weakint, 0)  # the gate never holds
         if low == high:
-            index = _replace(index, expression, const(dtypes.weakint, low))
+            index = simplify(_replace(index, expression, const(dtypes.weakint, low)))
             continue
         stand_in = UOp.variable(f"{expression.expression(20)} in {low}..{high}", low, high)
         index = simplify(_replace(index, expression, stand_in)).substitute({stand_in: expression})

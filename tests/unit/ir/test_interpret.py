@@ -547,6 +547,15 @@ def test_a_call_cannot_write_a_value() -> None:
         run(UOp.group(call), given)
 
 
+def test_effects_do_not_happen_twice_in_a_schedule() -> None:
+    out = UOp.param(0, I32, (2,))
+    count = out.store(out + 1).function("count")
+    a = UOp.buffer(0, I32, (2,))
+    first = count.call(a)
+    with pytest.raises(InternalError, match="depends on effects, which would happen once more"):
+        run(UOp.linear(first, count.call(a.after(first))), {a: np.zeros(2, np.int32)})
+
+
 def test_functions_nest() -> None:
     x = UOp.param(0, I32, (2,))
     double = (x + x).function("double")

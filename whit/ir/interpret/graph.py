@@ -13,7 +13,7 @@ a buffer sees its first content; AFTER sees the content after its effects. `run`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,9 @@ from whit.ir.interpret.frame import Frame
 from whit.ir.interpret.program import run_program
 from whit.ir.interpret.ranged import Value, align, at_positions, bind, in_order, move
 from whit.ir.interpret.values import Array, bitcast, cast, constant, elementwise, mma, reduce, scan, write
+from whit.ir.interpret.views import Views, written
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-
-_VIEWS = (*ops.MOVEMENT, ops.BITCAST, ops.DETACH, ops.INDEX, ops.AFTER)  # memory, seen in another way
 
 
 def evaluate(node: UOp, inputs: Mapping[UOp, Any] | None = None) -> Any:
@@ -62,49 +61,6 @@ def _arrays(result: Any) -> Any:
     return None if result is None else np.array(result.array)
 
 
-class _Views:
-    """For each node of a graph that shows memory: which buffer, through which views. Nodes are added sources first."""
-
-    def __init__(self, nodes: Iterable[UOp] = ()) -> None:
-        self.base: dict[UOp, UOp] = {}
-        self.links: dict[UOp, Any] = {}  # (view, links of what it views), innermost first; None for the buffer
-        for node in nodes:
-            self.add(node)
-
-    def add(self, node: UOp) -> None:
-        """Enters a node, if it is memory or a view of memory."""
-        if node.op is ops.BUFFER or node.op is ops.PARAM:
-            self.base[node], self.links[node] = node, None
-        elif node.op in _VIEWS and node.src[0] in self.base:
-            links = self.links[node.src[0]]
-            self.base[node] = self.base[node.src[0]]
-            self.links[node] = links if node.op is ops.AFTER else (node, links)
-
-    def chain(self, node: UOp) -> list[UOp]:
-        """The views from the buffer up to the node, without AFTERs."""
-        chain = []
-        links = self.links[node]
-        while links is not None:
-            view, links = links
-            chain.append(view)
-        return chain[::-1]
-
-
-def _written(root: UOp) -> set[UOp]:
-    """The buffers and params that a graph writes."""
-    order = topological((root,))
-    base = _Views(order).base
-    found = []
-    for node in order:
-        if node.op is ops.STORE:
-            found.append(base.get(node.src[0]))
-        elif node.op is ops.CALL:
-            function, *arguments = node.src
-            for target in _written(function.src[0]):
-                found.append(base.get(arguments[target.arg.slot]) if target.op is ops.PARAM else target)
-    return {target for target in found if target is not None}
-
-
 # ---- schedules and calls in place
 
 
@@ -117,7 +73,7 @@ def _is_schedule(linear: UOp) -> bool:
 def _execute(node: UOp, frame: Frame) -> None:
     """Effects on the frame's memory, in place. Depth of recursion: calls inside calls."""
     if node.op is ops.LINEAR and not _is_schedule(node):
-        for base in _written(node):
+        for base in written(node):
             if base.op is ops.BUFFER and base.arg.memory is Memory.GLOBAL:
                 frame.allocate(base, [_size(size, frame) for size in base.shape])
         run_program(node, frame.leaf)
@@ -141,12 +97,11 @@ def _call_in_place(node: UOp, frame: Frame) -> None:
     """A call in a schedule: what its function stores lands in the memory of the arguments, at once."""
     function, *arguments = node.src
     (body,) = function.src
-    written = _written(body)
-    slots = {param.arg.slot for param in written if param.op is ops.PARAM}
+    slots = {target.arg.slot for target in written(body) if target.op is ops.PARAM}
     given: list[Value] = []
     copies = []
     for slot, argument in enumerate(arguments):
-        base = _Views(argument.topological()).base.get(argument)
+        base = Views(argument.topological()).base.get(argument)
         if base is None and slot in slots:
             raise InternalError(
                 f"call: {function.arg.name} writes its argument {slot}, which is no memory", node.short()
@@ -155,6 +110,12 @@ def _call_in_place(node: UOp, frame: Frame) -> None:
             frame.allocate(base, [_size(size, frame) for size in base.shape])
         evaluation = _Evaluation(frame)
         value = evaluation.compute(argument)
+        if evaluation.writes:
+            raise InternalError(
+                f"call: argument {slot} of {function.arg.name} depends on effects, which would happen once more",
+                node.short(),
+                "In a schedule the list is the order: give the buffer itself, without AFTER.",
+            )
         if base is not None and slot in slots and not _is_part_of(value.array, frame.leaf(base)):
             value = Value(np.array(value.array, order="C"))
             copies.append((base, evaluation.places(argument).array, value.array))
@@ -213,7 +174,7 @@ class _Evaluation:
         self.happened: dict[UOp, int] = {}  # node -> the writes it depends on: bit i is writes[i]; absent: none
         self.writes_to: dict[UOp, int] = {}  # buffer -> the writes to it, as such bits
         self.content_cache: dict[tuple[UOp, int], Array] = {}
-        self.views = _Views()
+        self.views = Views()
 
     def compute(self, root: UOp) -> Any:
         """The value of the root."""
@@ -234,7 +195,7 @@ class _Evaluation:
         return self.values[root]
 
     def _allocate_outputs(self, root: UOp) -> None:
-        for base in _written(root):
+        for base in written(root):
             if base.op is ops.BUFFER and not self.frame.has(base):
                 self.frame.allocate(base, [_size(size, self.frame) for size in base.shape])
 
@@ -415,12 +376,11 @@ class _Evaluation:
         _, *given = sources
         function, *arguments = node.src
         (body,) = function.src
-        written = _written(body)
         inner = _inner_frame(node, [Value(np.array(value.array), value.ranges) for value in given], self.frame)
         result = None
         if body.op is ops.LINEAR:
             _execute(body, inner)
-            contents = {base: inner.leaf(base) for base in written}
+            contents = {base: inner.leaf(base) for base in written(body)}
         else:
             evaluation = _Evaluation(inner)
             result = evaluation.compute(body)

@@ -1,0 +1,55 @@
+"""Which memory a node shows, and which memory a graph writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+
+_VIEWS = (*ops.MOVEMENT, ops.BITCAST, ops.DETACH, ops.INDEX, ops.AFTER)  # memory, seen in another way
+
+
+class Views:
+    """For each node of a graph that shows memory: which buffer, through which views. Nodes are added sources first."""
+
+    def __init__(self, nodes: Iterable[UOp] = ()) -> None:
+        self.base: dict[UOp, UOp] = {}
+        self.links: dict[UOp, Any] = {}  # (view, links of what it views), innermost first; None for the buffer
+        for node in nodes:
+            self.add(node)
+
+    def add(self, node: UOp) -> None:
+        """Enters a node, if it is memory or a view of memory."""
+        if node.op is ops.BUFFER or node.op is ops.PARAM:
+            self.base[node], self.links[node] = node, None
+        elif node.op in _VIEWS and node.src[0] in self.base:
+            links = self.links[node.src[0]]
+            self.base[node] = self.base[node.src[0]]
+            self.links[node] = links if node.op is ops.AFTER else (node, links)
+
+    def chain(self, node: UOp) -> list[UOp]:
+        """The views from the buffer up to the node, without AFTERs."""
+        chain = []
+        links = self.links[node]
+        while links is not None:
+            view, links = links
+            chain.append(view)
+        return chain[::-1]
+
+
+def written(root: UOp) -> set[UOp]:
+    """The buffers and params that a graph writes."""
+    order = topological((root,))
+    base = Views(order).base
+    found = []
+    for node in order:
+        if node.op is ops.STORE:
+            found.append(base.get(node.src[0]))
+        elif node.op is ops.CALL:
+            function, *arguments = node.src
+            for target in written(function.src[0]):
+                found.append(base.get(arguments[target.arg.slot]) if target.op is ops.PARAM else target)
+    return {target for target in found if target is not None}

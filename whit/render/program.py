@@ -1,0 +1,123 @@
+"""What all renderers of programs share: what stands in a LINEAR, and putting a rewritten one back in order.
+
+A program is a LINEAR of instructions (stage PROGRAM). Its function has the same parameters whatever it computes:
+
+    void name(void **buffers, const int64_t *variables, int64_t start, int64_t stop)
+
+`buffers[slot]` is the memory of each PARAM, `variables` the values of its VARIABLEs in the order of their names, and the
+one outermost range of kind CORE, if there is one, goes from `start` to `stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from whit.dtype import dtypes
+from whit.errors import InternalError, NotSupportedError
+from whit.ir import ops
+from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.uop import UOp
+
+_SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.CORE)
+_LISTED = (ops.RANGE, ops.IF, ops.END, ops.STORE, ops.LOAD, ops.BARRIER)
+
+
+def program_body(program: UOp) -> UOp:
+    """The LINEAR of a program, which may be the body of a FUNCTION."""
+    body = program.src[0] if program.op is ops.FUNCTION else program
+    if body.op is not ops.LINEAR:
+        raise InternalError(f"render: {body.short()} is no list of instructions", fix="Linearise the kernel first.")
+    return body
+
+
+def memory_of(node: UOp) -> UOp:
+    """The PARAM or BUFFER behind what a LOAD or STORE names."""
+    while node.op is ops.AFTER:
+        node = node.src[0]
+    return node
+
+
+def variables_of(linear: UOp) -> list[UOp]:
+    """The variables of a program in the order in which their values are passed."""
+    found = {node for node in linear.topological() if node.op is ops.VARIABLE}
+    return sorted(found, key=lambda node: str(node.arg.name))
+
+
+def params_of(linear: UOp) -> list[UOp]:
+    """The params of a program by slot."""
+    found = {node for node in linear.topological() if node.op is ops.PARAM}
+    return sorted(found, key=lambda node: int(node.arg.slot))
+
+
+def local_buffers_of(linear: UOp) -> list[UOp]:
+    """The buffers that live inside the function, by id."""
+    found = {node for node in linear.topological() if node.op is ops.BUFFER}
+    for node in found:
+        if node.arg.memory is Memory.GLOBAL or len(node.shape) != 1 or not isinstance(node.shape[0], int):
+            raise InternalError(f"render: {node.short()} is no flat memory of the function", fix="Make it a PARAM.")
+    return sorted(found, key=lambda node: int(node.arg.id))
+
+
+def unsupported(op: Op, renderer: str, why: str, fix: str) -> NotSupportedError:
+    """A renderer has no spelling for an op."""
+    return NotSupportedError(f"render {renderer}: {op.name} {why}", fix=fix)
+
+
+def check_program(linear: UOp, renderer: str) -> None:
+    """Raises unless the program keeps the conventions above: sized dtypes, sequential ranges, flat vectors."""
+    depth = 0
+    for node in linear.src:
+        if node.dtype is dtypes.weakint or node.dtype is dtypes.weakfloat:
+            raise InternalError(f"render {renderer}: {node.short()} has no size", fix="Give it a sized dtype first.")
+        if len(node.shape) > 1:
+            raise InternalError(f"render {renderer}: {node.short()} is no vector", fix="Split it into vectors.")
+        if node.op is ops.RANGE:
+            kind = node.arg.kind
+            if kind not in _SEQUENTIAL:
+                raise InternalError(f"render {renderer}: {node.short()} is no loop", fix="Expand it first.")
+            if kind is RangeKind.CORE and depth:
+                raise InternalError(f"render {renderer}: {node.short()} is inside another block")
+        depth += (node.op is ops.RANGE or node.op is ops.IF) - (node.op is ops.END)
+
+
+def relist(linear: UOp, replaced: Mapping[UOp, UOp]) -> UOp:
+    """The program with its instructions replaced, and what the replacements are made of listed before them.
+
+    A new instruction goes to the innermost block that makes one of its sources, in front of the inner block that uses
+    it first: so it can be used in all of that block, and loops do not repeat it.
+    """
+    root: list[UOp] = []
+    open_blocks: list[tuple[UOp | None, list[UOp]]] = [(None, root)]  # opener, instructions that go before the next one
+    depth_of: dict[UOp, int] = {}  # of listed instructions: how many blocks are around it
+
+    def place(node: UOp) -> None:
+        if node.op in _LISTED:
+            depth = len(open_blocks) - 1
+        else:
+            depth = max((depth_of.get(source, 0) for source in node.src), default=0)
+        depth_of[node] = depth
+        open_blocks[depth][1].append(node)
+
+    for old in linear.src:
+        new = replaced.get(old, old)
+        if new.op is ops.END:
+            opener, body = open_blocks.pop()
+            open_blocks[-1][1].extend((*([opener] if opener is not None else []), *body, new))
+            depth_of[new] = len(open_blocks) - 1
+            continue
+        for node in _new_nodes(new, depth_of):
+            if node.op is ops.RANGE or node.op is ops.IF:
+                open_blocks.append((node, []))
+                depth_of[node] = len(open_blocks) - 1
+            else:
+                place(node)
+    return UOp.linear(*root)
+
+
+def _new_nodes(root: UOp, listed: Iterable[UOp]) -> list[UOp]:
+    """What has to be listed for root, sources first."""
+    if root in listed:  # type: ignore[operator]
+        return []
+    return [node for node in topological((root,), stop=listed) if node.op is not ops.CONST]

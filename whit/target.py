@@ -1,0 +1,308 @@
+"""What the compiler has to know about a machine: `parse_target("CPU:LLVM:znver4")` gives one frozen `Target`.
+
+A target is written `device:renderer:arch`. The parts on the right may be left out, and are then what this machine has:
+
+    parse_target("CPU")                     this machine's processor, through LLVM
+    parse_target("CPU:C")                   the same, through C and a compiler
+    parse_target("CPU:LLVM:x86-64")         any x86 with 64 bits: SSE2 and nothing more
+    parse_target("CPU:LLVM:cortex-a76")     another architecture; compiles here, runs there
+
+`str(target)` is such a string, and reads back as the same target. Nothing here opens a device or loads a compiler.
+The names of architectures are LLVM's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+from dataclasses import dataclass, replace
+
+from whit.cache import register_cache
+from whit.errors import DeviceError, nearest
+
+KiB = 1024
+MiB = 1024 * KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One machine to compile for. The field order is the order of reading."""
+
+    device: str  # "CPU"
+    renderer: str  # "LLVM" or "C"
+    arch: str  # LLVM's name of the processor; decides `features`
+    family: str  # "x86_64" or "aarch64"
+    vector_bytes: int  # width of a vector register
+    vector_registers: int
+    features: frozenset[str]  # instruction sets beyond the family's baseline, under LLVM's names
+    cores: int
+    l1_bytes: int  # data cache of one core
+    l2_bytes: int  # of one core
+    l3_bytes: int  # of all cores together; 0 where there is none
+    system: str = "linux"  # "linux", "darwin" or "windows"
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.renderer}:{self.arch}"
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether x * y + z with one rounding is an instruction."""
+        return "fma" in self.features
+
+    @property
+    def has_half(self) -> bool:
+        """Whether float16 <-> float32 is an instruction."""
+        return "f16c" in self.features or self.family == "aarch64"
+
+    @property
+    def triple(self) -> str:
+        """The machine in LLVM's words."""
+        return f"{self.family}-{_VENDOR_AND_SYSTEM[self.system]}"
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the processor."""
+        return "generic" if self.arch == self.family else self.arch
+
+
+# Objects are always ELF, also on Windows: they are only linked in memory. macOS needs its own format.
+_VENDOR_AND_SYSTEM = {"linux": "unknown-linux-gnu", "darwin": "apple-darwin", "windows": "pc-windows-msvc-elf"}
+
+# ---- architectures
+
+_SSE4 = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16"})
+_AVX2 = _SSE4 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_VNNI = _AVX512 | {"avx512vnni"}
+_ICELAKE = _VNNI | {"avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "gfni"}
+_NEON = frozenset({"neon", "fma"})
+_NEON_DOT = _NEON | {"fullfp16", "dotprod"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arch:
+    """A processor: what LLVM may use on it, and its caches where nothing better is known."""
+
+    family: str
+    features: frozenset[str]
+    l1: int = 32 * KiB
+    l2: int = 1 * MiB
+    l3: int = 32 * MiB
+    cores: int = 8
+
+    @property
+    def vector_bytes(self) -> int:
+        if "avx512f" in self.features:
+            return 64
+        return 32 if "avx2" in self.features else 16
+
+    @property
+    def vector_registers(self) -> int:
+        return 32 if self.family == "aarch64" or "avx512f" in self.features else 16
+
+
+# From the best to the plainest: the first whose features a processor has describes it, unless its model says more.
+_ARCHS = {
+    "x86-64-v4": _Arch("x86_64", _AVX512),
+    "x86-64-v3": _Arch("x86_64", _AVX2, l2=256 * KiB),
+    "x86-64-v2": _Arch("x86_64", _SSE4, l2=256 * KiB),
+    "x86-64": _Arch("x86_64", frozenset(), l2=256 * KiB),
+    "haswell": _Arch("x86_64", _AVX2, l2=256 * KiB),
+    "skylake": _Arch("x86_64", _AVX2, l2=256 * KiB, l3=8 * MiB),
+    "alderlake": _Arch("x86_64", _AVX2 | {"avxvnni", "gfni"}, l1=48 * KiB),
+    "skylake-avx512": _Arch("x86_64", _AVX512),
+    "cascadelake": _Arch("x86_64", _VNNI),
+    "icelake-server": _Arch("x86_64", _ICELAKE, l1=48 * KiB, l2=1280 * KiB),
+    "sapphirerapids": _Arch("x86_64", _ICELAKE | {"avx512bf16", "avx512fp16", "avxvnni"}, l1=48 * KiB, l2=2 * MiB),
+    "znver2": _Arch("x86_64", _AVX2, l2=512 * KiB),
+    "znver3": _Arch("x86_64", _AVX2, l2=512 * KiB),
+    "znver4": _Arch("x86_64", _ICELAKE | {"avx512bf16"}),
+    "znver5": _Arch("x86_64", _ICELAKE | {"avx512bf16", "avxvnni"}, l1=48 * KiB),
+    "aarch64": _Arch("aarch64", _NEON, l2=512 * KiB, l3=4 * MiB),
+    "cortex-a72": _Arch("aarch64", _NEON, l3=0, cores=4),
+    "cortex-a76": _Arch("aarch64", _NEON_DOT, l1=64 * KiB, l2=512 * KiB, l3=2 * MiB, cores=4),
+    "neoverse-n1": _Arch("aarch64", _NEON_DOT, l1=64 * KiB),
+    "neoverse-v1": _Arch("aarch64", _NEON_DOT, l1=64 * KiB),
+    "apple-m1": _Arch("aarch64", _NEON_DOT, l1=128 * KiB, l2=12 * MiB, l3=0),
+}
+_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
+
+# (vendor, family) of /proc/cpuinfo -> [(last model number, name)]; beyond the last one the level decides.
+_X86_MODELS = {
+    ("AuthenticAMD", 23): [(255, "znver2")],
+    ("AuthenticAMD", 25): [(0x0F, "znver3"), (0x1F, "znver4"), (0x5F, "znver3"), (0xAF, "znver4")],
+    ("AuthenticAMD", 26): [(255, "znver5")],
+    ("GenuineIntel", 6): [
+        (0x54, ""),
+        (0x55, "skylake-avx512"),
+        (0x69, ""),
+        (0x6A, "icelake-server"),
+        (0x8E, ""),
+        (0x8F, "sapphirerapids"),
+        (0xCE, ""),
+        (0xCF, "sapphirerapids"),
+    ],
+}
+
+# What Linux calls a feature where LLVM calls it something else.
+_LINUX_FLAGS = {
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "bmi": "bmi1",
+    "lzcnt": "abm",
+    "avx512vnni": "avx512_vnni",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avxvnni": "avx_vnni",
+}
+
+# ---- this machine
+
+
+@functools.cache
+def host_target() -> Target:
+    """This machine's processor, through LLVM. Reads two small files on Linux and nothing elsewhere; kept."""
+    machine = platform.machine().lower()
+    if machine in ("arm64", "aarch64"):
+        arch = "apple-m1" if sys.platform == "darwin" else "aarch64"
+    elif machine in ("x86_64", "amd64"):
+        arch = _x86_arch(_first_processor())
+    else:
+        raise DeviceError(
+            f"target: no code can be made for this machine, a {platform.machine() or 'nameless one'}",
+            fix='Name another target, as in "CPU:LLVM:x86-64", to compile for a machine that is not this one.',
+        )
+    row = _ARCHS[arch]
+    caches = _cache_bytes()
+    system = {"darwin": "darwin", "win32": "windows"}.get(sys.platform, "linux")
+    target = _described("LLVM", arch, system)
+    return replace(
+        target,
+        cores=available_cores(),
+        l1_bytes=caches.get(1, row.l1),
+        l2_bytes=caches.get(2, row.l2),
+        l3_bytes=caches.get(3, 0 if caches else row.l3),
+    )
+
+
+register_cache(host_target.cache_clear, "target.host")
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _first_processor() -> dict[str, str]:
+    """What Linux says about the first core: {"vendor_id": ..., "flags": ...}; {} where there is no such file."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            block = file.read(16 * KiB).partition("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _x86_arch(processor: dict[str, str]) -> str:
+    """The name of an x86 processor, all of whose features the machine has: a virtual machine may hide some."""
+    flags = set(processor.get("flags", "").split())
+
+    def has_all(arch: str) -> bool:
+        return all(_LINUX_FLAGS.get(feature, feature) in flags for feature in _ARCHS[arch].features)
+
+    models = _X86_MODELS.get((processor.get("vendor_id", ""), int(processor.get("cpu family", 0))), [])
+    model = int(processor.get("model", 0))
+    named = next((name for last, name in models if model <= last), "")
+    if named and has_all(named):
+        return named
+    return next(level for level in _LEVELS if has_all(level))
+
+
+def _cache_bytes() -> dict[int, int]:
+    """Level -> bytes of the data caches that the first core uses."""
+    found: dict[int, int] = {}
+    folder = "/sys/devices/system/cpu/cpu0/cache"
+    try:
+        for entry in os.listdir(folder):
+            if not entry.startswith("index"):
+                continue
+            kind, level, size = (_read(f"{folder}/{entry}/{name}") for name in ("type", "level", "size"))
+            if kind != "Instruction":
+                unit = {"K": KiB, "M": MiB, "G": 1024 * MiB}.get(size[-1:], 1)
+                found[int(level)] = int(size.rstrip("KMG")) * unit
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read().strip()
+
+
+# ---- names
+
+_RENDERERS = {"CPU": ("LLVM", "C")}
+
+
+def _described(renderer: str, arch: str, system: str) -> Target:
+    row = _ARCHS[arch]
+    return Target(
+        device="CPU",
+        renderer=renderer,
+        arch=arch,
+        family=row.family,
+        vector_bytes=row.vector_bytes,
+        vector_registers=row.vector_registers,
+        features=row.features,
+        cores=row.cores,
+        l1_bytes=row.l1,
+        l2_bytes=row.l2,
+        l3_bytes=row.l3,
+        system=system,
+    )
+
+
+def parse_target(text: str) -> Target:
+    """The target of that name: "device", "device:renderer" or "device:renderer:arch"."""
+    device, renderer, arch = (*text.strip().split(":", 2), "", "")[:3]
+    if device.upper() not in _RENDERERS:
+        raise _unknown(text, "device", device, _RENDERERS)
+    device = device.upper()
+    renderers = _RENDERERS[device]
+    renderer = renderer.upper() or renderers[0]
+    if renderer not in renderers:
+        raise _unknown(text, "renderer", renderer, renderers)
+    if not arch:
+        return replace(host_target(), renderer=renderer)
+    if arch.lower() not in _ARCHS:
+        raise _unknown(text, "architecture", arch, _ARCHS)
+    arch = arch.lower()
+    if _is_host(arch):
+        return replace(host_target(), renderer=renderer)
+    return _described(renderer, arch, "darwin" if arch.startswith("apple") else "linux")
+
+
+def _is_host(arch: str) -> bool:
+    try:
+        return host_target().arch == arch
+    except DeviceError:
+        return False
+
+
+def _unknown(text: str, what: str, name: str, known: object) -> DeviceError:
+    names = list(known)  # type: ignore[call-overload]
+    return DeviceError(
+        f'target: there is no {what} "{name}"{" in " + repr(text) if name != text else ""}.{nearest(name, names)}',
+        f"known: {', '.join(names)}",
+        'A target is "device:renderer:arch", as in "CPU", "CPU:C" or "CPU:LLVM:znver4".',
+    )
