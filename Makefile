@@ -38,8 +38,10 @@ bench: $(READY) ## measure rewriting, side by side with tinygrad
 demo: $(READY) ## show what whit does
 	$(BIN)/python examples/demo.py
 
-docs: $(READY) ## write docs/tour.md again from the code
+docs: $(READY) ## run the examples in docs/ and write the generated pages again
 	$(BIN)/python docs/make_tour.py
+	$(BIN)/python docs/make_ops.py
+	$(BIN)/python docs/make_pages.py
 
 clean: ## remove caches and builds (remove .venv by hand to start over)
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -66,9 +66,15 @@ class Target:
         """LLVM's name of the processor."""
         return "generic" if self.arch == self.family else self.arch
 
+    @property
+    def llvm_features(self) -> str:
+        """What LLVM must know besides the processor."""
+        return "+reserve-x18" if self.system == "darwin" and self.family == "aarch64" else ""
 
-# Objects are always ELF, also on Windows: they are only linked in memory. macOS needs its own format.
-_VENDOR_AND_SYSTEM = {"linux": "unknown-linux-gnu", "darwin": "apple-darwin", "windows": "pc-windows-msvc-elf"}
+
+# Objects are ELF everywhere, since they are only linked in memory. On macOS kernels follow Linux's calling convention, the
+# same for pointers and integers, and leave alone the register that macOS keeps for itself (`llvm_features`).
+_VENDOR_AND_SYSTEM = {"linux": "unknown-linux-gnu", "darwin": "unknown-linux-gnu", "windows": "pc-windows-msvc-elf"}
 
 # ---- architectures
 

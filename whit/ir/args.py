@@ -75,6 +75,14 @@ class BufferArg:
 
 
 @dataclass(frozen=True, slots=True)
+class ArangeArg:
+    """How many integers, and of which dtype."""
+
+    size: int | None
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class ReduceArg:
     """Combine with `op`: over these axes (tensor stage), or over the ranges in the sources (kernel stage)."""
 
@@ -141,6 +149,7 @@ RECORDS: dict[str, Any] = {
         RangeArg,
         ParamArg,
         BufferArg,
+        ArangeArg,
         ReduceArg,
         ScanArg,
         Layout,

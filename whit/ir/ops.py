@@ -12,6 +12,7 @@ from typing import Any
 from whit.dtype import DType
 from whit.ir import interval, shapes
 from whit.ir.args import (
+    ArangeArg,
     BufferArg,
     FunctionArg,
     MmaArg,
@@ -110,6 +111,15 @@ BUFFER = define(
     stages=EVERYWHERE,
     arg_type=BufferArg,
     doc="A piece of memory, read as an array.",
+)
+ARANGE = define(
+    "arange",
+    arity=(0, 1),
+    dtype=shapes.arange_dtype,
+    shape=shapes.arange,
+    stages=TENSOR,
+    arg_type=ArangeArg,
+    doc="The integers from 0 on, one at each position of an axis: the position itself, once axes are ranges.",
 )
 
 # ---- movement: the same elements in other places

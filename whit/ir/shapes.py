@@ -7,7 +7,7 @@ symbolic sizes follow in the sources (`filled`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from whit.dtype import DType, dtypes
@@ -17,29 +17,31 @@ from whit.ir.op import Op, Shape, Sources, broadcast_scalars, dtype_error, spell
 
 def filled(arg: Iterable[Any], symbolic: Iterable[Any]) -> tuple[Any, ...]:
     """The argument with each None replaced by the next symbolic size: (4, None), [n] -> (4, n)."""
-    rest = iter(symbolic)
+    return _fill(arg, iter(symbolic))
 
-    def fill(part: Any) -> Any:
-        if part is None:
-            return next(rest)
-        return tuple(fill(p) for p in part) if isinstance(part, tuple) else part
 
-    return tuple(fill(part) for part in arg)
+# A function of its own, as `_split` below: one that calls itself from inside another is a reference cycle, and would
+# keep the nodes alive until the garbage collector comes.
+def _fill(parts: Iterable[Any], rest: Iterator[Any]) -> tuple[Any, ...]:
+    return tuple(
+        next(rest) if part is None else _fill(part, rest) if isinstance(part, tuple) else part for part in parts
+    )
 
 
 def split_symbolic(sizes: Iterable[Any]) -> tuple[tuple[Any, ...], Sources]:
     """The inverse of `filled`: (4, n) -> (4, None), (n,)."""
     symbolic: list[Any] = []
+    known = tuple(_split(part, symbolic) for part in sizes)
+    return known, tuple(symbolic)
 
-    def split(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return tuple(split(p) for p in part)
-        if isinstance(part, int):
-            return part
-        symbolic.append(part)
-        return None
 
-    return tuple(split(part) for part in sizes), tuple(symbolic)
+def _split(part: Any, symbolic: list[Any]) -> Any:
+    if isinstance(part, tuple):
+        return tuple(_split(p, symbolic) for p in part)
+    if isinstance(part, int):
+        return part
+    symbolic.append(part)
+    return None
 
 
 def _same_size(a: Any, b: Any) -> bool:
@@ -105,6 +107,32 @@ def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
             raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
     _not_negative(op, arg.shape, src)
     return filled(arg.shape, src) if src else tuple(arg.shape)
+
+
+def arange_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """An integer dtype that holds every position."""
+    dtype = arg.dtype
+    if not dtype.is_int or (arg.size is not None and dtype.max is not None and arg.size - 1 > dtype.max):
+        raise DTypeError(
+            f"arange: {dtype.name} does not hold the positions below {arg.size}",
+            where_made(src),
+            "Use a wider integer dtype, and cast the result.",
+        )
+    return dtype  # type: ignore[no-any-return]
+
+
+def arange(op: Op, src: Sources, arg: Any) -> Shape:
+    """One axis, its size from the argument or from the source."""
+    if (arg.size is None) != bool(src):
+        raise ArgumentError(
+            f"arange: {len(src)} symbolic sizes for {arg}", where_made(src), "Give a size, or None and one source."
+        )
+    for size in src:
+        if size.dtype is not dtypes.weakint or size.shape:
+            raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
+    shape = (src[0],) if src else (arg.size,)
+    _not_negative(op, shape, src)
+    return shape
 
 
 def reshape(op: Op, src: Sources, arg: Any) -> Shape:

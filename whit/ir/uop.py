@@ -26,6 +26,7 @@ from whit.ir import ops
 from whit.ir.args import (
     ENUMS,
     RECORDS,
+    ArangeArg,
     BufferArg,
     FunctionArg,
     Memory,
@@ -343,6 +344,13 @@ class UOp(Record):
         """A piece of memory."""
         known, symbolic = split_symbolic(shape)
         return make(ops.BUFFER, symbolic, BufferArg(id, dtype, known, device, memory))
+
+    @staticmethod
+    def arange(size: int | UOp, dtype: DType = dtypes.weakint) -> UOp:
+        """The integers 0 .. size-1 along one axis."""
+        if isinstance(size, UOp):
+            return make(ops.ARANGE, (size,), ArangeArg(None, dtype))
+        return make(ops.ARANGE, (), ArangeArg(size, dtype))
 
     def bind(self, value: int) -> UOp:
         """This variable with a value."""

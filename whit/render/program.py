@@ -10,18 +10,17 @@ one outermost range of kind CORE, if there is one, goes from `start` to `stop`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
-from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.CORE)
-_LISTED = (ops.RANGE, ops.IF, ops.END, ops.STORE, ops.LOAD, ops.BARRIER)
+_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER)
 
 
 def program_body(program: UOp) -> UOp:
@@ -85,39 +84,40 @@ def check_program(linear: UOp, renderer: str) -> None:
 def relist(linear: UOp, replaced: Mapping[UOp, UOp]) -> UOp:
     """The program with its instructions replaced, and what the replacements are made of listed before them.
 
-    A new instruction goes to the innermost block that makes one of its sources, in front of the inner block that uses
-    it first: so it can be used in all of that block, and loops do not repeat it.
+    Memory accesses and effects stay in their block. A value goes to the innermost block that makes one of its sources,
+    in front of the inner block that uses it first: so all of that block can use it, and loops do not repeat it.
     """
-    root: list[UOp] = []
-    open_blocks: list[tuple[UOp | None, list[UOp]]] = [(None, root)]  # opener, instructions that go before the next one
+    blocks: list[list[UOp]] = [[]]  # the instructions so far of each open block, its opener first
     depth_of: dict[UOp, int] = {}  # of listed instructions: how many blocks are around it
 
-    def place(node: UOp) -> None:
-        if node.op in _LISTED:
-            depth = len(open_blocks) - 1
-        else:
-            depth = max((depth_of.get(source, 0) for source in node.src), default=0)
-        depth_of[node] = depth
-        open_blocks[depth][1].append(node)
-
     for old in linear.src:
-        new = replaced.get(old, old)
-        if new.op is ops.END:
-            opener, body = open_blocks.pop()
-            open_blocks[-1][1].extend((*([opener] if opener is not None else []), *body, new))
-            depth_of[new] = len(open_blocks) - 1
-            continue
-        for node in _new_nodes(new, depth_of):
-            if node.op is ops.RANGE or node.op is ops.IF:
-                open_blocks.append((node, []))
-                depth_of[node] = len(open_blocks) - 1
+        for node in _unlisted(replaced.get(old, old), depth_of):
+            if node.op is ops.END:
+                block = blocks.pop()
+                blocks[-1] += [*block, node]
+                depth_of[node] = len(blocks) - 1
+            elif node.op is ops.RANGE or node.op is ops.IF:
+                blocks.append([node])
+                depth_of[node] = len(blocks) - 1
             else:
-                place(node)
-    return UOp.linear(*root)
+                innermost = len(blocks) - 1
+                depth = innermost if node.op in _STAYS else max((depth_of.get(s, 0) for s in node.src), default=0)
+                depth_of[node] = depth
+                blocks[depth].append(node)
+    return UOp.linear(*blocks[0])
 
 
-def _new_nodes(root: UOp, listed: Iterable[UOp]) -> list[UOp]:
-    """What has to be listed for root, sources first."""
-    if root in listed:  # type: ignore[operator]
-        return []
-    return [node for node in topological((root,), stop=listed) if node.op is not ops.CONST]
+def _unlisted(root: UOp, listed: Mapping[UOp, int]) -> list[UOp]:
+    """The instructions below and including root that are not listed yet, sources first."""
+    order: dict[UOp, None] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [s for s in node.src if s.op is not ops.CONST and s not in listed and s not in order]
+        if missing:
+            stack += reversed(missing)
+            continue
+        stack.pop()
+        if node not in listed:
+            order[node] = None
+    return list(order)

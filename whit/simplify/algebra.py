@@ -33,6 +33,7 @@ INTEGERS = (
     Rule(x % 0, x, on=INTS),
     Rule(node(ops.CDIV, x, 1), x, on=INTS),
     Rule(node(ops.CMOD, x, 1), 0, on=INTS),
+    Rule(node(ops.CMOD, x, 0), x, on=INTS),
     Rule(x & 0, 0, on=INTS),
     Rule(x & x, x, on=INTS | BOOLS),
     Rule(x | 0, x, on=INTS),

@@ -92,6 +92,14 @@ def _cast(node: UOp) -> Interval | None:
     return inside
 
 
+def _arange(node: UOp) -> Interval | None:
+    """The positions of an axis, whose size may be symbolic."""
+    if not node.src:
+        return 0, max(node.arg.size - 1, 0)
+    size = bounds(node.src[0])
+    return None if size is None else (0, max(size[1] - 1, 0))
+
+
 def _first(node: UOp) -> Interval | None:
     return bounds(node.src[0])
 
@@ -124,6 +132,7 @@ def _index(node: UOp) -> Interval | None:
 _SPECIAL: dict[Op, Callable[[UOp], Interval | None]] = {
     ops.CONST: lambda node: (int(node.arg), int(node.arg)),
     ops.VARIABLE: lambda node: (node.arg.low, node.arg.high),
+    ops.ARANGE: _arange,
     ops.CAST: _cast,
     ops.REDUCE: _reduce,
     ops.STACK: _union,

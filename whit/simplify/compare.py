@@ -1,10 +1,12 @@
 """Comparisons of index expressions.
 
-x + 3 < 10          ->  x < 7                          constants to the right
-x*4 + y*8 < 10      ->  x + y*2 < 3                     a common factor divides out
-x*4 + r < 8         ->  x < 2          0 <= r < 4        what is too small to matter is dropped
-x // 4 < 3          ->  x < 12
-x < y + 10          ->  true           where bounds of x - y decide
+    x + 3 < 10          ->  x < 7                           constants to the right
+    x*4 + y*8 < 10      ->  x + y*2 < 3                     a common factor divides out
+    x*4 + r < 8         ->  x < 2          0 <= r < 4       what is too small to matter is dropped
+    x // 4 < 3          ->  x < 12
+    x + y < y + 10      ->  x < 10                          what stands on both sides is dropped
+
+Index arithmetic is unbounded, so these hold for all integers.
 """
 
 from __future__ import annotations
@@ -14,17 +16,16 @@ from math import gcd
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import INDEX, function_rule
-from whit.ir.uop import UOp, const
+from whit.ir.uop import UOp, const, make
 from whit.simplify.bounds import bounds
 from whit.simplify.sums import Terms, build_sum, linear_form, reach_of
 
-TRUE = const(dtypes.bool, True)
 FALSE = const(dtypes.bool, False)
 
 
 @function_rule(ops.LT, ops.EQ, on=INDEX)
-def decide_by_difference(node: UOp) -> UOp | None:
-    """x < y + 10 -> true where x - y is always below 10"""
+def cancel_terms(node: UOp) -> UOp | None:
+    """x + y < y + 10 -> x < 10, and true where x is always below 10"""
     left, right = node.src
     if right.op is ops.CONST:
         return None
@@ -36,12 +37,8 @@ def decide_by_difference(node: UOp) -> UOp | None:
         terms[base] = terms.get(base, 0) - coefficient
         if terms[base] == 0:
             del terms[base]
-    reach = reach_of(terms, offset - other_offset)
-    if reach is None:
-        return None
-    if node.op is ops.LT:
-        return TRUE if reach[1] < 0 else FALSE if reach[0] >= 0 else None
-    return TRUE if reach == (0, 0) else FALSE if reach[0] > 0 or reach[1] < 0 else None
+    limit = const(dtypes.weakint, other_offset - offset)
+    return make(node.op, (build_sum(terms, 0, dtypes.weakint), limit))
 
 
 @function_rule(ops.LT, on=INDEX)
@@ -60,6 +57,8 @@ def less_than_constant(node: UOp) -> UOp | None:
     if offset:
         return build_sum(terms, 0, dtypes.weakint) < limit - offset
     common = gcd(*terms.values())
+    if common == 0:
+        return None  # a long sum whose terms cancel out
     if common > 1:
         scaled = {base: c // common for base, c in terms.items()}
         return build_sum(scaled, 0, dtypes.weakint) < -(-limit // common)
@@ -68,9 +67,7 @@ def less_than_constant(node: UOp) -> UOp | None:
 
 def _drop_small(terms: Terms, limit: int) -> UOp | None:
     """big*g + small < q*g + r, with 0 <= small < g: small decides nothing when it stays on one side of r."""
-    for g in sorted({abs(c) for c in terms.values()}, reverse=True):
-        if g == 1:
-            break
+    for g in _large_coefficients(terms):
         small = {base: c for base, c in terms.items() if c % g}
         reach = reach_of(small, 0)
         if not small or reach is None or reach[0] < 0 or reach[1] >= g:
@@ -81,6 +78,27 @@ def _drop_small(terms: Terms, limit: int) -> UOp | None:
         big = build_sum({base: c // g for base, c in terms.items() if c % g == 0}, 0, dtypes.weakint)
         return big < quotient + (reach[1] < rest)
     return None
+
+
+def _large_coefficients(terms: Terms) -> list[int]:
+    """The coefficients, largest first, that exceed what all terms with smaller ones can add up to.
+
+    Only these can be the g of `_drop_small`. Each is larger than the sum of those below, so that there are few.
+    """
+    by_size = sorted(terms.items(), key=lambda term: abs(term[1]))
+    found: list[int] = []
+    below = spread = previous = 0  # how far apart the values of all smaller terms can be, and of those of equal size
+    for base, coefficient in by_size:
+        g = abs(coefficient)
+        if g != previous:
+            below, spread, previous = below + spread, 0, g
+            if g > 1 and below < g:
+                found.append(g)
+        reach = bounds(base)
+        if reach is None:
+            break
+        spread += g * (reach[1] - reach[0])
+    return found[::-1]
 
 
 @function_rule(ops.EQ, on=INDEX)
@@ -95,6 +113,8 @@ def equal_constant(node: UOp) -> UOp | None:
     if offset:
         return build_sum(terms, 0, dtypes.weakint).eq(right.arg - offset)
     common = gcd(*terms.values())
+    if common == 0:
+        return None  # a long sum whose terms cancel out
     if right.arg % common:
         return FALSE
     if common > 1:

@@ -1,9 +1,11 @@
 """Constants, conversions and the order of operands.
 
-2 + 3             ->  5                     by the meaning in the op table
-x < 100           ->  true                  where bounds leave one value
-3 * x             ->  x * 3                 operands of commutative ops in one order
-int32(int8(a))    ->  a                     casts that lose nothing disappear
+    2 + 3             ->  5                     by the meaning in the op table
+    x < 100           ->  true                  where bounds leave one value
+    3 * x             ->  x * 3                 operands of commutative ops in one order
+    int32(int16(a))   ->  int32(a)              a cast that loses nothing is not needed before another
+
+These hold for every dtype; `algebra.py` has the identities of each.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SIMPLIFY = Rules(
         divide.divide_sum,
         divide.reduce_modulo,
         compare.constant_right,
-        compare.decide_by_difference,
+        compare.cancel_terms,
         compare.less_than_constant,
         compare.equal_constant,
         compare.decided_extreme,

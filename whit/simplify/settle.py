@@ -1,7 +1,7 @@
 """Long sums in their final form, in linear time.
 
-While the rules run, a sum of n terms grows one term at a time, and putting each step in order would take n**2 steps. So
-beyond `LONGEST` terms `canonical_sum` only notes that there is work left. Here that work is done, once for each whole sum:
+While the rules run, a sum of n terms grows one term at a time, and putting it in order each time would take n**2 steps.
+So beyond `LONGEST` terms `canonical_sum` only notes that there is work left. Here it is done, once for each whole sum:
 
     ((c + a) + b) + c*2     65 terms or more, in any order and nesting     ->     (a + b) + c*3
 

@@ -212,8 +212,8 @@ def is_short(node: UOp) -> bool:
 
 def _append(left: UOp, right: UOp) -> UOp | None:
     """Keeps the constant of a long sum at its end, and merges a term with an equal last one."""
-    if left.op is not ops.ADD:
-        return None
+    if not is_long(left):
+        return right + left  # the left side tells how long it is
     inner, last = left.src
     if last.op is ops.CONST:
         if right.op is ops.CONST:

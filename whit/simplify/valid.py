@@ -17,7 +17,7 @@ from whit.ir.interval import Interval
 from whit.ir.uop import UOp, const
 from whit.simplify.bounds import bounds
 from whit.simplify.rules import simplify
-from whit.simplify.sums import build_sum, linear_form, split_term
+from whit.simplify.sums import build_sum, linear_form
 
 
 def clauses(gate: UOp) -> list[UOp]:
@@ -62,19 +62,25 @@ def _facts(clause: UOp) -> list[tuple[UOp, Interval]]:
     if right.op is not ops.CONST or reach is None:
         return []
     if inner.op is ops.EQ:
-        return [] if negated else [(left, (right.arg, right.arg))]
-    interval = (right.arg, reach[1]) if negated else (reach[0], right.arg - 1)
-    base, coefficient = split_term(left)
-    if coefficient < 0:  # x*-2 < c says something about x
-        low, high = -(interval[1] // -coefficient), -interval[0] // -coefficient
-        return [(base, (low, high))]
-    return [(left, interval)]
+        if negated:
+            return []
+        low = high = right.arg
+    else:
+        low, high = (right.arg, reach[1]) if negated else (reach[0], right.arg - 1)
+    terms, offset = linear_form(left)
+    if next(iter(terms.values()), 1) > 0:
+        return [(left, (low, high))]
+    # x*-1 < c says something about x, and (x*-1 + y) < c about x - y: lower and upper limits are about one expression
+    flipped = build_sum({base: -c for base, c in terms.items()}, -offset, dtypes.weakint)
+    return [(flipped, (-high, -low))]
 
 
 def simplify_valid(index: UOp, gate: UOp) -> UOp:
     """The index in a simpler form that is equal wherever the gate holds."""
-    index = simplify(index)
-    for expression, (low, high) in narrowed(simplify(gate)).items():
+    index, gate = simplify(index), simplify(gate)
+    if gate is const(dtypes.bool, False):
+        return const(dtypes.weakint, 0)
+    for expression, (low, high) in narrowed(gate).items():
         if low > high:
             return const(dtypes.weakint, 0)  # the gate never holds
         if low == high:
@@ -87,17 +93,20 @@ def simplify_valid(index: UOp, gate: UOp) -> UOp:
 
 
 def _replace(index: UOp, expression: UOp, stand_in: UOp) -> UOp:
-    """The index with the expression replaced, also where it is part of a longer sum."""
+    """The index with the expression replaced, also where it is part of a longer sum; ranges stay the loops they are."""
+    nodes = index.topological()
+    replaced = {node: node for node in nodes if node.op is ops.RANGE}
     if expression.op is not ops.ADD:
-        return index.substitute({expression: stand_in})
+        return index.substitute({**replaced, expression: stand_in})
     wanted, _ = linear_form(expression)
-    replaced: dict[UOp, UOp] = {}
-    for node in index.topological():
+    first = next(iter(wanted))
+    for node in nodes:
         if node.op is ops.ADD and node.dtype is dtypes.weakint:
             terms, offset = linear_form(node)
-            if all(terms.get(base) == coefficient for base, coefficient in wanted.items()):
+            times = terms.get(first, 0) // wanted[first]
+            if times and all(terms.get(base) == times * coefficient for base, coefficient in wanted.items()):
                 rest = {base: c for base, c in terms.items() if base not in wanted}
-                replaced[node] = build_sum({**rest, stand_in: 1}, offset, dtypes.weakint)
+                replaced[node] = build_sum({**rest, stand_in: times}, offset, dtypes.weakint)
     return index.substitute(replaced)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import doctest
+import gc
 import math
 import struct
 
@@ -299,6 +300,7 @@ EXAMPLES = [
     UOp.param(3, dtypes.int8, (n, 2, n), "CUDA:0"),
     *(UOp.buffer(2**70, f32, (3, n), "DISK:/a b", memory) for memory in Memory),
     b0.reshape((2, 16)).expand((2, 16)).permute((1, 0)).pad(((0, 0), (1, 1))).shrink(((1, 3), (0, 2))).flip((0, 1)),
+    UOp.arange(5, i32) + UOp.arange(n).cast(i32).shrink(((0, 5),)),
     b0.reduce(ops.ADD, (0, 1)),
     b0.reduce(ops.ADD, ()).flip(()),
     b0.scan(ops.MAX, 1).reduce(ops.MUL, (0,)),
@@ -390,6 +392,23 @@ def test_deep_and_large_graphs_round_trip() -> None:
     for i in range(200_000):
         node = node + 1 if i % 2 else node * n
     assert parse(to_text(node)) is node
+
+
+def test_printing_reading_and_comparing_keep_nothing_alive() -> None:
+    gc.collect()
+    before = live_nodes()
+    gc.disable()
+    try:
+        size = UOp.variable("size", 1, 9)
+        moved = UOp.param(0, f32, (3, size)).pad(((0, 1), (size, 0))).shrink(((0, 2), (0, size)))
+        called = (moved + 1).function("f").call(UOp.buffer(0, f32, (3, size)))
+        assert parse(to_text(called)) is called
+        assert diff(called, moved)
+        assert excerpt(called)
+        del size, moved, called
+        assert live_nodes() == before
+    finally:
+        gc.enable()
 
 
 def test_text_rebuilds_nodes_that_are_gone() -> None:

@@ -234,6 +234,10 @@ class _Evaluation:
             )
         return Value(np.arange(int(size.array)).astype(object), (node,))
 
+    def arange(self, node: UOp, sources: list[Any]) -> Value:
+        size = int(sources[0].array) if sources else node.arg.size
+        return Value(cast(node.dtype, dtypes.weakint, np.arange(size).astype(object)))
+
     def leaf(self, node: UOp, sources: list[Any]) -> Value:
         return Value(self.frame.leaf(node))
 
@@ -400,6 +404,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.BUFFER: _Evaluation.leaf,
     ops.BIND: _Evaluation.bound,
     ops.RANGE: _Evaluation.range,
+    ops.ARANGE: _Evaluation.arange,
     ops.CAST: _Evaluation.cast,
     ops.BITCAST: _Evaluation.bitcast,
     ops.DETACH: _Evaluation.first,

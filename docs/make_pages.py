@@ -1,0 +1,9 @@
+"""Runs the examples of the pages that are written by hand, and puts what they print back into the pages."""
+
+from pages import ROOT, publish, refreshed
+
+PAGES = ("adding-an-op.md", "rules.md")
+
+if __name__ == "__main__":
+    for name in PAGES:
+        publish(name, refreshed((ROOT / "docs" / name).read_text(), name))

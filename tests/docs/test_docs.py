@@ -1,0 +1,110 @@
+"""The documentation is true: pages are up to date, examples print what the pages say, links lead somewhere."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WRITTEN = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module("pages")
+
+
+@pytest.mark.parametrize(
+    "script", ["make_tour.py", "make_ops.py", pytest.param("make_pages.py", marks=pytest.mark.slow)]
+)
+def test_pages_are_up_to_date(script: str) -> None:
+    done = _python(f"docs/{script}", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_demo_runs_and_says_what_it_checked() -> None:
+    done = _python("examples/demo.py")
+    assert done.returncode == 0, done.stderr
+    assert "give what NumPy gives: [36.0, 40.0, 44.0, 48.0, 52.0, 56.0]" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_commands_and_files_in_the_readme_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)", readme)) <= targets
+    named = re.findall(r"`((?:whit|tests|docs|examples|bench)/[\w/.*]*)`", readme)
+    assert named
+    assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
+
+
+# ---- the tool that runs the examples
+
+EXAMPLE = """\
+```python
+x = 3
+```
+
+```python
+print(x + 4)
+```
+
+```text
+{output}
+```
+
+```text
+not an output
+```
+"""
+
+
+def test_the_output_of_an_example_is_written_after_it(pages: ModuleType) -> None:
+    right = EXAMPLE.format(output="7")
+    assert pages.refreshed(EXAMPLE.format(output="8\n9"), "page.md") == right
+    assert pages.refreshed(right, "page.md") == right
+
+
+def test_an_example_that_fails_is_an_error_with_its_line(pages: ModuleType) -> None:
+    with pytest.raises(SystemExit, match=r'page\.md", line 4(.|\n)*ZeroDivisionError'):
+        pages.refreshed("Text.\n\n```python\n1 / 0\n```\n", "page.md")
+
+
+def test_a_command_that_fails_is_an_error(pages: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="an example failed"):
+        pages.refreshed("```sh\nexit 3\n```\n", "page.md")
+
+
+def test_a_page_that_is_out_of_date_is_not_written_when_checking(
+    pages: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    page.write_text("old")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["make", "--check"])
+    with pytest.raises(SystemExit, match=r"docs/page\.md is out of date\n  Write it again: make docs"):
+        pages.publish("page.md", "new")
+    assert page.read_text() == "old"
+    monkeypatch.setattr(sys, "argv", ["make"])
+    pages.publish("page.md", "new")
+    assert page.read_text() == "new"

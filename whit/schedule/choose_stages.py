@@ -1,0 +1,112 @@
+"""Which values are kept in memory: the kernels of a schedule.
+
+Goes in: the values to compute, each with the buffer it goes to. Comes out: the values that get a buffer, and the scalar
+expression of each, reading the others from theirs.
+
+Everything fuses unless it would be computed too often (`lower.py` reports those), or on too few cores: a reduction to
+very few elements over very many stands alone, so that it can be split. Starting from the outputs, a kernel is lowered with
+what is kept so far; what it reports is kept too, and every kernel that had it fused is lowered again. The set only grows,
+so this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from whit.ir import ops
+from whit.ir.uop import UOp, as_index
+from whit.schedule.lower import Lowering, prod_of
+from whit.schedule.movement import ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One value over the ranges of its shape."""
+
+    root: UOp  # the tensor-stage node
+    value: UOp  # its element at the ranges
+    ranges: tuple[UOp, ...]  # one for each axis that is longer than 1
+    position: tuple[UOp, ...]  # one for each axis
+    fused: frozenset[UOp]  # tensor-stage nodes computed here
+
+
+def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
+    """The kernels that compute the outputs, by the value they compute."""
+    roots = list(dict.fromkeys(outputs))
+    kept = set(roots)
+    kernels: dict[UOp, Kernel] = {}
+    owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
+    todo = list(reversed(roots))
+    while todo:
+        root = todo.pop()
+        if root in kernels:
+            continue
+        kernel, to_keep = lower_kernel(root, kept)
+        to_keep += _shared(kernel, owners, kernels, kept)
+        fresh = [narrowest(node) for node in to_keep]
+        fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
+        kept.update(fresh)
+        if fresh:
+            todo.append(root)
+            todo.extend(_forget(fresh, kernels))
+            continue
+        kernels[root] = kernel
+        todo.extend(node for node in _needs(kernel, kept) if node not in kernels)
+    return kernels
+
+
+def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
+    """The kernel of a value, and the values that it should not compute itself."""
+    ranges: list[UOp] = []
+    position: list[UOp] = []
+    for axis, size in enumerate(root.shape):
+        if size == 1:
+            position.append(ZERO)
+        else:
+            ranges.append(UOp.range(as_index(size), axis))
+            position.append(ranges[-1])
+    lowering = Lowering(kept)
+    value = lowering.lower(root, tuple(ranges), tuple(position))
+    kernel = Kernel(root, value, tuple(ranges), tuple(position), frozenset(lowering.fused))
+    return kernel, lowering.to_keep + lowering.serial
+
+
+def narrowest(node: UOp) -> UOp:
+    """Where to store a value: before casts to wider dtypes, and before views that only repeat or rearrange it."""
+    while True:
+        if node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize:
+            node = node.src[0]
+        elif node.op is ops.EXPAND or (node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)):
+            node = node.src[0]
+        else:
+            return node
+
+
+def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], kept: set[UOp]) -> list[UOp]:
+    """Reductions of this kernel that another kernel computes too: they are computed once and kept."""
+    found = []
+    for node in kernel.fused:
+        if node.op is not ops.REDUCE or node is kernel.root:
+            continue
+        owner = owners.setdefault(node, kernel.root)
+        if owner is not kernel.root and owner in kernels and node in kernels[owner].fused:
+            found.append(node)
+        elif owner is not kernel.root:
+            owners[node] = kernel.root
+    return found
+
+
+def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel]) -> list[UOp]:
+    """Kernels that had computed what is kept from now on: to be lowered again."""
+    stale = [root for root, kernel in kernels.items() if any(node in kernel.fused for node in fresh if node is not root)]
+    for root in stale:
+        del kernels[root]
+    return stale
+
+
+def _needs(kernel: Kernel, kept: set[UOp]) -> list[UOp]:
+    """The kept values that the kernel reads."""
+    read = [node.src[0] for node in kernel.value.topological() if node.op is ops.INDEX]
+    scalars = [node for node in kernel.value.topological() if node in kept and not node.shape]
+    return [node for node in dict.fromkeys(read + scalars) if node.op not in (ops.PARAM, ops.BUFFER)]

@@ -1,0 +1,284 @@
+"""One kernel: a value of the tensor graph, computed over the ranges of its shape.
+
+Goes in: a tensor-stage node and the set of nodes that are kept in memory. Comes out: the scalar expression of its element
+at (r0, r1, ...): movement ops have become index arithmetic, everything up to kept nodes is fused, a reduction is a
+REDUCE over ranges of its own.
+
+    relu(a @ b)   ->   max(reduce add over k of a[r0, k] * b[k, r1], 0)
+
+While it goes, it meets values that would be computed more often than they have elements (an expanded reduction, a value
+asked for at two positions). If such a value is expensive it is reported in `to_keep`, for `choose_stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from math import inf, prod
+from typing import Any
+
+from whit.dtype import dtypes
+from whit.errors import NotSupportedError
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.uop import UOp, const, make
+from whit.schedule.movement import ZERO, Position, source_position
+
+REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
+ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
+TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
+
+Step = Generator[Any, UOp, UOp]
+
+
+@dataclass(slots=True)
+class Request:
+    """One value asked for: where, under which condition, inside which loops."""
+
+    node: UOp
+    position: Position
+    gate: UOp | None
+    loops: tuple[UOp, ...]  # the ranges around it, outer first
+
+
+@dataclass(slots=True)
+class Lowering:
+    """The state of lowering one kernel."""
+
+    kept: set[UOp]  # nodes that are read from memory
+    to_keep: list[UOp] = field(default_factory=list)
+    serial: list[UOp] = field(default_factory=list)  # long reductions that too few threads could share
+    fused: set[UOp] = field(default_factory=set)  # nodes computed in this kernel
+    done: dict[Any, UOp] = field(default_factory=dict)
+    asked: dict[UOp, float] = field(default_factory=dict)  # node -> evaluations so far
+    weights: dict[UOp, float] = field(default_factory=dict)  # memo of weight
+    reduce_ranges: int = 0  # how many there are
+    free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
+
+    def lower(self, root: UOp, ranges: tuple[UOp, ...], position: Position) -> UOp:
+        """The element of root at this position. Iterative: generators on a stack instead of calls."""
+        stack: list[Step] = [self._start(Request(root, position, None, ranges), is_root=True)]
+        answer: Any = None
+        while stack:
+            try:
+                request = stack[-1].send(answer)
+            except StopIteration as finished:
+                stack.pop()
+                answer = finished.value
+                continue
+            key = (request.node, request.position, request.gate)
+            answer = self.done.get(key)
+            if answer is None:
+                stack.append(self._start(request))
+        return answer  # type: ignore[no-any-return]
+
+    def _start(self, request: Request, is_root: bool = False) -> Step:
+        node = request.node
+        key = (node, request.position, request.gate)
+        if not is_root and (node in self.kept or node.op in (ops.PARAM, ops.BUFFER)):
+            result = self._read(request)
+        else:
+            if not is_root:
+                self._count(request)
+            self.fused.add(node)
+            result = yield from self._compute(request)
+        self.done[key] = result
+        return result
+
+    def _read(self, request: Request) -> UOp:
+        node, position = request.node, request.position
+        return node.index(*position, gate=request.gate) if node.shape else node
+
+    def _count(self, request: Request) -> None:
+        """Reports the value if it is expensive and would be computed more often than it has elements."""
+        node = request.node
+        if node.op in ops.MOVEMENT or not node.src:
+            return
+        weight = self.weight(node)
+        if weight <= ALWAYS_CHEAP:
+            return
+        if node.op is ops.REDUCE and is_serial(node):
+            self.serial.append(node)
+        total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
+        redundancy = total / max(prod_of(node.shape), 1)
+        if redundancy > (3 if weight <= TWICE_IS_FINE else 1):
+            self.to_keep.append(node)
+
+    def weight(self, node: UOp) -> float:
+        """Operations that an element costs, up to what is kept; infinite if there is a reduction among them."""
+        if node not in self.weights:
+            self.weights[node] = weigh(node, self.kept)
+        return self.weights[node]
+
+    def _evaluations(self, request: Request) -> float:
+        """How often the value is computed when it stands as far out in the loops as it can."""
+        needed: set[UOp] = set()
+        for i in request.position:
+            needed |= self.ranges_of(i)
+        count, total = 1.0, 1.0
+        for loop in request.loops:
+            total *= _known(loop.size)
+            if loop in needed:
+                count = total
+        return count
+
+    def ranges_of(self, node: UOp) -> frozenset[UOp]:
+        """The ranges that an expression depends on and that nothing inside it binds."""
+        if node not in self.free:
+            fill_free_ranges(node, self.free)
+        return self.free[node]
+
+    def _compute(self, request: Request) -> Step:
+        node, position, gate, loops = request.node, request.position, request.gate, request.loops
+        op = node.op
+        if op is ops.CONST or op is ops.VARIABLE or op is ops.BIND:
+            return node
+        if op in ops.MOVEMENT:
+            return (yield from self._move(request))
+        if op.elementwise or op in (ops.CAST, ops.BITCAST):
+            parts = []
+            for s in node.src:
+                parts.append((yield Request(s, position if s.shape else (), gate, loops)))
+            return make(op, tuple(parts), node.arg)
+        if op in (ops.DETACH, ops.STAGE, ops.COPY):
+            return (yield Request(node.src[0], position, gate, loops))
+        if op is ops.ARANGE:
+            return position[0].cast(node.dtype)
+        if op is ops.REDUCE:
+            return (yield from self._reduce(request))
+        if op is ops.SCAN:
+            return (yield from self._scan(request))
+        if op is ops.INDEX:
+            return (yield from self._gather(request))
+        if op is ops.STACK:
+            return (yield from self._stack(request))
+        raise NotSupportedError(f"schedule: {op.name} cannot be lowered", node.short())
+
+    def _move(self, request: Request) -> Step:
+        node, gate, loops = request.node, request.gate, request.loops
+        position, valid = source_position(node, request.position)
+        if valid is None:
+            return (yield Request(node.src[0], position, gate, loops))
+        both = valid if gate is None else valid & gate
+        value = yield Request(node.src[0], position, both, loops)
+        return valid.where(value, const(node.dtype, False if node.dtype.is_bool else 0))
+
+    def _reduce(self, request: Request) -> Step:
+        node, position, gate, loops = request.node, request.position, request.gate, request.loops
+        (value,) = node.src
+        outside = iter(position)
+        inner: list[UOp] = []
+        ranges: list[UOp] = []
+        for axis, size in enumerate(value.shape):
+            if axis not in node.arg.axes:
+                inner.append(next(outside))
+            elif size == 1:
+                inner.append(ZERO)
+            else:
+                ranges.append(UOp.range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
+                self.reduce_ranges += 1
+                inner.append(ranges[-1])
+        result = yield Request(value, tuple(inner), gate, (*loops, *ranges))
+        return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else result
+
+    def _scan(self, request: Request) -> Step:
+        node, position = request.node, request.position
+        result = yield Request(node.src[0], position, request.gate, request.loops)
+        along = position[node.arg.axis]
+        if along.op is not ops.RANGE:
+            return result  # one element: the scan of it is itself
+        return result.scan(node.arg.op, range=along)
+
+    def _gather(self, request: Request) -> Step:
+        node, position, gate, loops = request.node, request.position, request.gate, request.loops
+        value, *indices = node.src
+        own_gate = indices.pop() if node.arg else None
+        picked = len(node.shape) - (len(value.shape) - len(indices))
+        places: list[UOp] = []
+        for index in indices:
+            place = yield Request(index, position[:picked] if index.shape else (), gate, loops)
+            places.append(place.cast(dtypes.weakint))
+        both = gate
+        if own_gate is not None:
+            allowed = yield Request(own_gate, position[:picked] if own_gate.shape else (), gate, loops)
+            both = allowed if gate is None else allowed & gate
+        result = yield Request(value, (*places, *position[picked:]), both, loops)
+        if own_gate is None:
+            return result
+        return allowed.where(result, const(node.dtype, False if node.dtype.is_bool else 0))
+
+    def _stack(self, request: Request) -> Step:
+        first, *rest = request.position
+        parts: list[UOp] = []
+        for i, s in enumerate(request.node.src):
+            chosen = first.eq(i)
+            gate = chosen if request.gate is None else chosen & request.gate
+            parts.append((yield Request(s, tuple(rest), gate, request.loops)))
+        result = parts[-1]
+        for i in reversed(range(len(parts) - 1)):
+            result = first.eq(i).where(parts[i], result)
+        return result
+
+
+def prod_of(shape: tuple[Any, ...]) -> Any:
+    """Number of elements; symbolic sizes count with their largest value."""
+    return prod(_known(size) for size in shape)
+
+
+def _known(size: Any) -> int:
+    return size if isinstance(size, int) else max(int(size.arg.high) if size.op is ops.VARIABLE else 1, 1)
+
+
+def fill_free_ranges(root: UOp, known: dict[UOp, frozenset[UOp]]) -> None:
+    """The free ranges of everything below root, sources first."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [s for s in node.src if s not in known]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        known[node] = _free_of(node, known)
+
+
+def _free_of(node: UOp, known: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
+    free: frozenset[UOp] = frozenset()
+    for s in node.src:
+        inside = known[s]
+        if inside and inside is not free:
+            free = free | inside if free else inside
+    if node.op is ops.RANGE:
+        return free | {node}
+    if node.op is ops.REDUCE or node.op is ops.STAGE:
+        return free - set(node.src[1:])
+    return free
+
+
+FEW, MANY = 8, 1 << 15
+
+
+def is_serial(node: UOp) -> bool:
+    """Whether a reduction has so few results and so many operands that it should be split over threads."""
+    results = prod_of(node.shape)
+    return results <= FEW and prod_of(node.src[0].shape) >= MANY * max(results, 1)
+
+
+_PRICES = {ops.EXP2: 8, ops.LOG2: 10, ops.SIN: 20, ops.POW: 30, ops.SQRT: 4, ops.FDIV: 4, ops.RECIPROCAL: 4}
+_FREE = (ops.CONST, ops.CAST, ops.BITCAST, ops.DETACH, ops.ARANGE, ops.PARAM, ops.BUFFER, ops.VARIABLE, *ops.MOVEMENT)
+
+
+def weigh(root: UOp, kept: set[UOp]) -> float:
+    """Operations an element, counted only as far as it matters."""
+    total = 0.0
+    stack, seen = [root], {root}
+    while stack and total <= TWICE_IS_FINE:
+        node = stack.pop()
+        if node.op in (ops.REDUCE, ops.SCAN):
+            return inf
+        total += 0 if node.op in _FREE else _PRICES.get(node.op, 1)
+        for s in node.src:
+            if s not in seen and s not in kept:
+                seen.add(s)
+                stack.append(s)
+    return total if total <= TWICE_IS_FINE else inf

@@ -1,0 +1,132 @@
+"""Movement ops as index arithmetic.
+
+Goes in: a movement op and the position asked of its result, one index expression an axis. Comes out: the position asked
+of its source, and for a PAD the condition under which that position exists.
+
+    permute (1, 0) at (r0, r1)            ->  (r1, r0)
+    reshape (8,) from (2, 4) at (r0)      ->  (r0//4, r0%4)
+    pad (2, 1) of size 5 at (r0)          ->  (r0 - 2), valid where 1 < r0 < 7
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.uop import UOp, as_index, const
+from whit.simplify import simplify
+
+Position = tuple[UOp, ...]
+
+ZERO = const(dtypes.weakint, 0)
+
+
+def source_position(node: UOp, position: Position) -> tuple[Position, UOp | None]:
+    """Where a movement op reads its source, and the condition under which it does."""
+    (value, *_), sizes = node.src, node.sizes
+    if node.op is ops.PERMUTE:
+        back = [ZERO] * len(position)
+        for axis, i in zip(node.arg, position, strict=True):
+            back[axis] = i
+        return tuple(back), None
+    if node.op is ops.EXPAND:
+        kept = (i if old == new else ZERO for i, old, new in zip(position, value.shape, sizes, strict=True))
+        return tuple(kept), None
+    if node.op is ops.SHRINK:
+        return tuple(_plus(i, start) for i, (start, _) in zip(position, sizes, strict=True)), None
+    if node.op is ops.FLIP:
+        return _flip(node, position), None
+    if node.op is ops.PAD:
+        return _pad(value, sizes, position)
+    return reshape_position(value.shape, node.shape, position), None
+
+
+def _plus(i: UOp, offset: Any) -> UOp:
+    return i if isinstance(offset, int) and offset == 0 else simplify(i + as_index(offset))
+
+
+def _flip(node: UOp, position: Position) -> Position:
+    (value,) = node.src
+    flipped = list(position)
+    for axis in node.arg:
+        flipped[axis] = simplify(as_index(value.shape[axis]) - 1 - position[axis])
+    return tuple(flipped)
+
+
+def _pad(value: UOp, pads: tuple[Any, ...], position: Position) -> tuple[Position, UOp | None]:
+    inner: list[UOp] = []
+    valid: UOp | None = None
+    for i, size, (before, after) in zip(position, value.shape, pads, strict=True):
+        place = _plus(i, -before if isinstance(before, int) else before * -1)
+        inner.append(place)
+        checks = []
+        if not (isinstance(before, int) and before == 0):
+            checks.append(place >= 0)
+        if not (isinstance(after, int) and after == 0):
+            checks.append(place < as_index(size))
+        for check in checks:
+            valid = check if valid is None else valid & check
+    return tuple(inner), None if valid is None else simplify(valid)
+
+
+def reshape_position(old: tuple[Any, ...], new: tuple[Any, ...], position: Position) -> Position:
+    """The position in shape `old` of the element at `position` in shape `new`.
+
+    Axes are matched in groups of equal size, so that a reshape that only splits or merges one axis touches no other.
+    """
+    result: list[UOp] = []
+    start_old = start_new = 0
+    for end_old, end_new in _groups(old, new):
+        sizes_old, sizes_new = old[start_old:end_old], new[start_new:end_new]
+        places = position[start_new:end_new]
+        if sizes_old == sizes_new:
+            result.extend(places)
+        else:
+            result.extend(_unflatten(_flatten(places, sizes_new), sizes_old))
+        start_old, start_new = end_old, end_new
+    return tuple(result)
+
+
+def _groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """Ends of the smallest runs of axes with equal products: (6, 4), (2, 3, 4) -> [(1, 2), (2, 3)]."""
+    ends: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        if i < len(old) and j < len(new) and old[i] is new[j]:  # also symbolic sizes
+            i, j = i + 1, j + 1
+            ends.append((i, j))
+            continue
+        a, b = 1, 1
+        first = True
+        while first or a != b:
+            first = False
+            if j == len(new) or (i < len(old) and _is_at_most(a, b)):
+                if i == len(old) or not isinstance(old[i], int):
+                    return [*ends, (len(old), len(new))]
+                a, i = a * old[i], i + 1
+            else:
+                if not isinstance(new[j], int):
+                    return [*ends, (len(old), len(new))]
+                b, j = b * new[j], j + 1
+        ends.append((i, j))
+    return ends
+
+
+def _is_at_most(a: int, b: int) -> bool:
+    return a <= b
+
+
+def _flatten(position: Position, sizes: tuple[Any, ...]) -> UOp:
+    flat = ZERO
+    for i, size in zip(position, sizes, strict=True):
+        flat = flat * as_index(size) + i
+    return simplify(flat)
+
+
+def _unflatten(flat: UOp, sizes: tuple[Any, ...]) -> list[UOp]:
+    places: list[UOp] = []
+    for size in reversed(sizes):
+        places.append(ZERO if size == 1 else simplify(flat % as_index(size)))
+        flat = simplify(flat // as_index(size))
+    return places[::-1]
