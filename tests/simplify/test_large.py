@@ -27,7 +27,7 @@ def chain(count: int) -> UOp:
     x = UOp.variable("x", 0, 1000)
     node = x
     for i in range(count):
-        node = (node * 3 + i) % 977 if i % 2 else node // 2 + x
+        node = (node * 3 + i % 97) % 977 if i % 2 else node // 2 + x
     return node
 
 
@@ -109,6 +109,7 @@ def compared(count: int) -> UOp:
     return (total + 3 < 1000).where(total // 64, total % 64)
 
 
+SIZES = (1000, 2000, 4000)
 LINEAR: dict[str, Build] = {
     "chain": chain,
     "sorted sum": lambda n: left_sum(variables(n)),
@@ -135,9 +136,9 @@ def attempts(root: UOp) -> int:
 @pytest.mark.parametrize("name", LINEAR)
 def test_twice_the_nodes_are_twice_the_rules(name: str) -> None:
     build = LINEAR[name]
-    small, large, larger = attempts(build(500)), attempts(build(1000)), attempts(build(2000))
-    assert large - small <= 1.1 * 500 / 250 * (attempts(build(500)) - attempts(build(250))) + 200
-    assert larger - large <= 2.2 * (large - small) + 200, f"{small}, {large}, {larger} rules tried"
+    once, twice, four_times = (attempts(build(n)) for n in SIZES)
+    # What a graph of any size costs cancels out in the differences: the second should be twice the first.
+    assert four_times - twice <= 2 * 1.1 * (twice - once), f"{once}, {twice}, {four_times} rules tried"
 
 
 SHAPES = {"sorted": list, "reversed": lambda terms: terms[::-1], "shuffled": shuffled}
@@ -219,7 +220,7 @@ def built_simplified_and_freed(build: Callable[[], UOp]) -> None:
 
 
 def test_a_deep_chain_is_built_simplified_and_freed() -> None:
-    built_simplified_and_freed(lambda: chain(20_000))
+    built_simplified_and_freed(lambda: chain(5_000))
 
 
 @pytest.mark.slow

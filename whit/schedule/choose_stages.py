@@ -69,7 +69,7 @@ def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
     lowering = Lowering(kept)
     value = lowering.lower(root, tuple(ranges), tuple(position))
     kernel = Kernel(root, value, tuple(ranges), tuple(position), frozenset(lowering.fused))
-    return kernel, lowering.to_keep + lowering.serial
+    return kernel, lowering.to_keep
 
 
 def narrowest(node: UOp) -> UOp:

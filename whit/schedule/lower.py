@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from math import inf, prod
+from math import prod
 from typing import Any
 
 from whit.dtype import dtypes
@@ -47,80 +47,87 @@ class Lowering:
 
     kept: set[UOp]  # nodes that are read from memory
     to_keep: list[UOp] = field(default_factory=list)
-    serial: list[UOp] = field(default_factory=list)  # long reductions that too few threads could share
     fused: set[UOp] = field(default_factory=set)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
     asked: dict[UOp, float] = field(default_factory=dict)  # node -> evaluations so far
-    weights: dict[UOp, float] = field(default_factory=dict)  # memo of weight
+    path: list[Request] = field(default_factory=list)  # what is being computed, from the root down
     reduce_ranges: int = 0  # how many there are
     free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
 
     def lower(self, root: UOp, ranges: tuple[UOp, ...], position: Position) -> UOp:
         """The element of root at this position. Iterative: generators on a stack instead of calls."""
-        stack: list[Step] = [self._start(Request(root, position, None, ranges), is_root=True)]
+        first = Request(root, position, None, ranges)
+        self.path.append(first)
+        stack: list[Step] = [self._compute(first)]
         answer: Any = None
         while stack:
             try:
                 request = stack[-1].send(answer)
             except StopIteration as finished:
                 stack.pop()
-                answer = finished.value
+                request = self.path.pop()
+                answer = self.done[request.node, request.position, request.gate] = finished.value
                 continue
-            key = (request.node, request.position, request.gate)
-            answer = self.done.get(key)
-            if answer is None:
-                stack.append(self._start(request))
-        return answer  # type: ignore[no-any-return]
-
-    def _start(self, request: Request, is_root: bool = False) -> Step:
-        node = request.node
-        key = (node, request.position, request.gate)
-        if not is_root and (node in self.kept or node.op in (ops.PARAM, ops.BUFFER)):
-            result = self._read(request)
-        else:
-            if not is_root:
-                self._count(request)
+            node = request.node
+            answer = self.done.get((node, request.position, request.gate))
+            if answer is not None:
+                continue
+            if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
+                answer = self.done[node, request.position, request.gate] = self._read(request)
+                continue
             self.fused.add(node)
-            result = yield from self._compute(request)
-        self.done[key] = result
-        return result
+            self.path.append(request)
+            stack.append(self._compute(request))
+        return answer  # type: ignore[no-any-return]
 
     def _read(self, request: Request) -> UOp:
         node, position = request.node, request.position
         return node.index(*position, gate=request.gate) if node.shape else node
 
-    def _count(self, request: Request) -> None:
-        """Reports the value if it is expensive and would be computed more often than it has elements."""
+    def _is_too_much(self, request: Request) -> bool:
+        """Whether the value is expensive and would be computed more often than it has elements; then it is to be kept."""
         node = request.node
         if node.op in ops.MOVEMENT or not node.src:
-            return
-        weight = self.weight(node)
-        if weight <= ALWAYS_CHEAP:
-            return
-        if node.op is ops.REDUCE and is_serial(node):
-            self.serial.append(node)
+            return False
         total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
         redundancy = total / max(prod_of(node.shape), 1)
-        if redundancy > (3 if weight <= TWICE_IS_FINE else 1):
-            self.to_keep.append(node)
+        if node.op in (ops.REDUCE, ops.SCAN):
+            if redundancy > 1 or (node.op is ops.REDUCE and is_serial(node)) or node.op is ops.SCAN:
+                self.to_keep.append(self._with_epilogue(node, redundancy))
+                return True
+        elif redundancy > 1:
+            weight = weigh(node, self.kept)
+            if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
+                self.to_keep.append(node)
+                return True
+        return False
 
-    def weight(self, node: UOp) -> float:
-        """Operations that an element costs, up to what is kept; infinite if there is a reduction among them."""
-        if node not in self.weights:
-            self.weights[node] = weigh(node, self.kept)
-        return self.weights[node]
+    def _with_epilogue(self, node: UOp, redundancy: float) -> UOp:
+        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep."""
+        size, top = prod_of(node.shape), node
+        for request in reversed(self.path[1:]):
+            above = request.node
+            if prod_of(above.shape) != size or not (above.op.elementwise or above.op in (*ops.MOVEMENT, ops.CAST)):
+                break
+            if above.op.elementwise or above.op is ops.CAST:
+                if self.asked.get(above, 0) / max(size, 1) < redundancy:
+                    break
+                top = above
+        return top
 
     def _evaluations(self, request: Request) -> float:
         """How often the value is computed when it stands as far out in the loops as it can."""
+        return float(prod(_known(loop.size) for loop in self._hoisted(request)))
+
+    def _hoisted(self, request: Request) -> tuple[UOp, ...]:
+        """The loops that are left around a value when it is moved out of those it does not depend on."""
         needed: set[UOp] = set()
         for i in request.position:
             needed |= self.ranges_of(i)
-        count, total = 1.0, 1.0
-        for loop in request.loops:
-            total *= _known(loop.size)
-            if loop in needed:
-                count = total
-        return count
+        loops = request.loops
+        while loops and loops[-1] not in needed:
+            loops = loops[:-1]
+        return loops
 
     def ranges_of(self, node: UOp) -> frozenset[UOp]:
         """The ranges that an expression depends on and that nothing inside it binds."""
@@ -131,8 +138,10 @@ class Lowering:
     def _compute(self, request: Request) -> Step:
         node, position, gate, loops = request.node, request.position, request.gate, request.loops
         op = node.op
-        if op is ops.CONST or op is ops.VARIABLE or op is ops.BIND:
+        if op in (ops.CONST, ops.VARIABLE, ops.BIND):
             return node
+        if op in (ops.PARAM, ops.BUFFER):
+            return self._read(request)
         if op in ops.MOVEMENT:
             return (yield from self._move(request))
         if op.elementwise or op in (ops.CAST, ops.BITCAST):
@@ -164,7 +173,7 @@ class Lowering:
         return valid.where(value, const(node.dtype, False if node.dtype.is_bool else 0))
 
     def _reduce(self, request: Request) -> Step:
-        node, position, gate, loops = request.node, request.position, request.gate, request.loops
+        node, position, gate = request.node, request.position, request.gate
         (value,) = node.src
         outside = iter(position)
         inner: list[UOp] = []
@@ -178,7 +187,7 @@ class Lowering:
                 ranges.append(UOp.range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
-        result = yield Request(value, tuple(inner), gate, (*loops, *ranges))
+        result = yield Request(value, tuple(inner), gate, (*self._hoisted(request), *ranges))
         return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else result
 
     def _scan(self, request: Request) -> Step:
@@ -269,16 +278,14 @@ _FREE = (ops.CONST, ops.CAST, ops.BITCAST, ops.DETACH, ops.ARANGE, ops.PARAM, op
 
 
 def weigh(root: UOp, kept: set[UOp]) -> float:
-    """Operations an element, counted only as far as it matters."""
+    """Operations an element up to reductions and what is kept, counted only as far as it matters."""
     total = 0.0
     stack, seen = [root], {root}
     while stack and total <= TWICE_IS_FINE:
         node = stack.pop()
-        if node.op in (ops.REDUCE, ops.SCAN):
-            return inf
         total += 0 if node.op in _FREE else _PRICES.get(node.op, 1)
         for s in node.src:
-            if s not in seen and s not in kept:
+            if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN):
                 seen.add(s)
                 stack.append(s)
-    return total if total <= TWICE_IS_FINE else inf
+    return total

@@ -46,17 +46,18 @@ def _long_sums(nodes: list[UOp], known: LongSums) -> dict[UOp, list[UOp]]:
     for node in nodes:
         if not is_part(node):
             is_used_whole.update(node.src)
-    effort = EFFORT * len(nodes)
+    if known.effort is None:
+        known.effort = EFFORT * len(nodes)
     found: dict[UOp, list[UOp]] = {}
     for node in reversed(nodes):
         if node not in is_used_whole or not is_part(node) or not node.dtype.is_int:
             continue
         if node in known.settled or node in in_order or not any(map(is_long, (node, *node.src))):
             continue
-        inner = sum_nodes(node, effort)
+        inner = sum_nodes(node, known.effort)
         if inner:
             found[node] = inner
-            effort -= len(inner)
+            known.effort -= len(inner)
     return found
 
 

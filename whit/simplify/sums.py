@@ -145,6 +145,7 @@ class LongSums:
 
     waiting: bool = False  # whether one was met that may not be in its final form
     settled: set[UOp] = field(default_factory=set)  # those known to be in it
+    effort: int | None = None  # how many more nodes of sums may be looked at
 
 
 @function_rule(ops.ADD, ops.MUL, on=INTS)

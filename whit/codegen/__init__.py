@@ -1,0 +1,1 @@
+"""A kernel and a target become a linear program."""

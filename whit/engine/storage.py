@@ -1,0 +1,176 @@
+"""Where a node meets its memory: BUFFER nodes and the buffers behind them, and what was computed already.
+
+    b = new_buffer(dtypes.float32, (2, 3), "CPU")      # a BUFFER node with memory
+    storage(b)                                         # its Buffer
+    remember(x + y, b); computed(x + y) is b           # later graphs that contain x + y read b instead
+
+Both tables hold their keys weakly: memory is freed when the last graph that refers to its BUFFER goes, and what is
+remembered of an expression goes with the expression.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Mapping
+from math import prod
+from typing import Any, Generic, TypeVar
+
+from whit.dtype import DType, dtypes
+from whit.engine.device import canonicalize
+from whit.errors import DTypeError, InternalError
+from whit.ir import ops
+from whit.ir.op import Shape, spell_shape
+from whit.ir.uop import UOp
+from whit.runtime.buffer import Buffer
+from whit.simplify.bounds import bounds
+from whit.simplify.fold import fold
+
+Value = TypeVar("Value")
+
+
+class NodeTable(Generic[Value]):
+    """Values by node, each kept as long as its node lives.
+
+    Keyed by `id`, because a lookup takes 60 ns where WeakKeyDictionary takes 250; an entry is removed before its node's
+    address can be used again.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[Value, weakref.ref[UOp]]] = {}
+
+    def __setitem__(self, node: UOp, value: Value) -> None:
+        key = id(node)
+        entries = self._entries
+        # The old value may hold the last reference to other nodes: it dies at the end, not in the middle of the update.
+        _old = entries.get(key)
+        entries[key] = (value, weakref.ref(node, lambda _: entries.pop(key, None)))
+
+    def get(self, node: UOp) -> Value | None:
+        """The value of a node, if it has one."""
+        entry = self._entries.get(id(node))
+        return None if entry is None else entry[0]
+
+    def pop(self, node: UOp) -> Value | None:
+        """The same, and forgets it."""
+        entry = self._entries.pop(id(node), None)
+        return None if entry is None else entry[0]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_buffers: NodeTable[Buffer] = NodeTable()
+_computed: NodeTable[UOp] = NodeTable()
+_ids = itertools.count()
+
+# The lookups of normalising, which asks for every node.
+find_computed = _computed._entries.get
+
+
+def computed(node: UOp) -> UOp | None:
+    """The BUFFER that holds the value of an expression, if it was realised."""
+    return _computed.get(node)
+
+
+def remember(node: UOp, buffer: UOp) -> None:
+    """The value of this expression is in this BUFFER."""
+    if node is not buffer:
+        _computed[node] = buffer
+
+
+def nbytes_of(dtype: DType, shape: Shape) -> int:
+    """The room for an array; a symbolic size counts with its largest value."""
+    if not dtype.itemsize:
+        raise DTypeError(f"buffer: {dtype.name} has no size in memory", fix="Cast to a dtype that can be stored.")
+    return int(prod([size if isinstance(size, int) else _largest(size) for size in shape])) * dtype.itemsize
+
+
+def _largest(size: UOp) -> int:
+    found = bounds(size)
+    if found is None:
+        raise InternalError(f"buffer: the size {size.expression()} has no upper bound", size.short())
+    return max(found[1], 0)
+
+
+def attach(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
+    """A BUFFER node for existing memory."""
+    node = UOp.buffer(next(_ids), dtype, shape, buffer.device)
+    _buffers[node] = buffer
+    return node
+
+
+def new_buffer(dtype: DType, shape: Shape, device: str) -> UOp:
+    """A BUFFER node with new memory; its content is arbitrary."""
+    return attach(Buffer(device, nbytes_of(dtype, shape)), dtype, shape)
+
+
+def storage(node: UOp) -> Buffer:
+    """The memory of a BUFFER node."""
+    found = _buffers.get(node)
+    if found is None:
+        raise InternalError(
+            f"storage: {node.short()} has no memory",
+            "It was never allocated, or its content was replaced by an assignment.",
+            "Realise the tensor first; a graph from another process has no data here.",
+        )
+    return found
+
+
+def detach_storage(node: UOp) -> Buffer:
+    """The memory of a BUFFER whose content nobody can ask for any more."""
+    buffer = storage(node)
+    _buffers.pop(node)
+    return buffer
+
+
+def size_value(size: int | UOp, variables: Mapping[str, int] | None = None) -> int:
+    """A symbolic size as a number: bound variables have theirs, the others take it from `variables`."""
+    if isinstance(size, int):
+        return size
+    known: dict[UOp, UOp] = {}
+    for node in size.topological():
+        if node.op is ops.CONST:
+            known[node] = node
+        elif node.op is ops.BIND:
+            known[node] = node.src[1]
+        elif node.op is ops.VARIABLE:
+            value = (variables or {}).get(node.arg.name)
+            known[node] = UOp.const(dtypes.weakint, node.arg.low if value is None else value)
+        else:
+            known[node] = fold(node.replace(src=tuple(known[s] for s in node.src)))
+    return int(known[size].arg)
+
+
+def concrete_shape(shape: Shape, variables: Mapping[str, int] | None = None) -> tuple[int, ...]:
+    """A shape in numbers."""
+    return tuple(size_value(size, variables) for size in shape)
+
+
+# ---- data in and out
+
+
+def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | None = None) -> UOp:
+    """A BUFFER with a copy of these bytes, row-major."""
+    node = new_buffer(dtype, shape, canonicalize(device))
+    buffer = storage(node)
+    view = memoryview(data).cast("B")
+    if len(view) != buffer.nbytes:
+        raise DTypeError(
+            f"from_bytes: {len(view)} bytes for {dtype.name}{spell_shape(shape)}, which has {buffer.nbytes}",
+            fix="Give exactly one item for each element.",
+        )
+    buffer.memory()[:] = view
+    return node
+
+
+def to_bytes(node: UOp) -> bytes:
+    """The elements of a BUFFER, row-major."""
+    return bytes(_memory(node))
+
+
+def _memory(node: UOp) -> memoryview:
+    used = prod(concrete_shape(node.shape)) * node.dtype.itemsize
+    return storage(node).memory()[:used]

@@ -1,0 +1,73 @@
+"""From the tensor graph to a schedule: the passes, in order.
+
+    split_reduce     first: it changes the graph, the others only read it
+    choose_stages    which values get a buffer; movement ops become index arithmetic on the way
+    group_kernels    values over the same ranges share a kernel
+    share_loops      reductions in one kernel share loops
+    simplify         last: index arithmetic and gates, with all ranges known
+"""
+
+from __future__ import annotations
+
+from whit.errors import InternalError
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.rewrite import rewrite
+from whit.ir.uop import UOp, make
+from whit.schedule.choose_stages import choose_stages
+from whit.schedule.group import Group, group_kernels
+from whit.schedule.lower import prod_of
+from whit.schedule.share_loops import share_loops
+from whit.schedule.split_reduce import SPLIT_REDUCE
+from whit.simplify import simplify
+
+
+def schedule(graph: UOp) -> UOp:
+    """GROUP of STOREs of values into params -> LINEAR of kernel calls over params and temporary buffers."""
+    graph = rewrite(graph, SPLIT_REDUCE, once=True)
+    targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
+    for store in graph.src:
+        if store.op is not ops.STORE or len(store.src) != 2:
+            raise InternalError(f"schedule: {store.short()} is not a store of a whole value")
+        target, value = store.src
+        if prod_of(target.shape):
+            targets.setdefault(value, []).append(target)
+    forced = [node for node in topological((graph,)) if node.op is ops.STAGE and prod_of(node.shape)]
+    kernels = choose_stages([*targets, *forced])
+    memory = {root: found[0] for root, found in targets.items()}
+    for root in kernels:
+        if root not in memory:
+            memory[root] = UOp.buffer(len(memory), root.dtype, root.shape)
+    return make(ops.LINEAR, tuple(_call(group, memory, targets) for group in group_kernels(kernels)))
+
+
+def _call(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -> UOp:
+    """A group of kernels as the call of a function over its own params."""
+    stores: list[UOp] = []
+    for kernel in group.kernels:
+        value = group.values[kernel.root]
+        for target in targets.get(kernel.root, [memory[kernel.root]]):
+            stores.append(target.store(value, *kernel.position) if kernel.root.shape else target.store(value))
+    body = UOp.group(*stores).substitute({root: place for root, place in memory.items() if place is not root})
+    body = simplify(share_loops(body))
+    written = [store.src[0] for store in body.src]
+    read = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER) and node not in written]
+    places = [*dict.fromkeys(written), *dict.fromkeys(read)]
+    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(places)}
+    function = body.substitute(params).function(name_of(group))
+    return function.call(*places, *_bindings(body))
+
+
+def _bindings(body: UOp) -> list[UOp]:
+    return [node for node in body.topological() if node.op is ops.BIND]
+
+
+def name_of(group: Group) -> str:
+    """What the kernel does, for people: its last op and the shape of its result."""
+    root = group.kernels[-1].root
+    reduces = [node for node in group.kernels[-1].value.topological() if node.op is ops.REDUCE]
+    what = root.op.name if not reduces else f"{reduces[-1].arg.op.name}_reduce"
+    sizes = "x".join(str(size) if isinstance(size, int) else "n" for size in root.shape) or "scalar"
+    return f"{what}_{sizes}"
+
+
