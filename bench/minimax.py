@@ -137,7 +137,7 @@ def fits() -> list[Fit]:
 
         half, third, quarter = mpf("0.5"), mpf(1) / 3, pi / 4 + mpf(2) ** -9
         add("exp2", lambda f: (2**f - 1) / f, lambda f: f / 2**f, -half - TINY, half, (5, 10))
-        add("log2", log2_tail, lambda f: f**2 / log2(1 + f), -third, third + TINY, (8, 19))
+        add("log2", log2_tail, lambda f: f**2 / log2(1 + f), -third, third + TINY, (8, 20))
         small = (sqrt(2) - 1) / (sqrt(2) + 1)
         add("pow", atanh_tail, lambda z: z**2 / K, TINY, small**2 * mpf("1.001"), (2, 6))
         if not single:

@@ -62,7 +62,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     ops.LE: lambda x, y: z3.Or(z3.Not(x), y) if is_bool(x) else x <= y,
     ops.EQ: lambda x, y: x == y,
     ops.NE: lambda x, y: x != y,
-    ops.AND: z3.And,
+    ops.AND: z3.And,  # of truth values only
     ops.OR: z3.Or,
     ops.XOR: z3.Xor,
     ops.WHERE: z3.If,

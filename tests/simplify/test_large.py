@@ -110,6 +110,7 @@ def compared(count: int) -> UOp:
 
 
 SIZES = (1000, 2000, 4000)
+SLOW_SIZES = (200, 400, 800)  # for those that do much for each node
 LINEAR: dict[str, Build] = {
     "chain": chain,
     "sorted sum": lambda n: left_sum(variables(n)),
@@ -136,7 +137,7 @@ def attempts(root: UOp) -> int:
 @pytest.mark.parametrize("name", LINEAR)
 def test_twice_the_nodes_are_twice_the_rules(name: str) -> None:
     build = LINEAR[name]
-    once, twice, four_times = (attempts(build(n)) for n in SIZES)
+    once, twice, four_times = (attempts(build(n)) for n in (SLOW_SIZES if name in ("horner", "prefixes") else SIZES))
     # What a graph of any size costs cancels out in the differences: the second should be twice the first.
     assert four_times - twice <= 2 * 1.1 * (twice - once), f"{once}, {twice}, {four_times} rules tried"
 
@@ -144,7 +145,7 @@ def test_twice_the_nodes_are_twice_the_rules(name: str) -> None:
 SHAPES = {"sorted": list, "reversed": lambda terms: terms[::-1], "shuffled": shuffled}
 
 
-@pytest.mark.parametrize("count", [60, 64, 65, 66, 100, 129, 300, 3000])
+@pytest.mark.parametrize("count", [60, 64, 65, 66, 100, 129, 300, 1000])
 @pytest.mark.parametrize("dtype", [dtypes.weakint, dtypes.int32], ids=lambda d: d.name)
 def test_a_sum_of_any_length_has_one_form(count: int, dtype: DType) -> None:
     terms = variables(count, dtype)
@@ -200,6 +201,19 @@ def test_long_sums_inside_terms_of_long_sums_come_to_rest() -> None:
     assert simplify(result) is result
     inputs = {x: i % 7 for i, x in enumerate(variables(80))}
     assert value_of(total, inputs) == value_of(result, inputs)
+
+
+def powers(count: int) -> UOp:
+    """x squared again and again: 2**count factors."""
+    node = UOp.variable("x", 2, 3)
+    for _ in range(count):
+        node = node * node
+    return node
+
+
+def test_repeated_squares_are_not_written_out() -> None:
+    assert len(simplify(powers(60)).topological()) < 100
+    assert simplify(simplify(powers(60))) is simplify(powers(60))
 
 
 def test_prefixes_keep_their_values() -> None:

@@ -16,13 +16,14 @@ def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
 
 
 def polynomial(x: UOp, coefficients: Coefficients) -> UOp:
-    """c0 + c1 x + c2 x**2 + ...; a long one as even(x**2) + x odd(x**2)."""
+    """c0 + c1 x + c2 x**2 + ...; a long one as c0 + x (even(x**2) + x odd(x**2)), where adding c0 is the last rounding."""
+    first, *rest = coefficients
     if len(coefficients) > HORNER_LIMIT:
         square = x * x
-        return fma(x, polynomial(square, coefficients[1::2]), polynomial(square, coefficients[::2]))
-    *rest, highest = coefficients
-    result = x.constant(highest)
-    for c in reversed(rest):
+        even, odd = polynomial(square, tuple(rest[::2])), polynomial(square, tuple(rest[1::2]))
+        return fma(x, fma(x, odd, even), first)
+    result = x.constant(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
         result = fma(x, result, c)
     return result
 

@@ -66,8 +66,8 @@ _buffers: NodeTable[Buffer] = NodeTable()
 _computed: NodeTable[UOp] = NodeTable()
 _ids = itertools.count()
 
-# The lookups of normalising, which asks for every node.
-find_computed = _computed._entries.get
+# Asked for every node of every graph, so without a call in between.
+computed_entries = _computed._entries
 
 
 def computed(node: UOp) -> UOp | None:

@@ -78,8 +78,6 @@ COMPARISONS = (
 
 BOOLEANS = (
     Rule(x & True, x, on=BOOLS),
-    Rule(x & False, False, on=BOOLS),
-    Rule(x | True, True, on=BOOLS),
     Rule(x | False, x, on=BOOLS),
     Rule(x ^ False, x, on=BOOLS),
     Rule(x ^ True, ~x, on=BOOLS),

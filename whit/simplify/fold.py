@@ -74,8 +74,8 @@ def ordered_operands(node: UOp) -> UOp | None:
     if right.op is ops.CONST or left is right:
         return None
     if left.op is not ops.CONST:
-        if node.op is ops.ADD and node.dtype.is_int:
-            return None  # sums have an order of their own
+        if node.op in (ops.ADD, ops.MUL) and node.dtype.is_int:
+            return None  # sums and products have an order of their own
         if order(left) <= order(right):
             return None
     return make(node.op, (right, left))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whit.ir.rewrite import rewrite
 from whit.ir.rules import Rules
 from whit.ir.uop import UOp
-from whit.simplify import compare, divide, fold, sums
+from whit.simplify import compare, divide, fold, products, sums
 from whit.simplify.algebra import ALGEBRA
 from whit.simplify.settle import settle
 from whit.simplify.sums import LongSums
@@ -29,18 +29,19 @@ SIMPLIFY = Rules(
         compare.equal_constant,
         compare.decided_extreme,
         sums.canonical_sum,
+        products.canonical_product,
         fold.ordered_operands,  # last: orders what no other rule has changed
     ),
 )
 
 
-def simplify(root: UOp) -> UOp:
+def simplify(root: UOp, rules: Rules = SIMPLIFY) -> UOp:
     """The same value, in fewer and cheaper nodes."""
     long_sums = LongSums()
-    result = rewrite(root, SIMPLIFY, long_sums)
+    result = rewrite(root, rules, long_sums)
     while long_sums.waiting:
         long_sums.waiting = False
         settled = settle(result, long_sums)
-        if settled is not result:  # the terms of the sums are new neighbours
-            result = rewrite(settled, SIMPLIFY, long_sums)
+        if settled is not result:  # terms that were far apart are neighbours now
+            result = rewrite(settled, rules, long_sums)
     return result

@@ -148,14 +148,10 @@ class LongSums:
     effort: int | None = None  # how many more nodes of sums may be looked at
 
 
-@function_rule(ops.ADD, ops.MUL, on=INTS)
+@function_rule(ops.ADD, on=INTS)
 def canonical_sum(node: UOp, context: Any) -> UOp | None:
     """y + x*2 + 3 + y -> x*2 + y*2 + 3"""
     left, right = node.src
-    if node.op is ops.MUL:
-        if left.op is ops.ADD and right.op is ops.CONST:  # so long that it was not multiplied out
-            _wait(node, context)
-        return None
     if right.op is ops.CONST:
         if left.op is not ops.CONST and (left.op is not ops.ADD or left.src[1].op is not ops.CONST):
             return None
@@ -166,7 +162,7 @@ def canonical_sum(node: UOp, context: Any) -> UOp | None:
             if last_base is not new_base and order(last_base) < order(new_base) and not _may_recombine(left, new_base):
                 return None
     if is_long(left) or is_long(right):
-        _wait(node, context)
+        note_long_sum(node, context)
         return None if node in _settled(context) else _append(left, right)
     terms, offset = linear_form(node)
     if node.dtype is dtypes.weakint:
@@ -178,7 +174,8 @@ def _settled(context: Any) -> set[UOp]:
     return context.settled if isinstance(context, LongSums) else set()
 
 
-def _wait(node: UOp, context: Any) -> None:
+def note_long_sum(node: UOp, context: Any) -> None:
+    """Remembers that a long sum may not be in its final form yet."""
     if isinstance(context, LongSums) and node not in context.settled:
         context.waiting = True
 

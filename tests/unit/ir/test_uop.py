@@ -325,6 +325,8 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (a34.fma(a34, a34), f32, (3, 4)),
     (a34.cast(dtypes.bfloat16), dtypes.bfloat16, (3, 4)),
     (a34.bitcast(i32), i32, (3, 4)),
+    (UOp.arange(5, i32), i32, (5,)),
+    (UOp.arange(n), dtypes.weakint, (n,)),
     (a34.detach(), f32, (3, 4)),
     (a34.reduce(ops.ADD, (0,)), f32, (4,)),
     (a34.index(r3, r4).reduce(ops.ADD, ranges=(r4,)), f32, ()),

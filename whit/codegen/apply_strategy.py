@@ -1,0 +1,245 @@
+"""Splits ranges and names what each piece is: the one step from a kernel to its tiled form.
+
+A range of size n with vectors of w lanes, u of them side by side, becomes up to three pieces:
+
+    r < 100, w = 16, u = 2    ->    o < 3: r = o*32 + lane, o*32 + 16 + lane         the main part
+                                    1 vector: r = 96 - 0*16 ... whole vectors that are left
+                                    r = 96 + lane, where lane < 4                     a masked vector
+
+Lanes are the elements of a vector: `lane` is the vector (0, 1, ..., w-1), and whatever depends on it becomes a vector by
+the shape rules of the IR. So a vectorised kernel means what the interpreter says it means. Unrolled copies are separate
+stores (or separate accumulators) that share their loops.
+
+When a range that runs on the cores leaves a rest, its loop has one more iteration for the rest, and a loop of size 0 or 1
+inside decides which of the two an iteration is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from whit.codegen.ranges import free_ranges, replace_ranges
+from whit.codegen.strategy import PIECE, Strategy
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, const, make
+
+REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here
+REDUCE_LOOPS = 1_000_000  # and those of the loops they finally run in
+LEVEL = 16  # ids that one range may use
+
+
+def lane_numbers(width: int) -> UOp:
+    """The vector (0, 1, ..., width-1)."""
+    return UOp.stack(*(const(dtypes.weakint, i) for i in range(width)))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a range: the values it takes, side by side, and the lanes that exist."""
+
+    copies: tuple[UOp, ...]
+    mask: UOp | None = None
+
+
+def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
+    """The tiled kernel: a GROUP of stores."""
+    body = _split_reductions(body, strategy)
+    needs = _outputs_needed(body, strategy.order)
+    stores: list[UOp] = []
+    numbers: dict[tuple[UOp, tuple[int, ...]], UOp] = {}
+    for picks, choice in _choices(strategy):
+        mask = _all_of([piece.mask for piece in choice])
+        loops = _own_loops(needs, picks, strategy.order, numbers)
+        for copies in itertools.product(*(piece.copies for piece in choice)):
+            values = {**dict(zip(strategy.order, copies, strict=True)), **loops}
+            copied = replace_ranges(body, values, {old: (new,) for old, new in loops.items()})
+            stores.extend(copied.src if mask is None else masked(copied, mask).src)
+    return UOp.group(*stores)
+
+
+def _choices(strategy: Strategy) -> list[tuple[tuple[int, ...], tuple[Piece, ...]]]:
+    """Every combination of pieces of the output ranges, with their numbers. Inner loops are new in each."""
+    found: list[tuple[tuple[int, ...], tuple[Piece, ...]]] = [((), ())]
+    used = 0
+    for r in strategy.order:
+        extended = []
+        for picks, choice in found:
+            used += 1
+            for number, piece in enumerate(_pieces_of(r, used * LEVEL, strategy)):
+                extended.append(((*picks, number), (*choice, piece)))
+        found = extended
+    return found
+
+
+def _outputs_needed(body: UOp, order: list[UOp]) -> dict[UOp, set[UOp]]:
+    """For every reduce range, the output ranges that its reductions depend on."""
+    free = free_ranges(body)
+    needs: dict[UOp, set[UOp]] = {}
+    for node in reversed(topological((body,))):  # outer reductions first
+        if node.op is ops.REDUCE:
+            outside = {r for r in free[node] if r in order}
+            for r in free[node] - outside:
+                outside |= needs.get(r, set())
+            for r in node.src[1:]:
+                needs.setdefault(r, set()).update(outside)
+    return needs
+
+
+def _own_loops(
+    needs: dict[UOp, set[UOp]], picks: tuple[int, ...], order: list[UOp], numbers: dict[tuple[UOp, tuple[int, ...]], UOp]
+) -> dict[UOp, UOp]:
+    """Reductions run inside the loops of their pieces: a range for each combination they depend on."""
+    loops: dict[UOp, UOp] = {}
+    for r, outputs in needs.items():
+        key = (r, tuple(pick for pick, output in zip(picks, order, strict=True) if output in outputs))
+        if key not in numbers:
+            numbers[key] = UOp.range(r.src[0], REDUCE_LOOPS + len(numbers), r.arg.kind)
+        loops[r] = numbers[key]
+    return loops
+
+
+def _all_of(masks: list[UOp | None]) -> UOp | None:
+    found = [mask for mask in masks if mask is not None]
+    result = found[0] if found else None
+    for mask in found[1:]:
+        result = mask if result is None else result & mask
+    return result
+
+
+def split(size: int, width: int, unroll: int) -> tuple[int, int, int]:
+    """How often the main part runs, how many whole vectors are left, how many elements after that."""
+    step = width * unroll
+    main, rest = divmod(size, step)
+    if width == 1:
+        return main, 0, rest
+    return main, rest // width, rest % width
+
+
+def _pieces_of(r: UOp, first_id: int, strategy: Strategy) -> list[Piece]:
+    """The pieces of an output range."""
+    width, unroll = strategy.lanes.get(r, 1), strategy.unroll.get(r, 1)
+    if r is strategy.core:
+        return _core_pieces(r, width, unroll, first_id, len(strategy.order) == 1)
+    if width == unroll == 1:
+        return [Piece((UOp.range(r.src[0], first_id + 2),))]
+    assert isinstance(r.size, int)
+    return _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id + 2, None)
+
+
+def _cut(size: int, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None) -> list[Piece]:
+    """Main part, whole vectors, masked vector of `size` elements from `start` on."""
+    main, vectors, rest = split(size, width, unroll)
+    lane = lane_numbers(width) if width > 1 else None
+    inner = start if guard is None else start + guard
+    pieces: list[Piece] = []
+
+    def at(offset: UOp | int) -> UOp:
+        place = inner + as_index(offset)
+        return place if lane is None else place + lane
+
+    if main:
+        step = width * unroll
+        block = _loop(main, first_id) * step
+        pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll))))
+    done = main * width * unroll
+    if vectors:
+        pieces.append(Piece((at(_loop(vectors, first_id + 1) * width + done),)))
+        done += vectors * width
+    if rest and lane is None:
+        pieces.append(Piece(tuple(at(done + u) for u in range(rest))))
+    elif rest and lane is not None:
+        pieces.append(Piece((at(done),), lane < rest))
+    return pieces
+
+
+def _loop(count: int, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
+    return UOp.range(count, id, kind) if count > 1 else const(dtypes.weakint, 0)
+
+
+def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) -> list[Piece]:
+    """The pieces of the range that runs on the cores: a block for each iteration, and one more for the rest."""
+    if width == unroll == 1:
+        return [Piece((UOp.range(r.src[0], 0, RangeKind.CORE),))]
+    assert isinstance(r.size, int)
+    step = width * unroll
+    block = step * max(min(PIECE, r.size // 8) // step, 1) if is_only else step
+    blocks, rest = divmod(r.size, block)
+    if rest == 0:
+        return _cut(block, width, unroll, UOp.range(blocks, 0, RangeKind.CORE) * block, first_id + 2, None)
+    core = UOp.range(blocks + 1, 0, RangeKind.CORE)
+    one, none = as_index(1), as_index(0)
+    in_main = UOp.range((core < blocks).where(one, none), 1)
+    in_rest = UOp.range(core.eq(blocks).where(one, none), 2)
+    main = _cut(block, width, unroll, core * block, first_id + 2, in_main)
+    return main + _cut(rest, width, unroll, as_index(blocks * block), first_id + 6, in_rest)
+
+
+# ---- masks
+
+
+def masked(graph: UOp, mask: UOp) -> UOp:
+    """The graph with every access by lanes restricted to those of the mask.
+
+    What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is.
+    """
+    done: dict[UOp, UOp] = {}
+    for node in topological((graph,)):
+        if node.op is ops.REDUCE and node.arg.axes:
+            done[node] = node
+            continue
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.INDEX and src[1].shape == mask.shape:
+            param, position, *gate = src
+            done[node] = param.index(position, gate=mask if not gate else gate[0] & mask)
+        elif node.op is ops.STORE:
+            target, value, position, *gate = src
+            both = mask if not gate else gate[0] & mask
+            done[node] = target.store(value, position, combine=node.arg.combine, gate=both)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[graph]
+
+
+# ---- reductions
+
+
+def _split_reductions(body: UOp, strategy: Strategy) -> UOp:
+    """Every reduction along a range with lanes becomes partial results in vectors, combined at the end."""
+    free = free_ranges(body)
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        if node.op is ops.REDUCE:
+            vector = [r for r in node.src[1:] if r in strategy.lanes and r in free[node.src[0]]]
+            if vector:
+                new = _split_reduction(new, vector[0], strategy)
+        done[node] = new
+    return done[body]
+
+
+def _split_reduction(node: UOp, r: UOp, strategy: Strategy) -> UOp:
+    value, *ranges = node.src
+    op = node.arg.op
+    others = tuple(other for other in ranges if other is not r)
+    width, unroll = strategy.lanes[r], strategy.unroll.get(r, 1)
+    assert isinstance(r.size, int)
+    first_id = REDUCE_PARTS + r.arg.id * LEVEL
+    identity = const(node.dtype, op.identity(node.dtype))
+    parts: list[UOp] = []
+    for piece in _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id, None):
+        for copy in piece.copies:
+            part = replace_ranges(value, {r: copy}, {})
+            if piece.mask is not None:
+                part = piece.mask.where(masked(part, piece.mask), identity)
+            loops = tuple(loop for loop in topological((copy,)) if loop.op is ops.RANGE)
+            bound = (*others, *(make(ops.RANGE, loop.src, loop.arg) for loop in loops))
+            parts.append(part.reduce(op, ranges=bound) if bound else part)
+    total = parts[0]
+    for part in parts[1:]:
+        total = make(op, (total, part))
+    return total.reduce(op, axes=(0,)) if total.shape else total

@@ -1,0 +1,37 @@
+"""Index arithmetic in a fixed width.
+
+    weakint  ->  int64
+
+A register holds 64 bits and addresses are that wide, so nothing is gained by less; index expressions that could exceed it
+were refused before (`whit.simplify.width`).
+"""
+
+from __future__ import annotations
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import VariableArg
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+
+
+def fix_index_dtype(body: UOp) -> UOp:
+    """The kernel with every index as int64."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        if node.dtype is dtypes.weakint and node.op is ops.CONST:
+            done[node] = const(dtypes.int64, node.arg)
+        elif node.dtype is dtypes.weakint and node.op is ops.VARIABLE:
+            done[node] = make(ops.VARIABLE, (), VariableArg(node.arg.name, node.arg.low, node.arg.high, dtypes.int64))
+        elif node.op is ops.BIND:
+            done[node] = done[node.src[0]]
+        elif node.op is ops.CAST and node.dtype is dtypes.weakint:
+            done[node] = done[node.src[0]].cast(dtypes.int64)
+        elif node.op is ops.CAST:
+            done[node] = done[node.src[0]].cast(node.dtype)
+        elif node.op is ops.PARAM:
+            done[node] = node
+        else:
+            src = tuple([done[s] for s in node.src])
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[body]

@@ -1,0 +1,285 @@
+"""The order of a kernel's instructions.
+
+Goes in: a tiled kernel (stores, reductions over ranges, loads). Comes out: a LINEAR program: loops open and close, a
+reduction is a register that is cleared, updated in its loop, and read after it.
+
+Loops nest as the stores ask for, reductions inside the loops that their results depend on. Every instruction stands in the
+outermost block that has all ranges it depends on, so nothing is computed in a loop that could be computed before it. Inside a
+block,
+instructions and inner loops are sorted by what needs what; among those that are ready, the one that came first in the
+graph goes first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from whit.codegen.ranges import free_ranges, in_order
+from whit.dtype import dtypes
+from whit.errors import InternalError
+from whit.ir import ops
+from whit.ir.args import Memory
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+
+Path = tuple[UOp, ...]
+ZERO = const(dtypes.int64, 0)  # the position of everything in a register
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """An instruction, or a loop with what is inside."""
+
+    number: int
+    block: Block
+    node: UOp | None = None
+    loop: Block | None = None
+    needs: set[Item] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """What runs under one path of ranges."""
+
+    path: Path
+    parent: Block | None
+    items: list[Item] = field(default_factory=list)
+    as_item: Item | None = None  # this loop in its parent
+
+
+@dataclass(slots=True, eq=False)
+class _Linear:
+    """The tree under construction."""
+
+    root: Block = field(default_factory=lambda: Block((), None))
+    blocks: dict[Path, Block] = field(default_factory=dict)
+    count: int = 0
+
+    def block(self, path: Path) -> Block:
+        """The block of a path, made with its parents on first use."""
+        if not path:
+            return self.root
+        if path not in self.blocks:
+            parent = self.block(path[:-1])
+            block = Block(path, parent)
+            block.as_item = self._add(Item(self.count, parent, loop=block))
+            self.blocks[path] = block
+        return self.blocks[path]
+
+    def add(self, node: UOp, path: Path) -> Item:
+        """An instruction in the block of a path."""
+        return self._add(Item(self.count, self.block(path), node=node))
+
+    def _add(self, item: Item) -> Item:
+        self.count += 1
+        item.block.items.append(item)
+        return item
+
+
+def need(user: Item, source: Item) -> None:
+    """Orders two instructions, in the innermost block that holds both."""
+    a, b = user, source
+    while a.block is not b.block:
+        if len(a.block.path) >= len(b.block.path):
+            a = _enclosing(a)
+        else:
+            b = _enclosing(b)
+    if a is not b:
+        a.needs.add(b)
+
+
+def _enclosing(item: Item) -> Item:
+    above = item.block.as_item
+    if above is None:
+        raise InternalError("linearise: two instructions share no block")
+    return above
+
+
+def nesting(body: UOp, free: dict[UOp, frozenset[UOp]]) -> dict[UOp, Path]:
+    """For every range, the loops around it, outer first."""
+    around: dict[UOp, Path] = {}
+    for store in body.src:
+        _nest((), tuple(in_order(free[store])), around)
+    for node in reversed(topological((body,))):  # outer reductions before those inside them
+        if node.op is ops.REDUCE and len(node.src) > 1:
+            _nest(path_of(free[node], around), node.src[1:], around)
+    return around
+
+
+def _nest(outside: Path, ranges: Path, around: dict[UOp, Path]) -> None:
+    for i, r in enumerate(ranges):
+        path = (*outside, *ranges[:i])
+        if len(path) > len(around.get(r, ())) or r not in around:
+            around[r] = path
+
+
+def path_of(ranges: frozenset[UOp], around: dict[UOp, Path]) -> Path:
+    """The innermost block that has all of these ranges."""
+    path: Path = ()
+    for r in ranges:
+        inside = (*around[r], r)
+        if len(inside) > len(path):
+            path = inside
+    if not ranges <= set(path):
+        raise InternalError("linearise: ranges that do not nest", ", ".join(r.short() for r in ranges))
+    return path
+
+
+def linearise(body: UOp) -> UOp:
+    """The program of a tiled kernel."""
+    free = free_ranges(body)
+    around = nesting(body, free)
+    linear = _Linear()
+    items: dict[UOp, Item] = {}  # node of the kernel -> the instruction that has its value
+    values: dict[UOp, UOp] = {}  # node of the kernel -> the node of the program
+    registers = 0
+    for node in topological((body,)):
+        if node.op is ops.GROUP:
+            continue
+        path = path_of(free[node], around)
+        if node.op is ops.REDUCE and len(node.src) > 1:
+            path = around[node.src[1]]
+            items[node], values[node] = _reduction(node, path, linear, items, values, registers)
+            registers += 1
+        elif node.op is ops.SCAN:
+            items[node], values[node] = _scan(node, path, linear, items, values, registers)
+            registers += 1
+        elif node.op is ops.RANGE:
+            values[node] = make(ops.RANGE, tuple(values[s] for s in node.src), node.arg)
+            block = linear.block(path)
+            assert block.as_item is not None
+            items[node] = Item(-1, block)
+            for s in node.src:
+                if s in items:
+                    need(block.as_item, items[s])
+        else:
+            new = make(node.op, tuple(values[s] for s in node.src), node.arg) if node.src else node
+            values[node] = new
+            if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE):
+                continue
+            items[node] = linear.add(new, path)
+            _need_all(items[node], node.src, items)
+    instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
+    _emit(linear.root, values, instructions)
+    return make(ops.LINEAR, tuple(instructions))
+
+
+def _need_all(item: Item, sources: tuple[UOp, ...], items: dict[UOp, Item]) -> None:
+    for s in sources:
+        source = items.get(s)
+        if source is not None and s.op is not ops.RANGE:
+            need(item, source)
+
+
+def _register(dtype_of: UOp, number: int) -> UOp:
+    width = dtype_of.shape[0] if dtype_of.shape else 1
+    return UOp.buffer(number, dtype_of.dtype, (width,), memory=Memory.REGISTER)
+
+
+def _load(register: UOp) -> UOp:
+    return register.load(ZERO, width=register.shape[0])
+
+
+def _identity(node: UOp) -> UOp:
+    """What the reduction starts from, in the shape of its value."""
+    start = const(node.dtype, node.arg.op.identity(node.dtype))
+    return UOp.stack(*([start] * node.shape[0])) if node.shape else start
+
+
+def _combine(node: UOp, old: UOp, value: UOp) -> UOp:
+    """old op value; a sum of products keeps the product exact."""
+    if node.arg.op is ops.ADD and value.op is ops.MUL and node.dtype.is_float:
+        left, right = value.src
+        return left.fma(right, old)
+    return make(node.arg.op, (old, value))
+
+
+def _reduction(
+    node: UOp,
+    path: Path,
+    linear: _Linear,
+    items: dict[UOp, Item],
+    values: dict[UOp, UOp],
+    number: int,
+) -> tuple[Item, UOp]:
+    """Clears a register before the loop, updates it inside, reads it after."""
+    value, *ranges = node.src
+    inside = (*path, *ranges)
+    register = _register(node, number)
+    start = _identity(node)
+    if start.op is ops.STACK:
+        begin = linear.add(start, path)
+    cleared = linear.add(register.store(start, ZERO), path)
+    if start.op is ops.STACK:
+        need(cleared, begin)
+    old = _load(register.after(cleared.node))  # type: ignore[arg-type]
+    old_item = linear.add(old, inside)
+    need(old_item, cleared)
+    updated = _combine(node, old, values[value])
+    update = linear.add(updated, inside)
+    need(update, old_item)
+    factors = value.src if updated.op is ops.FMA else (value,)
+    _need_all(update, factors, items)
+    kept = linear.add(register.store(updated, ZERO), inside)
+    need(kept, update)
+    result = _load(register.after(kept.node))  # type: ignore[arg-type]
+    item = linear.add(result, path)
+    need(item, kept)
+    return item, result
+
+
+def _scan(
+    node: UOp, path: Path, linear: _Linear, items: dict[UOp, Item], values: dict[UOp, UOp], number: int
+) -> tuple[Item, UOp]:
+    """Clears a register before the loop; in every iteration, updates it and is its value."""
+    value, along = node.src
+    outside = tuple(r for r in path if r is not along)
+    register = _register(node, number)
+    cleared = linear.add(register.store(_identity(node), ZERO), outside)
+    old = _load(register.after(cleared.node))  # type: ignore[arg-type]
+    old_item = linear.add(old, path)
+    need(old_item, cleared)
+    updated = make(node.arg.op, (old, values[value]))
+    update = linear.add(updated, path)
+    need(update, old_item)
+    _need_all(update, (value,), items)
+    kept = linear.add(register.store(updated, ZERO), path)
+    need(kept, update)
+    return update, updated
+
+
+def _emit(block: Block, values: dict[UOp, UOp], instructions: list[UOp]) -> None:
+    """Sorts a block and writes it out; recursion is as deep as loops nest."""
+    for item in _sorted(block.items):
+        if item.loop is None:
+            assert item.node is not None
+            instructions.append(item.node)
+            continue
+        opened = values[item.loop.path[-1]]
+        instructions.append(opened)
+        _emit(item.loop, values, instructions)
+        instructions.append(opened.end())
+
+
+def _sorted(items: list[Item]) -> list[Item]:
+    """Everything after what it needs; otherwise as it came."""
+    waiting = {item: len(item.needs) for item in items}
+    users: dict[Item, list[Item]] = {item: [] for item in items}
+    for item in items:
+        for source in item.needs:
+            users[source].append(item)
+    ready = [(item.number, item) for item in items if not waiting[item]]
+    heapq.heapify(ready)
+    result: list[Item] = []
+    while ready:
+        _, item = heapq.heappop(ready)
+        result.append(item)
+        for user in users[item]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, (user.number, user))
+    if len(result) != len(items):
+        raise InternalError("linearise: instructions need each other in a circle")
+    return result
+

@@ -1,0 +1,99 @@
+"""What a kernel does along each range: free ranges, strides, regions.
+
+A *region* is what runs inside one innermost loop nest: the value of a reduction up to the reductions inside it, or the
+stored values outside of all reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, make
+from whit.simplify.sums import linear_form
+
+
+def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
+    """For every node below root, the ranges it depends on that nothing inside it binds."""
+    free: dict[UOp, frozenset[UOp]] = {}
+    for node in topological((root,)):
+        found: frozenset[UOp] = frozenset()
+        for s in node.src:
+            inside = free[s]
+            if inside and inside is not found:
+                found = found | inside if found else inside
+        if node.op is ops.RANGE:
+            found = found | {node}
+        elif node.op is ops.REDUCE:
+            found = found - set(node.src[1:])
+        free[node] = found
+    return free
+
+
+def in_order(ranges: Iterable[UOp]) -> list[UOp]:
+    """Outer ranges first."""
+    return sorted(ranges, key=lambda r: (r.arg.id, r.arg.kind.value))
+
+
+def stride(position: UOp, r: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
+    """How far the position moves when r moves by one; 0 if not at all; None if that depends."""
+    if r not in free.get(position, ()):
+        return 0
+    terms, _ = linear_form(position)
+    for base in terms:
+        if base is not r and r in free[base]:
+            return None
+    return terms.get(r, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The nodes that run together in the innermost loops of a reduction, or around the stores."""
+
+    reduce: UOp | None  # the REDUCE whose value this is; None for the stores
+    loads: tuple[UOp, ...]
+    nodes: int
+
+
+def region_of(roots: Iterable[UOp], reduce: UOp | None) -> Region:
+    """Everything below the roots up to reductions."""
+    loads: list[UOp] = []
+    seen: set[UOp] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen or node.op is ops.REDUCE or node.op is ops.SCAN or node.dtype is dtypes.weakint:
+            continue
+        seen.add(node)
+        if node.op is ops.INDEX:
+            loads.append(node)
+        stack.extend(node.src)
+    return Region(reduce, tuple(loads), len(seen))
+
+
+def regions(body: UOp) -> list[Region]:
+    """The region of the stores, then one for each reduction."""
+    found = [region_of([store.src[1] for store in body.src], None)]
+    for node in topological((body,)):
+        if node.op is ops.REDUCE and len(node.src) > 1:
+            found.append(region_of((node.src[0],), node))
+    return found
+
+
+def replace_ranges(root: UOp, values: dict[UOp, UOp], bound: dict[UOp, tuple[UOp, ...]]) -> UOp:
+    """The graph with ranges replaced by expressions; a REDUCE that bound a range binds those in `bound` instead."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((root,)):
+        if node in values:
+            done[node] = values[node]
+            continue
+        if node.op is ops.REDUCE and any(r in values for r in node.src[1:]):
+            ranges = [new for r in node.src[1:] for new in bound.get(r, (r,))]
+            src: tuple[UOp, ...] = (done[node.src[0]], *dict.fromkeys(ranges))
+        else:
+            src = tuple([done[s] for s in node.src])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[root]

@@ -1,0 +1,188 @@
+"""How a kernel is tiled: which range becomes vector lanes, what is unrolled, what runs on the cores.
+
+Goes in: a kernel over flat positions and a target. Comes out: a `Strategy`, which `apply_strategy` carries out. Nothing is
+rewritten here. The choice is by the strides of the accesses:
+
+- Each innermost loop (of the stores, of every reduction) wants the range along which most accesses move by one. Along a
+  stride of zero a value is broadcast, which is free; any other stride is a gather, which is not.
+- A reduction that has its lanes along an output range needs no horizontal step, and if its operands each skip one of two
+  output ranges (a contraction, such as a matmul) a tile of both is kept in registers.
+- Otherwise lanes go along the reduction, with several accumulators to hide the latency of the additions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from whit.codegen.ranges import Region, free_ranges, in_order, regions, stride
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+from whit.target import Target
+
+WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
+PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
+
+
+@dataclass(slots=True)
+class Strategy:
+    """Splits by range, and why."""
+
+    lanes: dict[UOp, int] = field(default_factory=dict)  # range -> width of its vectors
+    unroll: dict[UOp, int] = field(default_factory=dict)  # range -> vectors (or elements) written out side by side
+    order: list[UOp] = field(default_factory=list)  # output ranges, outer first
+    core: UOp | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(self.reasons)
+
+
+def choose_strategy(body: UOp, target: Target) -> Strategy:
+    """The default: no search, only strides and sizes."""
+    free = free_ranges(body)
+    strategy = Strategy(order=in_order(free[body]))
+    width = vector_width(body, target)
+    found = regions(body)
+    if width > 1:
+        _choose_lanes(strategy, body, found, free, width, target)
+    _choose_core(strategy, found, free, target)
+    return strategy
+
+
+def vector_width(body: UOp, target: Target) -> int:
+    """Lanes of a vector of the widest dtype that the kernel computes with."""
+    sizes = [node.dtype.itemsize for node in topological((body,)) if node.dtype.bitsize and node.op is not ops.PARAM]
+    return max(target.vector_bytes // max(sizes, default=4), 1)
+
+
+def _choose_lanes(
+    strategy: Strategy, body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]], width: int, target: Target
+) -> None:
+    outer = strategy.order
+    stored: UOp | None = None  # the output range with lanes
+    for region in found[1:]:
+        if region.reduce is None or _contains_reduce(region.reduce.src[0], region.reduce, free):
+            continue
+        inner = [r for r in region.reduce.src[1:] if isinstance(r.size, int)]
+        candidates = {r: _score(body, region, r, free, is_output=False) for r in inner}
+        for r in outer:
+            if r in free[region.reduce.src[0]]:
+                candidates[r] = _score(body, region, r, free, is_output=True)
+        best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
+        if best is None or candidates[best] <= 0 or _size(best) < 2:
+            continue
+        if best in outer:
+            if stored is None or stored is best:
+                stored = best
+                _tile_outputs(strategy, region, best, free, width, target)
+        else:
+            strategy.lanes[best] = min(width, _power_below(_size(best)))
+            strategy.unroll[best] = max(min(4, _size(best) // width), 1)
+            strategy.reasons.append(f"lanes along reduction r{best.arg.id}: unit stride, {strategy.unroll[best]} accumulators")
+    if stored is None:
+        _lanes_of_stores(strategy, body, found, free, width)
+
+
+def _contains_reduce(value: UOp, reduce: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
+    """Whether a reduction inside depends on the ranges of this one."""
+    mine = set(reduce.src[1:])
+    return any(node.op in (ops.REDUCE, ops.SCAN) and free[node] & mine for node in topological((value,)))
+
+
+def _size(r: UOp) -> int:
+    return r.size if isinstance(r.size, int) else 0
+
+
+def _power_below(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << max(n - 1, 1).bit_length() if n > 1 else 1
+
+
+def _score(body: UOp, region: Region, r: UOp, free: dict[UOp, frozenset[UOp]], *, is_output: bool) -> float:
+    """How well the accesses of a region suit lanes along r."""
+    score = 0.0
+    for load in region.loads:
+        score += _suits(stride(load.src[1], r, free))
+    if is_output:
+        for store in body.src:
+            score += _suits(stride(store.src[2], r, free))
+    return score
+
+
+def _suits(step: int | None) -> float:
+    if step == 1:
+        return 2
+    return 0.5 if step == 0 else -4
+
+
+def _tile_outputs(
+    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
+) -> None:
+    """Lanes along an output range; and a register tile with another one if the reduction is a contraction of both."""
+    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    others = [
+        r
+        for r in strategy.order
+        if r is not best
+        and any(r in free[load] and best not in free[load] for load in region.loads)
+        and any(best in free[load] and r not in free[load] for load in region.loads)
+    ]
+    vectors = -(-_size(best) // width)
+    if not others:
+        strategy.unroll[best] = min(8, vectors)
+        strategy.reasons.append(f"lanes along output r{best.arg.id}: unit stride, {strategy.unroll[best]} accumulators")
+        return
+    across = others[-1]
+    columns = min(2, vectors)
+    rows = min((target.vector_registers - 2 - columns) // columns, _size(across))
+    strategy.unroll[best], strategy.unroll[across] = columns, max(rows, 1)
+    rest = [r for r in strategy.order if r is not best and r is not across]
+    strategy.order = [*rest, best, across]
+    strategy.reasons.append(f"contraction: register tile of {rows} x {columns} vectors over r{across.arg.id}, r{best.arg.id}")
+
+
+def _lanes_of_stores(
+    strategy: Strategy, body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]], width: int
+) -> None:
+    """Lanes along an output range that no vectorised reduction depends on."""
+    blocked = {
+        r
+        for region in found[1:]
+        if region.reduce is not None and not all(s in strategy.order for s in region.reduce.src[1:])
+        for r in free[region.reduce]
+    }
+    scans = {r for node in topological((body,)) if node.op is ops.SCAN for r in free[node]}
+    candidates = {r: _score(body, found[0], r, free, is_output=True) for r in strategy.order if r not in blocked | scans}
+    best = max(candidates, key=lambda r: (candidates[r], strategy.order.index(r)), default=None)
+    if best is None or _size(best) < 2 or candidates[best] <= -4 * len(body.src):
+        return
+    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    strategy.unroll[best] = max(min(4 if found[0].nodes < 40 else 2, _size(best) // width), 1)
+    strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
+
+
+def _choose_core(strategy: Strategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target) -> None:
+    """Threads along the outermost range that is long enough."""
+    if target.cores < 2:
+        return
+    outer = prod(_size(r) for r in strategy.order)
+    work = outer * found[0].nodes
+    for region in found[1:]:
+        if region.reduce is not None:
+            around = free[region.reduce.src[0]] | set(region.reduce.src[1:])
+            work += prod(_size(r) for r in around) * region.nodes
+    if work < WORTH_THREADS or not strategy.order:
+        return
+    long_enough = [r for r in strategy.order if _trips(strategy, r) >= 2 * target.cores]
+    strategy.core = long_enough[0] if long_enough else max(strategy.order, key=lambda r: _trips(strategy, r))
+    strategy.reasons.append(f"cores along r{strategy.core.arg.id}: about {work} operations")
+
+
+def _trips(strategy: Strategy, r: UOp) -> int:
+    """Iterations of a range once its vectors and unrolled copies are taken out."""
+    step = strategy.lanes.get(r, 1) * strategy.unroll.get(r, 1)
+    return _size(r) // step
+
+

@@ -1,0 +1,56 @@
+"""Accesses of vectors: neighbours in one go, the rest gathered.
+
+    p0[r0*8 + lane]        ->   load 4 of p0 from r0*8 on
+    p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
+"""
+
+from __future__ import annotations
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.rules import Rules, function_rule
+from whit.ir.uop import UOp, make
+from whit.simplify.sums import build_sum, linear_form
+
+
+def start_of_neighbours(position: UOp) -> UOp | None:
+    """The scalar s if the position is s + (0, 1, 2, ...)."""
+    terms, offset = linear_form(position)
+    vectors = [base for base in terms if base.shape]
+    if len(vectors) != 1 or terms[vectors[0]] != 1 or not is_count(vectors[0]):
+        return None
+    return build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
+
+
+def is_count(node: UOp) -> bool:
+    """Whether a vector is (0, 1, 2, ...)."""
+    return node.op is ops.STACK and all(s.op is ops.CONST and s.arg == i for i, s in enumerate(node.src))
+
+
+@function_rule(ops.INDEX)
+def index_to_load(node: UOp) -> UOp | None:
+    """p0[x] -> load p0, x"""
+    param, position, *gate = node.src
+    if param.op not in (ops.PARAM, ops.BUFFER, ops.AFTER):
+        return None
+    if position.shape:
+        start = start_of_neighbours(position)
+        if start is not None:
+            return make(ops.LOAD, (param, start, *gate), position.shape[0])
+    return make(ops.LOAD, (param, position, *gate), 1)
+
+
+@function_rule(ops.STORE)
+def store_neighbours(node: UOp) -> UOp | None:
+    """store p0, v, x + (0, 1, 2, ...) -> store p0, v, x"""
+    target, value, position, *gate = node.src
+    if not position.shape:
+        return None
+    if not value.shape:
+        value = UOp.stack(*([value] * position.shape[0]))
+    start = start_of_neighbours(position)
+    new = make(ops.STORE, (target, value, position if start is None else start, *gate), node.arg)
+    return None if new is node else new
+
+
+VECTOR_ACCESS = Rules("vector_access", (index_to_load, store_neighbours))

@@ -1,0 +1,171 @@
+"""Kernels to machine code: each is compiled once, whatever the number of calls, graphs and processes.
+
+Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked into this process and ready to be called.
+In memory it is found under its body, the target and the settings that change code; on disk under a digest of the text
+of the same, and of whit's own sources, so that a changed compiler never finds old code. A process whose kernels are all
+on disk loads no compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from whit.cache import register_cache
+from whit.config import BEAM, DEBUG, NOOPT, THREADS
+from whit.engine import disk_cache
+from whit.engine.show import announce
+from whit.ir.text import to_text
+from whit.ir.uop import UOp
+from whit.runtime.library import Library
+from whit.target import Target, host_target
+
+SHOWS_SOURCE = 3  # from this DEBUG on kernels are compiled here, because the disk has no text of them
+# What machine code depends on: a change in any of these files makes new entries.
+SOURCES = ("dtype.py", "target.py", "ir", "simplify", "codegen", "render", "runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel in this process."""
+
+    name: str
+    total: int  # size of the range that cores share; 1 if there is none
+    variables: tuple[str, ...]  # in the order in which their values are passed
+    ops: int
+    bytes_read: int
+    bytes_written: int
+    explanation: str
+    library: Library  # keeps the code
+    address: int
+    function: Any  # what Python calls: (buffers, variables, start, stop)
+
+
+_kernels: dict[tuple[Any, ...], Kernel] = {}
+_lock = threading.RLock()
+register_cache(_kernels.clear, "engine.kernels")
+
+
+def get_kernel(function: UOp, target: Target) -> Kernel:
+    """The kernel of a FUNCTION, compiled if it is not yet."""
+    (body,) = function.src
+    key = (body, target, _code_settings())
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.get(key)
+            if found is None:
+                found = _kernels[key] = _find_or_compile(function, target)
+    return found
+
+
+def _code_settings() -> tuple[int | str, ...]:
+    """The settings that change code."""
+    return (BEAM.value, NOOPT.value, THREADS.value)
+
+
+def _find_or_compile(function: UOp, target: Target) -> Kernel:
+    key = kernel_key(function, target)
+    entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
+    if entry is None:
+        header, code = compile_kernel(function, target)
+        disk_cache.keep(key, header, code)
+    else:
+        header, code = entry
+    return _linked(header, code, target)
+
+
+def kernel_key(function: UOp, target: Target) -> str:
+    """What the kernel is kept under on disk."""
+    parts = (to_text(function.src[0], types=False), repr(target), repr(_code_settings()), _compiler_digest())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _compiler_digest() -> str:
+    """Names, sizes and times of the sources of the compiler, 0.4 ms."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = []
+    for part in SOURCES:
+        path = os.path.join(root, part)
+        if os.path.isfile(path):
+            found.append(_file_line(path))
+        for folder, _, names in os.walk(path):
+            found += [_file_line(os.path.join(folder, name)) for name in names if name.endswith(".py")]
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+
+
+def _file_line(path: str) -> str:
+    status = os.stat(path)
+    return f"{path} {status.st_size} {status.st_mtime_ns}"
+
+
+def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
+    """What is kept of a kernel, and its object code."""
+    from whit.codegen import generate  # lazy: only when something has to be compiled
+    from whit.render import render  # lazy: the same
+    from whit.runtime import gcc, llvm  # lazy: loads LLVM
+
+    (body,) = function.src
+    program = generate(body, target)
+    source = render({program.name: program.linear}, target)
+    code = gcc.compile_c(source, target) if target.renderer == "C" else llvm.compile_llvm(source, target)
+    if DEBUG >= SHOWS_SOURCE:
+        assembly = llvm.assembly(source, target) if DEBUG >= 7 and target.renderer == "LLVM" else ""
+        announce(function, program.explanation, source, program.linear, assembly)
+    header = {
+        "name": program.name,
+        "total": program.total,
+        "variables": [variable.arg.name for variable in program.variables],
+        "ops": program.ops,
+        "bytes_read": program.bytes_read,
+        "bytes_written": program.bytes_written,
+        "explanation": program.explanation,
+    }
+    return header, code
+
+
+def _load(code: bytes, target: Target) -> Library:
+    """Object code linked into this process."""
+    if target.renderer == "C":
+        from whit.runtime.gcc import load_shared  # lazy: loaded by the kernels that need it
+
+        return load_shared(code)
+    host = host_target()
+    if host.family == "x86_64" and host.system == "linux":
+        from whit.runtime.elf import load_elf  # lazy: so that LLVM is not loaded
+
+        return load_elf(code)
+    from whit.runtime.llvm import load_object  # lazy: loads LLVM
+
+    return load_object(code)
+
+
+def _linked(header: dict[str, Any], code: bytes, target: Target) -> Kernel:
+    library = _load(code, target)
+    name = header["name"]
+    return Kernel(
+        name=name,
+        total=header["total"],
+        variables=tuple(header["variables"]),
+        ops=header["ops"],
+        bytes_read=header["bytes_read"],
+        bytes_written=header["bytes_written"],
+        explanation=header["explanation"],
+        library=library,
+        address=library.address(name),
+        function=library.kernel(name),
+    )
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

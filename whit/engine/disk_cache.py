@@ -1,0 +1,139 @@
+"""Compiled kernels on disk, so that the next process does not compile them again.
+
+    keep(key, header, code)          # key: 64 hexadecimal digits; header: what JSON can hold; code: bytes
+    find(key)                        # (header, code), or None
+
+One file an entry, written under another name and renamed, so that processes never see half of one; each carries a
+checksum, and a damaged one is removed. The folder is kept below `LIMIT` bytes: what was not used for the longest time
+goes first. Where it cannot be written, whit works without it and says so once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import tempfile
+import warnings
+from typing import Any
+
+from whit.config import CACHE, CACHE_DIR
+
+LIMIT = 512 * 1024 * 1024
+MAGIC = b"whit kernel 1\n"
+ENDING = ".kernel"
+WRITES_BETWEEN_CLEANING = 256
+
+_lengths = struct.Struct("<Q")
+_state = {"writes": 0, "warned": 0}
+
+
+def folder() -> str:
+    """Where the entries are."""
+    chosen = CACHE_DIR.value
+    if chosen:
+        return chosen
+    home = os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "whit", "kernels")
+    if sys.platform == "win32":
+        return os.path.join(home, "AppData", "Local", "whit", "kernels")
+    return os.path.join(home, ".cache", "whit", "kernels")
+
+
+def find(key: str) -> tuple[dict[str, Any], bytes] | None:
+    """The entry under this key. It counts as used now."""
+    if not CACHE:
+        return None
+    path = os.path.join(folder(), key + ENDING)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    entry = _unpack(content)
+    try:
+        if entry is None:
+            os.remove(path)
+        else:
+            os.utime(path)
+    except OSError:  # somebody else's folder, or just removed
+        pass
+    return entry
+
+
+def keep(key: str, header: dict[str, Any], code: bytes) -> None:
+    """Stores an entry; does nothing where the folder cannot be written."""
+    if not CACHE:
+        return
+    where = folder()
+    temporary = ""
+    try:
+        os.makedirs(where, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(".part", "", where)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_pack(header, code))
+        os.replace(temporary, os.path.join(where, key + ENDING))
+    except OSError as error:
+        _remove(temporary)
+        _warn(where, error)
+        return
+    _state["writes"] += 1
+    if _state["writes"] % WRITES_BETWEEN_CLEANING == 1:
+        clean(where, LIMIT)
+
+
+def clean(where: str, limit: int) -> None:
+    """Removes the entries used longest ago until the folder is small enough, and what crashed processes left."""
+    entries = []
+    total = 0
+    try:
+        with os.scandir(where) as found:
+            for entry in found:
+                if entry.name.endswith((ENDING, ".part")):
+                    status = entry.stat()
+                    entries.append((status.st_mtime, status.st_size, entry.path))
+                    total += status.st_size
+    except OSError:
+        return
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        _remove(path)
+        total -= size
+
+
+def _pack(header: dict[str, Any], code: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    payload = _lengths.pack(len(text)) + text + code
+    return MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+def _unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
+    start = len(MAGIC) + 32
+    payload = content[start:]
+    if content[: len(MAGIC)] != MAGIC or hashlib.sha256(payload).digest() != content[len(MAGIC) : start]:
+        return None
+    (length,) = _lengths.unpack_from(payload)
+    begin = _lengths.size
+    return json.loads(payload[begin : begin + length]), payload[begin + length :]
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+
+
+def _warn(where: str, error: OSError) -> None:
+    if not _state["warned"]:
+        _state["warned"] = 1
+        warnings.warn(
+            f"whit cannot keep compiled kernels in {where} ({error}); it compiles them anew in each process. "
+            "Set CACHE_DIR to a folder that can be written, or CACHE=0.",
+            RuntimeWarning,
+            stacklevel=2,
+        )

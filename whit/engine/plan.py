@@ -1,0 +1,105 @@
+"""A schedule made ready to run: which memory each call gets, and where temporaries lie.
+
+Goes in: LINEAR of CALLs over PARAMs (the slots) and BUFFERs (temporaries). Comes out: a `Plan`: steps whose arguments
+are places in one table (slots first, then temporaries), and for each temporary an offset in one arena, shared by
+temporaries that are not alive at the same time. Nothing is allocated here, so peak memory is known before running.
+
+    call f(t0, p1)        t0 at 0                     arena: 8192 bytes for three temporaries of 4096
+    call g(t1, t0)        t1 at 4096, t0 ends
+    call h(t2, t1)        t2 at 0
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from whit.engine.storage import nbytes_of
+from whit.errors import InternalError
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.runtime.blocks import ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel call."""
+
+    function: UOp  # FUNCTION
+    places: tuple[int, ...]  # of its arguments, in the plan's table
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """Memory that lives while the plan runs, from its first step to its last."""
+
+    node: UOp
+    nbytes: int
+    first: int
+    last: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A schedule, its arguments resolved."""
+
+    linear: UOp
+    params: tuple[UOp | None, ...]  # the PARAM of each slot, where a step uses it
+    steps: tuple[Step, ...]
+    temporaries: tuple[Temporary, ...]
+    arena_bytes: int
+
+
+def make_plan(linear: UOp, slots: int) -> Plan:
+    """The plan of a schedule over so many slots."""
+    params: list[UOp | None] = [None] * slots
+    lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
+    for number, call in enumerate(linear.src):
+        for argument in _arguments(call):
+            if argument.op is ops.PARAM:
+                params[argument.arg.slot] = argument
+            else:
+                lives.setdefault(argument, [number, number])[1] = number
+    temporaries = place(
+        [Temporary(node, nbytes_of(node.dtype, node.shape), first, last, 0) for node, (first, last) in lives.items()]
+    )
+    where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
+    steps = tuple(
+        Step(call.src[0], tuple(a.arg.slot if a.op is ops.PARAM else where[a] for a in _arguments(call)))
+        for call in linear.src
+    )
+    arena = max((temporary.offset + temporary.nbytes for temporary in temporaries), default=0)
+    return Plan(linear, tuple(params), steps, tuple(temporaries), arena)
+
+
+def _arguments(call: UOp) -> tuple[UOp, ...]:
+    if call.op is not ops.CALL:
+        raise InternalError(f"plan: {call.short()} in a schedule is no call of a kernel")
+    arguments = tuple(a for a in call.src[1:] if a.op is not ops.BIND)
+    for argument in arguments:
+        if argument.op is not ops.PARAM and argument.op is not ops.BUFFER:
+            raise InternalError(
+                f"plan: an argument of {call.src[0].arg.name} is {argument.short()}",
+                fix="Arguments of kernels are params and buffers.",
+            )
+    return arguments
+
+
+def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
+    """The same temporaries with offsets: the largest first, each as low as those that live at its time allow."""
+    placed: list[Temporary] = []
+    taken: list[tuple[int, int, int, int]] = []  # (offset, end, first, last), by offset
+    for temporary in sorted(temporaries, key=lambda t: (-t.nbytes, t.first)):
+        size = -(-temporary.nbytes // ALIGNMENT) * ALIGNMENT
+        offset = 0
+        for start, end, first, last in taken:
+            if last < temporary.first or first > temporary.last:
+                continue
+            if start >= offset + size:
+                break
+            offset = max(offset, end)
+        insort(taken, (offset, offset + size, temporary.first, temporary.last))
+        placed.append(Temporary(temporary.node, temporary.nbytes, temporary.first, temporary.last, offset))
+    return placed

@@ -1,0 +1,271 @@
+"""From tensor graphs to values in memory.
+
+    (c,) = realize([a * 2 + b], "CPU")      # the BUFFER that holds the result; `a * 2 + b` is never computed again
+
+The way of a graph: what was computed before is read from its buffer; copies between devices and stores to parts of a
+buffer are carried out first, in order; the rest is normalised (`normalise`), its schedule looked up or made, made ready
+for the device (`plan`, the device's `load`) and run. The second identical step rewrites nothing: one pass over the
+graph, one lookup, one launch. `docs/engine.md` has the longer story.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from whit.cache import register_cache
+from whit.config import DEBUG, settings_key
+from whit.dtype import encode
+from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.device import Device, canonicalize
+from whit.engine.effects import is_private, memory_below, stored_value
+from whit.engine.failure import explain_failure
+from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise, param
+from whit.engine.plan import make_plan
+from whit.engine.show import show_graph
+from whit.engine.storage import (
+    attach,
+    computed,
+    computed_entries,
+    detach_storage,
+    nbytes_of,
+    new_buffer,
+    remember,
+    storage,
+)
+from whit.engine.view import view_of_buffer
+from whit.errors import BackendError, NotSupportedError, UserError
+from whit.ir import ops
+from whit.ir.uop import UOp, make
+from whit.runtime.buffer import Buffer
+
+MOST_PLANS = 10_000
+FILLED_BY_HAND = 4096  # bytes; a constant tensor of at most this size is written from Python, without a kernel
+
+_plans: dict[tuple[Any, ...], Any] = {}  # (graph, device, settings) -> what the device's `load` gave
+_constants: dict[tuple[UOp, str], Buffer] = {}
+_lock = threading.RLock()
+register_cache(_plans.clear, "engine.plans")
+register_cache(_constants.clear, "engine.constants")
+
+
+def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
+    """The BUFFERs that hold the values of these nodes. `device` is for values that have none: constants."""
+    todo = [root for root in dict.fromkeys(roots) if _known(root) is None]
+    if todo:
+        order, has_special = below(todo)
+        if has_special:
+            special = [node for node in order if node.op in SPECIAL and id(node) not in computed_entries]
+            del order  # a list of its nodes would make every one of them look used
+            _carry_out(special, device)
+            del special
+            order, _ = below(todo)
+        batches: dict[str, list[UOp]] = {}
+        for root in todo:
+            name = root.device or canonicalize(device)
+            if _known(root) is None and not _without_kernel(root, name):
+                batches.setdefault(name, []).append(root)
+        for name, batch in batches.items():
+            _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name)
+    return [_known(root) for root in roots]  # type: ignore[misc]
+
+
+def _known(root: UOp) -> UOp | None:
+    """The BUFFER of a node, if it has one."""
+    while root.op is ops.DETACH:
+        (root,) = root.src
+    return root if root.op is ops.BUFFER else computed(root)
+
+
+# ---- without a kernel
+
+
+def _without_kernel(root: UOp, device: str) -> bool:
+    """A contiguous part of a buffer needs no kernel, and a small constant no code."""
+    part = view_of_buffer(root)
+    if part is not None:
+        base, offset = part
+        buffer = storage(base)
+        remember(root, attach(buffer.view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape))
+        return True
+    value = root
+    while value.op in SPREADS and len(value.src) == 1:
+        (value,) = value.src
+    if value.op is not ops.CONST:
+        return False
+    count = prod(root.shape)
+    if not value.dtype.itemsize or count * value.dtype.itemsize > FILLED_BY_HAND or device.startswith("NULL"):
+        return False
+    result = new_buffer(root.dtype, root.shape, device)
+    storage(result).memory()[:] = _encoded(value) * count
+    remember(root, result)
+    return True
+
+
+def _encoded(node: UOp) -> bytes:
+    bits = encode(node.dtype, node.arg)
+    return int(bits).to_bytes(node.dtype.itemsize, "little")
+
+
+# ---- first copies and effects
+
+
+def _carry_out(special: list[UOp], device: str | None) -> None:
+    """Copies between devices and stores to parts of buffers, sources before users."""
+    for node in special:
+        if computed(node) is not None:
+            continue
+        if node.op is ops.COPY:
+            _copy(node)
+        elif stored_value(node) is None:
+            _update(node, device)
+
+
+def _copy(node: UOp) -> None:
+    """The value of the source in memory of another device."""
+    target = canonicalize(node.arg)
+    (source,) = realize(node.src, target)
+    if storage(source).device == target:
+        remember(node, source)
+        return
+    result = new_buffer(source.dtype, source.shape, target)
+    storage(result).copy_from(storage(source))
+    moved = storage(result).nbytes
+    GlobalCounters.add(target, Counts(copy_count=1, bytes_read=moved, bytes_written=moved))
+    remember(node, result)
+
+
+def _update(node: UOp, device: str | None) -> None:
+    """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
+    if _known(memory_below(node.src[0])) is None:
+        realize([memory_below(node.src[0])], device)
+    in_place = is_private(below([node])[0])
+    memory = memory_below(node.src[0])
+    old: Any = _known(memory)
+    before = storage(old)
+    in_place = in_place and before.writable and not before.is_shared
+    if in_place:
+        buffer = before
+    else:
+        buffer = Buffer(before.device, before.nbytes)
+        buffer.copy_from(before)
+    state = Normaliser(1)
+    target = param(0, old.dtype, old.shape)
+    if in_place:
+        state.params[old] = target
+    stores = [_part_store(effect, memory, target, state) for effect in node.src[1:]]
+    graph = Normalised(make(ops.GROUP, tuple(stores)), 1, tuple(state.slots), tuple(state.variables.items()))
+    _run(graph, [buffer], before.device)
+    result = attach(buffer, old.dtype, old.shape)
+    if in_place:
+        detach_storage(old)
+    if memory is node.src[0]:
+        remember(node, result)
+    else:
+        (view,) = realize([_on(node.src[0], memory, result, lambda size: size)])
+        remember(node, view)
+
+
+def _part_store(effect: UOp, memory: UOp, param: UOp, state: Normaliser) -> UOp:
+    """A store to a view of the memory as a store to the same view of a param."""
+    if effect.op is not ops.STORE or memory_below(effect.src[0]) is not memory:
+        raise NotSupportedError(
+            "realize: an effect that is not a store to the tensor it stands after",
+            effect.short(),
+            "Store into the tensor itself.",
+        )
+    view, value, *rest = effect.src
+    sources = [value, *rest]
+    while view is not memory:
+        sources += view.src[1:] if view.op is not ops.AFTER else ()
+        view = view.src[0]
+    order, _ = below(sources)
+    state.visit([node for node in order if node not in state.done])
+    place = _on(effect.src[0], memory, param, state.done.__getitem__)
+    return make(ops.STORE, (place, *[state.done[s] for s in effect.src[1:]]), effect.arg)
+
+
+def _on(view: UOp, memory: UOp, other: UOp, source: Callable[[UOp], UOp]) -> UOp:
+    """The same view of another memory."""
+    chain = []
+    while view is not memory:
+        if view.op is not ops.AFTER and view.op is not ops.DETACH:
+            chain.append(view)
+        view = view.src[0]
+    for node in reversed(chain):
+        other = make(node.op, (other, *[source(s) for s in node.src[1:]]), node.arg)
+    return other
+
+
+# ---- then everything else
+
+
+def _compute(roots: list[UOp], order: list[UOp], device: str) -> None:
+    """Runs the schedule of these roots and remembers where their values are."""
+    graph = normalise(roots, order)
+    results = [new_buffer(root.dtype, root.shape, device) for root in roots]
+    _run(graph, [storage(result) for result in results], device)
+    for root, result in zip(roots, results, strict=True):
+        remember(root, result)
+
+
+def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
+    loaded = _plans.get((graph.graph, device, settings_key()))
+    if loaded is None:
+        loaded = _load(graph, device)
+    buffers = outputs
+    for slot in graph.slots:
+        buffers.append(storage(slot) if slot.op is ops.BUFFER else _constant(slot, device))
+    Device[device].run(loaded, buffers, dict(graph.variables))
+
+
+def _constant(node: UOp, device: str) -> Buffer:
+    """The memory of a number that is passed to kernels."""
+    found = _constants.get((node, device))
+    if found is None:
+        if len(_constants) > MOST_PLANS:
+            _constants.clear()
+        found = _constants[node, device] = Buffer.wrap(device, _encoded(node))
+    return found
+
+
+def _load(graph: Normalised, device: str) -> Any:
+    """Schedules the graph and makes it ready for the device."""
+    key = (graph.graph, device, settings_key())
+    with _lock:
+        if key in _plans:  # another thread was first
+            return _plans[key]
+        try:
+            if DEBUG >= 5:
+                show_graph("graph", graph.graph)
+            linear = load_scheduler()(graph.graph)
+            if DEBUG >= 5:
+                show_graph("schedule", linear)
+            loaded = Device[device].load(make_plan(linear, graph.outputs + len(graph.slots)))
+        except (UserError, BackendError, MemoryError):
+            raise
+        except Exception as error:
+            raise explain_failure(graph.graph, device, error) from error
+        if len(_plans) >= MOST_PLANS:
+            _plans.pop(next(iter(_plans)))
+        _plans[key] = loaded
+        return loaded
+
+
+def load_scheduler() -> Callable[[UOp], UOp]:
+    """`whit.schedule.schedule`; a program that only builds graphs does not load it."""
+    schedule: Callable[[UOp], UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
+    return schedule
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

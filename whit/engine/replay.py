@@ -1,0 +1,50 @@
+"""`python -m whit.engine.replay graph.whit [device]`: schedules and compiles a saved graph, and runs it on zeros."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from whit.engine.device import Device, canonicalize
+from whit.engine.plan import make_plan
+from whit.engine.realize import load_scheduler
+from whit.engine.storage import nbytes_of
+from whit.errors import ArgumentError
+from whit.ir import ops
+from whit.ir.parse import parse
+from whit.runtime.buffer import Buffer
+
+
+def replay(path: str, device: str) -> None:
+    """What `realize` did with the graph."""
+    graph = parse(Path(path).read_text())
+    if isinstance(graph, tuple):
+        raise ArgumentError(f"replay: {path} has several graphs", fix="Give a file that `realize` saved.")
+    nodes = graph.topological()
+    params = {node.arg.slot: node for node in nodes if node.op is ops.PARAM}
+    backend = Device[device]
+    loaded = backend.load(make_plan(load_scheduler()(graph), max(params, default=-1) + 1))
+    buffers = []
+    for slot in range(max(params, default=-1) + 1):
+        node = params.get(slot)
+        buffer = Buffer(backend.name, nbytes_of(node.dtype, node.shape) if node is not None else 0)
+        if buffer.address:
+            buffer.memory()[:] = bytes(buffer.nbytes)
+        buffers.append(buffer)
+    variables = {node.arg.name: node.arg.low for node in nodes if node.op is ops.VARIABLE}
+    backend.run(loaded, buffers, variables)
+    backend.synchronize()
+
+
+def main(arguments: list[str]) -> None:
+    """The command."""
+    if not arguments:
+        print(__doc__)
+        return
+    path, device = (*arguments, "CPU")[:2]
+    replay(path, canonicalize(device))
+    print(f"{path}: no failure on {device}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,77 @@
+"""What DEBUG prints.
+
+    DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use
+    DEBUG=3   why the kernel looks the way it does
+    DEBUG=4   its source text
+    DEBUG=5   the graphs: what is realised, its schedule, each kernel
+    DEBUG=6   the linear program
+    DEBUG=7   machine code as assembly
+
+Colours only where a person looks: on a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from whit.config import DEBUG
+from whit.engine.counters import Counts, GlobalCounters
+from whit.ir.op import spell_shape
+from whit.ir.text import to_text
+from whit.ir.uop import UOp
+
+COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+
+def colored(text: str, color: str | None, background: bool = False) -> str:
+    """The text in a colour (upper case: bright), wherever it is printed."""
+    if color is None or color.lower() not in COLOURS:
+        return text
+    code = COLOURS.index(color.lower()) + (90 if color.isupper() else 30) + (10 if background else 0)
+    return f"\033[{code}m{text}\033[0m"
+
+
+def _shown(text: str, color: str) -> str:
+    return colored(text, color) if sys.stdout.isatty() else text
+
+
+def time_to_str(seconds: float, width: int = 8) -> str:
+    """A duration with a unit that suits it: "12.34ms"."""
+    for unit, scale in (("s ", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 10 or unit == "us":
+            return f"{seconds * scale:{width}.2f}{unit}"
+    raise AssertionError("unreachable")
+
+
+def show_kernel(device: str, name: str, outputs: Sequence[UOp], counts: Counts, seconds: float) -> None:
+    """The line of DEBUG=2."""
+    number = GlobalCounters.kernel_count
+    first = outputs[0] if outputs else None
+    result = "" if first is None else f"{first.dtype.name}{spell_shape(first.shape)}"
+    flops = counts.global_ops / max(seconds, 1e-9) / 1e9
+    bandwidth = counts.global_mem / max(seconds, 1e-9) / 1e9
+    used = GlobalCounters.mem_used / 1e6
+    line = f"*** {device:7s} {number:4d} {_shown(f'{name:32s}', 'cyan')} {result:24s} tm {time_to_str(seconds)}"
+    print(f"{line} {flops:9.1f} GFLOP/s {bandwidth:7.1f} GB/s  mem {used:9.2f} MB", flush=True)
+
+
+def announce(function: UOp, explanation: str = "", source: str = "", linear: UOp | None = None, code: str = "") -> None:
+    """The parts of DEBUG=3 and up that belong to a kernel, once when it is compiled."""
+    level = int(DEBUG)
+    if level >= 3 and explanation:
+        print(_shown(explanation, "yellow"))
+    if level >= 5:
+        show_graph(f"kernel {function.arg.name}", function)
+    if level >= 6 and linear is not None:
+        show_graph(f"program of {function.arg.name}", linear)
+    if level >= 4 and source:
+        print(source)
+    if level >= 7 and code:
+        print(code)
+
+
+def show_graph(title: str, node: UOp) -> None:
+    """A graph with a heading."""
+    print(_shown(f"--- {title}", "green"))
+    print(to_text(node), flush=True)
