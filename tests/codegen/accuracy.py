@@ -4,6 +4,7 @@ References are computed in a wider type: float64 for float32 and smaller, extend
 float64 where the machine has it. Their own errors are thousandths of an ulp of what is tested.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from compiled import compile
 from whit.codegen import math as functions
 from whit.codegen.math import EXPAND_MATH
 from whit.dtype import DType, dtypes
+from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.interpret.values import rounded
 from whit.ir.rewrite import rewrite
@@ -68,10 +70,23 @@ def expanded(name: str, dtype: DType) -> tuple[UOp, list[UOp]]:
     return rewrite(node_of(name, *params), EXPAND_MATH), params
 
 
+@functools.cache
 def compiled(name: str, dtype: DType) -> Callable[..., np.ndarray]:
     """The function of arrays, through LLVM."""
     function: Callable[..., np.ndarray] = compile(*expanded(name, dtype))
     return function
+
+
+def compute_small(name: str, dtype: DType, values: np.ndarray) -> np.ndarray:
+    """The function of a dtype that is computed in a wider one: all but the casts at both ends through LLVM."""
+    x = UOp.param(0, dtype)
+    graph = rewrite(node_of(name, x), EXPAND_MATH)
+    (widened,) = (node for node in graph.topological() if x in node.src)
+    assert graph.op is widened.op is ops.CAST
+    (inner,) = graph.src
+    wide = UOp.param(0, widened.dtype)
+    result = compile(inner.substitute({widened: wide}), [wide])(values.astype(numpy_dtype(wide.dtype)))
+    return rounded(dtype, result.astype(np.float64))
 
 
 def reference(name: str, dtype: DType, *arrays: np.ndarray) -> np.ndarray:

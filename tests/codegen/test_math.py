@@ -9,6 +9,7 @@ from accuracy import (
     HAS_EXTENDED,
     all_values,
     compiled,
+    compute_small,
     distance,
     every_float32,
     expanded,
@@ -72,13 +73,10 @@ def test_pow_on_random_pairs(dtype: DType, count: int) -> None:
 @pytest.mark.parametrize("name", ["exp2", "log2", "sin", "exp", "log", "cos", "tanh", "erf"])
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, *dtypes.fp8s], ids=str)
 def test_small_dtypes_on_every_value(name: str, dtype: DType) -> None:
-    x = UOp.buffer(0, dtype, (2**dtype.bitsize,))
     values = all_values(dtype)
     if dtype is dtypes.fp8e5m2:  # foreign infinities become finite in the first op; see docs/semantics.md
-        values = np.where(np.isinf(values.astype(np.float32)), values.dtype.type(0), values)
-    step = 7 if dtype is dtypes.bfloat16 and name in ("sin", "cos") else 1  # the interpreter's float64 fma is slow
-    values = np.resize(values[::step], values.shape) if step > 1 else values
-    result = evaluate(rewrite(node_of(name, x), EXPAND_MATH), {x: values})
+        values = values[np.isfinite(values.astype(np.float32)) | np.isnan(values.astype(np.float32))]
+    result = compute_small(name, dtype, values)
     ulps = distance(result, reference(name, dtype, values), dtype)
     assert ulps.max() <= 0.51, values[np.argmax(ulps)]
 
@@ -239,14 +237,13 @@ def test_pow_has_the_special_values_of_c(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
-def test_pow_agrees_with_folding_of_constants(dtype: DType) -> None:
-    from_table = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-40, inf, -inf, nan]
-    pairs = np.array([(a, b) for a in from_table for b in from_table]).astype(numpy_dtype(dtype))
+def test_pow_agrees_with_the_interpreter_at_every_pair_of_corners(dtype: DType) -> None:
+    corners = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-40, inf, -inf, nan]
+    pairs = np.array([(a, b) for a in corners for b in corners]).astype(numpy_dtype(dtype))
     x, y = UOp.buffer(0, dtype, (len(pairs),)), UOp.buffer(1, dtype, (len(pairs),))
     truth = evaluate(x**y, {x: pairs[:, 0], y: pairs[:, 1]})
     result = compiled("pow", dtype)(pairs[:, 0], pairs[:, 1])
-    np.testing.assert_array_almost_equal_nulp(np.nan_to_num(result), np.nan_to_num(truth), 1)
-    assert_same(np.isnan(result), np.isnan(truth))
+    assert distance(result, truth.astype(np.float64), dtype).max() <= 1
     numbers = ~np.isnan(truth)
     assert_same(np.signbit(result[numbers]), np.signbit(truth[numbers]))
 
@@ -257,7 +254,8 @@ def test_simple_exponents_need_no_logarithm(exponent: float) -> None:
     power = expand_pow(x, x.constant(exponent))
     assert len(power.topological()) <= 8
     values = np.array([0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 1e-40, -1e20, 1e30, inf, -inf, nan], np.float32)
-    assert_same(evaluate(power, {x: values}), evaluate(x ** x.constant(exponent), {x: values}))
+    y = UOp.buffer(1, dtypes.float32, (12,))
+    assert_same(evaluate(power, {x: values}), evaluate(x**y, {x: values, y: np.full_like(values, exponent)}))
 
 
 @pytest.mark.parametrize("name", [*BOUNDS])

@@ -35,9 +35,9 @@ def by_llvm(programs: Mapping[str, UOp], target: str = "CPU:LLVM") -> Library:
     return load_object(compile_llvm(render_llvm(programs, chosen), chosen))
 
 
-def by_c(programs: Mapping[str, UOp]) -> Library:
+def by_c(programs: Mapping[str, UOp], level: int = 1) -> Library:
     chosen = parse_target("CPU:C")
-    return load_shared(compile_c(render_c(programs, chosen), chosen))
+    return load_shared(compile_c(render_c(programs, chosen), chosen, level))
 
 
 Compile = Callable[[Mapping[str, UOp]], Library]

@@ -26,6 +26,7 @@ LAYERS = (
     ("simplify",),
     ("grad", "schedule", "codegen", "render", "runtime"),
     ("engine",),
+    ("device", "helpers"),
     ("tensor",),
     ("nn",),
     ("onnx", "llm", "models", "viz", "cli"),

@@ -54,8 +54,9 @@ def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
     for picks, choice in _choices(strategy):
         mask = _all_of([piece.mask for piece in choice])
         loops = _own_loops(needs, picks, strategy.order, numbers)
-        for copies in itertools.product(*(piece.copies for piece in choice)):
-            values = {**dict(zip(strategy.order, copies, strict=True)), **loops}
+        # the innermost range first: in a register tile, a broadcast operand meets all its partners at once, and is done
+        for copies in itertools.product(*(piece.copies for piece in reversed(choice))):
+            values = {**dict(zip(reversed(strategy.order), copies, strict=True)), **loops}
             copied = replace_ranges(body, values, {old: (new,) for old, new in loops.items()})
             stores.extend(copied.src if mask is None else masked(copied, mask).src)
     return UOp.group(*stores)

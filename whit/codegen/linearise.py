@@ -162,7 +162,21 @@ def linearise(body: UOp) -> UOp:
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
-    return make(ops.LINEAR, tuple(instructions))
+    return make(ops.LINEAR, tuple(_without_unused(instructions)))
+
+
+def _without_unused(instructions: list[UOp]) -> list[UOp]:
+    """Drops values that nothing needs, such as a product that was fused into a sum."""
+    kept: list[UOp] = []
+    used: set[UOp] = set()
+    for node in reversed(instructions):
+        if node in used or node.op in (ops.STORE, ops.RANGE, ops.END, ops.IF, ops.BARRIER, ops.PARAM, ops.VARIABLE):
+            kept.append(node)
+            used.update(node.src)
+            for s in node.src:
+                if s.op is ops.AFTER:
+                    used.update(s.src)
+    return kept[::-1]
 
 
 def _need_all(item: Item, sources: tuple[UOp, ...], items: dict[UOp, Item]) -> None:

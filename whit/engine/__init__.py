@@ -1,8 +1,8 @@
 """Where graphs meet devices: names and opening of devices, compiling, realising, memory, counters.
 
-    normalise   a graph over buffers -> a graph over params, the key of its schedule
-    plan        a schedule -> steps, with temporaries placed in one arena
-    compile     a kernel -> machine code, kept in memory and on disk
-    realize     all of it: values of graphs in memory
-    cpu, python, null    the devices
+normalise   a graph over buffers -> a graph over params, the key of its schedule
+plan        a schedule -> steps, with temporaries placed in one arena
+compile     a kernel -> machine code, kept in memory and on disk
+realize     all of it: values of graphs in memory
+cpu, python, null    the devices
 """

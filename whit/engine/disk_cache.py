@@ -10,6 +10,7 @@ goes first. Where it cannot be written, whit works without it and says so once.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -122,10 +123,8 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.remove(path)
-    except OSError:
-        pass
 
 
 def _warn(where: str, error: OSError) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from whit.engine.cpu import CpuDevice, LoadedPlan
 from whit.engine.counters import GlobalCounters
+from whit.engine.cpu import CpuDevice, LoadedPlan
 from whit.runtime.buffer import Buffer
 
 

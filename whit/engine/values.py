@@ -56,7 +56,9 @@ def from_numpy(array: Array, device: str | None = None) -> UOp:
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = array.copy(order="C")
     if array.size == 0 or not has_memory(name):
-        return from_bytes(b"", dtype, shape, name) if array.size == 0 else attach(Buffer(name, array.nbytes), dtype, shape)
+        return (
+            from_bytes(b"", dtype, shape, name) if array.size == 0 else attach(Buffer(name, array.nbytes), dtype, shape)
+        )
     return attach(Buffer.at_address(name, array.ctypes.data, array.nbytes, owner=array, writable=False), dtype, shape)
 
 

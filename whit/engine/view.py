@@ -1,7 +1,7 @@
 """Which views are a contiguous part of a buffer, so that they need no kernel.
 
-    b.shrink(((2, 3), (0, 4))) of a (8, 4) buffer      rows 2..4: the 12 elements from 8 on
-    b.reshape((32,)), b.bitcast(int32)                 all of it
+b.shrink(((2, 3), (0, 4))) of a (8, 4) buffer      rows 2..4: the 12 elements from 8 on
+b.reshape((32,)), b.bitcast(int32)                 all of it
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ fault for each page, 0.25 us for 4 KiB or 2 MiB alike.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -130,7 +131,7 @@ def cached_bytes() -> int:
 def _shrink(wanted: int) -> None:
     """Drops the largest and coldest cached mappings until so many bytes are left."""
     global _cached
-    for size in sorted(list(_free), reverse=True):  # a copy: the garbage collector may give back a block meanwhile
+    for size in sorted(_free, reverse=True):  # a copy: the garbage collector may give back a block meanwhile
         if size <= LARGEST_IN_SLAB:
             break
         blocks = _free[size]
@@ -142,7 +143,7 @@ def _shrink(wanted: int) -> None:
 def _cut(size: int) -> Block:
     address, left = _slab
     if left < size:
-        mapping = mmap.mmap(-1, SLAB)
+        mapping = _anonymous(SLAB)
         _slabs.append(mapping)
         address, left = _address(mapping), SLAB
     _slab[:] = address + size, left - size
@@ -151,7 +152,7 @@ def _cut(size: int) -> Block:
 
 def _map(size: int) -> Block:
     extra = HUGE_PAGE if size >= HUGE_PAGE else 0  # address space only: pages that nobody touches cost nothing
-    mapping = mmap.mmap(-1, size + extra)
+    mapping = _anonymous(size + extra)
     address = _address(mapping)
     if extra:
         aligned = -(-address // HUGE_PAGE) * HUGE_PAGE
@@ -160,13 +161,18 @@ def _map(size: int) -> Block:
     return Block(address, size, mapping)
 
 
+def _anonymous(size: int) -> mmap.mmap:
+    """Memory of this process. Python's default is memory that a child of `fork` would write to as well."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
 def _advise(mapping: mmap.mmap, start: int, size: int) -> None:
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     if advice is not None:
-        try:
+        with contextlib.suppress(OSError):  # a kernel without huge pages
             mapping.madvise(advice, start, size)
-        except OSError:  # a kernel without huge pages
-            pass
 
 
 def _address(mapping: mmap.mmap) -> int:

@@ -166,7 +166,8 @@ class Buffer:
         """The bytes, to read and to write. The view keeps the buffer alive."""
         if not has_memory(self.device):
             raise DeviceError(
-                f"buffer: {self.device} has no data", fix="NULL plans and compiles, and runs nothing. Use another device."
+                f"buffer: {self.device} has no data",
+                fix="NULL plans and compiles, and runs nothing. Use another device.",
             )
         array: Any = (ctypes.c_char * self.nbytes).from_address(self.address)
         array.buffer = self
@@ -176,7 +177,9 @@ class Buffer:
     def copy_from(self, other: Buffer) -> None:
         """All bytes of another buffer of the same size."""
         if other.nbytes != self.nbytes:
-            raise ArgumentError(f"buffer: a copy of {other.nbytes} bytes into {self.nbytes}", fix="Sizes must be equal.")
+            raise ArgumentError(
+                f"buffer: a copy of {other.nbytes} bytes into {self.nbytes}", fix="Sizes must be equal."
+            )
         if not self.writable:
             raise ArgumentError("buffer: a copy into read-only memory", repr(self), "Copy it into a new buffer.")
         if self.address and other.address:

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
 import struct
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import BackendError
 from whit.runtime.library import Library
+from whit.runtime.pages import Pages, c_library
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -133,7 +132,7 @@ def load_elf(code: bytes, allowed: frozenset[str] = frozenset()) -> Library:
     places, size = _layout(parsed)
     outside = {name: size + i * _STUB_BYTES for i, name in enumerate(parsed.undefined())}
     total = size + len(outside) * _STUB_BYTES
-    memory = _map(max(total, 1))
+    memory = Pages(total)
     image = (ctypes.c_char * total).from_address(memory.address)
     for index, place in places.items():
         section = parsed.sections[index]
@@ -144,7 +143,7 @@ def load_elf(code: bytes, allowed: frozenset[str] = frozenset()) -> Library:
         ctypes.memmove(memory.address + place, stub, _STUB_BYTES)
     writable = any(section.flags & _WRITABLE for section in parsed.sections if section.flags & _ALLOCATED)
     _relocate(parsed, image, memory.address, places, outside)
-    memory.seal(writable)
+    memory.make_executable(writable)
     functions = parsed.functions()
     return Library({f.name: memory.address + places[f.section] + f.value for f in functions}, memory)
 
@@ -199,23 +198,10 @@ def _apply(kind: int, image: Any, base: int, place: int, target: int, addend: in
         raise BackendError(f"link: relocation {kind} of x86-64 is not known", fix="Compile position-independent code.")
 
 
-# ---- memory
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
-    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    return library
-
-
 @functools.cache
 def _process_symbol(name: str) -> int:
     """The address of a function of the C or mathematical library."""
-    for library in (_libc(), ctypes.CDLL("libm.so.6")):
+    for library in (c_library(), ctypes.CDLL("libm.so.6")):
         try:
             address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         except AttributeError:
@@ -223,39 +209,3 @@ def _process_symbol(name: str) -> int:
         if address:
             return address
     raise BackendError(f"link: the function {name} is not in this process")
-
-
-class _Mapping:
-    """Pages for machine code; given back when nobody refers to them, but never while the interpreter ends, when
-    threads may still be running in them."""
-
-    __slots__ = ("__weakref__", "address", "size")
-
-    def __init__(self, address: int, size: int) -> None:
-        self.address = address
-        self.size = size
-
-    def seal(self, writable: bool) -> None:
-        """No more changes: from now on the pages can be executed."""
-        protection = mmap.PROT_READ | mmap.PROT_EXEC | (mmap.PROT_WRITE if writable else 0)
-        if _libc().mprotect(self.address, self.size, protection) != 0:
-            raise _no_memory("made executable", self.size)
-
-
-def _map(size: int) -> _Mapping:
-    pages = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
-    protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    address = _libc().mmap(None, pages, protection, flags, -1, 0)
-    if address is None or address == ctypes.c_void_p(-1).value:
-        raise _no_memory("allocated", pages)
-    mapping = _Mapping(address, pages)
-    weakref.finalize(mapping, _libc().munmap, address, pages).atexit = False
-    return mapping
-
-
-def _no_memory(what: str, size: int) -> BackendError:
-    code = ctypes.get_errno()
-    return BackendError(
-        f"link: {size} bytes for machine code could not be {what}: error {code} of the operating system",
-        fix="The system may forbid programs to make code; allow executable memory for Python.",
-    )

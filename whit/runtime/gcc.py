@@ -22,7 +22,7 @@ from whit.runtime.library import Library, compile_error
 from whit.target import Target, host_target
 
 _FLAGS = (
-    *("-O3", "-std=c11", "-shared", "-fPIC", "-w"),
+    *("-std=c11", "-shared", "-fPIC", "-w"),
     "-ffp-contract=off",  # a product and a sum are rounded each
     "-fno-math-errno",  # so that sqrt is one instruction
     "-fno-trapping-math",  # so that choices between floats become vector instructions
@@ -42,8 +42,8 @@ def _flags(target: Target) -> tuple[str, ...]:
     return _FLAGS if target.cpu == "generic" else (*_FLAGS, f"-mcpu={target.cpu}")
 
 
-def compile_c(text: str, target: Target) -> bytes:
-    """A shared library with the functions of a C file."""
+def compile_c(text: str, target: Target, level: int = 3) -> bytes:
+    """A shared library with the functions of a C file, optimised at that level of the compiler."""
     compiler = find_compiler()
     if compiler is None:
         raise BackendError(
@@ -59,7 +59,7 @@ def compile_c(text: str, target: Target) -> bytes:
         source, result = os.path.join(folder, "kernel.c"), os.path.join(folder, "kernel.so")
         with open(source, "w") as file:
             file.write(text)
-        command = (compiler, *_flags(target), source, "-o", result, "-lm")
+        command = (compiler, f"-O{level}", *_flags(target), source, "-o", result, "-lm")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise compile_error(os.path.basename(compiler), target, text, ".c", done.stderr)

@@ -12,18 +12,19 @@ llvmlite holds one lock around each call into LLVM, so compiling is safe from se
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from whit.cache import register_cache
-from whit.runtime.elf import check_symbols, defined_functions, load_elf
-from whit.runtime.library import Library, compile_error
+from whit.runtime.library import compile_error
+from whit.runtime.link import load_object
 from whit.target import Target, host_target
 
-_lock = threading.RLock()
+__all__ = ["assembly", "compile_llvm", "load_object"]
+
+_lock = threading.Lock()
 
 
 @functools.cache
@@ -81,35 +82,3 @@ def assembly(text: str, target: Target) -> str:
         machine, module = _optimized(text, target)
         result: str = machine.emit_assembly(module)
     return result
-
-
-def load_object(code: bytes, allowed: frozenset[str] = frozenset()) -> Library:
-    """Links object code into this process. `allowed` names functions of the process that it may call besides the
-    usual ones of the C and mathematical libraries; any other unknown name is a BackendError."""
-    host = host_target()
-    if host.family == "x86_64" and host.system == "linux":
-        return load_elf(code, allowed)
-    return _load_by_llvm(code, allowed)
-
-
-# ---- other machines: LLVM's own linker
-
-
-@functools.cache
-def _linker() -> Any:
-    _initialize(True)
-    return llvm.create_lljit_compiler()
-
-
-_numbers = itertools.count()
-
-
-def _load_by_llvm(code: bytes, allowed: frozenset[str] = frozenset()) -> Library:
-    check_symbols(code, allowed)  # LLVM would leave a call to address 0
-    names = defined_functions(code)
-    with _lock:
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for name in names:
-            builder.export_symbol(name)
-        tracker = builder.link(_linker(), f"whit{next(_numbers)}")
-    return Library({name: tracker[name] for name in names}, tracker)

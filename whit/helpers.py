@@ -1,0 +1,360 @@
+"""Small things that programs written on whit use: lists, timing, progress bars, downloads, raw memory.
+
+The compiler does not import this module: it is for what is built on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import ctypes
+import functools
+import hashlib
+import itertools
+import math
+import os
+import pstats
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
+from whit.engine.counters import GlobalCounters
+from whit.engine.show import colored, time_to_str
+from whit.errors import ArgumentError, BackendError, ShapeError
+
+__all__ = [
+    "DEBUG",
+    "OSX",
+    "WIN",
+    "Context",
+    "ContextVar",
+    "GlobalCounters",
+    "Profiling",
+    "Timing",
+    "all_same",
+    "argfix",
+    "ceildiv",
+    "colored",
+    "dedup",
+    "fetch",
+    "flatten",
+    "from_mv",
+    "fully_flatten",
+    "get_child",
+    "get_shape",
+    "getenv",
+    "mv_address",
+    "partition",
+    "prod",
+    "round_up",
+    "temp",
+    "time_to_str",
+    "to_mv",
+    "tqdm",
+    "trange",
+]
+
+Item = TypeVar("Item")
+
+OSX = sys.platform == "darwin"
+WIN = sys.platform == "win32"
+
+# ---- numbers and lists
+
+
+def prod(items: Iterable[Any]) -> Any:
+    """The product; 1 of nothing. Symbolic sizes multiply as well."""
+    return functools.reduce(lambda x, y: x * y, items, 1)
+
+
+def ceildiv(number: Any, divisor: Any) -> Any:
+    """number / divisor rounded up."""
+    return -(-number // divisor)
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The next multiple that is not less than the number."""
+    return ceildiv(number, multiple) * multiple  # type: ignore[no-any-return]
+
+
+def flatten(lists: Iterable[Iterable[Item]]) -> list[Item]:
+    """One list of what is in these lists."""
+    return list(itertools.chain.from_iterable(lists))
+
+
+def fully_flatten(nested: Any) -> list[Any]:
+    """The elements of lists in lists, at any depth."""
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [element for part in nested for element in fully_flatten(part)]
+
+
+def dedup(items: Iterable[Item]) -> list[Item]:
+    """Each item once, in the order of first appearance."""
+    return list(dict.fromkeys(items))
+
+
+def all_same(items: Sequence[Any]) -> bool:
+    """Whether all items equal the first one."""
+    return all(item == items[0] for item in items)
+
+
+def partition(items: Iterable[Item], condition: Callable[[Item], Any]) -> tuple[list[Item], list[Item]]:
+    """Those for which the condition holds, and the others."""
+    yes: list[Item] = []
+    no: list[Item] = []
+    for item in items:
+        (yes if condition(item) else no).append(item)
+    return yes, no
+
+
+def argfix(*arguments: Any) -> tuple[Any, ...]:
+    """f(1, 2) and f((1, 2)) alike: (1, 2)."""
+    if arguments and isinstance(arguments[0], list | tuple):
+        if len(arguments) != 1:
+            raise ArgumentError(f"argfix: a list and more arguments: {arguments}", fix="Give one list, or numbers.")
+        return tuple(arguments[0])
+    return arguments
+
+
+def get_shape(nested: Any) -> tuple[int, ...]:
+    """The shape of lists in lists; they must be regular."""
+    if not isinstance(nested, list | tuple):
+        return ()
+    shapes = [get_shape(part) for part in nested]
+    if not all_same(shapes):
+        raise ShapeError(f"get_shape: the lists differ in shape: {sorted(set(shapes))}", fix="Make them all equal.")
+    return (len(nested), *(shapes[0] if shapes else ()))
+
+
+def get_child(root: Any, path: str) -> Any:
+    """What a dotted path leads to: attributes, keys and positions, as in "layers.0.weight"."""
+    for name in path.split("."):
+        if name.isdecimal():
+            root = root[int(name)]
+        elif isinstance(root, dict):
+            root = root[name]
+        else:
+            root = getattr(root, name)
+    return root
+
+
+# ---- time
+
+
+class Timing(contextlib.ContextDecorator):
+    """`with Timing("step: "):` prints how long it took. `on_exit` gets nanoseconds and gives more text."""
+
+    def __init__(self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True) -> None:
+        self.prefix = prefix
+        self.on_exit = on_exit
+        self.enabled = enabled
+        self.et = 0  # nanoseconds
+
+    def __enter__(self) -> Timing:
+        self._start = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.et = time.perf_counter_ns() - self._start
+        if self.enabled:
+            print(f"{self.prefix}{self.et * 1e-6:6.2f} ms{self.on_exit(self.et) if self.on_exit else ''}")
+
+
+class Profiling(contextlib.ContextDecorator):
+    """`with Profiling():` prints the functions that took the most time."""
+
+    def __init__(self, enabled: bool = True, sort: str = "cumtime", frac: float = 0.2, fn: str | None = None) -> None:
+        self.enabled = enabled
+        self.sort = sort
+        self.frac = frac  # how much of the list is printed
+        self.fn = fn  # a file for the whole profile
+        self._profile = cProfile.Profile()
+
+    def __enter__(self) -> Profiling:
+        if self.enabled:
+            self._profile.enable()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if not self.enabled:
+            return
+        self._profile.disable()
+        if self.fn:
+            self._profile.dump_stats(self.fn)
+        pstats.Stats(self._profile).strip_dirs().sort_stats(self.sort).print_stats(self.frac)
+
+
+class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
+    """A progress bar around an iterable, or moved by `update`."""
+
+    def __init__(
+        self,
+        iterable: Iterable[Item] | None = None,
+        desc: str = "",
+        disable: bool = False,
+        unit: str = "it",
+        unit_scale: bool = False,
+        total: int | None = None,
+        rate: float = 10.0,
+    ) -> None:
+        self.iterable = iterable
+        self.desc = desc
+        self.disable = disable
+        self.unit = unit
+        self.unit_scale = unit_scale
+        self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0  # type: ignore[arg-type]
+        self.rate = rate  # prints at most so often a second
+        self.n = 0
+        self._start = self._printed = time.perf_counter()
+
+    def __iter__(self) -> Iterator[Item]:
+        with self:
+            for item in self.iterable or ():
+                yield item
+                self.update()
+
+    def __enter__(self) -> tqdm[Item]:
+        self._print()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.update(0, close=True)
+
+    def set_description(self, desc: str) -> None:
+        """The text before the bar."""
+        self.desc = desc
+
+    def update(self, n: int = 0, close: bool = False) -> None:
+        """So many more are done."""
+        self.n += n if close or n else 1
+        if close or time.perf_counter() - self._printed > 1 / self.rate:
+            self._print(close)
+
+    @staticmethod
+    def write(text: str) -> None:
+        """A line that does not get in the way of the bar."""
+        print(f"\r\033[K{text}", file=sys.stderr)
+
+    def _print(self, close: bool = False) -> None:
+        if self.disable:
+            return
+        now = time.perf_counter()
+        self._printed = now
+        elapsed = now - self._start
+        speed = self.n / elapsed if elapsed > 0 and self.n else 0.0
+        head = f"{self.desc}: " if self.desc else ""
+        tail = f"{self._scaled(self.n)}{self._of()} [{_clock(elapsed)}, {self._scaled(speed, 2)}{self.unit}/s]"
+        bar = ""
+        if self.total:
+            done = min(self.n / self.total, 1.0)
+            width = max(shutil.get_terminal_size().columns - len(head) - len(tail) - 9, 4)
+            bar = f"{done:4.0%}|{'#' * int(done * width):{width}s}| "
+        print(f"\r\033[K{head}{bar}{tail}", end="\n" if close else "", file=sys.stderr, flush=True)
+
+    def _of(self) -> str:
+        return f"/{self._scaled(self.total)}" if self.total else self.unit
+
+    def _scaled(self, number: float, digits: int = 0) -> str:
+        if not self.unit_scale or number < 1000:
+            return f"{number:.{digits}f}"
+        power = min(int(math.log10(number)) // 3, 4)
+        return f"{number / 1000**power:.2f}{' kMGT'[power]}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def trange(n: int, **options: Any) -> tqdm[int]:
+    """A progress bar over range(n)."""
+    return tqdm(range(n), total=n, **options)
+
+
+# ---- files
+
+
+def temp(name: str, append_user: bool = False) -> str:
+    """A path in the folder for temporary files."""
+    user = f".{os.getuid()}" if append_user and hasattr(os, "getuid") else ""
+    return os.path.join(tempfile.gettempdir(), name + user)
+
+
+def fetch(
+    url: str,
+    name: str | os.PathLike[str] | None = None,
+    subdir: str | None = None,
+    gunzip: bool = False,
+    allow_caching: bool = True,
+    headers: dict[str, str] | None = None,
+) -> Path:
+    """Downloads a file once and returns where it is. A path or file: URL that exists is returned as it is."""
+    if url.startswith(("/", ".", "file://")):
+        return Path(url.removeprefix("file://"))
+    if name is not None and (os.path.isabs(name) or len(Path(name).parts) > 1):
+        place = Path(name)
+    else:
+        key = hashlib.sha256(f"{url}{sorted((headers or {}).items())}".encode()).hexdigest()[:32]
+        base = Path(CACHE_DIR.value) if CACHE_DIR.value else Path.home() / ".cache" / "whit"
+        place = base / "downloads" / (subdir or "") / (str(name) if name else key + (".gunzip" if gunzip else ""))
+    if not place.is_file() or not allow_caching:
+        _download(url, place, gunzip, headers or {})
+    return place
+
+
+def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str]) -> None:
+    import gzip  # lazy: few programs download
+    import urllib.error  # lazy: 20 ms
+    import urllib.request  # lazy: 20 ms
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    request = urllib.request.Request(url, headers={"User-Agent": "whit", **headers})
+    descriptor, temporary = tempfile.mkstemp(dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file, urllib.request.urlopen(request, timeout=30) as answer:
+            length = int(answer.headers.get("content-length") or 0)
+            source = gzip.GzipFile(fileobj=answer) if gunzip else answer
+            with tqdm[None](
+                total=length, unit="B", unit_scale=True, desc=url, disable=not sys.stderr.isatty()
+            ) as progress:
+                while chunk := source.read(1 << 20):
+                    file.write(chunk)
+                    progress.update(len(chunk))
+        if length and not gunzip and os.path.getsize(temporary) != length:
+            raise BackendError(f"fetch: {url} ended early", f"{os.path.getsize(temporary)} of {length} bytes", "Retry.")
+        os.replace(temporary, place)
+    except urllib.error.URLError as error:
+        raise BackendError(
+            f"fetch: {url} cannot be downloaded", str(error), "Check the address and the network."
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+
+
+# ---- raw memory
+
+
+def from_mv(view: memoryview, to_type: Any = ctypes.c_char) -> Any:
+    """A ctypes pointer to the memory of a view."""
+    return ctypes.cast(ctypes.addressof(to_type.from_buffer(view)), ctypes.POINTER(to_type * len(view))).contents
+
+
+def to_mv(address: int, size: int) -> memoryview:
+    """The bytes at an address. Nothing keeps them alive."""
+    return memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B")
+
+
+def mv_address(view: memoryview) -> int:
+    """Where the memory of a view begins."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))

@@ -1,0 +1,150 @@
+"""Runs kernels, on one thread or on many: a persistent pool of native threads, with no Python between two kernels.
+
+    launch = Launch(kernel=address, buffers=pointers, variables=numbers, total=1000, chunk=64, threads=4)
+    run_launches((Launch * 1)(launch), 1)
+
+A list of launches is one native call, during which Python's lock is released: what a JIT replays. How work is shared is
+told in `pool_text`. The pool comes into being when a launch first wants more than one thread. After a fork the child
+makes its own. Workers take no signals, and end with the process. Without Linux everything runs on the calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import signal
+import threading
+from typing import Any
+
+from whit.config import THREADS
+from whit.runtime.library import Library
+from whit.runtime.link import load_object
+from whit.runtime.pages import Pages, c_library
+from whit.runtime.pool_text import POOL_BYTES, SPINS, pool_text
+from whit.target import available_cores, host_target
+
+# About 40 us: longer than the gap between two kernels of a list, shorter than what a sleeping core costs to wake up.
+SPIN_COUNT = 1000
+STACK_BYTES = 16 << 20  # of a worker; a kernel's panels lie there
+MOST_WORKERS = 255
+
+
+class Launch(ctypes.Structure):
+    """One kernel to run over the range 0 .. total, in chunks, on at most so many threads. Fields are addresses."""
+
+    _fields_ = (
+        ("kernel", ctypes.c_void_p),
+        ("buffers", ctypes.c_void_p),  # void **
+        ("variables", ctypes.c_void_p),  # int64_t *
+        ("total", ctypes.c_int64),
+        ("chunk", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+    )
+
+
+def thread_count() -> int:
+    """How many threads a kernel may use: the setting THREADS, or one for each core of this process."""
+    return max(THREADS.value, 1) if THREADS.value else available_cores()
+
+
+def run_launches(launches: ctypes.Array[Launch], count: int) -> None:
+    """Runs a list of launches in order, in one native call."""
+    most = 1
+    for i in range(count):
+        if launches[i].threads > most:
+            most = launches[i].threads
+    run_native(ctypes.addressof(launches), count, most)
+
+
+def run_native(launches: int, count: int, threads: int) -> None:
+    """The same for launches at an address, of which none wants more than `threads`: nothing is looked at in Python."""
+    pool = _pool or _start_pool()
+    if threads > pool.threads:
+        pool.grow(threads)
+    pool.run(pool.address, launches, count)
+
+
+class _Pool:
+    """The workers of this process and the memory through which they are told what to do."""
+
+    def __init__(self) -> None:
+        self.memory = Pages(POOL_BYTES)
+        self.address = self.memory.address
+        ctypes.c_int32.from_address(self.address + SPINS).value = SPIN_COUNT
+        self.library = _library()
+        signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self.run: Any = signature(self.library.address("whit_run"))
+        self.threads = 1  # the caller
+        self.lock = threading.Lock()
+
+    def grow(self, threads: int) -> None:
+        """Starts workers until that many threads can work together, or as many as the system gives."""
+        if host_target().system != "linux":
+            return
+        with self.lock:
+            wanted = min(threads, MOST_WORKERS + 1)
+            while self.threads < wanted and self.start_worker():
+                self.threads += 1
+            self.threads = max(self.threads, threads)  # so that a system that gives no more is not asked again
+
+    def start_worker(self) -> bool:
+        """One more native thread, which takes no signals: they belong to Python's threads."""
+        library = c_library()
+        attributes, handle = ctypes.create_string_buffer(128), ctypes.c_void_p()
+        library.pthread_attr_init(attributes)
+        library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(STACK_BYTES))
+        library.pthread_attr_setdetachstate(attributes, 1)
+        worker = ctypes.c_void_p(self.library.address("whit_worker"))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            failed = library.pthread_create(ctypes.byref(handle), attributes, worker, ctypes.c_void_p(self.address))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            library.pthread_attr_destroy(attributes)
+        return not failed
+
+
+@functools.cache
+def pool_object() -> bytes:
+    """The pool's machine code; a cache on disk may keep it for `use_pool_object` in another process."""
+    from whit.runtime.llvm import compile_llvm  # lazy: loads LLVM, which a process with everything on disk never needs
+
+    return compile_llvm(pool_text(host_target()), host_target())
+
+
+_given_object: bytes | None = None
+
+
+def use_pool_object(code: bytes) -> None:
+    """Takes the pool's machine code from elsewhere, before the pool is first used."""
+    global _given_object
+    _given_object = code
+
+
+@functools.cache
+def _library() -> Library:
+    return load_object(_given_object or pool_object(), frozenset({"syscall"}))
+
+
+_pool: _Pool | None = None
+_start_lock = threading.Lock()
+
+
+def _start_pool() -> _Pool:
+    global _pool
+    with _start_lock:
+        if _pool is None:
+            _pool = _Pool()
+        return _pool
+
+
+def _forget_pool() -> None:
+    """In a child process: its parent's workers are not here, and its locks may be held by nobody."""
+    global _pool, _start_lock
+    _pool = None
+    _start_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

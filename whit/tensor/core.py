@@ -1,0 +1,240 @@
+"""What every tensor is: a node of the graph, and the place in the user's code where it was made.
+
+`Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
+
+    Core -> Elementwise -> Functions -> Activations -> Movement -> Reductions -> Indexing -> Linear -> Windows -> Tensor
+
+A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
+lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+from whit.dtype import DType, least_upper_float, to_dtype
+from whit.engine.device import Device
+from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from whit.ir import ops
+from whit.ir.op import Shape, spell_shape
+from whit.ir.uop import UOp
+from whit.tensor.place import Place, here, spell_place
+
+_new = object.__new__
+
+
+class Core:
+    """A node and its place. `uop` is the graph that computes the tensor, or the BUFFER that holds it."""
+
+    __slots__ = ("__weakref__", "_place", "_wanted", "grad", "requires_grad", "uop")
+
+    uop: UOp
+    grad: Any  # the gradient, a tensor, once there is one
+    requires_grad: bool | None
+    _place: Place | None
+    _wanted: str | None  # the device that was asked for where the node has none, as constants do
+
+    # Elementwise comparison takes `==`; tensors are still keys of dictionaries, by identity.
+    __hash__ = object.__hash__
+    # NumPy leaves `array + tensor` to the tensor.
+    __array_ufunc__ = None
+
+    def _wrap(self, uop: UOp) -> Self:
+        """The tensor of a node, made by the call that the user is in."""
+        result = _new(type(self))
+        result.uop = uop
+        result._place = here()
+        result._wanted = self._wanted
+        result.grad = None
+        result.requires_grad = None
+        return result
+
+    @classmethod
+    def _make(cls, uop: UOp, wanted: str | None = None) -> Self:
+        """The same where there is no tensor yet."""
+        result = _new(cls)
+        result.uop = uop
+        result._place = here()
+        result._wanted = wanted
+        result.grad = None
+        result.requires_grad = None
+        return result
+
+    # ---- questions
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes of the axes."""
+        return self.uop.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.uop.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """What an element is."""
+        return self.uop.dtype
+
+    @property
+    def device(self) -> str:
+        """Where the elements are, or will be."""
+        return self.uop.device or self._wanted or Device.DEFAULT
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one axis."""
+        return self.shape if dim is None else self.shape[self._axis("size", dim)]
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def nbytes(self) -> Any:
+        """Bytes of all elements."""
+        return self.numel() * self.element_size()
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self.dtype.is_float
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("len: a tensor of shape () has no length", self._made(), "Use numel() or item().")
+        size = self.shape[0]
+        if not isinstance(size, int):
+            raise ArgumentError(f"len: the first size of {spell_shape(self.shape)} is symbolic", fix="Use shape[0].")
+        return size
+
+    def __repr__(self) -> str:
+        return f"<Tensor {spell_shape(self.shape)} {self.dtype.name} on {self.device}, {self._state()}>"
+
+    def _state(self) -> str:
+        node = self.uop
+        while node.op in ops.MOVEMENT or node.op is ops.DETACH:
+            node = node.src[0]
+        if node.op is ops.BUFFER:
+            return "realised" if node is self.uop else "view"
+        return "constant" if node.op is ops.CONST else "lazy"
+
+    # ---- messages
+
+    def _made(self) -> str:
+        return f"made at {spell_place(self._place)}"
+
+    def _axis(self, name: str, axis: Any) -> int:
+        """An axis counted from either end as one counted from 0."""
+        count = len(self.uop.shape)
+        if type(axis) is not int:
+            if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+                raise ArgumentError(f"{name}: {axis!r} is not an axis", self._made(), "Axes are integers.")
+            axis = axis.__index__()
+        if -count <= axis < count:
+            return int(axis % count)
+        if not count and axis in (0, -1):
+            return 0
+        allowed = f"Axes go from {-count} to {count - 1}." if count else "It has no axes."
+        raise OutOfRangeError(f"{name}: there is no axis {axis} in shape {spell_shape(self.shape)}", self._made(), allowed)
+
+    def _axes(self, name: str, axis: Any) -> tuple[int, ...]:
+        """One axis, several, or None for all, as ascending axes."""
+        if axis is None:
+            return tuple(range(len(self.uop.shape)))
+        given = axis if isinstance(axis, tuple | list) else (axis,)
+        axes = [self._axis(name, a) for a in given]
+        if not self.uop.shape:
+            return ()
+        if len(set(axes)) != len(axes):
+            raise OutOfRangeError(f"{name}: {tuple(given)} names an axis twice", self._made(), "Name each axis once.")
+        return tuple(sorted(axes))
+
+    # ---- nodes for methods
+
+    def _as_float(self) -> UOp:
+        """The node; of integers and bools, cast to the default float."""
+        return self.uop if self.uop.dtype.is_float else self.uop.cast(least_upper_float(self.uop.dtype))
+
+    def _require(self, name: str, accepted: bool, what: str, fix: str) -> None:
+        if not accepted:
+            raise DTypeError(f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix)
+
+
+def either(name: str, axis: Any, dim: Any) -> Any:
+    """The value of a parameter that may be spelled axis= or dim=."""
+    if dim is None:
+        return axis
+    if axis is not None:
+        raise ArgumentError(f"{name}: both axis={axis!r} and dim={dim!r} are given", fix="They are one parameter.")
+    return dim
+
+
+def storable(name: str, dtype: DType | str) -> DType:
+    """A dtype that a tensor can have."""
+    found = to_dtype(dtype)
+    if not found.itemsize:
+        raise DTypeError(f"{name}: a tensor cannot be {found.name}", fix="It is never stored. Use int32 or float32.")
+    return found
+
+
+def spread(value: UOp, shape: Shape) -> UOp:
+    """A scalar at every position."""
+    return value.reshape((1,) * len(shape)).expand(shape) if shape else value
+
+
+def expand_to(value: UOp, shape: Shape) -> UOp:
+    """A value whose axes fit the last ones of a shape, repeated to all of it; a scalar stays, it fits as it is."""
+    old = value.shape
+    if old == shape or not old:
+        return value
+    if len(old) < len(shape):
+        value = value.reshape((1,) * (len(shape) - len(old)) + old)
+    return value if value.shape == shape else value.expand(shape)
+
+
+def common_shape(name: str, operands: Sequence[tuple[str, Core]]) -> Shape:
+    """The shape that tensors, each with its role, broadcast to by NumPy's rules."""
+    shape: tuple[Any, ...] = ()
+    for _, tensor in operands:
+        other = tensor.uop.shape
+        if other == shape or not other:
+            continue
+        rank = max(len(shape), len(other))
+        left, right = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(other)) + other
+        sizes = []
+        for a, b in zip(left, right, strict=True):
+            if a is not b and a != b and a != 1 and b != 1:
+                raise _no_broadcast(name, operands)
+            sizes.append(b if isinstance(a, int) and a == 1 else a)
+        shape = tuple(sizes)
+    return shape
+
+
+def _no_broadcast(name: str, operands: Sequence[tuple[str, Core]]) -> ShapeError:
+    shapes = [tensor.shape for _, tensor in operands]
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    for axis in range(rank - 1, -1, -1):
+        sizes = [shape[axis] for shape in padded]
+        odd = [i for i, size in enumerate(sizes) if size != 1]
+        clash = [i for i in odd if sizes[i] != sizes[odd[0]]]
+        if clash:
+            break
+    i, j = odd[0], clash[0]
+    listed = " and ".join(spell_shape(shape) for shape in shapes)
+    (first, left), (second, right) = operands[i], operands[j]
+    return ShapeError(
+        f"{name}: shapes {listed} do not broadcast: "
+        f"axis {axis} is {sizes[i]} {_on(first)} and {sizes[j]} {_on(second)}",
+        f"{first} {left._made()}, {second} {right._made()}",
+        "Sizes on an axis must be equal, or one of them 1. Reshape or expand one side.",
+    )
+
+
+def _on(role: str) -> str:
+    return f"on the {role}" if role in ("left", "right") else f"in the {role}"

@@ -1,0 +1,404 @@
+"""Arithmetic, comparison, bits and choice: operators on one element of each operand.
+
+Operands broadcast by NumPy's rules and meet in a common dtype (docs/dtypes.md). Python numbers are weak: they take the
+tensor's dtype, unless they are floats and it holds integers. On bools `+` and `maximum` are "or", `*` and `minimum`
+"and", as in PyTorch. Integers divide as docs/semantics.md says; `/` always gives floats.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Self
+
+from whit.dtype import DType, convert, dtypes, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
+from whit.errors import ArgumentError, DeviceError, DTypeError
+from whit.ir import ops
+from whit.ir.op import Op
+from whit.ir.uop import UOp, const, make
+from whit.tensor import formulas
+from whit.tensor.core import Core, common_shape, expand_to, spread
+from whit.tensor.data import Data
+
+_SCALARS = (int, float, bool)
+
+
+def scalar_node(dtype: DType, value: Any) -> UOp:
+    """A Python number as a constant: integers wrap, floats are rounded."""
+    return const(dtype, value if dtype.is_float else convert(dtype, value))
+
+
+def _name_roles(reverse: bool) -> tuple[str, str]:
+    return ("right", "left") if reverse else ("left", "right")
+
+
+class Elementwise(Data):
+    """Operators, and the methods of the same names."""
+
+    __slots__ = ()
+
+    # ---- operands
+
+    def _operand(self, name: str, other: Any) -> Self:
+        """Whatever stands beside a tensor, as a tensor."""
+        if isinstance(other, Core):
+            return other  # type: ignore[return-value]
+        if isinstance(other, UOp):
+            return self._wrap(other.cast(dtypes.default_int) if other.dtype is dtypes.weakint else other)
+        if isinstance(other, list | tuple) or hasattr(other, "__array__") or hasattr(other, "__array_interface__"):
+            return type(self)(other, device=self.uop.device or self._wanted)
+        raise ArgumentError(
+            f"{name}: cannot combine a tensor with {other!r}, a {type(other).__name__}",
+            self._made(),
+            "Use a tensor, a Python number or an array.",
+        )
+
+    def _pair(self, name: str, other: Any, reverse: bool = False, real: bool = False) -> tuple[UOp, UOp]:
+        """Both operands in one dtype and in shapes that fit. `real`: integers become floats."""
+        left = self.uop
+        dtype = left.dtype
+        kind = type(other)
+        if kind in _SCALARS:
+            if not dtype.is_float and (kind is float or dtype.is_bool):
+                dtype = resolve_weak(least_upper_dtype(dtype, weak_dtype(other)))
+            if real and not dtype.is_float:
+                dtype = least_upper_float(dtype)
+            right = scalar_node(dtype, other)
+            if left.dtype is not dtype:
+                left = left.cast(dtype)
+            return (right, left) if reverse else (left, right)
+        if not isinstance(other, Core):
+            if isinstance(other, int | float):  # subclasses, as np.float64
+                return self._pair(name, float(other) if isinstance(other, float) else int(other), reverse, real)
+            other = self._operand(name, other)
+        right = other.uop
+        if right.dtype is not dtype:
+            dtype = resolve_weak(least_upper_dtype(dtype, right.dtype))
+        if real and not dtype.is_float:
+            dtype = least_upper_float(dtype)
+        if left.dtype is not dtype:
+            left = left.cast(dtype)
+        if right.dtype is not dtype:
+            right = right.cast(dtype)
+        if left.device != right.device:
+            self._one_device(name, other)
+        if left.shape != right.shape and left.shape and right.shape:
+            shape = common_shape(name, list(zip(_name_roles(reverse), (self, other), strict=True))[:: -1 if reverse else 1])
+            left, right = expand_to(left, shape), expand_to(right, shape)
+        return (right, left) if reverse else (left, right)
+
+    def _one_device(self, name: str, *others: Core) -> None:
+        """All tensors that are somewhere are in one place."""
+        placed = [t for t in (self, *others) if t.uop.device is not None]
+        for tensor in placed:
+            if tensor.uop.device != placed[0].uop.device:
+                first, second = placed[0].uop.device, tensor.uop.device
+                raise DeviceError(
+                    f"{name}: operands are on {first} and {second}",
+                    f"the one on {first} {placed[0]._made()}, the one on {second} {tensor._made()}",
+                    f'Move one of them: x.to("{first}").',
+                )
+
+    def _number(self, name: str, x: UOp) -> UOp:
+        """The node, if it holds numbers."""
+        if x.dtype.is_bool:
+            raise DTypeError(
+                f"{name}: bools are not numbers here", self._made(), "Use ~, ^, & or |, or cast: x.int(), x.float()."
+            )
+        return x
+
+    def _binary(self, name: str, other: Any, reverse: bool, op: Op, on_bool: Op | None = None) -> Self:
+        left, right = self._pair(name, other, reverse)
+        if left.dtype.is_bool:
+            if on_bool is None:
+                self._number(name, left)
+            else:
+                op = on_bool
+        return self._wrap(make(op, (left, right)))
+
+    def _integers(self, name: str, other: Any, reverse: bool, op: Op, bools: bool) -> Self:
+        left, right = self._pair(name, other, reverse)
+        if not (left.dtype.is_int or (bools and left.dtype.is_bool)):
+            what = "operands must be integers or bools" if bools else "operands must be integers"
+            raise DTypeError(f"{name}: {what}, and these meet in {left.dtype.name}", self._made(), "Cast them.")
+        return self._wrap(make(op, (left, right)))
+
+    # ---- arithmetic
+
+    def add(self, x: Any, reverse: bool = False) -> Self:
+        """self + x; of bools, "or"."""
+        return self._binary("add", x, reverse, ops.ADD, ops.OR)
+
+    def sub(self, x: Any, reverse: bool = False) -> Self:
+        """self - x."""
+        return self._binary("sub", x, reverse, ops.SUB)
+
+    def mul(self, x: Any, reverse: bool = False) -> Self:
+        """self * x; of bools, "and"."""
+        return self._binary("mul", x, reverse, ops.MUL, ops.AND)
+
+    def div(self, x: Any, reverse: bool = False, rounding_mode: str | None = None) -> Self:
+        """self / x as floats; or rounded ("trunc": toward zero, "floor": down) in the operands' own dtype."""
+        if rounding_mode == "floor":
+            return self._floor_divide(x, reverse)
+        if rounding_mode is None:
+            return self._wrap(make(ops.FDIV, self._pair("div", x, reverse, real=True)))
+        if rounding_mode != "trunc":
+            raise ArgumentError(
+                f"div: there is no rounding_mode {rounding_mode!r}", self._made(), 'Use None, "trunc" or "floor".'
+            )
+        left, right = self._pair("div", x, reverse)
+        self._number("div", left)
+        return self._wrap(left.cdiv(right) if left.dtype.is_int else (left / right).trunc())
+
+    def _floor_divide(self, x: Any, reverse: bool = False) -> Self:
+        left, right = self._pair("floordiv", x, reverse)
+        self._number("floordiv", left)
+        return self._wrap(left // right if left.dtype.is_int else formulas.floor_divide(left, right))
+
+    def mod(self, x: Any, reverse: bool = False) -> Self:
+        """The remainder of `//`, with the sign of the divisor."""
+        left, right = self._pair("mod", x, reverse)
+        self._number("mod", left)
+        return self._wrap(left % right if left.dtype.is_int else formulas.floor_modulo(left, right))
+
+    def fmod(self, x: Any) -> Self:
+        """The remainder of division rounded toward zero, with the sign of the dividend."""
+        left, right = self._pair("fmod", x)
+        self._number("fmod", left)
+        return self._wrap(left.cmod(right) if left.dtype.is_int else formulas.truncating_modulo(left, right))
+
+    def pow(self, x: Any, reverse: bool = False) -> Self:
+        """self ** x. Integers stay integers and wrap; a negative Python exponent of integers is an error."""
+        left, right = self._pair("pow", x, reverse)
+        self._number("pow", left)
+        if left.dtype.is_float:
+            return self._wrap(formulas.power(left, right))
+        if right.op is ops.CONST and right.arg < 0:
+            raise ArgumentError(
+                f"pow: {left.dtype.name} to the power {right.arg} is no integer", self._made(), "Cast to a float first."
+            )
+        return self._wrap(formulas.integer_power(left, right))
+
+    def maximum(self, x: Any) -> Self:
+        """The larger; NaN if either is NaN."""
+        return self._binary("maximum", x, False, ops.MAX, ops.OR)
+
+    def minimum(self, x: Any) -> Self:
+        """The smaller; NaN if either is NaN."""
+        return self._binary("minimum", x, False, ops.MIN, ops.AND)
+
+    def copysign(self, other: Any) -> Self:
+        """The magnitude of self with the sign of other, also of -0.0."""
+        return self._wrap(formulas.copysign(*self._pair("copysign", other, real=True)))
+
+    def lerp(self, end: Any, weight: Any) -> Self:
+        """self + (end - self) * weight."""
+        return self + (self._operand_or_scalar(end) - self) * weight
+
+    def _operand_or_scalar(self, other: Any) -> Any:
+        return other if type(other) in _SCALARS else self._operand("lerp", other)
+
+    def clamp(self, min_: Any = None, max_: Any = None) -> Self:
+        """Not below min_, then not above max_. NaN stays."""
+        if min_ is None and max_ is None:
+            raise ArgumentError("clamp: neither min_ nor max_ is given", self._made(), "Give at least one of them.")
+        result = self if min_ is None else self.maximum(min_)
+        return result if max_ is None else result.minimum(max_)
+
+    def clip(self, min_: Any = None, max_: Any = None) -> Self:
+        """The same as `clamp`."""
+        return self.clamp(min_, max_)
+
+    def neg(self) -> Self:
+        """-self."""
+        return self._wrap(-self._number("neg", self.uop))
+
+    def abs(self) -> Self:
+        """The magnitude."""
+        return self._wrap(self.uop if self.uop.dtype.is_bool else abs(self.uop))
+
+    # ---- bits
+
+    def bitwise_and(self, x: Any, reverse: bool = False) -> Self:
+        """self & x."""
+        return self._integers("bitwise_and", x, reverse, ops.AND, bools=True)
+
+    def bitwise_or(self, x: Any, reverse: bool = False) -> Self:
+        """self | x."""
+        return self._integers("bitwise_or", x, reverse, ops.OR, bools=True)
+
+    def bitwise_xor(self, x: Any, reverse: bool = False) -> Self:
+        """self ^ x."""
+        return self._integers("bitwise_xor", x, reverse, ops.XOR, bools=True)
+
+    def lshift(self, x: Any, reverse: bool = False) -> Self:
+        """self << x; 0 where all bits are shifted out."""
+        return self._integers("lshift", x, reverse, ops.SHL, bools=False)
+
+    def rshift(self, x: Any, reverse: bool = False) -> Self:
+        """self >> x, rounded down."""
+        return self._integers("rshift", x, reverse, ops.SHR, bools=False)
+
+    def bitwise_not(self) -> Self:
+        """Every bit flipped; of bools, the other."""
+        accepted = self.dtype.is_int or self.dtype.is_bool
+        self._require("bitwise_not", accepted, "needs integers or bools", "Cast it.")
+        return self._wrap(~self.uop)
+
+    def logical_not(self) -> Self:
+        """Whether it is zero."""
+        return self._wrap(~self.uop.cast(dtypes.bool))
+
+    # ---- comparison and choice
+
+    def _compare(self, name: str, other: Any, op: Op, swap: bool = False) -> Self:
+        dtype = self.uop.dtype
+        if type(other) is int and dtype.is_int and not dtype.min <= other <= dtype.max:
+            return self._wrap(self._compare_outside(other, op, swap))
+        left, right = self._pair(name, other)
+        return self._wrap(make(op, (right, left) if swap else (left, right)))
+
+    def _compare_outside(self, other: int, op: Op, swap: bool) -> UOp:
+        """Comparison with an integer that the dtype does not hold: its side decides."""
+        answers = {ops.EQ: operator.eq, ops.NE: operator.ne, ops.LT: operator.lt, ops.LE: operator.le}
+        answer = answers[op](other, 0) if swap else answers[op](0, other)
+        return spread(const(dtypes.bool, answer), self.uop.shape)
+
+    def eq(self, x: Any) -> Self:
+        """Whether they are equal."""
+        return self._compare("eq", x, ops.EQ)
+
+    def ne(self, x: Any) -> Self:
+        """Whether they differ."""
+        return self._compare("ne", x, ops.NE)
+
+    def isclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+        """Whether |self - other| <= atol + rtol * |other|, infinities being close to themselves only."""
+        x, y = self._pair("isclose", other, real=True)
+        near = (abs(x - y) <= abs(y) * rtol + atol) & formulas.isfinite(x) & formulas.isfinite(y)
+        near = near | x.eq(y)
+        return self._wrap(near | (x.ne(x) & y.ne(y)) if equal_nan else near)
+
+    def where(self, x: Any, y: Any) -> Self:
+        """x where self holds (is not zero), y elsewhere."""
+        if type(x) in _SCALARS and type(y) in _SCALARS:
+            dtype = resolve_weak(least_upper_dtype(weak_dtype(x), weak_dtype(y)))
+            return self._wrap(self.uop.cast(dtypes.bool).where(scalar_node(dtype, x), scalar_node(dtype, y)))
+        parts: list[Any] = [v if type(v) in _SCALARS else self._operand("where", v) for v in (x, y)]
+        tensors = [v for v in parts if isinstance(v, Core)]
+        dtype = resolve_weak(
+            least_upper_dtype(*(v.uop.dtype if isinstance(v, Core) else weak_dtype(v) for v in parts))
+        )
+        roles = [("condition", self), *zip(("first", "second"), parts, strict=True)]
+        shape = common_shape("where", [(role, t) for role, t in roles if isinstance(t, Core)])
+        self._one_device("where", *tensors)
+        yes, no = (
+            expand_to(v.uop.cast(dtype), shape) if isinstance(v, Core) else scalar_node(dtype, v) for v in parts
+        )
+        return self._wrap(expand_to(self.uop.cast(dtypes.bool), shape).where(yes, no))
+
+    # ---- operators
+
+    def __add__(self, x: Any) -> Self:
+        return self._binary("add", x, False, ops.ADD, ops.OR)
+
+    def __radd__(self, x: Any) -> Self:
+        return self._binary("add", x, True, ops.ADD, ops.OR)
+
+    def __sub__(self, x: Any) -> Self:
+        return self._binary("sub", x, False, ops.SUB)
+
+    def __rsub__(self, x: Any) -> Self:
+        return self._binary("sub", x, True, ops.SUB)
+
+    def __mul__(self, x: Any) -> Self:
+        return self._binary("mul", x, False, ops.MUL, ops.AND)
+
+    def __rmul__(self, x: Any) -> Self:
+        return self._binary("mul", x, True, ops.MUL, ops.AND)
+
+    def __truediv__(self, x: Any) -> Self:
+        return self.div(x)
+
+    def __rtruediv__(self, x: Any) -> Self:
+        return self.div(x, reverse=True)
+
+    def __floordiv__(self, x: Any) -> Self:
+        return self._floor_divide(x)
+
+    def __rfloordiv__(self, x: Any) -> Self:
+        return self._floor_divide(x, reverse=True)
+
+    def __mod__(self, x: Any) -> Self:
+        return self.mod(x)
+
+    def __rmod__(self, x: Any) -> Self:
+        return self.mod(x, reverse=True)
+
+    def __pow__(self, x: Any) -> Self:
+        return self.pow(x)
+
+    def __rpow__(self, x: Any) -> Self:
+        return self.pow(x, reverse=True)
+
+    def __and__(self, x: Any) -> Self:
+        return self.bitwise_and(x)
+
+    def __rand__(self, x: Any) -> Self:
+        return self.bitwise_and(x, reverse=True)
+
+    def __or__(self, x: Any) -> Self:
+        return self.bitwise_or(x)
+
+    def __ror__(self, x: Any) -> Self:
+        return self.bitwise_or(x, reverse=True)
+
+    def __xor__(self, x: Any) -> Self:
+        return self.bitwise_xor(x)
+
+    def __rxor__(self, x: Any) -> Self:
+        return self.bitwise_xor(x, reverse=True)
+
+    def __lshift__(self, x: Any) -> Self:
+        return self.lshift(x)
+
+    def __rlshift__(self, x: Any) -> Self:
+        return self.lshift(x, reverse=True)
+
+    def __rshift__(self, x: Any) -> Self:
+        return self.rshift(x)
+
+    def __rrshift__(self, x: Any) -> Self:
+        return self.rshift(x, reverse=True)
+
+    def __neg__(self) -> Self:
+        return self.neg()
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self.abs()
+
+    def __invert__(self) -> Self:
+        return self.bitwise_not()
+
+    def __lt__(self, x: Any) -> Self:
+        return self._compare("lt", x, ops.LT)
+
+    def __le__(self, x: Any) -> Self:
+        return self._compare("le", x, ops.LE)
+
+    def __gt__(self, x: Any) -> Self:
+        return self._compare("gt", x, ops.LT, swap=True)
+
+    def __ge__(self, x: Any) -> Self:
+        return self._compare("ge", x, ops.LE, swap=True)
+
+    def __eq__(self, x: Any) -> Self:  # type: ignore[override]
+        return self._compare("eq", x, ops.EQ)
+
+    def __ne__(self, x: Any) -> Self:  # type: ignore[override]
+        return self._compare("ne", x, ops.NE)
+
+    __hash__ = Core.__hash__
