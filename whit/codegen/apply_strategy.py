@@ -6,12 +6,12 @@ A range of size n with vectors of w lanes, u of them side by side, becomes up to
                                     1 vector: r = 96 - 0*16 ... whole vectors that are left
                                     r = 96 + lane, where lane < 4                     a masked vector
 
-Lanes are the elements of a vector: `lane` is the vector (0, 1, ..., w-1), and whatever depends on it becomes a vector by
-the shape rules of the IR. So a vectorised kernel means what the interpreter says it means. Unrolled copies are separate
-stores (or separate accumulators) that share their loops.
+Lanes are the elements of a vector: `lane` is the vector (0, 1, ..., w-1), and whatever depends on it becomes a vector
+by the shape rules of the IR. So a vectorised kernel means what the interpreter says it means. Unrolled copies are
+separate stores (or separate accumulators) that share their loops.
 
-When a range that runs on the cores leaves a rest, its loop has one more iteration for the rest, and a loop of size 0 or 1
-inside decides which of the two an iteration is.
+When a range that runs on the cores leaves a rest, its loop has one more iteration for the rest, and a loop of size 0
+or 1 inside decides which of the two an iteration is.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def _outputs_needed(body: UOp, order: list[UOp]) -> dict[UOp, set[UOp]]:
 
 
 def _own_loops(
-    needs: dict[UOp, set[UOp]], picks: tuple[int, ...], order: list[UOp], numbers: dict[tuple[UOp, tuple[int, ...]], UOp]
+    needs: dict[UOp, set[UOp]],
+    picks: tuple[int, ...],
+    order: list[UOp],
+    numbers: dict[tuple[UOp, tuple[int, ...]], UOp],
 ) -> dict[UOp, UOp]:
     """Reductions run inside the loops of their pieces: a range for each combination they depend on."""
     loops: dict[UOp, UOp] = {}

@@ -2,8 +2,8 @@
 
     weakint  ->  int64
 
-A register holds 64 bits and addresses are that wide, so nothing is gained by less; index expressions that could exceed it
-were refused before (`whit.simplify.width`).
+A register holds 64 bits and addresses are that wide, so nothing is gained by less; index expressions that could
+exceed it were refused before (`whit.simplify.width`).
 """
 
 from __future__ import annotations

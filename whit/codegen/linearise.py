@@ -3,11 +3,10 @@
 Goes in: a tiled kernel (stores, reductions over ranges, loads). Comes out: a LINEAR program: loops open and close, a
 reduction is a register that is cleared, updated in its loop, and read after it.
 
-Loops nest as the stores ask for, reductions inside the loops that their results depend on. Every instruction stands in the
-outermost block that has all ranges it depends on, so nothing is computed in a loop that could be computed before it. Inside a
-block,
-instructions and inner loops are sorted by what needs what; among those that are ready, the one that came first in the
-graph goes first.
+Loops nest as the stores ask for, reductions inside the loops that their results depend on. Every instruction stands in
+the outermost block that has all ranges it depends on: nothing is computed in a loop that could be computed before it.
+Inside a block, instructions and inner loops are sorted by what needs what; among those that are ready, the one that
+came first in the graph goes first.
 """
 
 from __future__ import annotations
@@ -296,4 +295,3 @@ def _sorted(items: list[Item]) -> list[Item]:
     if len(result) != len(items):
         raise InternalError("linearise: instructions need each other in a circle")
     return result
-

@@ -1,13 +1,13 @@
 """From a kernel and a target to a linear program: the passes, in order.
 
-    flatten           positions become sums, so that strides can be read off
-    merge_ranges      fewer, longer loops
-    choose_strategy   looks; apply_strategy splits ranges into cores, loops, unrolled copies and lanes
-    simplify          the new index arithmetic
-    vector_access     lanes that are neighbours in memory are one access
-    expand_math       transcendental functions as polynomials, where the target has no instruction
-    fix_index_dtype   after everything that reasons about unbounded integers
-    linearise         last: nothing but order is left to decide
+flatten           positions become sums, so that strides can be read off
+merge_ranges      fewer, longer loops
+choose_strategy   looks; apply_strategy splits ranges into cores, loops, unrolled copies and lanes
+simplify          the new index arithmetic
+vector_access     lanes that are neighbours in memory are one access
+expand_math       transcendental functions as polynomials, where the target has no instruction
+fix_index_dtype   after everything that reasons about unbounded integers
+linearise         last: nothing but order is left to decide
 """
 
 from __future__ import annotations

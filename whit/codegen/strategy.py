@@ -1,11 +1,11 @@
 """How a kernel is tiled: which range becomes vector lanes, what is unrolled, what runs on the cores.
 
-Goes in: a kernel over flat positions and a target. Comes out: a `Strategy`, which `apply_strategy` carries out. Nothing is
-rewritten here. The choice is by the strides of the accesses:
+Goes in: a kernel over flat positions and a target. Comes out: a `Strategy`, which `apply_strategy` carries out. Nothing
+is rewritten here. The choice is by the strides of the accesses:
 
-- Each innermost loop (of the stores, of every reduction) wants the range along which most accesses move by one. Along a
-  stride of zero a value is broadcast, which is free; any other stride is a gather, which is not.
-- A reduction that has its lanes along an output range needs no horizontal step, and if its operands each skip one of two
+- Each innermost loop (of the stores, of every reduction) wants the range along which most accesses move by one. Along
+  a stride of zero a value is broadcast, which is free; any other stride is a gather, which is not.
+- A reduction with its lanes along an output range needs no horizontal step, and if its operands each skip one of two
   output ranges (a contraction, such as a matmul) a tile of both is kept in registers.
 - Otherwise lanes go along the reduction, with several accumulators to hide the latency of the additions.
 """
@@ -78,11 +78,37 @@ def _choose_lanes(
                 stored = best
                 _tile_outputs(strategy, region, best, free, width, target)
         else:
-            strategy.lanes[best] = min(width, _power_below(_size(best)))
-            strategy.unroll[best] = max(min(4, _size(best) // width), 1)
-            strategy.reasons.append(f"lanes along reduction r{best.arg.id}: unit stride, {strategy.unroll[best]} accumulators")
+            _lanes_along_reduction(strategy, region, best, free, width, target)
     if stored is None:
         _lanes_of_stores(strategy, body, found, free, width)
+
+
+def _lanes_along_reduction(
+    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
+) -> None:
+    """Lanes along the reduction: several accumulators, or a tile of results if operands are shared between them."""
+    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    pair = _contracted(strategy.order, region, free)
+    if pair is None:
+        strategy.unroll[best] = max(min(4, _size(best) // width), 1)
+        count = strategy.unroll[best]
+        strategy.reasons.append(f"lanes along reduction r{best.arg.id}: unit stride, {count} accumulators")
+        return
+    side = 4 if target.vector_registers >= 32 else 2
+    for r in pair:
+        strategy.unroll[r] = min(side, _size(r))
+    strategy.reasons.append(f"lanes along reduction r{best.arg.id}: dot products, {side} x {side} at a time")
+
+
+def _contracted(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> tuple[UOp, UOp] | None:
+    """Two output ranges of which each operand of a reduction skips one."""
+    for i, a in enumerate(order):
+        for b in order[i + 1 :]:
+            only_a = any(a in free[load] and b not in free[load] for load in region.loads)
+            only_b = any(b in free[load] and a not in free[load] for load in region.loads)
+            if only_a and only_b:
+                return a, b
+    return None
 
 
 def _contains_reduce(value: UOp, reduce: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
@@ -140,7 +166,8 @@ def _tile_outputs(
     strategy.unroll[best], strategy.unroll[across] = columns, max(rows, 1)
     rest = [r for r in strategy.order if r is not best and r is not across]
     strategy.order = [*rest, best, across]
-    strategy.reasons.append(f"contraction: register tile of {rows} x {columns} vectors over r{across.arg.id}, r{best.arg.id}")
+    names = f"r{across.arg.id}, r{best.arg.id}"
+    strategy.reasons.append(f"contraction: register tile of {rows} x {columns} vectors over {names}")
 
 
 def _lanes_of_stores(
@@ -154,7 +181,8 @@ def _lanes_of_stores(
         for r in free[region.reduce]
     }
     scans = {r for node in topological((body,)) if node.op is ops.SCAN for r in free[node]}
-    candidates = {r: _score(body, found[0], r, free, is_output=True) for r in strategy.order if r not in blocked | scans}
+    allowed = [r for r in strategy.order if r not in blocked | scans]
+    candidates = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
     best = max(candidates, key=lambda r: (candidates[r], strategy.order.index(r)), default=None)
     if best is None or _size(best) < 2 or candidates[best] <= -4 * len(body.src):
         return
@@ -184,5 +212,3 @@ def _trips(strategy: Strategy, r: UOp) -> int:
     """Iterations of a range once its vectors and unrolled copies are taken out."""
     step = strategy.lanes.get(r, 1) * strategy.unroll.get(r, 1)
     return _size(r) // step
-
-

@@ -1,7 +1,7 @@
 """Accesses of vectors: neighbours in one go, the rest gathered.
 
-    p0[r0*8 + lane]        ->   load 4 of p0 from r0*8 on
-    p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
+p0[r0*8 + lane]        ->   load 4 of p0 from r0*8 on
+p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
 """
 
 from __future__ import annotations

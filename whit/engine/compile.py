@@ -21,7 +21,9 @@ from whit.engine import disk_cache
 from whit.engine.show import announce
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
+from whit.runtime import threads
 from whit.runtime.library import Library
+from whit.runtime.link import load_object
 from whit.target import Target, host_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on kernels are compiled here, because the disk has no text of them
@@ -131,18 +133,24 @@ def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes
 
 def _load(code: bytes, target: Target) -> Library:
     """Object code linked into this process."""
-    if target.renderer == "C":
-        from whit.runtime.gcc import load_shared  # lazy: loaded by the kernels that need it
+    if target.renderer != "C":
+        return load_object(code)
+    from whit.runtime.gcc import load_shared  # lazy: loaded by the kernels that need it
 
-        return load_shared(code)
-    host = host_target()
-    if host.family == "x86_64" and host.system == "linux":
-        from whit.runtime.elf import load_elf  # lazy: so that LLVM is not loaded
+    return load_shared(code)
 
-        return load_elf(code)
-    from whit.runtime.llvm import load_object  # lazy: loads LLVM
 
-    return load_object(code)
+@functools.cache
+def prepare_pool() -> None:
+    """Finds the code of the thread pool on disk, or compiles and keeps it: 5 ms of LLVM in each process otherwise."""
+    target = host_target()
+    text = f"thread pool {target!r} {_compiler_digest()}"
+    key = hashlib.sha256(text.encode()).hexdigest()
+    entry = disk_cache.find(key)
+    if entry is None:
+        disk_cache.keep(key, {"name": "thread pool"}, threads.pool_object())
+    else:
+        threads.use_pool_object(entry[1])
 
 
 def _linked(header: dict[str, Any], code: bytes, target: Target) -> Kernel:

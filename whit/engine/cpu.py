@@ -1,47 +1,72 @@
-"""The device CPU: kernels in machine code, called one after another, each on all cores where it has work for them.
+"""The device CPU: kernels in machine code, run in order by native code, each on all cores where it has work for them.
 
-A loaded plan is a list of launches: the code, where its pointers start in one table that is filled in each run, the
-values of its variables likewise. So a run builds two arrays, whatever the number of kernels, and several Python threads
-can run the same plan at once.
+A loaded plan is one list of launches for the thread pool (`runtime.threads`), and one table of pointers that they point
+into. A run fills the table and makes one native call, whatever the number of kernels. The list and its table are a
+`Frame`; each run has one to itself, so that several Python threads can run one plan at once.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from whit.config import DEBUG
-from whit.engine.compile import Kernel, get_kernel
+from whit.engine.compile import Kernel, get_kernel, prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
-from whit.engine.plan import Plan, Step
+from whit.engine.plan import Plan
 from whit.engine.show import show_kernel
 from whit.runtime.buffer import Buffer
+from whit.runtime.threads import run_native, thread_count
 from whit.target import parse_target
 
-POINTER = 8  # bytes
+WORD = 8  # bytes
+RECORD = 6  # words of a launch: kernel, buffers, variables, total, chunk, threads
+CHUNKS_A_THREAD = 16  # how finely work is handed out, where there is that much: cores are not equally fast
+CALLED_FROM_PYTHON = 2  # so many kernels without work for more cores are called from Python, 0.5 us each, with no pool
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One kernel call of a plan."""
+@dataclass(slots=True)
+class Frame:
+    """What one run at a time uses; the arrays never move."""
 
-    kernel: Kernel
-    pointers: int  # byte offset of its pointers in the table
-    variables: int  # byte offset of its variables in theirs
-    step: Step
+    pointers: array[int]
+    numbers: array[int]  # values of variables
+    launches: array[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoadedPlan:
     """A plan with its kernels."""
 
     plan: Plan
-    launches: tuple[Launch, ...]
-    places: tuple[int, ...]  # what the table of pointers is filled with: places in the plan's table of buffers
-    variables: tuple[str, ...]  # the same for variables: their names
+    kernels: tuple[Kernel, ...]
+    places: tuple[int, ...]  # what the pointers are: places in the plan's table of buffers
+    variables: tuple[str, ...]  # what the numbers are
     counts: Counts  # of one run
+    threads: int  # the most that a kernel uses
+    frames: list[Frame] = field(default_factory=list)  # those not in use; `pop` and `append` are atomic
+
+    def new_frame(self) -> Frame:
+        """A list of launches and its tables."""
+        pointers = array("Q", bytes(len(self.places) * WORD))
+        numbers = array("q", bytes(len(self.variables) * WORD))
+        launches = array("Q")
+        pointer, number = pointers.buffer_info()[0], numbers.buffer_info()[0]
+        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+            threads = min(self.threads, kernel.total)
+            launches.extend(
+                (kernel.address, pointer, number, kernel.total, chunk_of(kernel.total, threads), max(threads, 1))
+            )
+            pointer += len(step.places) * WORD
+            number += len(kernel.variables) * WORD
+        return Frame(pointers, numbers, launches)
+
+
+def chunk_of(total: int, threads: int) -> int:
+    """How many iterations a thread takes at once."""
+    return max(total // (max(threads, 1) * CHUNKS_A_THREAD), 1)
 
 
 class CpuDevice:
@@ -53,51 +78,64 @@ class CpuDevice:
 
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
-        launches: list[Launch] = []
-        places: list[int] = []
-        variables: list[str] = []
+        kernels = tuple(get_kernel(step.function, self.target) for step in plan.steps)
         counts = Counts()
-        for step in plan.steps:
-            kernel = get_kernel(step.function, self.target)
-            launches.append(Launch(kernel, len(places) * POINTER, len(variables) * POINTER, step))
-            places += step.places
-            variables += kernel.variables
+        for kernel in kernels:
             counts.add(_counts(kernel))
-        return LoadedPlan(plan, tuple(launches), tuple(places), tuple(variables), counts)
+        threads = min(thread_count(), max((kernel.total for kernel in kernels), default=1))
+        if threads > 1 or len(kernels) > CALLED_FROM_PYTHON:
+            prepare_pool()
+        places = tuple(place for step in plan.steps for place in step.places)
+        variables = tuple(name for kernel in kernels for name in kernel.variables)
+        return LoadedPlan(plan, kernels, places, variables, counts, threads)
 
     def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
-        """Calls the kernels in order."""
+        """Runs the kernels in order."""
         addresses = [buffer.address for buffer in buffers]
         plan = loaded.plan
         if plan.temporaries:
-            arena = Buffer(self.name, plan.arena_bytes)
+            arena = Buffer(self.name, plan.arena_bytes)  # lives until this function returns
             start = arena.address
             addresses += [start + temporary.offset for temporary in plan.temporaries]
-        table = array("Q", [addresses[place] for place in loaded.places])
-        numbers = array("q", [variables[name] for name in loaded.variables])
-        pointers, _ = table.buffer_info()
-        values, _ = numbers.buffer_info()
+        try:
+            frame = loaded.frames.pop()
+        except IndexError:
+            frame = loaded.new_frame()
+        frame.pointers[:] = array("Q", [addresses[place] for place in loaded.places])
+        if loaded.variables:
+            frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
         if DEBUG >= 2:
-            self._run_timed(loaded, pointers, values)
-            return
-        for launch in loaded.launches:
-            kernel = launch.kernel
-            kernel.function(pointers + launch.pointers, values + launch.variables, 0, kernel.total)
-        GlobalCounters.add(self.name, loaded.counts)
+            self._run_timed(loaded, frame)
+        else:
+            _launch(loaded, frame)
+            GlobalCounters.add(self.name, loaded.counts)
+        loaded.frames.append(frame)
 
-    def _run_timed(self, loaded: LoadedPlan, pointers: int, values: int) -> None:
-        for launch, call in zip(loaded.launches, loaded.plan.linear.src, strict=True):
-            kernel = launch.kernel
+    def _run_timed(self, loaded: LoadedPlan, frame: Frame) -> None:
+        """One by one, with a line for each."""
+        launches = frame.launches.buffer_info()[0]
+        for i, call in enumerate(loaded.plan.linear.src):
+            prepare_pool()
             start = perf_counter()
-            kernel.function(pointers + launch.pointers, values + launch.variables, 0, kernel.total)
+            run_native(launches + i * RECORD * WORD, 1, loaded.threads)
             seconds = perf_counter() - start
-            counts = _counts(kernel)
+            counts = _counts(loaded.kernels[i])
             counts.time_sum_s = seconds
             GlobalCounters.add(self.name, counts)
-            show_kernel(self.name, launch.step.function.arg.name, call.src[1:2], counts, seconds)
+            show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
 
     def synchronize(self) -> None:
         """Kernels have finished when `run` returns."""
+
+
+def _launch(loaded: LoadedPlan, frame: Frame) -> None:
+    if loaded.threads > 1 or len(loaded.kernels) > CALLED_FROM_PYTHON:
+        run_native(frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)
+        return
+    launches = frame.launches
+    for i, kernel in enumerate(loaded.kernels):
+        at = i * RECORD
+        kernel.function(launches[at + 1], launches[at + 2], 0, kernel.total)
 
 
 def _counts(kernel: Kernel) -> Counts:

@@ -4,9 +4,9 @@ Goes in: the values to compute, each with the buffer it goes to. Comes out: the 
 expression of each, reading the others from theirs.
 
 Everything fuses unless it would be computed too often (`lower.py` reports those), or on too few cores: a reduction to
-very few elements over very many stands alone, so that it can be split. Starting from the outputs, a kernel is lowered with
-what is kept so far; what it reports is kept too, and every kernel that had it fused is lowered again. The set only grows,
-so this ends.
+very few elements over very many stands alone, so that it can be split. Starting from the outputs, a kernel is lowered
+with what is kept so far; what it reports is kept too, and every kernel that had it fused is lowered again. The set only
+grows, so this ends.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
 def narrowest(node: UOp) -> UOp:
     """Where to store a value: before casts to wider dtypes, and before views that only repeat or rearrange it."""
     while True:
-        if node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize:
-            node = node.src[0]
-        elif node.op is ops.EXPAND or (node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)):
-            node = node.src[0]
-        else:
+        widens = node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize
+        repeats = node.op is ops.EXPAND
+        rearranges = node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)
+        if not (widens or repeats or rearranges):
             return node
+        node = node.src[0]
 
 
 def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], kept: set[UOp]) -> list[UOp]:
@@ -99,7 +99,8 @@ def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], 
 
 def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel]) -> list[UOp]:
     """Kernels that had computed what is kept from now on: to be lowered again."""
-    stale = [root for root, kernel in kernels.items() if any(node in kernel.fused for node in fresh if node is not root)]
+    new = set(fresh)
+    stale = [root for root, kernel in kernels.items() if kernel.fused & (new - {root})]
     for root in stale:
         del kernels[root]
     return stale

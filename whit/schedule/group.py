@@ -73,7 +73,7 @@ def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: di
     needed = [of_root[r] for r in reads if r in of_root]
     level = max((group.level for group in needed), default=-1)
     for group in reversed(groups):
-        if not group.kernels or group.kernels[0].ranges != kernel.ranges or group.kernels[0].root.shape != kernel.root.shape:
+        if group.kernels[0].ranges != kernel.ranges or group.kernels[0].root.shape != kernel.root.shape:
             continue
         if len(group.reads | reads) + len(group.values) + 1 > MOST_BUFFERS:
             continue
@@ -83,9 +83,9 @@ def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: di
         inside = [r for r in reads if of_root.get(r) is group]
         if inside and all(_reads_in_place(kernel, r) for r in inside):
             return group
-        if not inside and level < group.level and group.reads & reads and not _is_contraction(kernel):
-            if not any(_is_contraction(k) for k in group.kernels):
-                return group
+        shares = not inside and level < group.level and group.reads & reads
+        if shares and not any(_is_contraction(k) for k in (kernel, *group.kernels)):
+            return group
     return None
 
 

@@ -1,8 +1,8 @@
 """One kernel: a value of the tensor graph, computed over the ranges of its shape.
 
-Goes in: a tensor-stage node and the set of nodes that are kept in memory. Comes out: the scalar expression of its element
-at (r0, r1, ...): movement ops have become index arithmetic, everything up to kept nodes is fused, a reduction is a
-REDUCE over ranges of its own.
+Goes in: a tensor-stage node and the set of nodes that are kept in memory. Comes out: the scalar expression of its
+element at (r0, r1, ...): movement ops are index arithmetic now, everything up to kept nodes is fused, a reduction is
+a REDUCE over ranges of its own.
 
     relu(a @ b)   ->   max(reduce add over k of a[r0, k] * b[k, r1], 0)
 
@@ -85,7 +85,7 @@ class Lowering:
         return node.index(*position, gate=request.gate) if node.shape else node
 
     def _is_too_much(self, request: Request) -> bool:
-        """Whether the value is expensive and would be computed more often than it has elements; then it is to be kept."""
+        """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
         node = request.node
         if node.op in ops.MOVEMENT or not node.src:
             return False
@@ -270,7 +270,7 @@ FEW, MANY = 8, 1 << 15
 def is_serial(node: UOp) -> bool:
     """Whether a reduction has so few results and so many operands that it should be split over threads."""
     results = prod_of(node.shape)
-    return results <= FEW and prod_of(node.src[0].shape) >= MANY * max(results, 1)
+    return bool(results <= FEW and prod_of(node.src[0].shape) >= MANY * max(results, 1))
 
 
 _PRICES = {ops.EXP2: 8, ops.LOG2: 10, ops.SIN: 20, ops.POW: 30, ops.SQRT: 4, ops.FDIV: 4, ops.RECIPROCAL: 4}

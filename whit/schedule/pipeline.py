@@ -1,10 +1,10 @@
 """From the tensor graph to a schedule: the passes, in order.
 
-    split_reduce     first: it changes the graph, the others only read it
-    choose_stages    which values get a buffer; movement ops become index arithmetic on the way
-    group_kernels    values over the same ranges share a kernel
-    share_loops      reductions in one kernel share loops
-    simplify         last: index arithmetic and gates, with all ranges known
+split_reduce     first: it changes the graph, the others only read it
+choose_stages    which values get a buffer; movement ops become index arithmetic on the way
+group_kernels    values over the same ranges share a kernel
+share_loops      reductions in one kernel share loops
+simplify         last: index arithmetic and gates, with all ranges known
 """
 
 from __future__ import annotations
@@ -69,5 +69,3 @@ def name_of(group: Group) -> str:
     what = root.op.name if not reduces else f"{reduces[-1].arg.op.name}_reduce"
     sizes = "x".join(str(size) if isinstance(size, int) else "n" for size in root.shape) or "scalar"
     return f"{what}_{sizes}"
-
-

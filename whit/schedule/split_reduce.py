@@ -45,7 +45,7 @@ def _divisor(size: int) -> int | None:
 
 
 def _padded(value: UOp, axis: int, node: UOp) -> UOp:
-    size = value.shape[axis]
+    size: int = value.shape[axis]
     extra = -size % PIECES
     pads = [(0, extra if a == axis else 0) for a in range(len(value.shape))]
     padded = value.pad(pads)
@@ -53,7 +53,7 @@ def _padded(value: UOp, axis: int, node: UOp) -> UOp:
     if identity == 0 and node.arg.op is ops.ADD:
         return padded
     ones = tuple(size + extra if a == axis else 1 for a in range(len(value.shape)))
-    inside = (UOp.arange(size + extra, dtypes.int64) < size).reshape(ones).expand(padded.shape)
+    inside: UOp = (UOp.arange(size + extra, dtypes.int64) < size).reshape(ones).expand(padded.shape)
     return inside.where(padded, const(value.dtype, identity))
 
 
