@@ -142,12 +142,40 @@ def fits() -> list[Fit]:
         add("pow", atanh_tail, lambda z: z**2 / K, TINY, small**2 * mpf("1.001"), (2, 6))
         if not single:
             turn = mpf("0.63") ** 2
-            add("sin_half_turns", on_square(lambda u: sin(pi * u) / u), on_square(lambda u: u / sin(pi * u)), TINY, turn, (5, 5))
-            add("sin", on_square(lambda r: (sin(r) - r) / r**3), on_square(lambda r: r**3 / sin(r)), TINY, quarter**2, (5, 5))
+            add(
+                "sin_half_turns",
+                on_square(lambda u: sin(pi * u) / u),
+                on_square(lambda u: u / sin(pi * u)),
+                TINY,
+                turn,
+                (5, 5),
+            )
+            add(
+                "sin",
+                on_square(lambda r: (sin(r) - r) / r**3),
+                on_square(lambda r: r**3 / sin(r)),
+                TINY,
+                quarter**2,
+                (5, 5),
+            )
             cos_tail = on_square(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4)
             add("cos", cos_tail, on_square(lambda r: r**4 / mp.cos(r)), TINY, quarter**2, (5, 5))
-        add("erf_small", on_square(lambda x: erf(x) / x - 1), on_square(lambda x: x / erf(x)), TINY, ERF_SPLIT**2, (6, 12))
-        add("erf_large", lambda x: log2(erfc(x)), lambda x: erfc(x) * log(2) / erf(x), ERF_SPLIT, 4 if single else 6, (6, 18))
+        add(
+            "erf_small",
+            on_square(lambda x: erf(x) / x - 1),
+            on_square(lambda x: x / erf(x)),
+            TINY,
+            ERF_SPLIT**2,
+            (6, 12),
+        )
+        add(
+            "erf_large",
+            lambda x: log2(erfc(x)),
+            lambda x: erfc(x) * log(2) / erf(x),
+            ERF_SPLIT,
+            4 if single else 6,
+            (6, 18),
+        )
     return result
 
 

@@ -80,7 +80,9 @@ def main() -> None:
             error, place = max(worst(name, dtype, *arrays) for arrays in inputs(name, dtype, every))
             where = ", ".join(f"{x!r}" for x in place)
             speed = nanoseconds(name, dtype)
-            print(f"{name:9} {dtype.name:8} {operations(name, dtype):10} {error:7.3f} {speed:6.2f}  {where}", flush=True)
+            print(
+                f"{name:9} {dtype.name:8} {operations(name, dtype):10} {error:7.3f} {speed:6.2f}  {where}", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -105,7 +105,9 @@ def distance(result: np.ndarray, truth: np.ndarray, dtype: DType) -> np.ndarray:
         unit = np.maximum(exponent - dtype.mantissa_bits - 1, 1 - dtype.bias - dtype.mantissa_bits)
         ulps = np.abs(np.ldexp(result.astype(truth.dtype) - truth, -unit))
         nearest, result = nearest.astype(np.float64), result.astype(np.float64)
-        exact = (result == nearest) & (np.signbit(result) == np.signbit(nearest)) | (np.isnan(result) & np.isnan(nearest))
+        exact = (result == nearest) & (np.signbit(result) == np.signbit(nearest)) | (
+            np.isnan(result) & np.isnan(nearest)
+        )
         ulps = np.where(exact, np.minimum(np.where(np.isnan(ulps), 0, ulps), 0.5), ulps)
         wrong = ~exact & (np.isnan(ulps) | ~ordinary)
         return np.where(wrong, np.inf, ulps).astype(np.float64)

@@ -317,6 +317,10 @@ def assert_same(result: Any, wanted: Any, message: str = "") -> None:
     """Equal bits, but for NaNs, which are all alike."""
     result, wanted = np.atleast_1d(result), np.atleast_1d(wanted)
     assert result.dtype == wanted.dtype
-    same = (result == wanted) & (np.signbit(result) == np.signbit(wanted)) if result.dtype.kind == "f" else result == wanted
+    same = (
+        (result == wanted) & (np.signbit(result) == np.signbit(wanted))
+        if result.dtype.kind == "f"
+        else result == wanted
+    )
     same |= (result != result) & (wanted != wanted)
     assert np.all(same), f"{message} {result[~same][:5]}, not {wanted[~same][:5]}"

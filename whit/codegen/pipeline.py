@@ -5,6 +5,7 @@ merge_ranges      fewer, longer loops
 choose_strategy   looks; apply_strategy splits ranges into cores, loops, unrolled copies and lanes
 simplify          the new index arithmetic
 vector_access     lanes that are neighbours in memory are one access
+transpose_loads   columns that are read side by side are loaded as rows
 expand_math       transcendental functions as polynomials, where the target has no instruction
 fix_index_dtype   after everything that reasons about unbounded integers
 linearise         last: nothing but order is left to decide
@@ -23,6 +24,7 @@ from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.ranges import free_ranges
 from whit.codegen.strategy import Strategy, choose_strategy
+from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.config import NOOPT
 from whit.dtype import dtypes
@@ -59,7 +61,7 @@ def generate(body: UOp, target: Target, name: str = "kernel") -> Program:
         body = merge_ranges(body)
         strategy = choose_strategy(body, target)
         body = simplify(apply_strategy(body, strategy))
-    body = rewrite(body, VECTOR_ACCESS, once=True)
+    body = transpose_loads(rewrite(body, VECTOR_ACCESS, once=True))
     body = fix_index_dtype(simplify(body))
     body = rewrite(body, EXPAND_MATH)
     linear = linearise(body)

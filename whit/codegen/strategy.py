@@ -187,8 +187,26 @@ def _lanes_of_stores(
     if best is None or _size(best) < 2 or candidates[best] <= -4 * len(body.src):
         return
     strategy.lanes[best] = min(width, _power_below(_size(best)))
+    across = _transposed(strategy, found[0], best, free, width)
+    if across is not None:
+        strategy.unroll[across] = width
+        strategy.reasons.append(f"lanes along output r{best.arg.id}, {width} x {width} squares with r{across.arg.id}")
+        return
     strategy.unroll[best] = max(min(4 if found[0].nodes < 40 else 2, _size(best) // width), 1)
     strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
+
+
+def _transposed(
+    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
+) -> UOp | None:
+    """The output range along which a load has its neighbours, if that is not the range of the lanes."""
+    for load in region.loads:
+        if stride(load.src[1], best, free) in (0, 1) or load.arg:
+            continue
+        for r in strategy.order:
+            if r is not best and stride(load.src[1], r, free) == 1 and _size(r) >= width and _size(best) >= width:
+                return r
+    return None
 
 
 def _choose_core(strategy: Strategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target) -> None:

@@ -619,7 +619,7 @@ REDUCE = define(
     arity=(1, None),
     dtype=of_first,
     shape=shapes.reduce,
-    stages=TENSOR | KERNEL,
+    stages=TENSOR | KERNEL | PROGRAM,
     arg_type=ReduceArg,
     check=shapes.check_reduce,
     doc="All elements along the axes, or over the ranges in the sources, combined by an op.",
@@ -709,6 +709,16 @@ STACK = define(
     shape=shapes.stack,
     stages=TENSOR | KERNEL | PROGRAM,
     doc="The sources along a new first axis; in a program, a vector built from its lanes.",
+)
+SHUFFLE = define(
+    "shuffle",
+    arity=(1, 2),
+    dtype=of_all,
+    shape=shapes.shuffle,
+    stages=KERNEL | PROGRAM,
+    arg_type=tuple,
+    check=shapes.check_shuffle,
+    doc="The lanes of one or two vectors, counted through both, in the order of the argument.",
 )
 COPY = define(
     "copy",

@@ -385,6 +385,21 @@ def stack(op: Op, src: Sources, arg: Any) -> Shape:
     return (len(src), *src[0].shape)
 
 
+def check_shuffle(op: Op, src: Sources, arg: Any) -> None:
+    """Vectors of one size, and lanes that exist."""
+    for s in src:
+        if len(s.shape) != 1 or s.shape != src[0].shape or not isinstance(s.shape[0], int):
+            raise ShapeError(f"shuffle: {spell_shape(s.shape)} is not a vector like the other", where_made(src))
+    lanes = len(src) * src[0].shape[0]
+    if not arg or any(not 0 <= lane < lanes for lane in arg):
+        raise OutOfRangeError(f"shuffle: {arg} are not among the {lanes} lanes", where_made(src), "Name existing lanes.")
+
+
+def shuffle(op: Op, src: Sources, arg: Any) -> Shape:
+    """One lane for each entry of the argument."""
+    return (len(arg),)
+
+
 def _member(op: Op, src: Sources, arg: Any) -> Any:
     (node,) = src
     if node.op.name == "call":

@@ -162,6 +162,12 @@ class _Function:
         lanes = ", ".join(self.operand(source) for source in node.src)
         self.line(f"{c_type(node.dtype)} {name}[{len(node.src)}] = {{{lanes}}};")
 
+    def shuffle(self, node: UOp) -> None:
+        name = self.names[node] = f"mix{len(self.names)}"
+        width = node.src[0].shape[0]
+        lanes = ", ".join(f"{self.names[node.src[lane // width]]}[{lane % width}]" for lane in node.arg)
+        self.line(f"{c_type(node.dtype)} {name}[{len(node.arg)}] = {{{lanes}}};")
+
     def reduce(self, node: UOp) -> None:
         (vector,) = node.src
         op, dtype = node.arg.op, node.dtype
@@ -202,6 +208,7 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.STORE: _Function.store,
     ops.INDEX: _Function.index,
     ops.STACK: _Function.stack,
+    ops.SHUFFLE: _Function.shuffle,
     ops.REDUCE: _Function.reduce,
     ops.CAST: _Function.cast,
     ops.BITCAST: _Function.bitcast,

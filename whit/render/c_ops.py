@@ -134,9 +134,7 @@ def _of_floats(op: Op, dtype: DType, x: list[str]) -> str:
 def _extreme(helpers: Helpers, op: Op, dtype: DType) -> str:
     kind, sign = c_type(dtype), ">" if op is ops.MAX else "<"
     keeps_nan = "x != x ? x : " if dtype.is_float else ""  # and a NaN on the right is what is left
-    return helpers.add(
-        f"{op.name}_{dtype.name}", kind, f"{kind} x, {kind} y", f"return {keeps_nan}x {sign} y ? x : y;"
-    )
+    return helpers.add(f"{op.name}_{dtype.name}", kind, f"{kind} x, {kind} y", f"return {keeps_nan}x {sign} y ? x : y;")
 
 
 def _division(helpers: Helpers, op: Op, dtype: DType) -> str:

@@ -303,6 +303,13 @@ class _Function(Writer):
                 vector = self.value("stack", text)
         self.names[node] = vector
 
+    def shuffle(self, node: UOp) -> None:
+        first, second = node.src[0], node.src[-1]
+        kind = type_of(first)
+        lanes = ", ".join(f"i32 {lane}" for lane in node.arg)
+        pair = f"{kind} {self.operand(first)}, {kind} {self.operand(second)}"
+        self.names[node] = self.value("mix", f"shufflevector {pair}, <{len(node.arg)} x i32> <{lanes}>")
+
     def reduce(self, node: UOp) -> None:
         if len(node.src) != 1 or node.arg.axes != (0,):
             raise InternalError(f"render LLVM: {node.short()} is no reduction of one vector")
@@ -342,6 +349,7 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.STORE: _Function.store,
     ops.INDEX: _Function.index,
     ops.STACK: _Function.stack,
+    ops.SHUFFLE: _Function.shuffle,
     ops.REDUCE: _Function.reduce,
     ops.CAST: _Function.cast,
     ops.BITCAST: _Function.bitcast,
@@ -352,5 +360,3 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.BARRIER: _Function.nothing,
     ops.GROUP: _Function.nothing,
 }
-
-

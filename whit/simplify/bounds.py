@@ -136,6 +136,7 @@ _SPECIAL: dict[Op, Callable[[UOp], Interval | None]] = {
     ops.CAST: _cast,
     ops.REDUCE: _reduce,
     ops.STACK: _union,
+    ops.SHUFFLE: _union,
     ops.INDEX: _index,
     **dict.fromkeys((ops.AFTER, ops.DETACH, ops.COPY, ops.STAGE, *ops.MOVEMENT), _first),
     ops.PAD: lambda node: None,

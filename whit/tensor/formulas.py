@@ -3,8 +3,8 @@
     softplus(x)  ->  max(x, 0) + log1p(exp(-|x|))
 
 Goes in: nodes of one float dtype. Comes out: a node of that dtype and shape. Where a formula has several steps, dtypes
-smaller than float32 are computed in float32 and rounded once, at the end (`widened`). Exp, log, sigmoid, tanh, erf, cos
-and tan are those of `whit.codegen.math`, which are accurate to a few units in the last place.
+smaller than float32 are computed in float32 and rounded once, at the end (`widened`). Exp, log, sigmoid, tanh and
+erf are those of `whit.codegen.math`, which are accurate to a few units in the last place. Every step has a gradient.
 """
 
 from __future__ import annotations
@@ -202,19 +202,17 @@ def logaddexp(x: UOp, y: UOp) -> UOp:
 # ---- trigonometry
 
 
-def sin(x: UOp) -> UOp:
-    """Sine."""
-    return x.sin()
-
-
+@widened
 def cos(x: UOp) -> UOp:
-    """Cosine."""
-    return accurate().cos(x)  # type: ignore[no-any-return]
+    """Cosine: 1 - 2 sin(x/2)**2, since x/2 is exact and the sine right for arguments of any size."""
+    half = (x * 0.5).sin()
+    return 1.0 - half * half * 2.0
 
 
+@widened
 def tan(x: UOp) -> UOp:
     """Tangent."""
-    return accurate().tan(x)  # type: ignore[no-any-return]
+    return x.sin() / cos(x)
 
 
 def _horner(z: UOp, coefficients: tuple[float, ...]) -> UOp:

@@ -290,6 +290,10 @@ class _Evaluation:
         ranges, arrays = align(sources)
         return Value(np.stack(np.broadcast_arrays(*arrays), axis=len(ranges)), ranges)
 
+    def shuffle(self, node: UOp, sources: list[Any]) -> Value:
+        ranges, arrays = align(sources)
+        return Value(np.concatenate(np.broadcast_arrays(*arrays), axis=-1)[..., list(node.arg)], ranges)
+
     def mma(self, node: UOp, sources: list[Any]) -> Value:
         ranges, arrays = align(sources)
         return Value(mma(node.dtype, node.src[0].dtype, *arrays), ranges)
@@ -415,6 +419,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.STAGE: _Evaluation.stage,
     ops.MMA: _Evaluation.mma,
     ops.STACK: _Evaluation.stack,
+    ops.SHUFFLE: _Evaluation.shuffle,
     ops.GROUP: _Evaluation.group,
     ops.BARRIER: _Evaluation.nothing,
     ops.ITEM: _Evaluation.item,

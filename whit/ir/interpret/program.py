@@ -25,7 +25,19 @@ from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
-from whit.ir.interpret.values import Array, bitcast, cast, checked, constant, elementwise, gather, mma, poison, write
+from whit.ir.interpret.values import (
+    Array,
+    bitcast,
+    cast,
+    checked,
+    constant,
+    elementwise,
+    gather,
+    mma,
+    poison,
+    reduce,
+    write,
+)
 from whit.ir.uop import UOp
 
 _OWN_SHARED_MEMORY = (RangeKind.CORE, RangeKind.BLOCK)
@@ -203,6 +215,10 @@ def _execute(node: UOp, state: _State) -> Any:
         return bitcast(node.dtype, node.src[0].dtype, *sources)
     if node.op is ops.STACK:
         return np.stack(sources)
+    if node.op is ops.REDUCE and len(node.src) == 1 and node.arg.axes == (0,):
+        return reduce(node.arg.op, node.dtype, np.moveaxis(sources[0], 0, -1))
+    if node.op is ops.SHUFFLE:
+        return np.concatenate(sources)[list(node.arg)]
     if node.op is ops.MMA:
         return mma(node.dtype, node.src[0].dtype, *sources)
     if node.op is ops.INDEX:

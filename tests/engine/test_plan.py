@@ -1,0 +1,50 @@
+"""Temporaries share memory where their lives do not overlap, and only there."""
+
+import random
+
+from whit.dtype import dtypes
+from whit.engine.plan import Temporary, make_plan, place
+from whit.ir.uop import UOp
+
+
+def chain(length: int, size: int = 1024) -> UOp:
+    """p0 <- ... <- t1 <- t0 <- p1, each a kernel that adds one."""
+    out, source = UOp.param(0, dtypes.float32, (size,)), UOp.param(1, dtypes.float32, (size,))
+    function = UOp.group(out.store(source + 1)).function("add_one")
+    places = [source, *(UOp.buffer(i, dtypes.float32, (size,)) for i in range(length - 1)), out]
+    return UOp.linear(*[function.call(target, read) for read, target in zip(places, places[1:], strict=False)])
+
+
+def test_a_chain_needs_two_temporaries_at_a_time() -> None:
+    plan = make_plan(chain(10), 2)
+    assert len(plan.temporaries) == 9
+    assert plan.arena_bytes == 2 * 4096
+    assert [step.places for step in plan.steps][:2] == [(2, 1), (3, 2)]
+    assert plan.steps[-1].places == (0, 10)
+
+
+def test_slots_that_no_kernel_uses_have_no_param() -> None:
+    plan = make_plan(chain(1), 3)
+    assert plan.params[2] is None
+    assert plan.temporaries == () and plan.arena_bytes == 0
+
+
+def test_temporaries_that_live_together_do_not_overlap() -> None:
+    random.seed(0)
+    node = UOp.const(dtypes.weakint, 0)
+    for _ in range(50):
+        wanted = []
+        for _ in range(random.randint(1, 40)):
+            first = random.randint(0, 20)
+            wanted.append(Temporary(node, random.randint(1, 5000), first, first + random.randint(0, 6), 0))
+        placed = place(wanted)
+        assert len(placed) == len(wanted)
+        for i, one in enumerate(placed):
+            assert one.offset % 64 == 0
+            for other in placed[:i]:
+                together = one.first <= other.last and other.first <= one.last
+                apart = one.offset >= other.offset + other.nbytes or other.offset >= one.offset + one.nbytes
+                assert apart or not together
+        arena = max(t.offset + t.nbytes for t in placed)
+        needed = max(sum(t.nbytes for t in placed if t.first <= step <= t.last) for step in range(30))
+        assert needed <= arena <= sum(-(-t.nbytes // 64) * 64 for t in placed)
