@@ -4,8 +4,8 @@
     python bench/ulp.py sin log2        # only these
     python bench/ulp.py --all sin       # every float32, in blocks: minutes a function
 
-Columns: the function, the dtype, operations (nodes that are no constants and no bitcasts), the largest error in ulps and
-the arguments where it is, nanoseconds an element of the compiled loop on one core, with arrays in the cache.
+Columns: the function, the dtype, operations (nodes that are no constants and no bitcasts), the largest error in ulps
+and the arguments where it is, nanoseconds an element of the compiled loop on one core, with arrays in the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "codegen"))
 
-from accuracy import (  # noqa: E402
+from accuracy import (
     HAS_EXTENDED,
     REFERENCES,
     compiled,
@@ -30,8 +30,8 @@ from accuracy import (  # noqa: E402
     worst,
 )
 
-from whit.dtype import DType, dtypes  # noqa: E402
-from whit.ir import ops  # noqa: E402
+from whit.dtype import DType, dtypes
+from whit.ir import ops
 
 BLOCK = 1 << 24
 

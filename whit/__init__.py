@@ -1,15 +1,20 @@
 """whit is a complete deep-learning stack in Python that can be read: one graph, rewritten until it runs.
 
-What exists so far is the language of its compiler: the nodes (`UOp`), their dtypes, rules, a simplifier and an
-interpreter. Importing whit loads no backend and no numpy.
+    from whit import Tensor
+    (Tensor([1.0, 2.0]) * 3).tolist()
+
+`Tensor` builds graphs of nodes (`UOp`); asking for values compiles and runs them. Importing whit loads no backend and
+no numpy.
 """
 
 from whit.cache import clear_caches
 from whit.config import Context, getenv
 from whit.dtype import dtypes
+from whit.engine.device import Device
 from whit.errors import JitError
 from whit.ir import UOp
+from whit.tensor import Tensor
 
 __version__ = "0.0.1"
 
-__all__ = ["Context", "JitError", "UOp", "clear_caches", "dtypes", "getenv"]
+__all__ = ["Context", "Device", "JitError", "Tensor", "UOp", "clear_caches", "dtypes", "getenv"]

@@ -97,7 +97,7 @@ def reference(name: str, dtype: DType, *arrays: np.ndarray) -> np.ndarray:
 
 
 def distance(result: np.ndarray, truth: np.ndarray, dtype: DType) -> np.ndarray:
-    """|result - truth| in ulps of the truth; infinite where one is NaN, infinite or a zero of a sign and the other not."""
+    """|result - truth| in ulps of the truth; infinite where only one is NaN or infinite, or zeros differ in sign."""
     with np.errstate(all="ignore"):
         nearest = truth.astype(np.float64) if dtype is dtypes.float64 else rounded(dtype, truth)
         ordinary = np.isfinite(truth) & (truth != 0)

@@ -163,6 +163,15 @@ def test_special_values(name: str, dtype: DType, x: float, result: float) -> Non
     assert_same(compiled(name, dtype)(argument), wanted)
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_powers_of_two_are_exact(dtype: DType) -> None:
+    storage = numpy_dtype(dtype)
+    exponents = np.arange(1 - dtype.bias - dtype.mantissa_bits, dtype.bias + 1)
+    powers = np.ldexp(storage.type(1), exponents)
+    assert_same(compiled("exp2", dtype)(exponents.astype(storage)), powers)
+    assert_same(compiled("log2", dtype)(powers), exponents.astype(storage))
+
+
 # ISO C, F.10.4.4, and what follows from it
 POW_CORNERS = [
     (0.0, -3.0, inf),
@@ -308,9 +317,11 @@ def test_small_dtypes_are_computed_in_float32(op: Any) -> None:
     assert rewrite(sources[0].alu(op, *sources[1:]), WIDEN_MATH) is wide.cast(dtypes.bfloat16)
 
 
-def test_functions_refuse_integers() -> None:
-    with pytest.raises(DTypeError, match="exp: is computed in float32 or float64"):
-        node_of("exp", UOp.param(0, dtypes.int32))
+@pytest.mark.parametrize("name", ["exp", "log", "cos", "tan", "tanh", "sigmoid", "erf"])
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.int32, dtypes.weakint, dtypes.weakfloat], ids=str)
+def test_functions_refuse_what_is_no_sized_float(name: str, dtype: DType) -> None:
+    with pytest.raises(DTypeError, match=f"{name}: is computed in float32 or float64"):
+        node_of(name, UOp.const(dtype, 1))
 
 
 def assert_same(result: Any, wanted: Any, message: str = "") -> None:

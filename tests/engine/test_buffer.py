@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_blocks_are_large_enough_and_not_much_larger(nbytes: int) -> None:
 def test_live_buffers_do_not_overlap() -> None:
     buffers = [Buffer("CPU", 1 + 37 * i) for i in range(200)]
     spans = sorted((b.address, b.address + b.nbytes) for b in buffers)
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
 def test_freed_memory_is_used_again() -> None:

@@ -1,6 +1,7 @@
 """Temporaries share memory where their lives do not overlap, and only there."""
 
 import random
+from itertools import pairwise
 
 from whit.dtype import dtypes
 from whit.engine.plan import Temporary, make_plan, place
@@ -12,7 +13,7 @@ def chain(length: int, size: int = 1024) -> UOp:
     out, source = UOp.param(0, dtypes.float32, (size,)), UOp.param(1, dtypes.float32, (size,))
     function = UOp.group(out.store(source + 1)).function("add_one")
     places = [source, *(UOp.buffer(i, dtypes.float32, (size,)) for i in range(length - 1)), out]
-    return UOp.linear(*[function.call(target, read) for read, target in zip(places, places[1:], strict=False)])
+    return UOp.linear(*[function.call(target, read) for read, target in pairwise(places)])
 
 
 def test_a_chain_needs_two_temporaries_at_a_time() -> None:

@@ -96,7 +96,8 @@ def matmuls() -> Named:
         found += [(f"matmul {m}x{n}x{k}, left", i * k + r), (f"matmul {m}x{n}x{k}, right", r * n + j)]
         tile = flat([i // 4, j // 4, i % 4, j % 4], (m // 4 or 1, n // 4 or 1, 4, 4))
         found.append((f"matmul {m}x{n}x{k}, tiled result", tile))
-        found.append((f"matmul {m}x{n}x{k}, tiled and back", flat(unflat(flat([i // 4, i % 4], (m // 4 or 1, 4)), (m,)), (m,))))
+        back = unflat(flat([i // 4, i % 4], (m // 4 or 1, 4)), (m,))
+        found.append((f"matmul {m}x{n}x{k}, tiled and back", flat(back, (m,))))
     size = UOp.variable("n", 1, 4096)
     i, j = ranges(size, size)
     found += [("matmul of symbolic size", i * size + j), ("row of a symbolic matrix", (i * size + j) // size)]

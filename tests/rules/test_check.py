@@ -6,7 +6,7 @@ import pytest
 
 from whit.dtype import dtypes
 from whit.errors import RuleError
-from whit.ir import ops
+from whit.ir import check, ops
 from whit.ir.check import check_decreasing, check_rules, check_sound, is_larger
 from whit.ir.pattern import anything, constant, divides, node
 from whit.ir.rules import BOOLS, INDEX, INTS, Rule, Rules
@@ -82,6 +82,43 @@ def test_a_rule_that_does_not_shrink_is_refused(rule):
     assert "lexicographic path order" in caught.value.details
 
 
+def test_an_op_without_a_place_in_the_order_is_named(monkeypatch):
+    unplaced = {op: rank for op, rank in check._RANK.items() if op not in (ops.SIN, ops.POW)}
+    monkeypatch.setattr(check, "_RANK", unplaced)
+    with pytest.raises(RuleError, match="not smaller") as caught:
+        check_decreasing(Rule(node(ops.POW, x, y), node(ops.SIN, x), on=IEEE))
+    assert "without a place in it, so larger than all that have one: sin\n" in caught.value.details
+    assert "give sin a place in PRECEDENCE" in caught.value.fix
+    check_decreasing(Rule(node(ops.SIN, x), x + x, on=IEEE))  # larger than all that have one
+    with pytest.raises(RuleError, match="not smaller") as caught:
+        check_decreasing(Rule(x + y, y + x, on=INTS))
+    assert "without a place" not in caught.value.details
+
+
+def test_a_counter_example_uses_the_names_of_the_rule():
+    with pytest.raises(RuleError) as caught:
+        check_sound(Rule((x * c0) + y, x, on=INDEX), random.Random(0), tries=20)
+    given, expression = caught.value.details.splitlines()[0].split(": ")
+    assert given.startswith("with c0 = ")
+    assert expression.startswith("x*")
+    assert " + y is " in expression
+
+
+def test_operators_build_patterns_with_numbers_on_either_side():
+    both = [(1 - x, "(1 - x)"), (1 / x, "(1 / x)"), (7 // x, "7//x"), (7 % x, "7%x"), (2**x, "2**x")]
+    both += [(1 & x, "(1 & x)"), (1 | x, "(1 | x)"), (1 ^ x, "(1 ^ x)"), (1 << x, "(1 << x)"), (1 >> x, "(1 >> x)")]
+    for pattern, text in both:
+        assert repr(pattern) == text
+
+
+def test_the_truth_of_a_pattern_is_not_asked():
+    with pytest.raises(RuleError, match="0 < c0\\) is neither true nor false") as caught:
+        Rule(x + c0, x, when=c0 > 0 and c0 < 9, on=INTS)
+    assert "& | ~" in caught.value.fix
+    with pytest.raises(RuleError, match="neither true nor false"):
+        0 < c0 < 9  # noqa: B015
+
+
 def test_the_order_is_strict_and_transitive_on_the_rules_sides():
     sides = [part for rule in ALGEBRA for part in (rule.before, rule.after)]
     for side in sides:
@@ -96,8 +133,10 @@ def test_the_order_is_strict_and_transitive_on_the_rules_sides():
 
 
 def test_a_rule_whose_replacement_names_something_unbound_is_refused():
-    with pytest.raises(RuleError, match=r"\['y'\] are not in the left side"):
+    with pytest.raises(RuleError, match="x \\+ 0\\) -> y: y is not on the left side"):
         Rule(x + 0, y, on=INTS)
+    with pytest.raises(RuleError, match="c0 and y are not on the left side"):
+        Rule(x + 0, y, when=c0 > 0, on=INTS)
 
 
 def test_a_rule_that_matches_everything_is_refused():

@@ -212,7 +212,8 @@ def _plain(generator: random.Random) -> UOp:
         elif kind < 0.5:
             node = node + generator.randint(0, 20)
         else:
-            node = make(generator.choice((ops.FLOORDIV, ops.FLOORMOD)), (node, node.constant(generator.choice((2, 4, 7)))))
+            divisor = node.constant(generator.choice((2, 4, 7)))
+            node = make(generator.choice((ops.FLOORDIV, ops.FLOORMOD)), (node, divisor))
     return node
 
 

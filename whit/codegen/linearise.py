@@ -161,7 +161,7 @@ def linearise(body: UOp) -> UOp:
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
-    return make(ops.LINEAR, tuple(_without_unused(instructions)))
+    return make(ops.LINEAR, tuple(_with_memory(_without_unused(instructions))))
 
 
 def _without_unused(instructions: list[UOp]) -> list[UOp]:
@@ -176,6 +176,21 @@ def _without_unused(instructions: list[UOp]) -> list[UOp]:
                 if s.op is ops.AFTER:
                     used.update(s.src)
     return kept[::-1]
+
+
+def _with_memory(instructions: list[UOp]) -> list[UOp]:
+    """Lists the registers first, and what orders a load after stores in front of the load."""
+    registers: dict[UOp, None] = {}
+    listed: dict[UOp, None] = {}
+    for node in instructions:
+        for s in node.src:
+            if s.op is ops.AFTER:
+                listed[s] = None
+                registers[s.src[0]] = None
+            elif s.op is ops.BUFFER:
+                registers[s] = None
+        listed[node] = None
+    return [*registers, *listed]
 
 
 def _need_all(item: Item, sources: tuple[UOp, ...], items: dict[UOp, Item]) -> None:

@@ -16,7 +16,7 @@ import math
 
 from whit.codegen.math_functions import erf, exp, log, sigmoid, tanh
 from whit.codegen.math_parts import fma, polynomial, scale_by_rounded, split_exponent, two_product, two_sum
-from whit.codegen.math_tables import Format, format_of
+from whit.codegen.math_tables import FORMATS, SMALL_FLOATS, Format, format_of
 from whit.codegen.math_trig import cos, expand_sin, sin_of_small, tan
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -101,8 +101,8 @@ def _pow_of_simple_exponent(x: UOp, y: float) -> UOp | None:
 def _log2_in_two_parts(numbers: Format, x: UOp) -> tuple[UOp, UOp]:
     """log2(x) for finite x above 0, about 12 bits longer than the dtype.
 
-    x = 2**k m and s = (m - 1) / (m + 1): log2(m) = s (2/ln 2 + s**2 (2/(3 ln 2) + s**2 R(s**2))). What stands outside of
-    R is computed in two parts; the term with R is below 2**-12 of the sum, so there one float is enough.
+    x = 2**k m and s = (m - 1) / (m + 1): log2(m) = s (2/ln 2 + s**2 (2/(3 ln 2) + s**2 R(s**2))). What stands outside
+    of R is computed in two parts; the term with R is below 2**-12 of the sum, so there one float is enough.
     """
     k, m = split_exponent(numbers, x, math.sqrt(0.5))
     numerator = m - 1.0
@@ -161,44 +161,43 @@ def _pow_special_values(numbers: Format, x: UOp, y: UOp, magnitude: UOp, result:
 
 # ---- rules
 
-_BIG = frozenset({dtypes.float32, dtypes.float64})
-_SMALL = frozenset(dtypes.floats) - _BIG
-_BOUNDED = _SMALL - {dtypes.bfloat16}  # numbers below 2**16 only
+_WIDE = frozenset(FORMATS)
+_BELOW_65536 = SMALL_FLOATS - {dtypes.bfloat16}
 
 
-@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.POW, on=_SMALL)
+@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.POW, on=SMALL_FLOATS)
 def compute_in_float32(node: UOp) -> UOp:
     """exp2(x: half) -> cast(exp2(cast(x, float)), half), and so on."""
     wide = tuple(s.cast(dtypes.float32) for s in node.src)
     return make(node.op, wide).cast(node.dtype)
 
 
-@function_rule(ops.SIN, on=_BOUNDED)
+@function_rule(ops.SIN, on=_BELOW_65536)
 def expand_sin_of_small(node: UOp) -> UOp:
     """sin(x: half) -> cast(polynomial of cast(x, double)): no large arguments to care for."""
     (x,) = node.src
     return sin_of_small(x)
 
 
-@function_rule(ops.EXP2, on=_BIG)
+@function_rule(ops.EXP2, on=_WIDE)
 def expand_exp2_node(node: UOp) -> UOp:
     """exp2(x) -> 2**round(x) * polynomial(x - round(x))"""
     return expand_exp2(*node.src)
 
 
-@function_rule(ops.LOG2, on=_BIG)
+@function_rule(ops.LOG2, on=_WIDE)
 def expand_log2_node(node: UOp) -> UOp:
     """log2(x) -> exponent(x) + polynomial(mantissa(x))"""
     return expand_log2(*node.src)
 
 
-@function_rule(ops.SIN, on=_BIG)
+@function_rule(ops.SIN, on=_WIDE)
 def expand_sin_node(node: UOp) -> UOp:
     """sin(x) -> +-polynomial(x - n pi)"""
     return expand_sin(*node.src)
 
 
-@function_rule(ops.POW, on=_BIG)
+@function_rule(ops.POW, on=_WIDE)
 def expand_pow_node(node: UOp) -> UOp:
     """x**y -> 2**(y log2(x)), with C's special values"""
     return expand_pow(*node.src)

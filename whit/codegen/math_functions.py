@@ -2,8 +2,8 @@
 
     exp(x)    ->    exp2(h) + exp2(h) * l ln 2      where x/ln 2 = h + l, a rounded product and its error
 
-Goes in: a node of any float dtype. Comes out: a node of that dtype and shape. Dtypes smaller than float32 are computed in
-float32. Every node has a gradient, so these functions can stand in a tensor graph; where the docstring gives the
+Goes in: a node of any float dtype. Comes out: a node of that dtype and shape. Dtypes smaller than float32 are computed
+in float32. Every node has a gradient, so these functions can stand in a tensor graph; where the docstring gives the
 gradient, it is shorter and more accurate than what the nodes would give. A target with instructions for exp2 and log2
 uses them. docs/accuracy.md lists the errors.
 """
@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whit.codegen.math_parts import fma, polynomial, two_product
-from whit.codegen.math_tables import TANH_SPLIT, Coefficients, Format, format_of
+from whit.codegen.math_tables import SMALL_FLOATS, TANH_SPLIT, Coefficients, Format, format_of
 from whit.dtype import dtypes
 from whit.ir.uop import UOp
 
 
 def exp(x: UOp) -> UOp:
     """e**x. Gradient of y = exp(x): y."""
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return _in_float32(exp, x)
     numbers = format_of("exp", x)
     end = float(numbers.dtype.bias + 1)
@@ -41,7 +41,7 @@ def _exp_above(numbers: Format, x: UOp, end: float | None = None) -> UOp:
 
 def log(x: UOp) -> UOp:
     """The natural logarithm. Gradient: 1/x."""
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return _in_float32(log, x)
     ln_2, ln_2_rest = format_of("log", x).ln_2
     binary = x.log2()
@@ -49,8 +49,8 @@ def log(x: UOp) -> UOp:
 
 
 def sigmoid(x: UOp) -> UOp:
-    """1 / (1 + e**-x), also where e**-x is infinite but the result is not 0. Gradient of y = sigmoid(x): y * (1 - y)."""
-    if x.dtype.itemsize < 4:
+    """1 / (1 + e**-x), also where e**-x is infinite but the result is not 0. Gradient of the result y: y * (1 - y)."""
+    if x.dtype in SMALL_FLOATS:
         return _in_float32(sigmoid, x)
     numbers = format_of("sigmoid", x)
     lowest = -(numbers.dtype.bias + numbers.mantissa + 4) * numbers.ln_2[0]
@@ -64,7 +64,7 @@ def tanh(x: UOp) -> UOp:
     1 - 2 / (e**2x + 1) for x > TANH_SPLIT; below, where that would cancel, Lambert's continued fraction
     x / (1 + x**2 / (3 + x**2 / (5 + ...))). One division serves both.
     """
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return _in_float32(tanh, x)
     numbers = format_of("tanh", x)
     magnitude = abs(x).minimum(numbers.tanh_end)
@@ -103,7 +103,7 @@ def erf(x: UOp) -> UOp:
 
     x + x P(x**2) up to 1; above, 1 - 2**Q(x), which is 1 less a number so small that its error does not count.
     """
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return _in_float32(erf, x)
     numbers = format_of("erf", x)
     magnitude = abs(x).minimum(numbers.erf_end)

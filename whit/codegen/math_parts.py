@@ -1,4 +1,4 @@
-"""What the functions of whit/codegen/math.py and its neighbours share: polynomials, and floats taken apart by their bits."""
+"""What whit/codegen/math.py and its neighbours share: polynomials, exact sums, floats taken apart by their bits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
 
 
 def polynomial(x: UOp, coefficients: Coefficients) -> UOp:
-    """c0 + c1 x + c2 x**2 + ...; a long one as c0 + x (even(x**2) + x odd(x**2)), where adding c0 is the last rounding."""
+    """c0 + c1 x + c2 x**2 + ...; a long one as c0 + x (even(x**2) + x odd(x**2)), adding c0 last."""
     first, *rest = coefficients
     if len(coefficients) > HORNER_LIMIT:
         square = x * x

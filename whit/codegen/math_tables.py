@@ -203,6 +203,7 @@ FLOAT64 = Format(
     tanh_end=20.0,
 )
 FORMATS = {dtypes.float32: FLOAT32, dtypes.float64: FLOAT64}
+SMALL_FLOATS = frozenset(dtypes.floats) - FORMATS.keys()  # computed in float32
 
 
 def format_of(name: str, x: UOp) -> Format:

@@ -11,6 +11,8 @@ the mantissa in integers (Payne and Hanek); both are computed, and one is chosen
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from whit.codegen.math_parts import fma, polynomial, small_int_to_float, two_product, two_sum
 from whit.codegen.math_tables import (
     COS_TAIL,
@@ -18,6 +20,7 @@ from whit.codegen.math_tables import (
     HALF_PI,
     SIN_HALF_TURNS,
     SIN_TAIL,
+    SMALL_FLOATS,
     format_of,
     one_over_pi_without,
     two_over_pi_word,
@@ -25,7 +28,7 @@ from whit.codegen.math_tables import (
 from whit.dtype import dtypes
 from whit.ir.uop import UOp
 
-SIGN = dtypes.int64.min
+SIGN = -(2**63)  # the sign bit alone
 
 
 def expand_sin(x: UOp) -> UOp:
@@ -43,7 +46,7 @@ def sin_of_small(x: UOp) -> UOp:
 
 def cos(x: UOp) -> UOp:
     """cos(x). Not built of ops with gradients: that of cos(x) is -sin(x)."""
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return cos(x.cast(dtypes.float32)).cast(x.dtype)
     if format_of("cos", x).dtype is dtypes.float32:
         return _sin_pi(*_half_turns(x.cast(dtypes.float64), 0.5)).cast(dtypes.float32)
@@ -53,7 +56,7 @@ def cos(x: UOp) -> UOp:
 
 def tan(x: UOp) -> UOp:
     """tan(x). Not built of ops with gradients: that of t = tan(x) is 1 + t*t."""
-    if x.dtype.itemsize < 4:
+    if x.dtype in SMALL_FLOATS:
         return tan(x.cast(dtypes.float32)).cast(x.dtype)
     if format_of("tan", x).dtype is dtypes.float32:
         wide = x.cast(dtypes.float64)
@@ -66,9 +69,9 @@ def tan(x: UOp) -> UOp:
 
 # ---- float32: all in float64
 
-# From 2**start on, x is a multiple of 2**(start - 23); so the bits of 1/pi whose weight is 2**-(start - 24) or more give
-# multiples of 2 and are left out. 26 binary places further on x times the rest is still below 2**50, where the error of
-# that product in two parts is small enough for the float32 that is closest to a multiple of pi.
+# From 2**start on, x is a multiple of 2**(start - 23); so the bits of 1/pi whose weight is 2**-(start - 24) or more
+# give multiples of 2 and are left out. 26 binary places further on x times the rest is still below 2**50, where the
+# error of that product in two parts is small enough for the float32 that is closest to a multiple of pi.
 STARTS = (50, 76, 102)
 
 
@@ -172,9 +175,7 @@ def _bits_of_two_over_pi(start: UOp) -> tuple[UOp, UOp, UOp]:
         words = [is_later.where(later, word) for word, later in zip(words[:count], words[step:], strict=False)]
     left = start & 63
     right = left ^ 63
-    first, second, third = (
-        (word << left) | ((after >> 1) >> right) for word, after in zip(words, words[1:], strict=False)
-    )
+    first, second, third = ((word << left) | ((after >> 1) >> right) for word, after in pairwise(words))
     return first, second, third
 
 

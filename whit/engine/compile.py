@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from whit.cache import register_cache
@@ -83,8 +83,14 @@ def _find_or_compile(function: UOp, target: Target) -> Kernel:
 
 def kernel_key(function: UOp, target: Target) -> str:
     """What the kernel is kept under on disk."""
-    parts = (to_text(function.src[0], types=False), repr(target), repr(_code_settings()), _compiler_digest())
+    parts = (to_text(function.src[0], types=False), _target_text(target), repr(_code_settings()), _compiler_digest())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _target_text(target: Target) -> str:
+    """Everything about a target, the same in every process: sets have no order."""
+    values = [getattr(target, part.name) for part in fields(target)]
+    return repr([sorted(value) if isinstance(value, frozenset) else value for value in values])
 
 
 @functools.cache
@@ -144,7 +150,7 @@ def _load(code: bytes, target: Target) -> Library:
 def prepare_pool() -> None:
     """Finds the code of the thread pool on disk, or compiles and keeps it: 5 ms of LLVM in each process otherwise."""
     target = host_target()
-    text = f"thread pool {target!r} {_compiler_digest()}"
+    text = f"thread pool {_target_text(target)} {_compiler_digest()}"
     key = hashlib.sha256(text.encode()).hexdigest()
     entry = disk_cache.find(key)
     if entry is None:

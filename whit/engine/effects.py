@@ -19,7 +19,8 @@ from whit.engine.storage import computed_entries
 from whit.ir import ops
 from whit.ir.uop import UOp
 
-VIEWS = frozenset({*ops.MOVEMENT, ops.BITCAST, ops.AFTER, ops.DETACH, ops.INDEX})
+# Views that show every element of their memory once.
+WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.BITCAST, ops.DETACH})
 
 
 def stored_value(node: UOp) -> UOp | None:
@@ -34,11 +35,13 @@ def stored_value(node: UOp) -> UOp | None:
     return value if covers else None
 
 
-def memory_below(node: UOp) -> UOp:
-    """What a view is a view of: a BUFFER, something computed, or a value that has no memory yet."""
-    while node.op in VIEWS and id(node) not in computed_entries:
+def memory_of(tensor: UOp) -> UOp:
+    """The node whose memory is written when the tensor is: a BUFFER or something computed that the tensor shows all of.
+    Failing that, the tensor itself, which gets memory by being realised."""
+    node = tensor
+    while node.op in WHOLE_VIEWS and id(node) not in computed_entries:
         node = node.src[0]
-    return node
+    return node if node.op is ops.BUFFER or id(node) in computed_entries else tensor
 
 
 def is_private(order: list[UOp]) -> bool:
@@ -48,7 +51,7 @@ def is_private(order: list[UOp]) -> bool:
     are counted: a node that depends on the old content and is held by anything else (a Tensor, another graph) could be
     computed later. So the caller must hold no node but the last.
     """
-    memory = id(memory_below(order[-1].src[0]))
+    memory = id(memory_of(order[-1].src[0]))
     inside = Counter([s for node in order for s in node.src])
     needs: list[Any] = []  # the nodes that depend on it
     seen: set[int] = set()

@@ -5,7 +5,7 @@
 The way of a graph: what was computed before is read from its buffer; copies between devices and stores to parts of a
 buffer are carried out first, in order; the rest is normalised (`normalise`), its schedule looked up or made, made ready
 for the device (`plan`, the device's `load`) and run. The second identical step rewrites nothing: one pass over the
-graph, one lookup, one launch. `docs/engine.md` has the longer story.
+graph, one lookup, one launch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from whit.config import DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize
-from whit.engine.effects import is_private, memory_below, stored_value
+from whit.engine.effects import is_private, memory_of, stored_value
 from whit.engine.failure import explain_failure
-from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise, param
+from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise
 from whit.engine.plan import make_plan
 from whit.engine.show import show_graph
 from whit.engine.storage import (
@@ -54,56 +54,75 @@ register_cache(_constants.clear, "engine.constants")
 
 
 def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
-    """The BUFFERs that hold the values of these nodes. `device` is for values that have none: constants."""
-    todo = [root for root in dict.fromkeys(roots) if _known(root) is None]
+    """The BUFFERs that hold the values of these nodes. `device` is for values that have none: those of constants."""
+    wanted = [(_value(root), root.device or canonicalize(device)) for root in roots]
+    todo = [pair for pair in dict.fromkeys(wanted) if _known(pair[0]) is None]
+    found: dict[tuple[UOp, str], UOp] = {}
     if todo:
-        order, has_special = below(todo)
+        order, has_special = below([node for node, _ in todo])
         if has_special:
             special = [node for node in order if node.op in SPECIAL and id(node) not in computed_entries]
             del order  # a list of its nodes would make every one of them look used
             _carry_out(special, device)
-            del special
-            order, _ = below(todo)
+            order, _ = below([node for node, _ in todo])
         batches: dict[str, list[UOp]] = {}
-        for root in todo:
-            name = root.device or canonicalize(device)
-            if _known(root) is None and not _without_kernel(root, name):
-                batches.setdefault(name, []).append(root)
+        for node, name in todo:
+            result = _known(node)
+            if result is None:
+                result = _without_kernel(node, name)
+            if result is not None:
+                _keep(node, name, result, found)
+            else:
+                batches.setdefault(name, []).append(node)
         for name, batch in batches.items():
-            _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name)
-    return [_known(root) for root in roots]  # type: ignore[misc]
+            results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name)
+            for node, result in zip(batch, results, strict=True):
+                _keep(node, name, result, found)
+    return [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
 
 
-def _known(root: UOp) -> UOp | None:
+def _value(root: UOp) -> UOp:
+    """The node that has the value of a root: behind DETACH, and behind stores that cover everything."""
+    while True:
+        value = root.src[0] if root.op is ops.DETACH else stored_value(root)
+        if value is None or id(root) in computed_entries:
+            return root
+        root = value
+
+
+def _known(node: UOp) -> UOp | None:
     """The BUFFER of a node, if it has one."""
-    while root.op is ops.DETACH:
-        (root,) = root.src
-    return root if root.op is ops.BUFFER else computed(root)
+    return node if node.op is ops.BUFFER else computed(node)
+
+
+def _keep(node: UOp, device: str, result: UOp, found: dict[tuple[UOp, str], UOp]) -> None:
+    """What has a device is remembered for all graphs; a value of constants may be wanted elsewhere next time."""
+    if node.device is None:
+        found[node, device] = result
+    else:
+        remember(node, result)
 
 
 # ---- without a kernel
 
 
-def _without_kernel(root: UOp, device: str) -> bool:
+def _without_kernel(root: UOp, device: str) -> UOp | None:
     """A contiguous part of a buffer needs no kernel, and a small constant no code."""
     part = view_of_buffer(root)
     if part is not None:
         base, offset = part
-        buffer = storage(base)
-        remember(root, attach(buffer.view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape))
-        return True
+        return attach(storage(base).view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape)
     value = root
     while value.op in SPREADS and len(value.src) == 1:
         (value,) = value.src
-    if value.op is not ops.CONST:
-        return False
+    if value.op is not ops.CONST or device.startswith("NULL"):
+        return None
     count = prod(root.shape)
-    if not value.dtype.itemsize or count * value.dtype.itemsize > FILLED_BY_HAND or device.startswith("NULL"):
-        return False
+    if not value.dtype.itemsize or count * value.dtype.itemsize > FILLED_BY_HAND:
+        return None
     result = new_buffer(root.dtype, root.shape, device)
     storage(result).memory()[:] = _encoded(value) * count
-    remember(root, result)
-    return True
+    return result
 
 
 def _encoded(node: UOp) -> bytes:
@@ -115,8 +134,11 @@ def _encoded(node: UOp) -> bytes:
 
 
 def _carry_out(special: list[UOp], device: str | None) -> None:
-    """Copies between devices and stores to parts of buffers, sources before users."""
-    for node in special:
+    """Copies between devices and stores to parts of buffers, sources before users. Empties the list as it goes, so that
+    what is done looks used by nobody."""
+    special.reverse()
+    while special:
+        node = special.pop()
         if computed(node) is not None:
             continue
         if node.op is ops.COPY:
@@ -141,20 +163,17 @@ def _copy(node: UOp) -> None:
 
 def _update(node: UOp, device: str | None) -> None:
     """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
-    if _known(memory_below(node.src[0])) is None:
-        realize([memory_below(node.src[0])], device)
-    in_place = is_private(below([node])[0])
-    memory = memory_below(node.src[0])
-    old: Any = _known(memory)
+    old, in_place = _old_content(node, device)
     before = storage(old)
-    in_place = in_place and before.writable and not before.is_shared
-    if in_place:
+    if in_place and before.writable and not before.is_shared:
         buffer = before
     else:
+        in_place = False
         buffer = Buffer(before.device, before.nbytes)
         buffer.copy_from(before)
+    memory = memory_of(node.src[0])
     state = Normaliser(1)
-    target = param(0, old.dtype, old.shape)
+    target = UOp.param(0, old.dtype, old.shape)
     if in_place:
         state.params[old] = target
     stores = [_part_store(effect, memory, target, state) for effect in node.src[1:]]
@@ -163,54 +182,68 @@ def _update(node: UOp, device: str | None) -> None:
     result = attach(buffer, old.dtype, old.shape)
     if in_place:
         detach_storage(old)
-    if memory is node.src[0]:
-        remember(node, result)
-    else:
-        (view,) = realize([_on(node.src[0], memory, result, lambda size: size)])
-        remember(node, view)
+    views = _chain(node.src[0], memory)
+    if views:
+        (result,) = realize([_on(views, result, lambda size: size)])
+    remember(node, result)
 
 
-def _part_store(effect: UOp, memory: UOp, param: UOp, state: Normaliser) -> UOp:
+def _old_content(node: UOp, device: str | None) -> tuple[UOp, bool]:
+    """The BUFFER that an AFTER changes, and whether nobody else can ask for what is in it."""
+    if _known(memory_of(node.src[0])) is None:
+        (fresh,) = realize([memory_of(node.src[0])], node.device or device)
+        if memory_of(node.src[0]).device is None:  # made here, and remembered nowhere
+            return fresh, True
+        del fresh
+    is_ours = is_private(below([node])[0])
+    return _known(memory_of(node.src[0])), is_ours  # type: ignore[return-value]
+
+
+def _part_store(effect: UOp, memory: UOp, target: UOp, state: Normaliser) -> UOp:
     """A store to a view of the memory as a store to the same view of a param."""
-    if effect.op is not ops.STORE or memory_below(effect.src[0]) is not memory:
+    views = _chain(effect.src[0], memory) if effect.op is ops.STORE else None
+    if views is None:
         raise NotSupportedError(
             "realize: an effect that is not a store to the tensor it stands after",
             effect.short(),
             "Store into the tensor itself.",
         )
-    view, value, *rest = effect.src
-    sources = [value, *rest]
-    while view is not memory:
-        sources += view.src[1:] if view.op is not ops.AFTER else ()
-        view = view.src[0]
-    order, _ = below(sources)
+    _, *sources = effect.src
+    order, _ = below([*sources, *(size for view in views for size in view.src[1:])])
     state.visit([node for node in order if node not in state.done])
-    place = _on(effect.src[0], memory, param, state.done.__getitem__)
-    return make(ops.STORE, (place, *[state.done[s] for s in effect.src[1:]]), effect.arg)
+    place = _on(views, target, state.done.__getitem__)
+    return make(ops.STORE, (place, *[state.done[s] for s in sources]), effect.arg)
 
 
-def _on(view: UOp, memory: UOp, other: UOp, source: Callable[[UOp], UOp]) -> UOp:
-    """The same view of another memory."""
-    chain = []
+def _chain(view: UOp, memory: UOp) -> list[UOp] | None:
+    """The movement ops from a memory to a view of it, the first one first; None if it is not a view of that memory."""
+    chain: list[UOp] = []
     while view is not memory:
-        if view.op is not ops.AFTER and view.op is not ops.DETACH:
+        if view.op in ops.MOVEMENT or view.op is ops.BITCAST:
             chain.append(view)
+        elif view.op is not ops.DETACH:
+            return None
         view = view.src[0]
-    for node in reversed(chain):
-        other = make(node.op, (other, *[source(s) for s in node.src[1:]]), node.arg)
-    return other
+    chain.reverse()
+    return chain
+
+
+def _on(views: list[UOp], memory: UOp, source: Callable[[UOp], UOp]) -> UOp:
+    """The same views of another memory."""
+    for view in views:
+        memory = make(view.op, (memory, *[source(s) for s in view.src[1:]]), view.arg)
+    return memory
 
 
 # ---- then everything else
 
 
-def _compute(roots: list[UOp], order: list[UOp], device: str) -> None:
-    """Runs the schedule of these roots and remembers where their values are."""
+def _compute(roots: list[UOp], order: list[UOp], device: str) -> list[UOp]:
+    """Runs the schedule of these roots; the BUFFERs with their values."""
     graph = normalise(roots, order)
     results = [new_buffer(root.dtype, root.shape, device) for root in roots]
     _run(graph, [storage(result) for result in results], device)
-    for root, result in zip(roots, results, strict=True):
-        remember(root, result)
+    return results
 
 
 def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:

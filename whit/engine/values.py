@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, decode, dtypes
 from whit.engine.device import canonicalize
-from whit.engine.storage import _memory, attach, concrete_shape, from_bytes, storage
+from whit.engine.storage import _memory, attach, concrete_shape, storage
 from whit.errors import DTypeError, ShapeError, nearest
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -50,16 +50,16 @@ def dtype_of_array(array: Array) -> DType:
 
 def from_numpy(array: Array, device: str | None = None) -> UOp:
     """A BUFFER with the elements of an array; its memory itself where that is possible, and then kept alive."""
+    import numpy as np  # lazy: `import whit` must not load it
+
     dtype, shape, name = dtype_of_array(array), tuple(array.shape), canonicalize(device)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        array = array.copy(order="C")
-    if array.size == 0 or not has_memory(name):
-        return (
-            from_bytes(b"", dtype, shape, name) if array.size == 0 else attach(Buffer(name, array.nbytes), dtype, shape)
-        )
-    return attach(Buffer.at_address(name, array.ctypes.data, array.nbytes, owner=array, writable=False), dtype, shape)
+    native = np.asarray(array, array.dtype.newbyteorder("="))
+    if not (native.flags.c_contiguous and native.flags.aligned):
+        native = native.copy(order="C")
+    if native.size == 0 or not has_memory(name):
+        return attach(Buffer(name, native.nbytes), dtype, shape)
+    buffer = Buffer.at_address(name, native.ctypes.data, native.nbytes, owner=native, writable=False)
+    return attach(buffer, dtype, shape)
 
 
 def to_numpy(node: UOp, *, copy: bool = True) -> Array:

@@ -25,17 +25,20 @@ from whit.errors import RuleError
 from whit.ir import ops, scalar
 from whit.ir.graph import topological
 from whit.ir.op import Op
-from whit.ir.pattern import Anything, Constant, Literal, Pattern, Tree, is_number
+from whit.ir.pattern import Anything, Constant, Literal, Pattern, Tree, is_number, parts
 from whit.ir.rules import FunctionRule, Rule, Rules, compile_rules
 from whit.ir.uop import UOp, const, make
 
-# From small to large: a rule may replace an op by ops to its left.
+# From small to large: a rule may replace an op by ops that stand before it. An op without a place here is larger than
+# all that have one, and no two of them can be compared.
 PRECEDENCE: tuple[Op, ...] = (
     ops.ADD,
     ops.MUL,
     ops.NEG,
     ops.SUB,
+    ops.FMA,
     ops.FDIV,
+    ops.RECIPROCAL,
     ops.FLOORMOD,
     ops.FLOORDIV,
     ops.CMOD,
@@ -43,6 +46,15 @@ PRECEDENCE: tuple[Op, ...] = (
     ops.ABS,
     ops.MAX,
     ops.MIN,
+    ops.TRUNC,
+    ops.FLOOR,
+    ops.CEIL,
+    ops.ROUND,
+    ops.SQRT,
+    ops.EXP2,
+    ops.LOG2,
+    ops.SIN,
+    ops.POW,
     ops.NOT,
     ops.AND,
     ops.OR,
@@ -211,7 +223,7 @@ def check_sound(rule: Rule, rng: random.Random, tries: int) -> tuple[int, int]:
 
 
 def _leaves(rule: Rule, placeholders: dict[str, DType], rng: random.Random) -> dict[str, UOp]:
-    from_constant = {p.name for p in _parts(rule.before) if isinstance(p, Constant)}
+    from_constant = {p.name for p in parts(rule.before) if isinstance(p, Constant)}
     leaves: dict[str, UOp] = {}
     for slot, (name, dtype) in enumerate(sorted(placeholders.items())):
         if name in from_constant:
@@ -219,13 +231,6 @@ def _leaves(rule: Rule, placeholders: dict[str, DType], rng: random.Random) -> d
         else:
             leaves[name] = UOp.param(slot, dtype)
     return leaves
-
-
-def _parts(pattern: Pattern) -> Iterable[Pattern]:
-    yield pattern
-    if isinstance(pattern, Tree):
-        for s in pattern.src:
-            yield from _parts(s)
 
 
 def _compare(rule: Rule, before: UOp, after: UOp, leaves: dict[str, UOp], rng: random.Random) -> int:
@@ -244,9 +249,11 @@ def _compare(rule: Rule, before: UOp, after: UOp, leaves: dict[str, UOp], rng: r
         count += 1
         if not same_value(before.dtype, left, right):
             given = ", ".join(f"{name} = {_shown(leaf, values)}" for name, leaf in leaves.items())
+            names = {leaf: name for name, leaf in leaves.items() if leaf in values}
+            sides = [f"{side.expression(names=names)} is {value!r}" for side, value in ((before, left), (after, right))]
             raise RuleError(
                 f"rule {rule.name}: wrong for {before.src[0].dtype.name}",
-                f"with {given}: {before.expression()} is {left!r}, {after.expression()} is {right!r}\n{rule.where}",
+                f"with {given}: {', '.join(sides)}\n{rule.where}",
                 "Add a condition, restrict the dtypes, or remove the rule.",
             )
     return count
@@ -261,12 +268,24 @@ def _shown(leaf: UOp, values: dict[UOp, Any]) -> str:
 
 def check_decreasing(rule: Rule) -> None:
     """Raises unless the right side is smaller than the left side."""
-    if not is_larger(rule.before, rule.after):
-        raise RuleError(
-            f"rule {rule.name}: the right side is not smaller than the left",
-            f"in the lexicographic path order over {', '.join(op.name for op in PRECEDENCE)}\n{rule.where}",
-            "Turn the rule around, or write it so that it removes something.",
-        )
+    if is_larger(rule.before, rule.after):
+        return
+    details = f"in the lexicographic path order over {', '.join(op.name for op in PRECEDENCE)}"
+    fix = "Turn the rule around, or write it so that it removes something."
+    unplaced = _unplaced(rule.after) - {op.name for op in rule.ops}
+    if unplaced:
+        names = " and ".join(sorted(unplaced))
+        details += f"\nwithout a place in it, so larger than all that have one: {names}"
+        fix += f" Or give {names} a place in PRECEDENCE (whit/ir/check.py)."
+    raise RuleError(f"rule {rule.name}: the right side is not smaller than the left", f"{details}\n{rule.where}", fix)
+
+
+def _unplaced(pattern: Pattern) -> set[str]:
+    """The ops in it that the order does not know. What is computed does not count."""
+    if not isinstance(pattern, Tree) or is_number(pattern):
+        return set()
+    below = {name for s in pattern.src for name in _unplaced(s)}
+    return below if pattern.op in _RANK else below | {pattern.op.name}
 
 
 def is_larger(left: Pattern, right: Pattern) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
 from whit.ir import ops
-from whit.ir.op import Op, spelled
+from whit.ir.op import spell_int, spelled, without_parentheses
 from whit.ir.record import set_digest
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ def topological(roots: Iterable[UOp], enter_functions: bool = False, stop: Itera
     return order
 
 
-def walk(root: UOp, op: Op) -> Iterator[UOp]:
-    """The nodes of one op below and including root, sources first."""
-    return (node for node in topological((root,)) if node.op is op)
-
-
 def flatten(root: UOp) -> list[tuple[Any, ...]]:
     """The graph as a flat list of (op, dtype, source positions, argument): what pickle stores, whatever the depth."""
     position: dict[UOp, int] = {}
@@ -65,44 +60,40 @@ def flatten(root: UOp) -> list[tuple[Any, ...]]:
     return rows
 
 
-def expression(root: UOp, limit: int = 200) -> str:
-    """Infix text of a value, by the spellings of the op table; deep parts become an ellipsis."""
+def expression(root: UOp, limit: int = 200, names: Mapping[UOp, str] | None = None) -> str:
+    """Infix text of a value, by the spellings of the op table; deep parts become an ellipsis. `names` go first."""
     text: dict[UOp, str] = {}
-    order = topological((root,))
+    given = names or {}
+    order = topological((root,), stop=given)
     for i, node in enumerate(order):
         if len(order) - i > limit:
             text[node] = "…"
             continue
-        parts = [text[s] for s in node.src]
-        if node.op is ops.CONST:
-            text[node] = str(node.arg)
-        elif node.op is ops.VARIABLE:
-            text[node] = node.arg.name
-        elif node.op is ops.RANGE:
-            text[node] = f"r{node.arg.id}"
-        elif node.op is ops.PARAM:
-            text[node] = f"p{node.arg.slot}"
-        elif node.op is ops.INDEX:
-            text[node] = f"{parts[0]}[{', '.join(parts[1:])}]"
-        elif node.op is ops.CAST:
-            text[node] = f"{node.dtype.name}({parts[0]})"
-        elif node.op.spelling:
-            text[node] = spelled(node.op, parts, [s.op for s in node.src])
-        else:
-            text[node] = f"{node.op.name}({', '.join(parts)})"
+        text[node] = _one_node(node, [given[s] if s in given else text[s] for s in node.src])
         if len(text[node]) > 20 * limit:  # a shared node is written out each time: 2**n letters for n nodes
             text[node] = "…"
-    result = text[root]
-    return result[1:-1] if result.startswith("(") and _closes_at_end(result) else result
+    return given[root] if root in given else without_parentheses(text[root])
 
 
-def _closes_at_end(text: str) -> bool:
-    depth = 0
-    for i, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            return i == len(text) - 1
-    return False
+def _one_node(node: UOp, parts: list[str]) -> str:
+    """A node over the texts of its sources."""
+    op, arg = node.op, node.arg
+    if op is ops.CONST:
+        return spell_int(arg) if type(arg) is int else str(arg)
+    if op is ops.VARIABLE:
+        return str(arg.name)
+    if op is ops.RANGE:
+        return f"r{arg.id}"
+    if op is ops.PARAM:
+        return f"p{arg.slot}"
+    if op is ops.BUFFER:
+        return f"b{arg.id}"
+    if op.spelling and op is not ops.CAST:
+        return spelled(op, parts, [s.op for s in node.src])
+    bare = [without_parentheses(part) for part in parts]
+    if op is ops.INDEX:
+        return f"{parts[0]}[{', '.join(bare[1:])}]"
+    return f"{node.dtype.name if op is ops.CAST else op.name}({', '.join(bare)})"
 
 
 _numbers: dict[Any, int] = {}  # op, dtype or argument -> a number that is the same in every process

@@ -10,14 +10,17 @@ Interval = tuple[int, int]
 
 
 def add(a: Interval, b: Interval) -> Interval:
+    """Low with low, high with high."""
     return a[0] + b[0], a[1] + b[1]
 
 
 def subtract(a: Interval, b: Interval) -> Interval:
+    """The lowest minus the highest, and the other way round."""
     return a[0] - b[1], a[1] - b[0]
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
+    """The extremes are among the products of the ends; by one number they are two of these."""
     (a_low, a_high), (b_low, b_high) = a, b
     if b_low == b_high:
         return (a_low * b_low, a_high * b_low) if b_low >= 0 else (a_high * b_low, a_low * b_low)
@@ -26,10 +29,12 @@ def multiply(a: Interval, b: Interval) -> Interval:
 
 
 def negate(a: Interval) -> Interval:
+    """The ends change places."""
     return -a[1], -a[0]
 
 
 def absolute(a: Interval) -> Interval:
+    """From 0 where the interval has it, else from the end that is nearer to it."""
     low, high = a
     if low >= 0:
         return a
@@ -37,10 +42,12 @@ def absolute(a: Interval) -> Interval:
 
 
 def maximum(a: Interval, b: Interval) -> Interval:
+    """The larger of both lows, and of both highs."""
     return max(a[0], b[0]), max(a[1], b[1])
 
 
 def minimum(a: Interval, b: Interval) -> Interval:
+    """The smaller of both lows, and of both highs."""
     return min(a[0], b[0]), min(a[1], b[1])
 
 
@@ -51,6 +58,7 @@ def _divisors(b: Interval) -> list[int]:
 
 
 def floor_divide(a: Interval, b: Interval) -> Interval:
+    """Extreme at the ends of a, and at the divisors nearest to and farthest from zero; x // 0 is 0."""
     (a_low, a_high), (b_low, b_high) = a, b
     if b_low == b_high and b_low > 0:
         return a_low // b_low, a_high // b_low
@@ -69,6 +77,7 @@ def truncating_quotient(x: int, d: int) -> int:
 
 
 def truncating_divide(a: Interval, b: Interval) -> Interval:
+    """As floor_divide; also 0, where a changes its sign or the divisor may be 0."""
     a_low, a_high = a
     corners = [truncating_quotient(x, d) for d in _divisors(b) for x in a]
     if b[0] <= 0 <= b[1] or a_low <= 0 <= a_high:
@@ -77,6 +86,7 @@ def truncating_divide(a: Interval, b: Interval) -> Interval:
 
 
 def floor_modulo(a: Interval, b: Interval) -> Interval:
+    """Between 0 and the divisor; exact where a stays within one period; a itself where the divisor may be 0."""
     (a_low, a_high), (b_low, b_high) = a, b
     if b_low > 0:
         if b_low == b_high and a_low // b_low == a_high // b_low:
@@ -89,6 +99,7 @@ def floor_modulo(a: Interval, b: Interval) -> Interval:
 
 
 def truncating_modulo(a: Interval, b: Interval) -> Interval:
+    """Has the sign of a, and is nearer to zero than the divisor; a itself where the divisor may be 0."""
     (a_low, a_high), (b_low, b_high) = a, b
     if b_low <= 0 <= b_high:
         return min(a_low, 0), max(a_high, 0)
@@ -99,19 +110,23 @@ def truncating_modulo(a: Interval, b: Interval) -> Interval:
 
 
 def less(a: Interval, b: Interval) -> Interval:
+    """Certain where the intervals do not overlap."""
     return int(a[1] < b[0]), int(a[0] < b[1])
 
 
 def less_equal(a: Interval, b: Interval) -> Interval:
+    """Certain where the intervals share at most one number."""
     return int(a[1] <= b[0]), int(a[0] <= b[1])
 
 
 def equal(a: Interval, b: Interval) -> Interval:
+    """Certainly so for one and the same number, certainly not where the intervals do not overlap."""
     overlap = a[0] <= b[1] and b[0] <= a[1]
     return int(a[0] == a[1] == b[0] == b[1]), int(overlap)
 
 
 def unequal(a: Interval, b: Interval) -> Interval:
+    """The opposite of equal."""
     low, high = equal(a, b)
     return 1 - high, 1 - low
 
@@ -122,6 +137,7 @@ def _all_ones(value: int) -> int:
 
 
 def bit_and(a: Interval, b: Interval) -> Interval:
+    """At most the smaller of those that have no sign; else it keeps to the bits that either has."""
     (a_low, a_high), (b_low, b_high) = a, b
     if a_low >= 0 or b_low >= 0:
         return 0, min(high for low, high in (a, b) if low >= 0)
@@ -130,6 +146,7 @@ def bit_and(a: Interval, b: Interval) -> Interval:
 
 
 def bit_or(a: Interval, b: Interval) -> Interval:
+    """Sets no bit that neither has, and clears none."""
     (a_low, a_high), (b_low, b_high) = a, b
     if a_low >= 0 and b_low >= 0:
         return max(a_low, b_low), _all_ones(max(a_high, b_high))
@@ -138,12 +155,14 @@ def bit_or(a: Interval, b: Interval) -> Interval:
 
 
 def bit_xor(a: Interval, b: Interval) -> Interval:
+    """Sets no bit that neither has, the sign included."""
     (a_low, a_high), (b_low, b_high) = a, b
     reach = _all_ones(max(a_high, b_high, -a_low, -b_low))
     return (0, reach) if a_low >= 0 and b_low >= 0 else (-reach - 1, reach)
 
 
 def choose(condition: Interval, yes: Interval, no: Interval) -> Interval:
+    """The side that the condition decides for, or both."""
     if condition == (1, 1):
         return yes
     if condition == (0, 0):
@@ -152,15 +171,18 @@ def choose(condition: Interval, yes: Interval, no: Interval) -> Interval:
 
 
 def multiply_add(a: Interval, b: Interval, c: Interval) -> Interval:
+    """a * b + c."""
     return add(multiply(a, b), c)
 
 
 def shift_left(a: Interval, b: Interval) -> Interval | None:
+    """A product with powers of two; unknown where the shift may be negative or very long."""
     low, high = b
     return multiply(a, (1 << low, 1 << high)) if low >= 0 and high < 128 else None
 
 
 def shift_right(a: Interval, b: Interval) -> Interval | None:
+    """Extreme at the ends of both; unknown where the shift may be negative."""
     if b[0] < 0:
         return None
     corners = [x >> min(s, 1 << 16) for x in a for s in b]

@@ -70,7 +70,18 @@ class Op:
         return op_named, (self.name,)
 
 
-OPS: dict[str, Op] = {}
+class OpTable(dict[str, Op]):
+    """The ops by name. Closed when ops.py has filled it: rule sets, renderers and tests are made of all ops there are,
+    and would never hear of a later one."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        """From now on, `define` refuses."""
+        self.is_closed = True
+
+
+OPS = OpTable()
 
 
 def define(
@@ -84,6 +95,12 @@ def define(
     **fields: Any,
 ) -> Op:
     """Registers an op. Without a shape rule the op is elementwise."""
+    if OPS.is_closed:
+        raise ArgumentError(
+            f"define: the op table is closed, and {name!r} comes too late",
+            "The simplifier and the renderers are made of the ops that were there when they were imported.",
+            "Put the record into whit/ir/ops.py; docs/adding-an-op.md shows how.",
+        )
     if name in OPS:
         raise ArgumentError(f"define: the op {name!r} exists already", fix="Choose another name.")
     least, most = arity if isinstance(arity, tuple) else (arity, arity)
@@ -247,9 +264,17 @@ def shape_of_first(op: Op, src: Sources, arg: Any) -> Shape:
     return src[0].shape
 
 
+LONGEST_DECIMAL = 1000  # bits; Python refuses to convert integers of many thousand digits, so longer ones are in hex
+
+
+def spell_int(value: int) -> str:
+    """An integer of any size, as text."""
+    return str(value) if value.bit_length() <= LONGEST_DECIMAL else hex(value)
+
+
 def spell_size(size: Any) -> str:
     """A size for people: 4, or the expression of a symbolic one."""
-    return str(size) if isinstance(size, int) else str(size.expression())
+    return spell_int(size) if isinstance(size, int) else str(size.expression())
 
 
 def spell_shape(shape: Shape) -> str:
@@ -259,14 +284,38 @@ def spell_shape(shape: Shape) -> str:
 
 
 TIGHT = ("mul", "floordiv", "floormod", "pow")  # written without parentheses of their own
+PREFIX = ("neg", "not", "reciprocal")  # written before their operand
 
 
 def spelled(op: Op, parts: list[str], kinds: list[Op | None]) -> str:
-    """The op's spelling over its operands; a right operand that binds as tightly as the op gets parentheses."""
+    """The op's spelling over its operands, which are `parts` and made by `kinds`.
+
+    An operand that binds as tightly as the op gets parentheses, where it could be read otherwise; operands of a
+    call lose theirs.
+    """
+    names = [kind.name if kind is not None else "" for kind in kinds]
     if op.name in TIGHT:
-        left, right = kinds
-        if right is not None and (right.name in TIGHT or right.name == "neg"):
-            parts = [parts[0], f"({parts[1]})"]
-        if left is not None and left.name in ("neg", "pow"):
-            parts = [f"({parts[0]})", parts[1]]
+        (left, right), (first, second) = parts, names
+        if first in ("neg", "pow"):
+            left = f"({left})"
+        if second in (*TIGHT, "neg", "reciprocal"):
+            right = f"({right})"
+        parts = [left, right]
+    elif op.name in PREFIX:
+        if names[0] in (*TIGHT, "reciprocal"):
+            parts = [f"({parts[0]})"]
+    elif op.spelling.startswith(f"{op.name}("):
+        parts = [without_parentheses(part) for part in parts]
     return op.spelling.format(*parts)
+
+
+def without_parentheses(text: str) -> str:
+    """x + 1 of (x + 1); anything else as it is."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if i == len(text) - 1 else text
+    return text

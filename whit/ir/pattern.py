@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from whit.errors import RuleError
 from whit.ir import ops
@@ -35,6 +35,9 @@ class Pattern:
     def __sub__(self, other: Any) -> Pattern:
         return node(ops.SUB, self, other)
 
+    def __rsub__(self, other: Any) -> Pattern:
+        return node(ops.SUB, other, self)
+
     def __mul__(self, other: Any) -> Pattern:
         return node(ops.MUL, self, other)
 
@@ -44,11 +47,20 @@ class Pattern:
     def __truediv__(self, other: Any) -> Pattern:
         return node(ops.FDIV, self, other)
 
+    def __rtruediv__(self, other: Any) -> Pattern:
+        return node(ops.FDIV, other, self)
+
     def __floordiv__(self, other: Any) -> Pattern:
         return node(ops.FLOORDIV, self, other)
 
+    def __rfloordiv__(self, other: Any) -> Pattern:
+        return node(ops.FLOORDIV, other, self)
+
     def __mod__(self, other: Any) -> Pattern:
         return node(ops.FLOORMOD, self, other)
+
+    def __rmod__(self, other: Any) -> Pattern:
+        return node(ops.FLOORMOD, other, self)
 
     def __pow__(self, other: Any) -> Pattern:
         return node(ops.POW, self, other)
@@ -59,17 +71,32 @@ class Pattern:
     def __and__(self, other: Any) -> Pattern:
         return node(ops.AND, self, other)
 
+    def __rand__(self, other: Any) -> Pattern:
+        return node(ops.AND, other, self)
+
     def __or__(self, other: Any) -> Pattern:
         return node(ops.OR, self, other)
+
+    def __ror__(self, other: Any) -> Pattern:
+        return node(ops.OR, other, self)
 
     def __xor__(self, other: Any) -> Pattern:
         return node(ops.XOR, self, other)
 
+    def __rxor__(self, other: Any) -> Pattern:
+        return node(ops.XOR, other, self)
+
     def __lshift__(self, other: Any) -> Pattern:
         return node(ops.SHL, self, other)
 
+    def __rlshift__(self, other: Any) -> Pattern:
+        return node(ops.SHL, other, self)
+
     def __rshift__(self, other: Any) -> Pattern:
         return node(ops.SHR, self, other)
+
+    def __rrshift__(self, other: Any) -> Pattern:
+        return node(ops.SHR, other, self)
 
     def __lt__(self, other: Any) -> Pattern:
         return node(ops.LT, self, other)
@@ -88,6 +115,13 @@ class Pattern:
 
     def __invert__(self) -> Pattern:
         return node(ops.NOT, self)
+
+    def __bool__(self) -> NoReturn:
+        raise RuleError(
+            f"pattern: {spell(self)} is neither true nor false before something is matched",
+            "`and`, `or`, `not` and a < b < c ask a pattern for its truth.",
+            "Combine conditions with & | ~.",
+        )
 
     def __repr__(self) -> str:
         return spell(self)
@@ -183,8 +217,8 @@ def children(pattern: Pattern) -> tuple[Pattern, ...]:
     return pattern.src if isinstance(pattern, Tree | Computed) else ()
 
 
-def walk(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern and all its parts."""
+def parts(pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern and everything in it."""
     stack = [pattern]
     while stack:
         part = stack.pop()
@@ -194,7 +228,7 @@ def walk(pattern: Pattern) -> Iterator[Pattern]:
 
 def names(pattern: Pattern) -> set[str]:
     """The placeholders in it."""
-    return {part.name for part in walk(pattern) if isinstance(part, Anything | Constant)}
+    return {part.name for part in parts(pattern) if isinstance(part, Anything | Constant)}
 
 
 def is_number(pattern: Pattern) -> bool:

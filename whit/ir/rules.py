@@ -61,8 +61,11 @@ class Rule:
             raise RuleError(f"rule: {spell(self.before)} matches everything", fix="Start with an op.")
         unbound = (names(self.after) | names(self.when)) - names(self.before)
         if unbound:
+            listed = " and ".join(sorted(unbound))
             raise RuleError(
-                f"rule {self.name}: {sorted(unbound)} are not in the left side", fix="Bind them on the left."
+                f"rule {self.name}: {listed} {'is' if len(unbound) == 1 else 'are'} not on the left side",
+                self.where,
+                "A rule can only use what it has matched.",
             )
 
     @property

@@ -16,26 +16,31 @@ inf = math.inf
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
+    """A choice that may be made by a number."""
     return yes if condition else no
 
 
 def invert(x: Any) -> Any:
+    """Of a bool the other one, which ~ in Python is not."""
     return not x if isinstance(x, bool) else ~x
 
 
 def maximum(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is, where Python's max depends on the order."""
     if x != x:
         return x
     return y if y != y or y > x else x
 
 
 def minimum(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is, where Python's min depends on the order."""
     if x != x:
         return x
     return y if y != y or y < x else x
 
 
 def divide(x: float, y: float) -> float:
+    """A quotient by IEEE 754: by zero an infinity with the sign of both, and NaN for 0 / 0."""
     if y != 0:
         return x / y
     if x == 0 or x != x:
@@ -44,10 +49,12 @@ def divide(x: float, y: float) -> float:
 
 
 def sqrt(x: float) -> float:
+    """NaN below zero, where math.sqrt raises."""
     return nan if x < 0 else math.sqrt(x)
 
 
 def exp2(x: float) -> float:
+    """Infinity where math.exp2 overflows."""
     try:
         return float(math.exp2(x))
     except OverflowError:
@@ -55,12 +62,14 @@ def exp2(x: float) -> float:
 
 
 def log2(x: float) -> float:
+    """-infinity at zero and NaN below, where math.log2 raises."""
     if x == 0:
         return -inf
     return nan if x < 0 else math.log2(x)
 
 
 def sin(x: float) -> float:
+    """NaN at infinity, where math.sin raises."""
     return nan if math.isinf(x) else math.sin(x)
 
 
@@ -69,22 +78,27 @@ def _keep_special(x: float) -> bool:
 
 
 def trunc(x: float) -> float:
+    """Toward zero, as a float: infinities, NaN and the sign of zero stay."""
     return x if _keep_special(x) else math.copysign(float(math.trunc(x)), x)
 
 
 def floor(x: float) -> float:
+    """Down, as a float: infinities, NaN and the sign of zero stay."""
     return x if _keep_special(x) else math.copysign(float(math.floor(x)), x)
 
 
 def ceil(x: float) -> float:
+    """Up, as a float: infinities and NaN stay, and -0.5 becomes -0.0."""
     return x if _keep_special(x) else math.copysign(float(math.ceil(x)), x)
 
 
 def rint(x: float) -> float:
+    """To the nearest, halves to even, as a float: infinities, NaN and the sign of zero stay."""
     return x if _keep_special(x) else math.copysign(float(round(x)), x)
 
 
 def power(x: float, y: float) -> float:
+    """C's pow: infinity where math.pow overflows, NaN or an infinity where it raises."""
     try:
         return math.pow(x, y)
     except OverflowError:
@@ -97,6 +111,7 @@ def power(x: float, y: float) -> float:
 
 
 def absolute(x: Any) -> Any:
+    """The magnitude of any number."""
     return abs(x)
 
 

@@ -84,14 +84,23 @@ def _not_negative(op: Op, sizes: Iterable[Any], src: Sources) -> None:
 
 
 def _product(shape: Shape) -> tuple[int, tuple[Any, ...]]:
-    """Number of elements: the product of the known sizes, and the symbolic ones in a fixed order."""
+    """Number of elements: the product of the known factors, and the symbolic ones in a fixed order.
+
+    Products among the sizes are taken apart, so that (2*n,) has as many elements as (2, n).
+    """
     known, symbolic = 1, []
-    for size in shape:
+    stack = list(shape)
+    while stack:
+        size = stack.pop()
         if isinstance(size, int):
             known *= size
+        elif size.op.name == "const":
+            known *= size.arg
+        elif size.op.name == "mul":
+            stack += size.src
         else:
             symbolic.append(size)
-    return known, tuple(sorted(symbolic, key=id))
+    return (known, tuple(sorted(symbolic, key=id))) if known else (0, ())
 
 
 def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
@@ -214,9 +223,22 @@ def shrink(op: Op, src: Sources, arg: Any) -> Shape:
 def flip(op: Op, src: Sources, arg: Any) -> Shape:
     """Existing axes, each at most once."""
     (value,) = src
-    if len(set(arg)) != len(arg) or any(not 0 <= axis < len(value.shape) for axis in arg):
-        raise ShapeError(f"flip: {arg} are not axes of {spell_shape(value.shape)}", where_made(src), "Name axes once.")
+    _axes_exist(op, src, arg)
+    if len(set(arg)) != len(arg):
+        raise ShapeError(f"flip: {arg} names an axis twice", where_made(src), "Name axes once.")
     return value.shape
+
+
+def _axes_exist(op: Op, src: Sources, axes: Iterable[int]) -> None:
+    shape = src[0].shape
+    for axis in axes:
+        if not 0 <= axis < len(shape):
+            valid = f"Its axes are 0 to {len(shape) - 1}." if len(shape) > 1 else "Its only axis is 0."
+            raise OutOfRangeError(
+                f"{op.name}: there is no axis {axis} in shape {spell_shape(shape)}",
+                where_made(src[:1]),
+                valid if shape else "A scalar has no axes.",
+            )
 
 
 def _check_reducer(op: Op, value: Any, by: Any) -> None:
@@ -237,10 +259,9 @@ def check_reduce(op: Op, src: Sources, arg: Any) -> None:
 def reduce(op: Op, src: Sources, arg: Any) -> Shape:
     """The shape without the reduced axes."""
     shape, axes = src[0].shape, arg.axes
-    if tuple(sorted(set(axes))) != axes or any(not 0 <= axis < len(shape) for axis in axes):
-        raise ShapeError(
-            f"reduce: {axes} are not axes of {spell_shape(shape)}", where_made(src[:1]), "Name axes once, in order."
-        )
+    _axes_exist(op, src, axes)
+    if tuple(sorted(set(axes))) != axes:
+        raise ShapeError(f"reduce: the axes {axes} are out of order", where_made(src[:1]), "Name axes once, in order.")
     return tuple(size for axis, size in enumerate(shape) if axis not in axes) if axes else shape
 
 
@@ -250,11 +271,20 @@ def check_scan(op: Op, src: Sources, arg: Any) -> None:
     _check_reducer(op, value, arg.op)
     if (arg.axis is None) != bool(ranges):
         raise ArgumentError("scan: give either an axis or a range", fix="An axis before ranges exist, a range after.")
-    if arg.axis is not None and not 0 <= arg.axis < len(value.shape):
-        raise ShapeError(
-            f"scan: {arg.axis} is not an axis of {spell_shape(value.shape)}", where_made(src), "Axes count from 0."
-        )
+    if arg.axis is not None:
+        _axes_exist(op, src, (arg.axis,))
     check_ranges(op, src, arg)
+
+
+def check_range(op: Op, src: Sources, arg: Any) -> None:
+    """One number, which is not negative."""
+    (size,) = src
+    if size.shape:
+        raise ShapeError(
+            f"range: the size has shape {spell_shape(size.shape)}", where_made(src), "The size of a range is a scalar."
+        )
+    if size.op.name == "const":
+        _not_negative(op, (size.arg,), src)
 
 
 def check_ranges(op: Op, src: Sources, arg: Any) -> None:
@@ -298,7 +328,7 @@ def check_index(op: Op, src: Sources, arg: Any) -> None:
         size = value.shape[axis]
         if position.op.name == "const" and isinstance(size, int) and not arg and not 0 <= position.arg < size:
             raise OutOfRangeError(
-                f"index: position {position.arg} is outside axis {axis} of {spell_shape(value.shape)}",
+                f"index: position {spell_size(position.arg)} is outside axis {axis} of {spell_shape(value.shape)}",
                 where_made(src),
                 f"Positions go from 0 to {size - 1}.",
             )
@@ -392,7 +422,9 @@ def check_shuffle(op: Op, src: Sources, arg: Any) -> None:
             raise ShapeError(f"shuffle: {spell_shape(s.shape)} is not a vector like the other", where_made(src))
     lanes = len(src) * src[0].shape[0]
     if not arg or any(not 0 <= lane < lanes for lane in arg):
-        raise OutOfRangeError(f"shuffle: {arg} are not among the {lanes} lanes", where_made(src), "Name existing lanes.")
+        raise OutOfRangeError(
+            f"shuffle: {arg} are not among the {lanes} lanes", where_made(src), "Name existing lanes."
+        )
 
 
 def shuffle(op: Op, src: Sources, arg: Any) -> Shape:
@@ -451,7 +483,8 @@ def check_bind(op: Op, src: Sources, arg: Any) -> None:
     name, low, high = variable.arg.name, variable.arg.low, variable.arg.high
     if not low <= value.arg <= high:
         raise OutOfRangeError(
-            f"bind: {name} = {value.arg} is outside [{low}, {high}]", fix=f"Bind {name} to a value between its bounds."
+            f"bind: {name} = {spell_size(value.arg)} is outside [{spell_size(low)}, {spell_size(high)}]",
+            fix=f"Bind {name} to a value between its bounds.",
         )
 
 

@@ -23,41 +23,24 @@ A line is `name = op operands, field=value`. Effects that nobody refers to have 
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import json
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
 from whit.ir import ops
-from whit.ir.args import RECORDS
 from whit.ir.graph import topological
-from whit.ir.op import Op, Shape, spell_shape
+from whit.ir.op import Op, Shape, spell_int, spell_shape
+from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 from whit.ir.uop import UOp, const
 
 Spelled = dict[UOp, str]  # how each node is referred to: its name, or the text of a constant
 
 RESERVED = frozenset({"true", "false", "nan", "inf", "none"})  # the names that operands cannot have
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-LONGEST_DECIMAL = 1000  # bits; Python refuses to convert decimals of many thousand digits, so longer ones are in hex
-
-RECORD_TYPES = frozenset(RECORDS.values())
-
-# The field that an argument which is no record is shown under.
-ARGUMENT_FIELD = {
-    ops.RESHAPE: "shape",
-    ops.PERMUTE: "order",
-    ops.EXPAND: "shape",
-    ops.PAD: "pads",
-    ops.SHRINK: "parts",
-    ops.FLIP: "axes",
-    ops.LOAD: "width",
-    ops.ITEM: "member",
-}
 
 
 def to_text(roots: UOp | Iterable[UOp], types: bool = True) -> str:
@@ -97,7 +80,7 @@ def excerpt(root: UOp, limit: int = 12) -> str:
             if source not in names:
                 names[source] = naming.choose(source)
         if node.op is not ops.CONST:
-            comment = "" if node.op in _SHOWN else _comment(node.dtype, node.shape)
+            comment = "" if node.op in TELLS_TYPE else _comment(node.dtype, node.shape)
             lines.append(f"{names[node]} = {spell(node, names)}{comment}")
     return "\n".join(["..."] * bool(beyond) + [line if len(line) <= 120 else line[:117] + "..." for line in lines])
 
@@ -201,7 +184,7 @@ def _write_scope(
             comment = comments.get(value_type)
             if comment is None:
                 comment = comments[value_type] = _comment(node.dtype, node.shape)
-            if comment and op not in _SHOWN:
+            if comment and op not in TELLS_TYPE:
                 text += comment
         if is_program and op is ops.END:
             indent = indent[: max(len(margin), len(indent) - 2)]
@@ -221,49 +204,29 @@ def _write_scope(
 def spell(node: UOp, names: Spelled) -> str:
     """The line of one node without its name: `mul x, 3`. `names` has its sources."""
     op = node.op
-    special = SPELLINGS.get(op)
-    if special is not None:
-        return special(node, names)
-    operands = [names[s] for s in node.src]
-    if op.arg_type is not None:
-        operands += _spell_fields(node.arg) if op.arg_type in RECORD_TYPES else [spell_value(node.arg)]
-    return f"{op.name} {', '.join(operands)}" if operands else op.name
+    if op is ops.FUNCTION:
+        return _spell_function(node, names)
+    first_size = FIRST_SIZE.get(op, len(node.src))
+    operands = [names[s] for s in node.src[:first_size]]
+    if _is_gated(node):
+        operands[-1] = f"gate={operands[-1]}"
+    sizes = [f"{names[s]}:weakint" if s.op is ops.CONST else names[s] for s in node.src[first_size:]]
+    parts = operands + spell_argument(op, node.arg, sizes)
+    return f"{op.name} {', '.join(parts)}" if parts else op.name
 
 
-def _spell_fields(record: Any, always: tuple[str, ...] = ("kind", "memory")) -> list[str]:
-    """`field=value` for each field of a record that is not at its default, and for those always shown."""
-    return [
-        f"{field.name}={spell_value(getattr(record, field.name))}"
-        for field in dataclasses.fields(record)
-        if field.name in always or getattr(record, field.name) != field.default
-    ]
+def _is_gated(node: UOp) -> bool:
+    """Whether the last source is the gate of an access."""
+    op = node.op
+    if op is ops.LOAD:
+        return len(node.src) == 3
+    return bool(node.arg) if op is ops.INDEX else op is ops.STORE and node.arg.gated
 
 
-def spell_value(value: Any) -> str:
-    """A part of an argument: number, string, dtype, op, enum, tuple, record or none."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return _spell_int(value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, DType | Op):
-        return value.name
-    if isinstance(value, enum.Enum):
-        return str(value.value)
-    if isinstance(value, tuple):
-        return _in_parentheses([spell_value(part) for part in value])
-    return f"{type(value).__name__}({', '.join(_spell_fields(value, always=()))})"
-
-
-def _in_parentheses(parts: list[str]) -> str:
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-def _spell_int(value: int) -> str:
-    return str(value) if value.bit_length() <= LONGEST_DECIMAL else hex(value)
+def _spell_function(node: UOp, names: Spelled) -> str:
+    """One line for messages and differences; `to_text` writes a block instead."""
+    (body,) = node.src
+    return f"function {json.dumps(node.arg.name)} {{ {names[body]} }}, params={spell_value(node.arg.params)}"
 
 
 def spell_const(node: UOp) -> str:
@@ -272,7 +235,7 @@ def spell_const(node: UOp) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype is dtypes.weakint:
-        return _spell_int(value)
+        return spell_int(value)
     if dtype.is_int:
         return f"{value}:{dtype.name}"
     text = repr(value)
@@ -286,86 +249,6 @@ def nan_bits(dtype: DType, value: float) -> int:
     if dtype is dtypes.float64 or dtype is dtypes.weakfloat:
         return int.from_bytes(struct.pack(">d", value), "big")
     return encode(dtype, value)
-
-
-def _spell_sizes(sizes: tuple[Any, ...], symbolic: Iterable[UOp], names: Spelled) -> str:
-    """A shape, or pairs of sizes, with the symbolic ones in the places of the Nones."""
-    rest = iter(symbolic)
-    parts = []
-    for size in sizes:
-        if isinstance(size, tuple):
-            parts.append(_in_parentheses([_spell_size(part, rest, names) for part in size]))
-        else:
-            parts.append(_spell_size(size, rest, names))
-    return _in_parentheses(parts)
-
-
-def _spell_size(size: int | None, symbolic: Iterator[UOp], names: Spelled) -> str:
-    if size is not None:
-        return _spell_int(size)
-    node = next(symbolic)
-    return f"{names[node]}:weakint" if node.op is ops.CONST else names[node]
-
-
-def _spell_variable(node: UOp, names: Spelled) -> str:
-    arg = node.arg
-    dtype = "" if arg.dtype is dtypes.weakint else f", {arg.dtype.name}"
-    return f"variable {json.dumps(arg.name)}, {_spell_int(arg.low)}..{_spell_int(arg.high)}{dtype}"
-
-
-def _spell_memory(node: UOp, names: Spelled) -> str:
-    """param 0, float32(4, n), device="CPU" """
-    arg = node.arg
-    place = arg.slot if node.op is ops.PARAM else arg.id
-    shape = _spell_sizes(arg.shape, node.src, names) if arg.shape else ""
-    rest = [text for text in _spell_fields(arg, always=()) if text.startswith(("device=", "memory="))]
-    return ", ".join([f"{node.op.name} {_spell_int(place)}", f"{arg.dtype.name}{shape}", *rest])
-
-
-def _spell_movement(node: UOp, names: Spelled) -> str:
-    value, *symbolic = node.src
-    return f"{node.op.name} {names[value]}, {ARGUMENT_FIELD[node.op]}={_spell_sizes(node.arg, symbolic, names)}"
-
-
-def _spell_item(node: UOp, names: Spelled) -> str:
-    (group,) = node.src
-    return f"item {names[group]}, member={_spell_int(node.arg)}"
-
-
-def _spell_access(node: UOp, names: Spelled) -> str:
-    """index, load and store: the gate is the last source, and is shown as one."""
-    op, arg = node.op, node.arg
-    is_gated = len(node.src) == 3 if op is ops.LOAD else arg if op is ops.INDEX else arg.gated
-    operands = [names[s] for s in node.src]
-    if is_gated:
-        operands[-1] = f"gate={operands[-1]}"
-    if op is ops.LOAD and arg != 1:
-        operands.append(f"width={arg}")
-    if op is ops.STORE and arg.combine is not None:
-        operands.append(f"combine={arg.combine.name}")
-    return f"{op.name} {', '.join(operands)}"
-
-
-def _spell_function(node: UOp, names: Spelled) -> str:
-    """One line for messages and differences; `to_text` writes a block instead."""
-    (body,) = node.src
-    return f"function {json.dumps(node.arg.name)} {{ {names[body]} }}, params={spell_value(node.arg.params)}"
-
-
-SPELLINGS: dict[Op, Callable[[UOp, Spelled], str]] = {
-    ops.VARIABLE: _spell_variable,
-    ops.PARAM: _spell_memory,
-    ops.BUFFER: _spell_memory,
-    **dict.fromkeys(ops.MOVEMENT, _spell_movement),
-    ops.ITEM: _spell_item,
-    ops.INDEX: _spell_access,
-    ops.LOAD: _spell_access,
-    ops.STORE: _spell_access,
-    ops.FUNCTION: _spell_function,
-}
-
-# What can be read off the line needs no comment.
-_SHOWN = frozenset({ops.VARIABLE, ops.PARAM, ops.BUFFER, ops.FUNCTION})
 
 
 def _comment(dtype: DType, shape: Shape) -> str:

@@ -15,17 +15,13 @@ from __future__ import annotations
 import struct
 import weakref
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
-from operator import index
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from whit.dtype import DType, convert, dtypes, round_float
-from whit.errors import ArgumentError, DeviceError, DTypeError, UserError
+from whit.dtype import DType, decode, dtypes, encode
+from whit.errors import ArgumentError, DTypeError
 from whit.ir import ops
 from whit.ir.args import (
-    ENUMS,
-    RECORDS,
     ArangeArg,
     BufferArg,
     FunctionArg,
@@ -39,10 +35,12 @@ from whit.ir.args import (
     StoreArg,
     VariableArg,
 )
+from whit.ir.checks import check_node, explain, float_value, int_value, two_devices, wrong_arity
 from whit.ir.graph import expression, flatten, topological
-from whit.ir.op import Op, Shape, Sources, spell_shape, where_made
+from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
 from whit.ir.shapes import filled, split_symbolic
+from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 
 
 class _Entry(weakref.ref["UOp"]):
@@ -94,7 +92,7 @@ def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:
     try:
         entry = _table.get(key)
     except TypeError as error:  # a list, among the sources or in the argument
-        _explain(op, src, arg, error)
+        explain(op, src, arg, error)
     if entry is not None:
         node = entry()
         if node is not None:
@@ -102,7 +100,7 @@ def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:
     try:
         count = len(src)
         if count != op.least and (count < op.least or (op.most is not None and count > op.most)):
-            _wrong_arity(op, src)
+            wrong_arity(op, src)
         if op.elementwise and arg is None:  # the hot path: 2.6 us -> 2.1 us a node (bench/rewrite.py)
             dtype = op.dtype(op, src, arg)
             shape: Shape = ()
@@ -112,12 +110,12 @@ def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:
                     shape, device = op.shape(op, src, arg), _common_device(op, src)
                     break
         else:
-            _check(op, src, arg)
+            check_node(op, src, arg)
             dtype = op.dtype(op, src, arg)
             shape = op.shape(op, src, arg)
             device = _device_of(op, src, arg)
     except (AttributeError, TypeError, ValueError) as error:
-        _explain(op, src, arg, error)
+        explain(op, src, arg, error)
     return _seal(key, op, dtype, src, arg, shape, device)
 
 
@@ -127,7 +125,7 @@ def _common_device(op: Op, src: Sources) -> str | None:
     for s in src:
         if s.device is not None:
             if device is not None and s.device != device:
-                _two_devices(op, src)
+                two_devices(op, src)
             device = s.device
     return device
 
@@ -147,86 +145,6 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
     return _common_device(op, src)
 
 
-def _check(op: Op, src: Sources, arg: Any) -> None:
-    if op is ops.CONST:
-        raise ArgumentError("const: constants need a dtype", fix="Use UOp.const(dtype, value).")
-    for s in src:
-        if not isinstance(s, UOp):
-            raise TypeError("a source is no UOp")  # `_explain` says which
-    if op.arg_type is None and arg is not None:
-        raise ArgumentError(f"{op.name}: takes no argument, and gets {arg!r}", fix="Leave it out.")
-    if op.arg_type is not None and (not isinstance(arg, op.arg_type) or (op.arg_type is int and type(arg) is bool)):
-        raise ArgumentError(
-            f"{op.name}: the argument {arg!r} is a {type(arg).__name__}", fix=f"It must be a {op.arg_type.__name__}."
-        )
-    for name, part, allowed in _parts(op, arg):
-        if type(part) not in allowed:
-            kinds = " or ".join(kind.__name__ for kind in allowed if kind is not type(None))
-            what = f"{op.name}: {part!r} in {name} is a {type(part).__name__}"
-            raise ArgumentError(what, f"argument {arg!r}", f"It must be a {kinds}.")
-    if op.check is not None:
-        op.check(op, src, arg)
-
-
-_KINDS: dict[str, type] = {
-    **{kind.__name__: kind for kind in (bool, int, str, DType, Op)},
-    "None": type(None),
-    **RECORDS,
-    **ENUMS,
-}
-_SIZE_KINDS: frozenset[type] = frozenset({int, type(None)})
-
-
-def _kinds(annotation: str) -> frozenset[type]:
-    """The types in an annotation, `int | None` or `tuple[int | None, ...]`: of the value, or of its elements."""
-    return frozenset(_KINDS[name] for name in annotation.removeprefix("tuple[").removesuffix(", ...]").split(" | "))
-
-
-_FIELDS = {cls: [(field.name, _kinds(str(field.type))) for field in fields(cls)] for cls in RECORDS.values()}
-
-
-def _parts(op: Op, arg: Any) -> Iterator[tuple[str, Any, frozenset[type]]]:
-    """The parts of an argument with the types each may have. Exactly these: an argument with True or 1.0 in the place
-    of 1 would be found under the same key, and stand in for it."""
-    if op.arg_type is tuple:
-        for part in arg:
-            for inner in part if type(part) is tuple else (part,):
-                yield "the argument", inner, _SIZE_KINDS
-    for name, allowed in _FIELDS.get(type(arg), ()):
-        value = getattr(arg, name)
-        for part in value if type(value) is tuple else (value,):
-            yield name, part, allowed
-
-
-def _wrong_arity(op: Op, src: Sources) -> NoReturn:
-    if op.most is None:
-        wanted = f"at least {op.least}"
-    elif op.least == op.most:
-        wanted = f"{op.least}"
-    else:
-        wanted = f"{op.least} to {op.most}"
-    raise ArgumentError(f"{op.name}: takes {wanted} sources, and gets {len(src)}", where_made(src), op.doc)
-
-
-def _two_devices(op: Op, src: Sources) -> NoReturn:
-    names = " and ".join(dict.fromkeys(str(s.device) for s in src if s.device is not None))
-    raise DeviceError(f"{op.name}: operands are on {names}", where_made(src), "Copy one of them with .to(device).")
-
-
-def _explain(op: Op, src: Any, arg: Any, error: Exception) -> NoReturn:
-    """Turns what went wrong inside a rule into an error about the node."""
-    if isinstance(error, UserError):
-        raise error
-    if not isinstance(op, Op):
-        raise ArgumentError(f"{op!r} is not an op", fix="Use one of whit.ir.ops.") from error
-    if type(src) is not tuple or any(not isinstance(s, UOp) for s in src):
-        kinds = ", ".join(type(s).__name__ for s in src) if isinstance(src, Iterable) else type(src).__name__
-        raise ArgumentError(
-            f"{op.name}: sources must be a tuple of UOps, not ({kinds})", fix="Wrap numbers with UOp.const."
-        ) from error
-    raise ArgumentError(f"{op.name}: the argument {arg!r} does not fit: {error}", where_made(src), op.doc) from error
-
-
 _double = struct.Struct("<d")
 
 
@@ -238,47 +156,35 @@ def const(dtype: DType, value: Any) -> UOp:
         raise DTypeError(f"const: {dtype!r} is no dtype", fix="Use dtypes.float32 and the like, or to_dtype.") from None
     if is_float:
         if type(value) is not float or dtype is not dtypes.float64:
-            value = _float_value(dtype, value)
-        key: tuple[Any, ...] = (ops.CONST, dtype, _double.pack(value))
-    else:
-        if type(value) is not int or dtype is not dtypes.weakint:
-            value = _int_value(dtype, value)
-        key = (ops.CONST, dtype, value)
+            value = float_value(dtype, value)
+    elif type(value) is not int or dtype is not dtypes.weakint:
+        value = int_value(dtype, value)
+    return _intern_const(dtype, value)
+
+
+def const_from_bits(dtype: DType, bits: int) -> UOp:
+    """The constant that is stored as these bits; an infinity of fp8e5m2 too, which no conversion gives."""
+    value = decode(dtype, bits)
+    if encode(dtype, value) != bits:
+        raise DTypeError(
+            f"const: no constant of {dtype.name} has the bits {bits:#x}",
+            "It is a signalling NaN: arithmetic gives only quiet ones, and so do constants."
+            if value != value
+            else f"The number they stand for is {value!r}.",
+            f"Use the bits {encode(dtype, value):#x}, or a bitcast of the integer.",
+        )
+    return _intern_const(dtype, value)
+
+
+def _intern_const(dtype: DType, value: Any) -> UOp:
+    """The constant of a value that the dtype has."""
+    key = (ops.CONST, dtype, _double.pack(value) if dtype.is_float else value)
     entry = _table.get(key)
     if entry is not None:
         node = entry()
         if node is not None:
             return node
     return _seal(key, ops.CONST, dtype, (), value, (), None)
-
-
-def _float_value(dtype: DType, value: Any) -> float:
-    if isinstance(value, float):
-        return round_float(dtype, float(value))
-    try:
-        return float(convert(dtype, index(value)))  # integers of any size are rounded once
-    except TypeError:
-        if hasattr(value, "__float__"):
-            return round_float(dtype, float(value))
-    raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Give a number.")
-
-
-def _int_value(dtype: DType, value: Any) -> int | bool:
-    if dtype is dtypes.void:
-        raise DTypeError("const: there is no constant of dtype void", fix="Choose another dtype.")
-    if dtype.is_bool:
-        if value is True or value is False or (isinstance(value, int) and value in (0, 1)):
-            return bool(value)
-    elif isinstance(value, int) or (hasattr(value, "__index__")):
-        number = int(value)
-        if dtype is dtypes.weakint or dtype.min <= number <= dtype.max:
-            return number
-        raise DTypeError(
-            f"const: {number} is outside {dtype.name}",
-            f"{dtype.name} holds {dtype.min} to {dtype.max}",
-            "Wrap it first.",
-        )
-    raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Cast it first.")
 
 
 class UOp(Record):
@@ -311,6 +217,11 @@ class UOp(Record):
         """A constant."""
         return const(dtype, value)
 
+    @staticmethod
+    def const_from_bits(dtype: DType, bits: int) -> UOp:
+        """The constant that is stored as these bits."""
+        return const_from_bits(dtype, bits)
+
     def constant(self, value: Any) -> UOp:
         """A constant of this node's dtype."""
         return const(self.dtype, value)
@@ -320,11 +231,13 @@ class UOp(Record):
         """A named integer in [low, high]."""
         if low > high:
             raise ArgumentError(
-                f"variable: the bounds [{low}, {high}] of {name!r} are empty", fix="low must be <= high."
+                f"variable: the bounds [{spell_int(low)}, {spell_int(high)}] of {name!r} are empty",
+                fix="low must be <= high.",
             )
         if not dtype.is_int or (dtype.min is not None and not dtype.min <= low <= high <= dtype.max):
             raise DTypeError(
-                f"variable: {name!r} in [{low}, {high}] does not fit {dtype.name}", fix="Use dtypes.weakint."
+                f"variable: {name!r} in [{spell_int(low)}, {spell_int(high)}] does not fit {dtype.name}",
+                fix="Use dtypes.weakint.",
             )
         return make(ops.VARIABLE, (), VariableArg(name, low, high, dtype))
 
@@ -400,6 +313,9 @@ class UOp(Record):
     def __pow__(self, other: Any) -> UOp:
         return make(ops.POW, (self, self._operand(other)))
 
+    def __rpow__(self, other: Any) -> UOp:
+        return make(ops.POW, (const(self.dtype, other), self))
+
     def __and__(self, other: Any) -> UOp:
         return make(ops.AND, (self, self._operand(other)))
 
@@ -415,11 +331,20 @@ class UOp(Record):
     def __xor__(self, other: Any) -> UOp:
         return make(ops.XOR, (self, self._operand(other)))
 
+    def __rxor__(self, other: Any) -> UOp:
+        return make(ops.XOR, (const(self.dtype, other), self))
+
     def __lshift__(self, other: Any) -> UOp:
         return make(ops.SHL, (self, self._operand(other)))
 
+    def __rlshift__(self, other: Any) -> UOp:
+        return make(ops.SHL, (const(self.dtype, other), self))
+
     def __rshift__(self, other: Any) -> UOp:
         return make(ops.SHR, (self, self._operand(other)))
+
+    def __rrshift__(self, other: Any) -> UOp:
+        return make(ops.SHR, (const(self.dtype, other), self))
 
     def __neg__(self) -> UOp:
         return make(ops.NEG, (self,))
@@ -625,7 +550,7 @@ class UOp(Record):
         """This graph over params as a function."""
         params = {node.arg for node in self.topological() if node.op is ops.PARAM}
         if len({param.slot for param in params}) != len(params):
-            listed = "\n".join(sorted(map(repr, params)))
+            listed = "\n".join(sorted(map(spell_value, params)))
             raise ArgumentError(f"function: {name!r} has two different params in one slot", listed, "Renumber them.")
         return make(ops.FUNCTION, (self,), FunctionArg(name, tuple(sorted(params, key=lambda p: p.slot))))
 
@@ -638,13 +563,26 @@ class UOp(Record):
     @property
     def size(self) -> int | UOp:
         """The size of a RANGE."""
+        if self.op is not ops.RANGE:
+            raise ArgumentError(f"size: {self.short()} is no range", fix="Only a RANGE has one; others have a shape.")
         (size,) = self.src
         return int(size.arg) if size.op is ops.CONST else size
 
     @property
     def sizes(self) -> tuple[Any, ...]:
         """The argument of a movement op, symbolic sizes filled in."""
+        if self.op not in ops.MOVEMENT:
+            raise ArgumentError(
+                f"sizes: {self.short()} moves nothing", fix="Only a movement op has them; others have a shape."
+            )
         return filled(self.arg, self.src[1:])
+
+    def __bool__(self) -> NoReturn:
+        raise ArgumentError(
+            f"bool: {self.short()} is a node, and neither true nor false before it is computed",
+            f"the expression: {self.expression(20)}",
+            "Choose with condition.where(yes, no), combine with & | ~, and test `is None` or `.is_const`.",
+        )
 
     @property
     def is_const(self) -> bool:
@@ -674,15 +612,22 @@ class UOp(Record):
 
     def short(self) -> str:
         """One line about this node, for messages."""
-        if self.op is ops.CONST:
-            return f"const {self.arg!r} ({self.dtype.name})"
-        shape = spell_shape(self.shape) if self.shape else ""
-        arg = "" if self.arg is None else f" {self.arg!r}"
-        return f"{self.op.name}{arg} ({self.dtype.name}{shape})"
+        op, dtype = self.op, self.dtype
+        if op is ops.CONST:
+            argument = spell_int(self.arg) if dtype.is_int else str(self.arg)
+        else:
+            sizes = self.src[FIRST_SIZE.get(op, len(self.src)) :]
+            argument = ", ".join(spell_argument(op, self.arg, [size.expression(20) for size in sizes]))
+        if len(argument) > 100:
+            argument = f"{argument[:100]}..."
+        text = f"{op.name} {argument}".rstrip()
+        if op in TELLS_TYPE or dtype is dtypes.void:
+            return text
+        return f"{text} ({dtype.name}{spell_shape(self.shape) if self.shape else ''})"
 
-    def expression(self, limit: int = 200) -> str:
-        """The value as people write it: x*3 + 1. Cut off below `limit` nodes."""
-        return expression(self, limit)
+    def expression(self, limit: int = 200, names: Mapping[UOp, str] | None = None) -> str:
+        """The value as people write it: x*3 + 1. Cut off below `limit` nodes; `names` are used where given."""
+        return expression(self, limit, names)
 
     def __repr__(self) -> str:
         return f"<UOp {self.short()}>"
@@ -707,7 +652,7 @@ def unflatten(rows: list[tuple[Any, ...]]) -> UOp:
     nodes: list[UOp] = []
     for op, dtype, src, arg in rows:
         if op is ops.CONST:
-            nodes.append(const(dtype, _double.unpack(arg)[0] if dtype.is_float else arg))
+            nodes.append(_intern_const(dtype, _double.unpack(arg)[0]) if dtype.is_float else const(dtype, arg))
         else:
             nodes.append(make(op, tuple(nodes[i] for i in src), arg))
     return nodes[-1]

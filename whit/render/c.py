@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from whit.dtype import convert
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
@@ -171,7 +172,7 @@ class _Function:
     def reduce(self, node: UOp) -> None:
         (vector,) = node.src
         op, dtype = node.arg.op, node.dtype
-        start = op.identity(dtype) if op.identity else 0
+        start = convert(dtype, op.identity(dtype)) if op.identity else 0
         name = self.names[node] = f"reduce{len(self.names)}"
         self.line(f"{c_type(dtype)} {name} = {number(self.helpers, dtype, start)};")
         text = expression(self.helpers, op, dtype, [name, self.operand(vector)])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from whit.dtype import DType
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
@@ -31,7 +32,7 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
-from whit.render.small_floats import emulate_small_floats
+from whit.render.small_floats import SMALL, emulate_small_floats
 from whit.target import Target
 
 _SIGNATURE = "(ptr noalias readonly %buffers, ptr noalias readonly %variables, i64 %start, i64 %stop)"
@@ -55,7 +56,12 @@ class _Function(Writer):
         super().__init__(target, declarations)
         self.name = name
         self.atomic = atomic
-        self.linear = emulate_small_floats(program_body(program), has_half=target.has_half)
+        body = program_body(program)
+        if atomic:
+            for node in body.src:
+                if node.op is ops.STORE and node.arg.combine is not None:
+                    _atomic_spelling(node.arg.combine, node.src[0].dtype)
+        self.linear = emulate_small_floats(body, has_half=target.has_half)
         check_program(self.linear, "LLVM")
 
     def render(self) -> str:
@@ -205,7 +211,9 @@ class _Function(Writer):
     def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str) -> None:
         kind, align = vector_of(memory_type(buffer.dtype), lane_count(value)), max(buffer.dtype.itemsize, 1)
         if operator is not None and self.atomic:
-            self.store_atomic(operator, value, [(at, self.operand(value))])
+            for lane in range(lane_count(value)):
+                place = self.value("at", f"getelementptr inbounds {scalar_type(value.dtype)}, ptr {at}, i64 {lane}")
+                self.store_atomic(operator, value.dtype, place, self.lane(value, lane))
             return
         self.line(f"store {kind} {self.combined(operator, buffer, value, at)}, ptr {at}, align {align}")
 
@@ -253,7 +261,7 @@ class _Function(Writer):
                 self.line(f"br i1 {self.lane(gate[0], lane)}, label %{name}.do, label %{name}.end")
                 self.open_block(f"{name}.do")
             if self.atomic:
-                self.store_atomic(node.arg.combine, value, [(at, new)])
+                self.store_atomic(node.arg.combine, value.dtype, at, new)
             else:
                 old = self.value("old", f"load {memory}, ptr {at}, align {align}")
                 if value.dtype.is_bool:
@@ -266,13 +274,9 @@ class _Function(Writer):
                 self.line(f"br label %{name}.end")
                 self.close_block(f"{name}.end")
 
-    def store_atomic(self, operator: Op, value: UOp, places: list[tuple[str, str]]) -> None:
+    def store_atomic(self, operator: Op, dtype: DType, at: str, text: str) -> None:
         """old operator value as one step that no other thread can come between."""
-        spelling = _ATOMIC.get((operator, value.dtype.kind))
-        if spelling is None or value.shape:
-            raise unsupported(operator, "LLVM", f"of {value.dtype.name} is not atomic", "Reduce first, then store.")
-        for at, text in places:
-            self.line(f"atomicrmw {spelling} ptr {at}, {scalar_type(value.dtype)} {text} monotonic")
+        self.line(f"atomicrmw {_atomic_spelling(operator, dtype)} ptr {at}, {scalar_type(dtype)} {text} monotonic")
 
     # ---- vectors
 
@@ -340,6 +344,14 @@ _ATOMIC = {
     (ops.MIN, "int"): "min",
     (ops.MIN, "uint"): "umin",
 }
+
+
+def _atomic_spelling(operator: Op, dtype: DType) -> str:
+    spelling = _ATOMIC.get((operator, dtype.kind))
+    if spelling is None or dtype in SMALL:
+        raise unsupported(operator, "LLVM", f"of {dtype.name} is not atomic", "Reduce first, then store.")
+    return spelling
+
 
 _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.RANGE: _Function.open_range,

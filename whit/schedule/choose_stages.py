@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index
-from whit.schedule.lower import Lowering, prod_of
+from whit.schedule.lower import Lowering, prod_of, reads_of
 from whit.schedule.movement import ZERO
 
 
@@ -52,7 +52,7 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
             todo.extend(_forget(fresh, kernels))
             continue
         kernels[root] = kernel
-        todo.extend(node for node in _needs(kernel, kept) if node not in kernels)
+        todo.extend(node for node in _needs(kernel) if node not in kernels)
     return kernels
 
 
@@ -106,8 +106,6 @@ def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel]) -> list[UOp]:
     return stale
 
 
-def _needs(kernel: Kernel, kept: set[UOp]) -> list[UOp]:
+def _needs(kernel: Kernel) -> list[UOp]:
     """The kept values that the kernel reads."""
-    read = [node.src[0] for node in kernel.value.topological() if node.op is ops.INDEX]
-    scalars = [node for node in kernel.value.topological() if node in kept and not node.shape]
-    return [node for node in dict.fromkeys(read + scalars) if node.op not in (ops.PARAM, ops.BUFFER)]
+    return [node for node in reads_of(kernel.value) if node.op not in (ops.PARAM, ops.BUFFER)]

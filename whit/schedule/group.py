@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
+from whit.schedule.lower import nodes_of, read_scalar, reads_of
 
 MOST_BUFFERS = 64  # a kernel takes no more arguments than this
 
@@ -33,7 +34,7 @@ def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
     groups: list[Group] = []
     of_root: dict[UOp, Group] = {}
     for kernel in _in_order(kernels):
-        reads = _reads(kernel.value)
+        reads = set(reads_of(kernel.value))
         home = _find_home(kernel, reads, groups, of_root)
         if home is None:
             level = 1 + max((of_root[r].level for r in reads if r in of_root), default=-1)
@@ -44,12 +45,6 @@ def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
     return sorted(groups, key=lambda group: group.level)
 
 
-def _reads(value: UOp) -> set[UOp]:
-    nodes = value.topological()
-    indexed = {node.src[0] for node in nodes if node.op is ops.INDEX}
-    return indexed | {node for node in nodes if node.op in (ops.PARAM, ops.BUFFER)}
-
-
 def _in_order(kernels: dict[UOp, Kernel]) -> list[Kernel]:
     """Kernels before their users."""
     order: list[Kernel] = []
@@ -57,7 +52,7 @@ def _in_order(kernels: dict[UOp, Kernel]) -> list[Kernel]:
     stack = list(reversed(kernels))
     while stack:
         root = stack[-1]
-        missing = [r for r in _reads(kernels[root].value) if r in kernels and r not in placed and r is not root]
+        missing = [r for r in reads_of(kernels[root].value) if r in kernels and r not in placed and r is not root]
         if root in placed or not missing:
             stack.pop()
             if root not in placed:
@@ -91,27 +86,28 @@ def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: di
 
 def _reads_in_place(kernel: Kernel, root: UOp) -> bool:
     """Whether the kernel reads that value only at the position it is computing."""
-    for node in kernel.value.topological():
+    for node in nodes_of(kernel.value):
         if node.op is ops.INDEX and node.src[0] is root and (node.src[1:] != kernel.position or node.arg):
-            return False
-        if node is root and not root.shape:
             return False
     return True
 
 
 def _is_contraction(kernel: Kernel) -> bool:
     """Whether a reduction reads something that does not vary with every range around it, as a matmul does."""
-    for node in kernel.value.topological():
+    for node in nodes_of(kernel.value):
         if node.op is ops.REDUCE and node.src[0].op is ops.MUL:
-            inside = {r for s in node.src[0].src for r in s.topological() if r.op is ops.RANGE}
-            for s in node.src[0].src:
-                if {r for r in s.topological() if r.op is ops.RANGE} != inside:
-                    return True
+            factors = [{r for r in nodes_of(s) if r.op is ops.RANGE} for s in node.src[0].src]
+            if factors[0] != factors[1]:
+                return True
     return False
 
 
+def _reading(root: UOp, position: tuple[UOp, ...]) -> UOp:
+    return root.index(*position) if root.shape else read_scalar(root)
+
+
 def _join(group: Group, kernel: Kernel, reads: set[UOp]) -> None:
-    at_hand = {root.index(*kernel.position): value for root, value in group.values.items() if root.shape}
+    at_hand = {_reading(root, kernel.position): value for root, value in group.values.items()}
     group.values[kernel.root] = kernel.value.substitute(at_hand)
     group.kernels.append(kernel)
     group.reads |= {r for r in reads if r not in group.values}

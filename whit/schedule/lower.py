@@ -82,7 +82,9 @@ class Lowering:
 
     def _read(self, request: Request) -> UOp:
         node, position = request.node, request.position
-        return node.index(*position, gate=request.gate) if node.shape else node
+        if node.shape:
+            return node.index(*position, gate=request.gate)
+        return node if node.op in (ops.PARAM, ops.BUFFER) else read_scalar(node)
 
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
@@ -227,6 +229,39 @@ class Lowering:
         for i in reversed(range(len(parts) - 1)):
             result = first.eq(i).where(parts[i], result)
         return result
+
+
+def read_scalar(node: UOp) -> UOp:
+    """A kept value without axes, as it is read: not the node itself, which would mean to compute it here."""
+    return make(ops.AFTER, (node,))
+
+
+def nodes_of(value: UOp) -> list[UOp]:
+    """What a kernel computes, sources first. What it reads from memory is the first source of INDEX and AFTER, and was
+    computed elsewhere."""
+    order: list[UOp] = []
+    seen: set[UOp] = set()
+    stack: list[UOp | None] = [value]
+    while stack:
+        node = stack.pop()
+        if node is None:
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif node not in seen:
+            seen.add(node)
+            inside = node.src[1:] if node.op in (ops.INDEX, ops.AFTER) else node.src
+            stack += (node, None, *reversed(inside))
+    return order
+
+
+def reads_of(value: UOp) -> list[UOp]:
+    """The memory that a kernel reads: kept nodes, params and buffers."""
+    found: dict[UOp, None] = {}
+    for node in nodes_of(value):
+        if node.op in (ops.INDEX, ops.AFTER):
+            found[node.src[0]] = None
+        elif node.op in (ops.PARAM, ops.BUFFER):
+            found[node] = None
+    return list(found)
 
 
 def prod_of(shape: tuple[Any, ...]) -> Any:

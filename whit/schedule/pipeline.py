@@ -16,7 +16,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
 from whit.schedule.choose_stages import choose_stages
 from whit.schedule.group import Group, group_kernels
-from whit.schedule.lower import prod_of
+from whit.schedule.lower import nodes_of, prod_of, read_scalar
 from whit.schedule.share_loops import share_loops
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.simplify import simplify
@@ -48,14 +48,15 @@ def _call(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -
         value = group.values[kernel.root]
         for target in targets.get(kernel.root, [memory[kernel.root]]):
             stores.append(target.store(value, *kernel.position) if kernel.root.shape else target.store(value))
-    body = UOp.group(*stores).substitute({root: place for root, place in memory.items() if place is not root})
+    places = {root if root.shape else read_scalar(root): place for root, place in memory.items() if place is not root}
+    body = UOp.group(*stores).substitute(places)
     body = simplify(share_loops(body))
     written = [store.src[0] for store in body.src]
     read = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER) and node not in written]
-    places = [*dict.fromkeys(written), *dict.fromkeys(read)]
-    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(places)}
+    arguments = [*dict.fromkeys(written), *dict.fromkeys(read)]
+    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(arguments)}
     function = body.substitute(params).function(name_of(group))
-    return function.call(*places, *_bindings(body))
+    return function.call(*arguments, *_bindings(body))
 
 
 def _bindings(body: UOp) -> list[UOp]:
@@ -65,7 +66,7 @@ def _bindings(body: UOp) -> list[UOp]:
 def name_of(group: Group) -> str:
     """What the kernel does, for people: its last op and the shape of its result."""
     root = group.kernels[-1].root
-    reduces = [node for node in group.kernels[-1].value.topological() if node.op is ops.REDUCE]
+    reduces = [node for node in nodes_of(group.kernels[-1].value) if node.op is ops.REDUCE]
     what = root.op.name if not reduces else f"{reduces[-1].arg.op.name}_reduce"
     sizes = "x".join(str(size) if isinstance(size, int) else "n" for size in root.shape) or "scalar"
     return f"{what}_{sizes}"

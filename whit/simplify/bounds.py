@@ -21,7 +21,7 @@ from whit.ir.op import Op
 from whit.ir.record import set_bounds
 from whit.ir.uop import UOp
 
-LIMIT_BITS = 4096  # bounds beyond that count as unknown: squaring x 60 times would need more memory than there is
+LIMIT_BITS = 4096  # no larger integers are built: squaring x 60 times would need more memory than there is
 _GROWING = frozenset({ops.MUL, ops.SHL, ops.FMA})
 _UNKNOWN: tuple[int, ...] = ()
 

@@ -16,7 +16,7 @@ from whit.dtype import DType, can_lossless_cast, convert, decode, dtypes, encode
 from whit.ir import ops, scalar
 from whit.ir.op import OPS
 from whit.ir.rules import BOOLS, INTS, function_rule
-from whit.ir.uop import UOp, const, make
+from whit.ir.uop import UOp, const, const_from_bits, make
 from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 
@@ -27,6 +27,9 @@ COMMUTATIVE = tuple(op for op in OPS.values() if op.commutative)
 
 def fold(node: UOp) -> UOp:
     """The value of an elementwise node whose sources are constants, as a constant."""
+    if node.op is ops.WHERE:  # a choice, not arithmetic: what is chosen is not rounded again
+        condition, yes, no = node.src
+        return yes if condition.arg else no
     values = [s.arg for s in node.src]
     dtype = node.dtype
     if node.op is ops.FMA and dtype.is_float:
@@ -114,6 +117,7 @@ def folded_bitcast(node: UOp) -> UOp | None:
         return value.src[0].bitcast(node.dtype)
     if value.op is ops.CONST:
         bits = encode(value.dtype, value.arg)
-        folded = const(node.dtype, decode(node.dtype, bits))
-        return folded if encode(node.dtype, folded.arg) == bits else None  # a signalling NaN would become quiet
+        if encode(node.dtype, decode(node.dtype, bits)) != bits:
+            return None  # a signalling NaN, or a bool of another number than 0 and 1: no constant has these bits
+        return const_from_bits(node.dtype, bits)
     return None

@@ -140,7 +140,9 @@ class Core:
         if not count and axis in (0, -1):
             return 0
         allowed = f"Axes go from {-count} to {count - 1}." if count else "It has no axes."
-        raise OutOfRangeError(f"{name}: there is no axis {axis} in shape {spell_shape(self.shape)}", self._made(), allowed)
+        raise OutOfRangeError(
+            f"{name}: there is no axis {axis} in shape {spell_shape(self.shape)}", self._made(), allowed
+        )
 
     def _axes(self, name: str, axis: Any) -> tuple[int, ...]:
         """One axis, several, or None for all, as ascending axes."""
@@ -162,7 +164,9 @@ class Core:
 
     def _require(self, name: str, accepted: bool, what: str, fix: str) -> None:
         if not accepted:
-            raise DTypeError(f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix)
+            raise DTypeError(
+                f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix
+            )
 
 
 def either(name: str, axis: Any, dim: Any) -> Any:

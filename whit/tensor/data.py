@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
 from whit.engine.device import canonicalize
-from whit.engine.realize import realize
-from whit.engine.storage import from_bytes, new_buffer, to_bytes
-from whit.engine.values import dtype_of_array, from_numpy, item, to_list, to_numpy
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core, storable
 from whit.tensor.place import here
+from whit.tensor.realize import from_bytes, from_numpy, item, new_buffer, realize, to_bytes, to_list, to_numpy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,7 +50,7 @@ class Data(Core):
 
     def realize(self, *lst: Core) -> Self:
         """Computes this tensor and the others together; returns this one."""
-        tensors = (self, *lst)
+        tensors: tuple[Core, ...] = (self, *lst)
         wanted = {tensor._wanted for tensor in tensors if tensor.uop.device is None}
         for device in wanted or {None}:
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
@@ -76,10 +74,10 @@ class Data(Core):
     def data(self) -> memoryview:
         """The elements as a read-only memoryview of their shape; of dtypes that Python does not know, as bytes."""
         buffer = self._buffer()
-        raw = memoryview(to_bytes(buffer))
+        raw: Any = memoryview(to_bytes(buffer))
         if self.dtype.fmt is None or self.dtype.fmt == "e" or 0 in self.shape:
-            return raw
-        return raw.cast(self.dtype.fmt, self.shape) if self.shape else raw.cast(self.dtype.fmt)
+            return raw  # type: ignore[no-any-return]
+        return raw.cast(self.dtype.fmt, self.shape) if self.shape else raw.cast(self.dtype.fmt)  # type: ignore[no-any-return]
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -203,7 +201,6 @@ def _from_array(data: Any, dtype: DType | None, device: str | None) -> UOp:
         raise ArgumentError(f"Tensor: cannot read a {type(data).__name__}", str(error), _ACCEPTED) from error
     if array.dtype == object or array.dtype.kind in "SUMm":
         raise ArgumentError(f"Tensor: cannot build a tensor of {data!r:.80}, a {type(data).__name__}", fix=_ACCEPTED)
-    dtype_of_array(array)  # raises where there is none
     node = from_numpy(array, device)
     return node if dtype is None else node.cast(dtype)
 

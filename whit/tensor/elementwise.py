@@ -82,7 +82,9 @@ class Elementwise(Data):
         if left.device != right.device:
             self._one_device(name, other)
         if left.shape != right.shape and left.shape and right.shape:
-            shape = common_shape(name, list(zip(_name_roles(reverse), (self, other), strict=True))[:: -1 if reverse else 1])
+            shape = common_shape(
+                name, list(zip(_name_roles(reverse), (self, other), strict=True))[:: -1 if reverse else 1]
+            )
             left, right = expand_to(left, shape), expand_to(right, shape)
         return (right, left) if reverse else (left, right)
 
@@ -193,10 +195,7 @@ class Elementwise(Data):
 
     def lerp(self, end: Any, weight: Any) -> Self:
         """self + (end - self) * weight."""
-        return self + (self._operand_or_scalar(end) - self) * weight
-
-    def _operand_or_scalar(self, other: Any) -> Any:
-        return other if type(other) in _SCALARS else self._operand("lerp", other)
+        return self.add(self.sub(end, reverse=True).mul(weight))
 
     def clamp(self, min_: Any = None, max_: Any = None) -> Self:
         """Not below min_, then not above max_. NaN stays."""
@@ -286,13 +285,9 @@ class Elementwise(Data):
             return self._wrap(self.uop.cast(dtypes.bool).where(scalar_node(dtype, x), scalar_node(dtype, y)))
         parts: list[Any] = [v if type(v) in _SCALARS else self._operand("where", v) for v in (x, y)]
         tensors = [v for v in parts if isinstance(v, Core)]
-        dtype = resolve_weak(
-            least_upper_dtype(*(v.uop.dtype if isinstance(v, Core) else weak_dtype(v) for v in parts))
-        )
+        dtype = resolve_weak(least_upper_dtype(*(v.uop.dtype if isinstance(v, Core) else weak_dtype(v) for v in parts)))
         roles = [("condition", self), *zip(("first", "second"), parts, strict=True)]
         shape = common_shape("where", [(role, t) for role, t in roles if isinstance(t, Core)])
         self._one_device("where", *tensors)
-        yes, no = (
-            expand_to(v.uop.cast(dtype), shape) if isinstance(v, Core) else scalar_node(dtype, v) for v in parts
-        )
+        yes, no = (expand_to(v.uop.cast(dtype), shape) if isinstance(v, Core) else scalar_node(dtype, v) for v in parts)
         return self._wrap(expand_to(self.uop.cast(dtypes.bool), shape).where(yes, no))

@@ -197,9 +197,7 @@ class Activations(Functions):
 
     def celu(self, alpha: float = 1.0) -> Self:
         """self, or alpha * (exp(self / alpha) - 1) below 0."""
-        return self._apply(
-            formulas.widened(lambda x: x.maximum(0.0) + formulas.expm1(x.minimum(0.0) / alpha) * alpha)
-        )
+        return self._apply(formulas.widened(lambda x: x.maximum(0.0) + formulas.expm1(x.minimum(0.0) / alpha) * alpha))
 
     def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
         """gamma * elu(self, alpha)."""

@@ -160,7 +160,7 @@ class Operators(Elementwise):
         return self._become("%=", self % x)
 
     def __ipow__(self, x: Any) -> Self:
-        return self._become("**=", self ** x)
+        return self._become("**=", self**x)
 
     def __iand__(self, x: Any) -> Self:
         return self._become("&=", self & x)

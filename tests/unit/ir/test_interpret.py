@@ -603,7 +603,7 @@ def test_long_chains_of_effects() -> None:
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        (None, MissingError, "buffer .*id=0.* has no value"),
+        (None, MissingError, "buffer 0, .* has no value"),
         (np.zeros(3, np.float64), DTypeError, "is given an array of float64"),
         (np.zeros(4, np.float32), ShapeError, r"is given an array of shape \(4,\)"),
     ],

@@ -246,6 +246,8 @@ SIGNALLING: float = struct.unpack(">d", bytes.fromhex("7ff0000000000001"))[0]
         (const(dtypes.float64, -0.0), "-0.0:float64"),
         (const(dtypes.float16, math.inf), "inf:float16"),
         (const(dtypes.bfloat16, -math.inf), "-inf:bfloat16"),
+        (UOp.const_from_bits(dtypes.fp8e5m2, 0x7C), "inf:fp8e5m2"),
+        (UOp.const_from_bits(dtypes.fp8e5m2, 0xFC), "-inf:fp8e5m2"),
         (const(f32, math.nan), "nan:float32"),
         (const(f32, struct.unpack(">d", bytes.fromhex("7ff8000020000000"))[0]), "nan(0x7fc00001):float32"),
         (const(f32, -math.nan), "nan(0xffc00000):float32"),

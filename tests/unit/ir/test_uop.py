@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from strategies import bool_expressions, float_expressions, index_expressions, tensor_graphs
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, decode, dtypes, encode
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError, UserError
 from whit.ir import ops
 from whit.ir.args import (
@@ -30,7 +30,7 @@ from whit.ir.args import (
     VariableArg,
 )
 from whit.ir.graph import digest, topological
-from whit.ir.op import Op
+from whit.ir.op import Op, Stage, define, same
 from whit.ir.uop import UOp, const, live_nodes, make
 
 f32, i32, index = dtypes.float32, dtypes.int32, dtypes.weakint
@@ -317,6 +317,10 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (r3 ^ 1, index, ()),
     (r3 << 1, index, ()),
     (r3 >> 1, index, ()),
+    (2**a34, f32, (3, 4)),
+    (1 << r3, index, ()),
+    (1 >> r3, index, ()),
+    (5 ^ r3, index, ()),
     (a34 < 1, dtypes.bool, (3, 4)),
     (a34 >= 1, dtypes.bool, (3, 4)),
     (a34.eq(1), dtypes.bool, (3, 4)),
@@ -342,6 +346,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (make(ops.BARRIER), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (UOp.stack(a34, a34), f32, (2, 3, 4)),
+    (make(ops.SHUFFLE, (UOp.param(1, f32, (4,)),), (3, 3, 0)), f32, (3,)),
     (a34.copy_to("CUDA:0"), f32, (3, 4)),
     (UOp.group(a34, r3), dtypes.void, ()),
     (UOp.group(a34, r3).item(0), f32, (3, 4)),
@@ -426,6 +431,17 @@ BAD: list[tuple[Callable[[], Any], type[UserError], tuple[str, ...]]] = [
         DTypeError,
         ("range: operands must have the same integer dtype", "(float32)"),
     ),
+    (lambda: UOp.range(-1, 0), ShapeError, ("range: a size is -1", "zero or more")),
+    (
+        lambda: UOp.range(UOp.buffer(9, index, (3,)), 0),
+        ShapeError,
+        ("range: the size has shape (3,)", "buffer 9", "scalar"),
+    ),
+    # questions that have no answer
+    (lambda: a34.size, ArgumentError, ("size: buffer 0, float32(3, 4)", "is no range", "shape")),
+    (lambda: n.sizes, ArgumentError, ('sizes: variable "n", 1..64 moves nothing', "shape")),
+    (lambda: bool(n < 3), ArgumentError, ("bool: lt (bool) is a node", "the expression: n < 3", ".where(yes, no)")),
+    (lambda: n if r3 else flag, ArgumentError, ("bool: range id=0, kind=loop (weakint) is a node", "is None")),
     # dtypes
     (
         lambda: a34 + n,
@@ -461,15 +477,24 @@ BAD: list[tuple[Callable[[], Any], type[UserError], tuple[str, ...]]] = [
     (lambda: a34.pad(((-1, 0), (0, 0))), ShapeError, ("pad: a size is -1",)),
     (lambda: a34.pad(((1, 0, 2), (0, 0))), ArgumentError, ("pad: the argument", "does not fit")),
     (lambda: a34.shrink(((2, 2), (0, 4))), ShapeError, ("shrink: 2..4 is not inside axis 0 of (3, 4)", "exceed")),
-    (lambda: a34.flip((2,)), ShapeError, ("flip: (2,) are not axes of (3, 4)",)),
-    (lambda: a34.reduce(ops.ADD, (2,)), ShapeError, ("reduce: (2,) are not axes of (3, 4)", "in order")),
+    (lambda: a34.flip((2,)), OutOfRangeError, ("flip: there is no axis 2 in shape (3, 4)", "0 to 1")),
+    (lambda: a34.flip((0, 0)), ShapeError, ("flip: (0, 0) names an axis twice", "once")),
+    (lambda: a34.reduce(ops.ADD, (2,)), OutOfRangeError, ("reduce: there is no axis 2 in shape (3, 4)", "0 to 1")),
+    (lambda: a34.reduce(ops.ADD, (-1,)), OutOfRangeError, ("reduce: there is no axis -1", "0 to 1")),
+    (
+        lambda: a34.reduce(ops.ADD, (0,)).reduce(ops.ADD, (1,)),
+        OutOfRangeError,
+        ("there is no axis 1 in shape (4,)", "only axis is 0"),
+    ),
+    (lambda: n.reduce(ops.ADD, (0,)), OutOfRangeError, ("there is no axis 0 in shape ()", "A scalar has no axes")),
+    (lambda: a34.reduce(ops.ADD, (1, 0)), ShapeError, ("reduce: the axes (1, 0) are out of order", "in order")),
     (lambda: a34.reduce(ops.SUB, (0,)), ArgumentError, ("reduce: SUB cannot combine elements", "ADD, MUL")),
     (lambda: flag.reduce(ops.ADD, ranges=(r3,)), DTypeError, ("add: operands must be numbers",)),
     (lambda: n.reduce(ops.ADD, ranges=(n,)), ArgumentError, ("reduce: variable", "is not a range", "RANGE")),
     (lambda: n.reduce(ops.ADD, ranges=(r3, r3)), ArgumentError, ("reduce: a range is named twice", "once")),
     (lambda: a34.reduce(ops.ADD, (0,), (r3,)), ArgumentError, ("reduce: both axes and ranges are given", "after")),
     (lambda: a34.scan(ops.ADD), ArgumentError, ("scan: give either an axis or a range",)),
-    (lambda: a34.scan(ops.ADD, 2), ShapeError, ("scan: 2 is not an axis of (3, 4)", "from 0")),
+    (lambda: a34.scan(ops.ADD, 2), OutOfRangeError, ("scan: there is no axis 2 in shape (3, 4)", "0 to 1")),
     (lambda: UOp.stack(a34, a34.permute((1, 0))), ShapeError, ("stack: shapes (3, 4) and (4, 3) differ",)),
     (lambda: make(ops.MMA, (a34, a34, a34), MmaArg(3, 4, 4)), ShapeError, ("mma: operands (3, 4)", "(m, k)")),
     (lambda: make(ops.MMA, (*tile[:1], a34, a34), MmaArg(1, 1, 1)), DTypeError, ("mma: a and b must have the same",)),
@@ -487,7 +512,7 @@ BAD: list[tuple[Callable[[], Any], type[UserError], tuple[str, ...]]] = [
     (lambda: a34.store(a34, combine=ops.SUB), ArgumentError, ("store: SUB cannot combine",)),
     (lambda: a34.store(a34.permute((1, 0))), ShapeError, ("store: a value of shape (4, 3) at 0 positions of (3, 4)",)),
     (lambda: a34.store(const(f32, 0), r3, r3, r3), ShapeError, ("at 3 positions of (3, 4)", "at most every axis")),
-    (lambda: a34 + other_device, DeviceError, ("add: operands are on CPU and CUDA:0", "operand 0", "Copy one")),
+    (lambda: a34 + other_device, DeviceError, ("add: operands are on CPU and CUDA:0", "operand 0", "copy_to(device)")),
     (lambda: UOp.stack(a34, other_device), DeviceError, ("stack: operands are on CPU and CUDA:0",)),
     # functions and blocks
     (lambda: n.call(n), ArgumentError, ("call: variable", "is not a function", "UOp.function")),
@@ -527,7 +552,7 @@ def test_what_does_not_fit_is_not_built(
     del raised
     if live_nodes() != before:
         gc.collect()  # an error and the frames it came through refer to each other
-    assert live_nodes() == before
+    assert live_nodes() <= before  # fewer, if the collector also found the nodes of an earlier error
 
 
 def test_an_error_says_what_failed_with_what_and_what_to_do() -> None:
@@ -535,7 +560,7 @@ def test_an_error_says_what_failed_with_what_and_what_to_do() -> None:
         n + UOp.param(0, f32)
     error = raised.value
     assert error.what == "add: operands must have the same dtype, but the operands are (weakint, float32)"
-    assert error.details.splitlines()[1].startswith("operand 1: param ParamArg(slot=0")
+    assert error.details.splitlines()[1] == "operand 1: param 0, float32"
     assert error.fix == "Cast one of them."
 
 
@@ -616,10 +641,73 @@ def test_replace_keeps_what_is_not_given() -> None:
         ((r3 * 4 + r4) // 2, "(r0*4 + r1)//2"),
         (UOp.param(0, f32, (3,)).index(r3), "p0[r0]"),
         (r3.cast(f32).sqrt(), "sqrt(float32(r0))"),
+        (abs(r3 * 3 + 1), "abs(r0*3 + 1)"),
+        ((r3 + 1).maximum(r4 + 2), "max(r0 + 1, r1 + 2)"),
+        ((r3 + 1).maximum((r4 + 2) * (r3 + 1)), "max(r0 + 1, (r1 + 2)*(r0 + 1))"),
+        ((r3 + 1).cast(f32), "float32(r0 + 1)"),
+        (UOp.param(0, f32, (30,)).index(r3 + 1), "p0[r0 + 1]"),
+        (UOp.buffer(3, f32, (30,)).index(r3), "b3[r0]"),
+        (~(r3 * 3), "~(r0*3)"),
+        (~r3 * 3, "~r0*3"),
+        (1 / r3.cast(f32).reciprocal(), "1.0 / 1/float32(r0)"),
+        (r3.cast(f32) * r4.cast(f32).reciprocal(), "float32(r0)*(1/float32(r1))"),
+        ((r3.cast(f32) * r4.cast(f32)).reciprocal(), "1/(float32(r0)*float32(r1))"),
     ],
 )
 def test_expressions_read_as_people_write_them(node: UOp, text: str) -> None:
     assert node.expression() == text
+
+
+def test_expressions_use_the_names_they_are_given() -> None:
+    assert ((r3 + r4) * 2).expression(names={r3 + r4: "s"}) == "s*2"
+    assert (r3 + r4).expression(names={r3 + r4: "s"}) == "s"
+    assert (r3 * 2 + r4).expression(names={r3: "row"}) == "row*2 + r1"
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (a34, 'buffer 0, float32(3, 4), device="CPU"'),
+        (UOp.buffer(1, f32, (n, 2), memory=Memory.SHARED), "buffer 1, float32(n, 2), memory=shared"),
+        (UOp.param(2, i32), "param 2, int32"),
+        (UOp.variable("x", 0, 9, i32), 'variable "x", 0..9, int32'),
+        (UOp.range(4, 3), "range id=3, kind=loop (weakint)"),
+        (const(f32, 0.5), "const 0.5 (float32)"),
+        (const(index, 3), "const 3 (weakint)"),
+        (const(dtypes.bool, True), "const True (bool)"),
+        (n + 1, "add (weakint)"),
+        (UOp.param(0, f32, (2, n)).reshape((n, 2)), "reshape shape=(n, 2) (float32(n, 2))"),
+        (a34.pad(((0, n), (1, 2))), "pad pads=((0, n), (1, 2)) (float32(n + 3, 7))"),
+        (a34.reduce(ops.ADD, (1,)), "reduce op=add, axes=(1,) (float32(3,))"),
+        (a34.cast(i32), "cast int32 (int32(3, 4))"),
+        (a34.load(0, width=4), "load width=4 (float32(4,))"),
+        (a34.store(a34, combine=ops.ADD), "store combine=add"),
+        (a34.copy_to("CUDA:0"), 'copy "CUDA:0" (float32(3, 4))'),
+        (UOp.group(a34).item(0), "item member=0 (float32(3, 4))"),
+        (body.function("double"), 'function "double"'),
+    ],
+)
+def test_nodes_have_a_short_form_for_messages(node: UOp, text: str) -> None:
+    assert node.short() == text
+    assert repr(node) == f"<UOp {text}>"
+
+
+def test_integers_of_any_length_can_be_shown() -> None:
+    huge = 10**5000
+    x = UOp.variable("x", 0, huge)
+    assert const(index, huge).short().startswith("const 0x")
+    assert x.short().startswith('variable "x", 0..0x')
+    assert max(len(node.short()) for node in (x, const(index, huge))) < 130
+    assert (x + huge).expression() == "x + …"
+    assert (x + 10**1000).expression().startswith("x + 0x")
+    with pytest.raises(DTypeError, match=r"const: 0x.* is outside int32"):
+        const(i32, huge)
+    with pytest.raises(OutOfRangeError, match=r"index: position 0x.* is outside axis 0"):
+        a34.index(huge)
+    with pytest.raises(OutOfRangeError, match="bind: x = -1 is outside"):
+        x.bind(-1)
+    with pytest.raises(ArgumentError, match="add: takes no argument, and gets 0x"):
+        make(ops.ADD, (x, x), huge)
 
 
 def test_expressions_of_heavily_shared_graphs_stay_short() -> None:
@@ -647,3 +735,49 @@ def test_ops_are_told_apart_by_identity() -> None:
     assert ops.ADD != ops.SUB
     assert repr(ops.ADD) == "ADD"
     assert StageArg() == StageArg()
+
+
+def test_the_op_table_is_closed_to_those_who_come_late() -> None:
+    with pytest.raises(ArgumentError) as raised:
+        define("late", arity=1, dtype=same, stages=Stage.TENSOR, doc="Too late.")
+    assert raised.value.what == "define: the op table is closed, and 'late' comes too late"
+    assert "whit/ir/ops.py" in raised.value.fix
+    assert "late" not in ops.OPS
+
+
+# ---- symbolic sizes, constants from bits
+
+
+def test_products_of_sizes_are_compared_by_their_factors() -> None:
+    m = UOp.variable("m", 1, 8)
+    x = UOp.param(0, f32, (2, n))
+    assert x.reshape((2 * n,)).shape == (2 * n,)
+    assert x.reshape((n * 2,)).reshape((1, n, 2)).shape == (1, n, 2)
+    assert UOp.param(0, f32, (2 * n, m * 3)).reshape((6 * (m * n),)).shape == (6 * (m * n),)
+    assert UOp.param(0, f32, (0, n)).reshape((0,)).shape == (0,)
+    for wrong in ((3 * n,), (2 * m,), (n,), (n, n, 2), (n + n,)):
+        with pytest.raises(ShapeError, match="elements must stay the same"):
+            x.reshape(wrong)
+
+
+def test_a_constant_from_bits_keeps_what_a_conversion_would_change() -> None:
+    e5m2 = dtypes.fp8e5m2
+    infinity = UOp.const_from_bits(e5m2, 0x7C)
+    assert infinity.arg == math.inf
+    assert infinity is not const(e5m2, math.inf)  # converting saturates
+    assert pickle.loads(pickle.dumps(infinity)) is infinity
+    assert UOp.const_from_bits(f32, 0x3F800000) is const(f32, 1.0)
+    assert UOp.const_from_bits(f32, 0x80000000) is const(f32, -0.0)
+    assert UOp.const_from_bits(i32, 0xFFFFFFFF) is const(i32, -1)
+    assert UOp.const_from_bits(f32, 0x7FC00001) is not const(f32, math.nan)
+    with pytest.raises(DTypeError, match="no constant of float32 has the bits 0x7f800001") as raised:
+        UOp.const_from_bits(f32, 0x7F800001)
+    assert "signalling" in raised.value.details
+    assert "0x7fc00001" in raised.value.fix
+
+
+@pytest.mark.parametrize("dtype", [dtypes.fp8e5m2, dtypes.fp8e4m3, dtypes.float16, dtypes.bfloat16], ids=str)
+def test_every_constant_from_bits_has_these_bits(dtype: DType) -> None:
+    for bits in range(0, 1 << dtype.bitsize, 1 if dtype.bitsize == 8 else 17):
+        if encode(dtype, decode(dtype, bits)) == bits:
+            assert encode(dtype, UOp.const_from_bits(dtype, bits).arg) == bits

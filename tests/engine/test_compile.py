@@ -1,0 +1,149 @@
+"""Kernels are compiled once: in memory, and on disk for the next process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whit.config import Context
+from whit.dtype import dtypes
+from whit.engine import compile as compile_module
+from whit.engine import disk_cache
+from whit.engine.compile import get_kernel
+from whit.ir.uop import UOp
+from whit.target import parse_target
+
+
+def kernel_function(offset: float, name: str = "f") -> UOp:
+    """p0[i] = p1[i] + offset"""
+    i = UOp.range(100, 0)
+    out, source = UOp.param(0, dtypes.float32, (100,)), UOp.param(1, dtypes.float32, (100,))
+    return UOp.group(out.store(source.index(i) + offset, i)).function(name)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[UOp]:
+    """The functions that were really compiled, from an empty memory cache."""
+    compile_module._kernels.clear()
+    found: list[UOp] = []
+    original = compile_module.compile_kernel
+
+    def counting(function: UOp, target: Any) -> Any:
+        found.append(function)
+        return original(function, target)
+
+    monkeypatch.setattr(compile_module, "compile_kernel", counting)
+    return found
+
+
+def test_the_same_body_is_compiled_once_whatever_its_name(compiled: list[UOp], tmp_path: Path) -> None:
+    target = parse_target("CPU")
+    with Context(CACHE_DIR=str(tmp_path)):
+        first = get_kernel(kernel_function(3.25), target)
+        assert get_kernel(kernel_function(3.25, "other"), target) is first
+        assert get_kernel(kernel_function(4.25), target) is not first
+    assert len(compiled) == 2
+
+
+def test_the_next_process_finds_it_on_disk(compiled: list[UOp], tmp_path: Path) -> None:
+    target = parse_target("CPU")
+    with Context(CACHE_DIR=str(tmp_path / "new" / "folder")):
+        first = get_kernel(kernel_function(5.25), target)
+        compile_module._kernels.clear()
+        second = get_kernel(kernel_function(5.25), target)
+    assert len(compiled) == 1
+    assert (second.name, second.total, second.ops) == (first.name, first.total, first.ops)
+    assert second.address
+
+
+def test_settings_that_change_code_are_part_of_the_key() -> None:
+    target = parse_target("CPU")
+    function = kernel_function(1.0)
+    keys = {compile_module.kernel_key(function, target)}
+    for settings in ({"NOOPT": 1}, {"THREADS": 1}, {"BEAM": 2}):
+        with Context(**settings):
+            keys.add(compile_module.kernel_key(function, target))
+    keys.add(compile_module.kernel_key(function, parse_target("CPU:LLVM:x86-64")))
+    assert len(keys) == 5
+
+
+def test_a_damaged_entry_is_discarded_and_compiled_again(compiled: list[UOp], tmp_path: Path) -> None:
+    target = parse_target("CPU")
+    with Context(CACHE_DIR=str(tmp_path)):
+        get_kernel(kernel_function(6.25), target)
+        (path,) = tmp_path.glob("*.kernel")
+        for damage in (b"", b"nonsense", path.read_bytes()[:-1], path.read_bytes()[:-1] + b"?"):
+            path.write_bytes(damage)
+            compile_module._kernels.clear()
+            get_kernel(kernel_function(6.25), target)
+            compile_module._kernels.clear()
+            get_kernel(kernel_function(6.25), target)
+    assert len(compiled) == 5
+
+
+def test_cache_off_keeps_nothing(compiled: list[UOp], tmp_path: Path) -> None:
+    with Context(CACHE=0, CACHE_DIR=str(tmp_path)):
+        get_kernel(kernel_function(7.25), parse_target("CPU"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_only_a_warning(
+    compiled: list[UOp], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(disk_cache._state, "warned", 0)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with Context(CACHE_DIR=str(blocked)):
+        with pytest.warns(RuntimeWarning, match="whit cannot keep compiled kernels in"):
+            get_kernel(kernel_function(8.25), parse_target("CPU"))
+        get_kernel(kernel_function(9.25), parse_target("CPU"))  # only once
+
+
+def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        assert disk_cache.find("a" * 64) is None
+        disk_cache.keep("a" * 64, {"name": "f", "variables": ["n"]}, b"\0code")
+        assert disk_cache.find("a" * 64) == ({"name": "f", "variables": ["n"]}, b"\0code")
+    assert [path.name for path in tmp_path.iterdir()] == ["a" * 64 + ".kernel"]
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        for i in range(6):
+            disk_cache.keep(f"{i}", {}, bytes(1000))
+            os.utime(tmp_path / f"{i}.kernel", (i, i))
+        disk_cache.find("0")  # used now
+        size = (tmp_path / "0.kernel").stat().st_size
+        disk_cache.clean(str(tmp_path), 3 * size)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.kernel", "4.kernel", "5.kernel"]
+
+
+PROGRAM = """
+import sys
+from whit.dtype import dtypes
+from whit.engine.realize import realize
+from whit.engine.storage import from_bytes
+from whit.engine.values import to_list
+a = from_bytes(bytes(400), dtypes.float32, (100,))
+assert to_list(realize([a + 3.75])[0]) == [3.75] * 100
+print(*[name for name in sys.modules if name.startswith(("llvmlite", "numpy", "whit.codegen", "whit.render"))])
+"""
+
+
+def run_program(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "CACHE_DIR": str(folder)}
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_processes_may_compile_the_same_at_once_and_later_ones_load_no_compiler(tmp_path: Path) -> None:
+    for process in [run_program(tmp_path) for _ in range(3)]:
+        process.communicate()
+        assert process.returncode == 0
+    warm = run_program(tmp_path)
+    loaded, _ = warm.communicate()
+    assert warm.returncode == 0
+    assert loaded.split() == []
+    assert list(tmp_path.glob("*.part")) == []

@@ -1,0 +1,1 @@
+"""Random tensor graphs through the whole compiler, compared with the interpreter."""

@@ -1,0 +1,11 @@
+"""Tensor: the array that users see. Methods build a graph; `realize`, `numpy`, `item` ... compute it.
+
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    (x @ x + 1).sum().item()             # 58.0
+
+`core.py` tells how the class is put together from the other files, one for each topic.
+"""
+
+from whit.tensor.tensor import Tensor
+
+__all__ = ["Tensor"]

@@ -1,0 +1,349 @@
+"""The same elements in other places: reshape, expand, permute, flip, pad, shrink, and what is made of them.
+
+Sizes and axes may be given one by one or as a tuple. Axes count from either end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+from whit.dtype import dtypes, least_upper_dtype, resolve_weak
+from whit.errors import ArgumentError, NotSupportedError, ShapeError
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp, const
+from whit.tensor.core import Core, expand_to, spread
+from whit.tensor.elementwise import scalar_node
+from whit.tensor.functions import Activations
+
+
+def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
+    """f(2, 3) and f((2, 3)) are the same."""
+    if isinstance(first, tuple | list) and not rest:
+        return tuple(first)
+    return (first, *rest)
+
+
+class Movement(Activations):
+    """Nothing is computed, and without a reason nothing is copied."""
+
+    __slots__ = ()
+
+    def _sizes(self, name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Sizes as Python integers or symbolic nodes."""
+        sizes = []
+        for size in shape:
+            if type(size) is int or size is None or isinstance(size, UOp):
+                sizes.append(size)
+            elif hasattr(size, "__index__") and not isinstance(size, bool):
+                sizes.append(size.__index__())
+            else:
+                raise ArgumentError(f"{name}: {size!r} is not a size", self._made(), "Sizes are integers.")
+        return tuple(sizes)
+
+    def reshape(self, shape: Any, *args: Any) -> Self:
+        """The same elements in row-major order under another shape. One size may be -1: what is left for it."""
+        old = self.shape
+        sizes = list(self._sizes("reshape", listed(shape, args)))
+        sizes = [old[i] if size is None and i < len(old) else size for i, size in enumerate(sizes)]
+        if sizes.count(-1) > 1:
+            raise ShapeError(
+                f"reshape: more than one size is -1 in {tuple(sizes)}", self._made(), "Only one can be worked out."
+            )
+        if any(isinstance(size, int) and size < -1 for size in sizes):
+            raise ShapeError(f"reshape: a size is negative in {tuple(sizes)}", self._made(), "Sizes are zero or more.")
+        if -1 in sizes:
+            rest = prod(size for size in sizes if size != -1)
+            count = prod(old)
+            if isinstance(rest, int) and isinstance(count, int) and (rest == 0 or count % rest):
+                raise ShapeError(
+                    f"reshape: {spell_shape(old)} has {count} elements, which {tuple(sizes)} cannot hold",
+                    self._made(),
+                    f"{count} is no multiple of {rest}." if rest else "Next to a size of 0, -1 could be anything.",
+                )
+            sizes[sizes.index(-1)] = count // rest
+        new = tuple(sizes)
+        if new == old:
+            return self
+        if all(isinstance(size, int) for size in (*old, *new)) and prod(old) != prod(new):
+            raise ShapeError(
+                f"reshape: {spell_shape(old)} has {prod(old)} elements and {spell_shape(new)} has {prod(new)}",
+                self._made(),
+                "The number of elements must stay the same.",
+            )
+        return self._wrap(self.uop.reshape(new))
+
+    def view(self, shape: Any, *args: Any) -> Self:
+        """The same as `reshape`."""
+        return self.reshape(shape, *args)
+
+    def expand(self, shape: Any, *args: Any) -> Self:
+        """Axes of size 1 repeated, new axes in front. A size of -1 stays what it is."""
+        sizes = self._sizes("expand", listed(shape, args))
+        old = self.shape
+        lead = len(sizes) - len(old)
+        padded = (1,) * lead + old if lead >= 0 else old
+        new = tuple(o if n is None or n == -1 else n for o, n in zip(padded, sizes, strict=False))
+        fits = lead >= 0 and all(o is n or o in (1, n) for o, n in zip(padded, new, strict=True))
+        if not fits or any(isinstance(n, int) and n < 0 for n in new):
+            raise ShapeError(
+                f"expand: {spell_shape(old)} does not become {tuple(sizes)}",
+                self._made(),
+                "Only axes of size 1 grow; new axes come in front; -1 keeps a size.",
+            )
+        return self if new == old else self._wrap(expand_to(self.uop, new) if old else spread(self.uop, new))
+
+    def permute(self, order: Any, *args: Any) -> Self:
+        """The axes in another order."""
+        given = listed(order, args)
+        axes = tuple(self._axis("permute", axis) for axis in given)
+        if sorted(axes) != list(range(self.ndim)):
+            raise ShapeError(
+                f"permute: {given} is not an order of the {self.ndim} axes of {spell_shape(self.shape)}",
+                self._made(),
+                "Name each axis once.",
+            )
+        return self if axes == tuple(range(self.ndim)) else self._wrap(self.uop.permute(axes))
+
+    def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
+        """Two axes exchanged."""
+        order = list(range(self.ndim))
+        first, second = self._axis("transpose", dim0), self._axis("transpose", dim1)
+        if order:
+            order[first], order[second] = order[second], order[first]
+        return self.permute(tuple(order))
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name that everybody uses
+        """All axes in the opposite order."""
+        return self.permute(tuple(range(self.ndim))[::-1])
+
+    def flip(self, axis: Any, *args: Any) -> Self:
+        """These axes back to front."""
+        axes = self._axes("flip", listed(axis, args))
+        return self._wrap(self.uop.flip(axes)) if axes else self
+
+    def shrink(self, arg: Sequence[tuple[Any, Any] | None]) -> Self:
+        """A window (start, end) of each axis; None is all of it."""
+        if len(arg) != self.ndim:
+            raise ShapeError(
+                f"shrink: {len(arg)} windows for the {self.ndim} axes of {spell_shape(self.shape)}",
+                self._made(),
+                "Give (start, end) or None for each axis.",
+            )
+        windows = [(0, size) if pair is None else tuple(pair) for size, pair in zip(self.shape, arg, strict=True)]
+        for axis, ((start, end), size) in enumerate(zip(windows, self.shape, strict=True)):
+            known = all(isinstance(value, int) for value in (start, end, size))
+            if known and not 0 <= start <= end <= size:
+                raise ShapeError(
+                    f"shrink: ({start}, {end}) is not inside axis {axis} of {spell_shape(self.shape)}",
+                    self._made(),
+                    "A window goes from start up to end, 0 <= start <= end <= size.",
+                )
+        if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
+            return self
+        return self._wrap(self.uop.shrink([(start, end - start) for start, end in windows]))
+
+    def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Self:
+        """`value` before and after each axis: ((before, after), ...), or PyTorch's flat form, last axis first.
+
+        Negative padding cuts off.
+        """
+        if mode in ("reflect", "replicate", "circular"):
+            raise NotSupportedError(f'pad: mode="{mode}" is not there yet', self._made(), 'Use mode="constant".')
+        if mode != "constant":
+            raise ArgumentError(f"pad: there is no mode {mode!r}", self._made(), 'Use mode="constant".')
+        pads = self._padding(padding)
+        kept = [
+            (max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)
+        ]
+        inner = self.shrink(kept) if any(pad < 0 for pair in pads for pad in pair) else self
+        grow = [(max(before, 0), max(after, 0)) for before, after in pads]
+        if not any(pad for pair in grow for pad in pair):
+            return inner
+        padded = inner.uop.pad(grow)
+        if value == 0:
+            return self._wrap(padded)
+        inside = spread(const(dtypes.bool, True), inner.shape).pad(grow)
+        weak = type(value) is float and not self.dtype.is_float
+        dtype = dtypes.default_float if weak else self.dtype
+        return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))
+
+    def _padding(self, padding: Any) -> list[tuple[int, int]]:
+        count = self.ndim
+        if not isinstance(padding, tuple | list):
+            raise ArgumentError(f"pad: {padding!r} is no padding", self._made(), "Give ((before, after), ...).")
+        if any(isinstance(pair, tuple | list) or pair is None for pair in padding):
+            if len(padding) == count:
+                return [(0, 0) if pair is None else (int(pair[0]), int(pair[1])) for pair in padding]
+        elif len(padding) % 2 == 0 and len(padding) <= 2 * count:
+            flat = [(int(padding[i]), int(padding[i + 1])) for i in range(0, len(padding), 2)]
+            return [(0, 0)] * (count - len(flat)) + flat[::-1]
+        raise ShapeError(
+            f"pad: {tuple(padding)} does not fit the {count} axes of {spell_shape(self.shape)}",
+            self._made(),
+            "Give (before, after) for each axis, or pairs of numbers for the last axes, last axis first.",
+        )
+
+    # ---- axes joined, split, added, removed
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """The axes from start_dim to end_dim as one."""
+        start, end = self._axis("flatten", start_dim), self._axis("flatten", end_dim)
+        shape = self.shape
+        if not shape:
+            return self.reshape((1,))
+        if start > end:
+            raise ShapeError(f"flatten: axis {start} comes after axis {end}", self._made(), "Give them in order.")
+        return self.reshape((*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+    def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
+        """One axis as several, of these sizes; one of them may be -1."""
+        axis = self._axis("unflatten", dim)
+        parts = list(sizes)
+        size = self.shape[axis]
+        if parts.count(-1) == 1:
+            rest = prod(part for part in parts if part != -1)
+            parts[parts.index(-1)] = size // rest if rest else 0
+        if prod(parts) != size:
+            raise ShapeError(
+                f"unflatten: axis {axis} has size {size}, and {tuple(sizes)} holds {prod(parts)}",
+                self._made(),
+                "The product of the sizes must be the size of the axis.",
+            )
+        return self.reshape((*self.shape[:axis], *parts, *self.shape[axis + 1 :]))
+
+    def squeeze(self, dim: Any = None) -> Self:
+        """Without axes of size 1: all of them, or those named."""
+        axes = self._axes("squeeze", dim)
+        shape = tuple(size for axis, size in enumerate(self.shape) if axis not in axes or size != 1)
+        return self.reshape(shape)
+
+    def unsqueeze(self, dim: int) -> Self:
+        """A new axis of size 1 at this place."""
+        count = self.ndim + 1
+        if not -count <= dim < count:
+            raise ShapeError(
+                f"unsqueeze: there is no place {dim} among the {self.ndim} axes of {spell_shape(self.shape)}",
+                self._made(),
+                f"Places go from {-count} to {count - 1}.",
+            )
+        place = dim % count
+        return self.reshape((*self.shape[:place], 1, *self.shape[place:]))
+
+    # ---- several tensors from one, one from several
+
+    def split(self, sizes: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Pieces along an axis: of one size, the last perhaps smaller, or of these sizes."""
+        axis = self._axis("split", dim)
+        total = self.shape[axis] if self.shape else 0
+        if isinstance(sizes, int):
+            if sizes < 1:
+                raise ShapeError(f"split: pieces of size {sizes}", self._made(), "Give a size of at least 1.")
+            sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
+        if sum(sizes) != total or any(size < 0 for size in sizes):
+            raise ShapeError(
+                f"split: sizes {list(sizes)} for axis {axis} of {spell_shape(self.shape)}",
+                self._made(),
+                f"They must add up to {total}.",
+            )
+        pieces = []
+        start = 0
+        for size in sizes:
+            window: list[Any] = [None] * self.ndim
+            window[axis] = (start, start + size)
+            pieces.append(self.shrink(window))
+            start += size
+        return tuple(pieces)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """At most this many pieces along an axis, equal but for the last."""
+        if chunks < 1:
+            raise ShapeError(f"chunk: {chunks} pieces", self._made(), "Ask for at least one.")
+        axis = self._axis("chunk", dim)
+        size = self.shape[axis] if self.shape else 0
+        return self.split(max(-(-size // chunks), 1), axis) if size else self.split([0] * chunks, axis)
+
+    def repeat(self, repeats: Any, *args: Any) -> Self:
+        """Tiles: the whole tensor this often along each axis; further numbers are for new axes in front."""
+        counts = self._sizes("repeat", listed(repeats, args))
+        lead = len(counts) - self.ndim
+        if lead < 0 or any(count < 0 for count in counts):
+            raise ShapeError(
+                f"repeat: {counts} for the {self.ndim} axes of {spell_shape(self.shape)}",
+                self._made(),
+                "Give a number of at least 0 for each axis.",
+            )
+        shape = (1,) * lead + self.shape
+        paired = self.uop.reshape(tuple(part for size in shape for part in (1, size)))
+        tiled = paired.expand(tuple(part for count, size in zip(counts, shape, strict=True) for part in (count, size)))
+        return self._wrap(tiled.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True))))
+
+    def _together(self, name: str, others: tuple[Any, ...]) -> tuple[Self, ...]:
+        """All tensors of one call, in one dtype."""
+        tensors = [self, *(self._operand(name, other) for other in others)]
+        self._one_device(name, *tensors)
+        dtype = resolve_weak(least_upper_dtype(*(tensor.uop.dtype for tensor in tensors)))
+        return tuple(tensor.cast(dtype) for tensor in tensors)
+
+    def stack(self, *args: Any, dim: int = 0) -> Self:
+        """Tensors of one shape along a new axis."""
+        tensors = self._together("stack", args)
+        for tensor in tensors:
+            if tensor.shape != self.shape:
+                raise ShapeError(
+                    f"stack: shapes {spell_shape(self.shape)} and {spell_shape(tensor.shape)} differ",
+                    f"the first {self._made()}, the other {tensor._made()}",
+                    "All tensors need one shape.",
+                )
+        return self._wrap(_along_first(tensors, self.unsqueeze(dim).ndim, dim))
+
+    def cat(self, *args: Any, dim: int = 0) -> Self:
+        """Tensors one after another along an axis."""
+        tensors = self._together("cat", args)
+        axis = self._axis("cat", dim)
+        for tensor in tensors:
+            if not tensor.shape or tensor.ndim != self.ndim or _without(tensor, axis) != _without(self, axis):
+                raise ShapeError(
+                    f"cat: shapes {spell_shape(self.shape)} and {spell_shape(tensor.shape)} differ beside axis {axis}",
+                    f"the first {self._made()}, the other {tensor._made()}",
+                    "All other sizes must be equal.",
+                )
+        filled = tuple(t for t in tensors if t.shape[axis] != 0)
+        if len(filled) <= 1:
+            return (filled or tensors)[0]
+        if all(tensor.shape == filled[0].shape for tensor in filled):
+            return self._wrap(_along_first(filled, self.ndim + 1, axis)).flatten(axis, axis + 1)
+        return self._wrap(_beside([tensor.uop for tensor in filled], axis))
+
+
+def _without(tensor: Core, axis: int) -> tuple[Any, ...]:
+    return tensor.shape[:axis] + tensor.shape[axis + 1 :]
+
+
+def _along_first(tensors: Sequence[Core], rank: int, dim: int) -> UOp:
+    """A stack whose new axis stands at `dim`."""
+    axis = dim % rank
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
+    stacked = UOp.stack(*(tensor.uop for tensor in tensors))
+    return stacked if axis == 0 else stacked.permute(tuple(order))
+
+
+def _beside(parts: list[UOp], axis: int) -> UOp:
+    """Each part padded to the whole axis, and for each position the part that it lies in; bits stay as they are."""
+    total = sum(part.shape[axis] for part in parts)
+    rank = len(parts[0].shape)
+    shape = tuple(total if i == axis else size for i, size in enumerate(parts[0].shape))
+    place = UOp.arange(total).reshape(tuple(total if i == axis else 1 for i in range(rank))).expand(shape)
+    result: UOp | None = None
+    end = total
+    for part in reversed(parts):
+        start = end - part.shape[axis]
+        pads = [(0, 0)] * rank
+        pads[axis] = (start, total - end)
+        padded = part.pad(pads)
+        result = padded if result is None else (place < end).where(padded, result)
+        end = start
+    assert result is not None
+    return result

@@ -1,0 +1,272 @@
+"""Reductions along axes, and what is made of them: softmax, norms, running sums.
+
+Sums and products of integers smaller than 32 bits are computed in, and are, int32 or uint32; of bools, the default int.
+Those of floats smaller than float32 are computed in float32 and rounded once, at the end; so are all methods of several
+steps. `mean` divides the sum by the number of elements. `max` and `min` give NaN if there is one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Self
+
+from whit.dtype import DType, dtypes, least_upper_float
+from whit.errors import ArgumentError, ShapeError
+from whit.ir import ops
+from whit.ir.op import Op, spell_shape
+from whit.ir.uop import UOp, const
+from whit.tensor import formulas
+from whit.tensor.core import either, expand_to, storable
+from whit.tensor.movement import Movement
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """The dtype in which a sum or product is computed."""
+    if dtype.is_bool:
+        return dtypes.default_int
+    if dtype.itemsize >= 4:
+        return dtype
+    if dtype.is_float:
+        return dtypes.float32
+    return dtypes.uint32 if dtype.is_unsigned else dtypes.int32
+
+
+def reduced(value: UOp, op: Op, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
+    """A reduction; with `keepdim` its axes stay, with size 1."""
+    if not axes:
+        return value
+    result = value.reduce(op, axes)
+    if keepdim:
+        return result.reshape(tuple(1 if axis in axes else size for axis, size in enumerate(value.shape)))
+    return result
+
+
+def spread_over(value: UOp, like: UOp) -> UOp:
+    """A reduction that kept its axes, repeated to the shape of what was reduced."""
+    return expand_to(value, like.shape)
+
+
+def mean_of(value: UOp, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
+    """The mean of float32 or float64."""
+    return reduced(value, ops.ADD, axes, keepdim) / float(count_of(value, axes))
+
+
+def count_of(value: UOp, axes: tuple[int, ...]) -> int:
+    """How many elements a reduction combines."""
+    count: int = prod(value.shape[axis] for axis in axes)
+    return count
+
+
+class Reductions(Movement):
+    """`axis=` or `dim=`: one axis, several, or None for all."""
+
+    __slots__ = ()
+
+    def _wide(self) -> UOp:
+        """The node in the float dtype of computations of several steps: at least float32."""
+        return self.uop.cast(sum_dtype(least_upper_float(self.uop.dtype)))
+
+    def _narrow(self, value: UOp) -> Self:
+        """The result of such a computation in the dtype that users see."""
+        return self._wrap(value.cast(least_upper_float(self.uop.dtype)))
+
+    def _accumulate(self, name: str, op: Op, axis: Any, keepdim: bool, dtype: DType | str | None) -> Self:
+        axes = self._axes(name, axis)
+        wanted = self.uop.dtype if dtype is None else storable(name, dtype)
+        inner = sum_dtype(wanted) if dtype is None or wanted.is_float else wanted
+        result = reduced(self.uop.cast(inner), op, axes, keepdim)
+        return self._wrap(result.cast(wanted) if wanted.is_float or dtype is not None else result)
+
+    def sum(self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None) -> Self:
+        """The sum; 0 of no elements."""
+        return self._accumulate("sum", ops.ADD, either("sum", axis, dim), keepdim, dtype)
+
+    def prod(self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None) -> Self:
+        """The product; 1 of no elements."""
+        return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keepdim, dtype)
+
+    def _not_empty(self, name: str, axes: tuple[int, ...]) -> None:
+        if any(self.shape[axis] == 0 for axis in axes):
+            raise ShapeError(
+                f"{name}: no elements along axes {axes} of {spell_shape(self.shape)}",
+                self._made(),
+                "There is nothing to choose from.",
+            )
+
+    def _extreme(self, name: str, op: Op, on_bool: Op, axis: Any, keepdim: bool) -> Self:
+        axes = self._axes(name, axis)
+        self._not_empty(name, axes)
+        return self._wrap(reduced(self.uop, on_bool if self.dtype.is_bool else op, axes, keepdim))
+
+    def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """The largest; NaN if there is one."""
+        return self._extreme("max", ops.MAX, ops.OR, either("max", axis, dim), keepdim)
+
+    def min(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """The smallest; NaN if there is one."""
+        return self._extreme("min", ops.MIN, ops.AND, either("min", axis, dim), keepdim)
+
+    def all(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """Whether none is zero."""
+        axes = self._axes("all", either("all", axis, dim))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.AND, axes, keepdim))
+
+    def any(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """Whether one is not zero."""
+        axes = self._axes("any", either("any", axis, dim))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keepdim))
+
+    def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+        """Whether all elements are close (`isclose`)."""
+        return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
+
+    # ---- moments
+
+    def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """The sum divided by the number of elements; of integers, a float."""
+        return self._narrow(mean_of(self._wide(), self._axes("mean", either("mean", axis, dim)), keepdim))
+
+    def _variance(self, name: str, axis: Any, keepdim: bool, correction: int) -> tuple[UOp, UOp]:
+        """Variance and mean in two passes: first the mean, then the squares of what differs from it."""
+        axes = self._axes(name, axis)
+        x = self._wide()
+        middle = mean_of(x, axes, keepdim=True)
+        away = x - spread_over(middle, x)
+        total = reduced(away * away, ops.ADD, axes, keepdim)
+        divisor = float(max(count_of(x, axes) - correction, 0))
+        shape = total.shape
+        return total / divisor, middle if keepdim or not axes else middle.reshape(shape)
+
+    def var(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
+        """The mean square distance from the mean, divided by n - correction."""
+        return self._narrow(self._variance("var", either("var", axis, dim), keepdim, correction)[0])
+
+    def std(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
+        """The square root of the variance."""
+        return self._narrow(self._variance("std", either("std", axis, dim), keepdim, correction)[0].sqrt())
+
+    def var_mean(self, axis: Any = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+        """Variance and mean."""
+        variance, middle = self._variance("var_mean", axis, keepdim, correction)
+        return self._narrow(variance), self._narrow(middle)
+
+    def std_mean(self, axis: Any = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+        """Standard deviation and mean."""
+        variance, middle = self._variance("std_mean", axis, keepdim, correction)
+        return self._narrow(variance.sqrt()), self._narrow(middle)
+
+    # ---- where the extremes are
+
+    def _position(self, name: str, op: Op, on_bool: Op, axis: Any, keepdim: bool) -> Self:
+        flat = self.reshape((prod(self.shape),)) if axis is None else self
+        place = 0 if axis is None else self._axis(name, axis)
+        if not flat.shape:
+            flat = flat.reshape((1,))
+        self._not_empty(name, (place,) if self.shape else ())
+        x = flat.uop
+        best = spread_over(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
+        hit = x.eq(best) | formulas.isnan(x) if x.dtype.is_float else x.eq(best)
+        size = x.shape[place]
+        dtype = dtypes.default_int if size <= dtypes.default_int.max else dtypes.int64
+        alone = tuple(size if i == place else 1 for i in range(len(x.shape)))
+        where = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
+        first = reduced(hit.where(where, const(dtype, size - 1)), ops.MIN, (place,), keepdim and axis is not None)
+        if not self.shape:
+            return self._wrap(first if not first.shape else first.reshape(()))
+        return self._wrap(first.reshape((1,) * self.ndim) if keepdim and axis is None else first)
+
+    def argmax(self, axis: int | None = None, keepdim: bool = False, dim: int | None = None) -> Self:
+        """The position of the first largest element; the first NaN counts as the largest."""
+        return self._position("argmax", ops.MAX, ops.OR, either("argmax", axis, dim), keepdim)
+
+    def argmin(self, axis: int | None = None, keepdim: bool = False, dim: int | None = None) -> Self:
+        """The position of the first smallest element; the first NaN counts as the smallest."""
+        return self._position("argmin", ops.MIN, ops.AND, either("argmin", axis, dim), keepdim)
+
+    # ---- exponentials and norms
+
+    def _shifted(self, name: str, axis: Any, dtype: DType | str | None = None) -> tuple[UOp, UOp, tuple[int, ...]]:
+        """x - max(x), the max, and the axes: exponentials of that do not overflow."""
+        axes = self._axes(name, axis)
+        x = self._wide() if dtype is None else self.uop.cast(sum_dtype(least_upper_float(storable(name, dtype))))
+        self._not_empty(name, axes) if prod(self.shape) else None
+        top = reduced(x, ops.MAX, axes, keepdim=True).detach()
+        return x - spread_over(top, x), top, axes
+
+    def softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+        """exp(self), scaled to the sum 1."""
+        shifted, _, axes = self._shifted("softmax", axis if dim is None else dim, dtype)
+        power = formulas.exp(shifted)
+        result = power / spread_over(reduced(power, ops.ADD, axes, keepdim=True), power)
+        return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("softmax", dtype)))
+
+    def softmin(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+        """exp(-self), scaled to the sum 1."""
+        return (-self).softmax(axis, dtype, dim)
+
+    def log_softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+        """The logarithm of `softmax`."""
+        shifted, _, axes = self._shifted("log_softmax", axis if dim is None else dim, dtype)
+        total = formulas.log(reduced(formulas.exp(shifted), ops.ADD, axes, keepdim=True))
+        result = shifted - spread_over(total, shifted)
+        return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("log_softmax", dtype)))
+
+    def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """log(sum(exp(self))) without overflow."""
+        axes = self._axes("logsumexp", either("logsumexp", axis, dim))
+        x = self._wide()
+        self._not_empty("logsumexp", axes)
+        top = reduced(x, ops.MAX, axes, keepdim=True).detach()
+        top = formulas.isfinite(top).where(top, 0.0)
+        total = reduced(formulas.exp(x - spread_over(top, x)), ops.ADD, axes, keepdim)
+        back = top if keepdim or not axes else top.reshape(total.shape)
+        return self._narrow(formulas.log(total) + back)
+
+    def layernorm(self, axis: Any = -1, eps: float = 1e-05) -> Self:
+        """Shifted and scaled to mean 0 and variance 1 along the axes."""
+        axes = self._axes("layernorm", axis)
+        x = self._wide()
+        away = x - spread_over(mean_of(x, axes, keepdim=True), x)
+        scale = (mean_of(away * away, axes, keepdim=True) + eps).sqrt().reciprocal()
+        return self._narrow(away * spread_over(scale, x))
+
+    def batchnorm(self, weight: Any, bias: Any, mean: Any, invstd: Any, axis: Any = 1) -> Self:
+        """(self - mean) * invstd * weight + bias, each of which has the sizes of the axes named."""
+        axes = self._axes("batchnorm", axis)
+        shape = tuple(size if i in axes else 1 for i, size in enumerate(self.shape))
+        result = self - self._operand("batchnorm", mean).reshape(shape)
+        if weight is not None:
+            result = result * self._operand("batchnorm", weight).reshape(shape)
+        scale = self._operand("batchnorm", invstd)
+        result = result * (scale.reshape(shape) if scale.ndim == len(axes) else scale)
+        return result if bias is None else result + self._operand("batchnorm", bias).reshape(shape)
+
+    def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Self:
+        """self divided by its p-norm along an axis, or by eps if that is larger."""
+        axes = self._axes("normalize", dim)
+        x = self._wide()
+        if p == 2.0:
+            norm = reduced(x * x, ops.ADD, axes, keepdim=True).sqrt()
+        elif p == 1.0:
+            norm = reduced(abs(x), ops.ADD, axes, keepdim=True)
+        elif p > 0:
+            norm = reduced(abs(x) ** x.constant(p), ops.ADD, axes, keepdim=True) ** x.constant(1 / p)
+        else:
+            raise ArgumentError(f"normalize: there is no {p}-norm", self._made(), "Use p > 0.")
+        return self._narrow(x / spread_over(norm.maximum(eps), x))
+
+    # ---- running combinations
+
+    def _running(self, name: str, op: Op, axis: int) -> Self:
+        place = self._axis(name, axis)
+        inner = self.uop.cast(sum_dtype(self.uop.dtype))
+        result = inner.scan(op, place) if self.shape else inner
+        return self._wrap(result.cast(self.uop.dtype) if self.dtype.is_float else result)
+
+    def cumsum(self, axis: int = 0, dim: int | None = None) -> Self:
+        """At each position the sum up to it. Dtypes are those of `sum`."""
+        return self._running("cumsum", ops.ADD, axis if dim is None else dim)
+
+    def cumprod(self, axis: int = 0, dim: int | None = None) -> Self:
+        """At each position the product up to it. Dtypes are those of `prod`."""
+        return self._running("cumprod", ops.MUL, axis if dim is None else dim)
