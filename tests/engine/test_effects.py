@@ -160,6 +160,13 @@ def test_a_value_read_and_written_in_one_graph() -> None:
     assert values(both) == [10, 4, 6]
 
 
+def test_a_part_moved_inside_the_tensor() -> None:
+    old = own([1, 2, 3, 4])
+    assigned = part(old, 1, old.shrink(((0, 3),)))
+    del old
+    assert values(assigned) == [1, 1, 2, 3]
+
+
 def test_two_different_updates_of_one_tensor_are_two_tensors() -> None:
     old = own([1, 2, 3])
     first, second = part(old, 0, own([8])), part(old, 2, own([9]))
@@ -186,3 +193,16 @@ def test_an_update_through_a_reshape_and_with_positions() -> None:
     added = old.after(old.store(own([10, 20]), rows, combine=ops.ADD))
     assert values(added) == [21, 2, 13, 4]
     assert values(old) == [1, 2, 3, 4]
+
+
+def test_rows_are_written_in_place_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    cache = from_bytes(bytes(4 * 32), dtypes.float32, (8, 4), "CPU")
+    address = storage(cache).address
+    for row in range(3):
+        new = from_numpy(np.full((1, 4), row + 1, np.float32), "CPU")
+        assigned = cache.after(cache.shrink(((row, 1), (0, 4))).store(new * 2))
+        del cache
+        (cache,) = realize([assigned])
+    assert to_numpy(cache)[:, 0].tolist() == [2, 4, 6, 0, 0, 0, 0, 0]
+    assert storage(cache).address == address

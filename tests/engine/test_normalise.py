@@ -87,6 +87,8 @@ def test_a_constant_that_is_spread_is_passed_too() -> None:
 
 
 def test_index_arithmetic_keeps_its_constants() -> None:
+    places = UOp.const(dtypes.int32, 3).reshape((1,)).expand((4,)).scan(ops.ADD, 0) + 5
+    assert normal(buffer((20,)).index(places)).slots[1:] == ()
     x = UOp.variable("n", 1, 10)
     assert normal(buffer((20,)).shrink(((x * 2, 3),))).slots[1:] == ()
 

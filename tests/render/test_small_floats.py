@@ -63,10 +63,10 @@ def test_float32_is_rounded_once(target: DType, machine: str) -> None:
 @pytest.mark.parametrize("target", SMALL_LIST, ids=lambda d: d.name)
 def test_float64_and_wide_integers_are_rounded_once(target: DType) -> None:
     generator = np.random.default_rng(0)
-    codes = every_code(target).astype(np.float64)
-    middle = (codes + np.roll(codes, 1)) / 2
-    values = middle[np.isfinite(middle)][:4000]
     with np.errstate(all="ignore"):
+        codes = every_code(target).astype(np.float64)
+        middle = (codes + np.roll(codes, 1)) / 2
+        values = middle[np.isfinite(middle)][:4000]
         doubles = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
     doubles = np.concatenate([doubles, [np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0]])
     assert_same(target, converted(doubles, F64, target, "CPU"), oracle(doubles, F64, target), target.name)

@@ -33,7 +33,7 @@ def _programs() -> dict[str, UOp]:
                 program = mapped(lambda *x: make(op, x), operand_dtypes(op, dtype), COUNT, width)  # noqa: B023
                 found[f"{op.name}_{dtype.name}_{width}"] = program
     for source in KINDS:
-        for target in KINDS:
+        for target in (kind for kind in KINDS if kind is not source):
             found[f"cast_{source.name}_{target.name}"] = mapped(lambda x: x.cast(target), (source,), COUNT, 8)  # noqa: B023
     x, places = UOp.param(0, dtypes.float32, (COUNT,)), UOp.param(1, dtypes.int64, (8,))
     positions = places.load(index(0), 8)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from whit.codegen.ranges import free_ranges, in_order
+from whit.codegen.ranges import free_ranges, in_order, scanned_ranges
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
@@ -51,8 +51,10 @@ class Block:
 class _Linear:
     """The tree under construction."""
 
+    has_fma: bool  # whether the target multiplies and adds in one step
     root: Block = field(default_factory=lambda: Block((), None))
     blocks: dict[Path, Block] = field(default_factory=dict)
+    first: dict[UOp, Item] = field(default_factory=dict)  # instructions outside of all loops
     count: int = 0
 
     def block(self, path: Path) -> Block:
@@ -69,6 +71,12 @@ class _Linear:
     def add(self, node: UOp, path: Path) -> Item:
         """An instruction in the block of a path."""
         return self._add(Item(self.count, self.block(path), node=node))
+
+    def add_once(self, node: UOp) -> Item:
+        """An instruction that depends on nothing, in front of all loops."""
+        if node not in self.first:
+            self.first[node] = self.add(node, ())
+        return self.first[node]
 
     def _add(self, item: Item) -> Item:
         self.count += 1
@@ -98,8 +106,9 @@ def _enclosing(item: Item) -> Item:
 def nesting(body: UOp, free: dict[UOp, frozenset[UOp]]) -> dict[UOp, Path]:
     """For every range, the loops around it, outer first."""
     around: dict[UOp, Path] = {}
+    scanned = scanned_ranges(body)
     for store in body.src:
-        _nest((), tuple(in_order(free[store])), around)
+        _nest((), tuple(in_order(free[store], scanned)), around)
     for node in reversed(topological((body,))):  # outer reductions before those inside them
         if node.op is ops.REDUCE and len(node.src) > 1:
             _nest(path_of(free[node], around), node.src[1:], around)
@@ -125,11 +134,11 @@ def path_of(ranges: frozenset[UOp], around: dict[UOp, Path]) -> Path:
     return path
 
 
-def linearise(body: UOp) -> UOp:
+def linearise(body: UOp, has_fma: bool = True) -> UOp:
     """The program of a tiled kernel."""
     free = free_ranges(body)
     around = nesting(body, free)
-    linear = _Linear()
+    linear = _Linear(has_fma)
     items: dict[UOp, Item] = {}  # node of the kernel -> the instruction that has its value
     values: dict[UOp, UOp] = {}  # node of the kernel -> the node of the program
     registers = 0
@@ -157,7 +166,7 @@ def linearise(body: UOp) -> UOp:
             values[node] = new
             if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE):
                 continue
-            items[node] = linear.add(new, path)
+            items[node] = linear.add(new, path) if path else linear.add_once(new)
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
@@ -215,9 +224,18 @@ def _identity(node: UOp) -> UOp:
     return UOp.stack(*([start] * node.shape[0])) if node.shape else start
 
 
-def _combine(node: UOp, old: UOp, value: UOp) -> UOp:
+def _cleared(node: UOp, register: UOp, path: Path, linear: _Linear) -> Item:
+    """The store of the identity into the register of a reduction."""
+    start = _identity(node)
+    item = linear.add(register.store(start, ZERO), path)
+    if start.op is ops.STACK:
+        need(item, linear.add_once(start))
+    return item
+
+
+def _combine(node: UOp, old: UOp, value: UOp, has_fma: bool) -> UOp:
     """old op value; a sum of products keeps the product exact."""
-    if node.arg.op is ops.ADD and value.op is ops.MUL and node.dtype.is_float:
+    if has_fma and node.arg.op is ops.ADD and value.op is ops.MUL and node.dtype.is_float:
         left, right = value.src
         return left.fma(right, old)
     return make(node.arg.op, (old, value))
@@ -235,16 +253,11 @@ def _reduction(
     value, *ranges = node.src
     inside = (*path, *ranges)
     register = _register(node, number)
-    start = _identity(node)
-    if start.op is ops.STACK:
-        begin = linear.add(start, path)
-    cleared = linear.add(register.store(start, ZERO), path)
-    if start.op is ops.STACK:
-        need(cleared, begin)
+    cleared = _cleared(node, register, path, linear)
     old = _load(register.after(cleared.node))  # type: ignore[arg-type]
     old_item = linear.add(old, inside)
     need(old_item, cleared)
-    updated = _combine(node, old, values[value])
+    updated = _combine(node, old, values[value], linear.has_fma)
     update = linear.add(updated, inside)
     need(update, old_item)
     factors = value.src if updated.op is ops.FMA else (value,)
@@ -264,7 +277,7 @@ def _scan(
     value, along = node.src
     outside = tuple(r for r in path if r is not along)
     register = _register(node, number)
-    cleared = linear.add(register.store(_identity(node), ZERO), outside)
+    cleared = _cleared(node, register, outside, linear)
     old = _load(register.after(cleared.node))  # type: ignore[arg-type]
     old_item = linear.add(old, path)
     need(old_item, cleared)

@@ -64,7 +64,7 @@ def generate(body: UOp, target: Target, name: str = "kernel") -> Program:
     body = transpose_loads(rewrite(body, VECTOR_ACCESS, once=True))
     body = fix_index_dtype(simplify(body))
     body = rewrite(body, EXPAND_MATH)
-    linear = linearise(body)
+    linear = linearise(body, target.has_fma)
     cores = [node for node in linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
     total = int(cores[0].src[0].arg) if cores else 1
     variables = tuple(node for node in linear.src if node.op is ops.VARIABLE)

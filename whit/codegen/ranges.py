@@ -6,7 +6,7 @@ stored values outside of all reductions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from whit.dtype import dtypes
@@ -33,9 +33,14 @@ def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
     return free
 
 
-def in_order(ranges: Iterable[UOp]) -> list[UOp]:
+def scanned_ranges(body: UOp) -> set[UOp]:
+    """The ranges along which something is scanned: they run in order, inside all others."""
+    return {node.src[1] for node in topological((body,)) if node.op is ops.SCAN}
+
+
+def in_order(ranges: Iterable[UOp], innermost: Collection[UOp] = ()) -> list[UOp]:
     """Outer ranges first."""
-    return sorted(ranges, key=lambda r: (r.arg.id, r.arg.kind.value))
+    return sorted(ranges, key=lambda r: (r in innermost, r.arg.id, r.arg.kind.value))
 
 
 def stride(position: UOp, r: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:

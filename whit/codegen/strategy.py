@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from whit.codegen.ranges import Region, free_ranges, in_order, regions, stride
+from whit.codegen.ranges import Region, free_ranges, in_order, regions, scanned_ranges, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -42,12 +42,13 @@ class Strategy:
 def choose_strategy(body: UOp, target: Target) -> Strategy:
     """The default: no search, only strides and sizes."""
     free = free_ranges(body)
-    strategy = Strategy(order=in_order(free[body]))
+    scanned = scanned_ranges(body)
+    strategy = Strategy(order=in_order(free[body], scanned))
     width = vector_width(body, target)
     found = regions(body)
-    if width > 1:
+    if width > 1 and not scanned:
         _choose_lanes(strategy, body, found, free, width, target)
-    _choose_core(strategy, found, free, target)
+    _choose_core(strategy, found, free, target, scanned)
     return strategy
 
 
@@ -209,9 +210,12 @@ def _transposed(
     return None
 
 
-def _choose_core(strategy: Strategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target) -> None:
+def _choose_core(
+    strategy: Strategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target, scanned: set[UOp]
+) -> None:
     """Threads along the outermost range that is long enough."""
-    if target.cores < 2:
+    independent = [r for r in strategy.order if r not in scanned]
+    if target.cores < 2 or not independent:
         return
     outer = prod(_size(r) for r in strategy.order)
     work = outer * found[0].nodes
@@ -219,10 +223,10 @@ def _choose_core(strategy: Strategy, found: list[Region], free: dict[UOp, frozen
         if region.reduce is not None:
             around = free[region.reduce.src[0]] | set(region.reduce.src[1:])
             work += prod(_size(r) for r in around) * region.nodes
-    if work < WORTH_THREADS or not strategy.order:
+    if work < WORTH_THREADS:
         return
-    long_enough = [r for r in strategy.order if _trips(strategy, r) >= 2 * target.cores]
-    strategy.core = long_enough[0] if long_enough else max(strategy.order, key=lambda r: _trips(strategy, r))
+    long_enough = [r for r in independent if _trips(strategy, r) >= 2 * target.cores]
+    strategy.core = long_enough[0] if long_enough else max(independent, key=lambda r: _trips(strategy, r))
     strategy.reasons.append(f"cores along r{strategy.core.arg.id}: about {work} operations")
 
 

@@ -33,7 +33,9 @@ def index_to_load(node: UOp) -> UOp | None:
     param, position, *gate = node.src
     if param.op not in (ops.PARAM, ops.BUFFER, ops.AFTER):
         return None
-    if position.shape:
+    if gate and gate[0].shape and not position.shape:  # one element, for some of the lanes
+        position = UOp.stack(*([position] * gate[0].shape[0]))
+    elif position.shape:
         start = start_of_neighbours(position)
         if start is not None:
             return make(ops.LOAD, (param, start, *gate), position.shape[0])
@@ -49,8 +51,18 @@ def store_neighbours(node: UOp) -> UOp | None:
     if not value.shape:
         value = UOp.stack(*([value] * position.shape[0]))
     start = start_of_neighbours(position)
+    if start is not None and gate and is_first_lane(gate[0]):
+        return target.store(value.index(0), start, combine=node.arg.combine)
     new = make(ops.STORE, (target, value, position if start is None else start, *gate), node.arg)
     return None if new is node else new
+
+
+def is_first_lane(gate: UOp) -> bool:
+    """Whether a mask has the first lane and no other. LLVM 22 stores too many bytes if the value was narrowed before."""
+    if gate.op is not ops.LT:
+        return False
+    lane, limit = gate.src
+    return is_count(lane) and limit.op is ops.CONST and limit.arg == 1
 
 
 VECTOR_ACCESS = Rules("vector_access", (index_to_load, store_neighbours))

@@ -11,10 +11,17 @@ that is with DEBUG >= 2: timing a kernel means waiting for it.
 
 from __future__ import annotations
 
+import functools
 import threading
 from dataclasses import dataclass
+from types import ModuleType
 
-from whit.runtime.buffer import all_usage, reset_peaks, usage
+
+@functools.cache
+def _memory() -> ModuleType:
+    from whit.runtime import buffer  # lazy: `import whit` loads no runtime
+
+    return buffer
 
 
 @dataclass(slots=True)
@@ -55,12 +62,12 @@ class DeviceCounters(Counts):
     @property
     def mem_used(self) -> int:
         """Bytes in live buffers."""
-        return usage(self.name).now
+        return int(_memory().usage(self.name).now)
 
     @property
     def mem_peak(self) -> int:
         """The most bytes that were in live buffers at one time since the last reset."""
-        return usage(self.name).peak
+        return int(_memory().usage(self.name).peak)
 
 
 class Counters:
@@ -76,7 +83,7 @@ class Counters:
         """Everything from zero; memory peaks from what is in use now."""
         with self._lock:
             self._devices.clear()
-        reset_peaks()
+        _memory().reset_peaks()
 
     def device(self, name: str) -> DeviceCounters:
         """The counts of one device."""
@@ -129,12 +136,12 @@ class Counters:
     @property
     def mem_used(self) -> int:
         """Bytes in live buffers of all devices."""
-        return sum(counter.now for counter in all_usage())
+        return sum(counter.now for counter in _memory().all_usage())
 
     @property
     def mem_peak(self) -> int:
         """The sum of the devices' peaks since the last reset."""
-        return sum(counter.peak for counter in all_usage())
+        return sum(counter.peak for counter in _memory().all_usage())
 
 
 GlobalCounters = Counters()

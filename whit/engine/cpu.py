@@ -97,6 +97,8 @@ class CpuDevice:
             arena = Buffer(self.name, plan.arena_bytes)  # lives until this function returns
             start = arena.address
             addresses += [start + temporary.offset for temporary in plan.temporaries]
+        for place, start in plan.parts:
+            addresses.append(addresses[place] + start)
         try:
             frame = loaded.frames.pop()
         except IndexError:

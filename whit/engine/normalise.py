@@ -24,7 +24,7 @@ from whit.engine.storage import computed_entries
 from whit.errors import ArgumentError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, ParamArg, StoreArg
-from whit.ir.op import Op, Shape
+from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
 
 # Numbers that programs write and compilers fold: they stay in the graph.
@@ -110,10 +110,10 @@ class Normaliser:
             elif op.elementwise:
                 new = [done[s] for s in src]
                 for i, s in enumerate(src):
-                    if s.op is ops.CONST and is_varied(op, i, s, node.dtype):
+                    if s.op is ops.CONST and is_varied(node, i, s):
                         new[i] = self.constant(s)
                 done[node] = make(op, tuple(new), node.arg)
-            elif op in SPREADS and src[0].op is ops.CONST and is_varied(op, 0, src[0], node.dtype):
+            elif op in SPREADS and src[0].op is ops.CONST and is_varied(node, 0, src[0]):
                 done[node] = make(op, (self.constant(src[0]), *[done[s] for s in src[1:]]), node.arg)
             elif op is ops.DETACH:
                 done[node] = done[src[0]]
@@ -182,16 +182,18 @@ def param(slot: int, dtype: DType, shape: Shape) -> UOp:
     return found
 
 
-def is_varied(op: Op, place: int, node: UOp, result: DType) -> bool:
+def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     """Whether a constant operand might be another number next time, so that it is passed in memory.
 
-    Not the ones that change the code for the better, and not those of comparisons and of index arithmetic.
+    Not those that make better code, and not those of comparisons. Integers only next to data: where there is none (no
+    device), they are part of index arithmetic, which is worth simplifying.
     """
-    value = node.arg
-    dtype = node.dtype
-    if value in COMMON or value != value or result.is_bool or dtype.is_bool:
+    value, dtype, op = constant.arg, constant.dtype, user.op
+    if value in COMMON or value != value or user.dtype.is_bool or dtype.is_bool:
         return False
     if place == 1 and (op in BY_CONSTANT or (op is ops.FDIV and abs(frexp(value)[0]) == 0.5)):
+        return False
+    if not dtype.is_float and user.device is None:
         return False
     return dtype is not dtypes.weakint and dtype is not dtypes.weakfloat
 
@@ -214,7 +216,7 @@ def normalise(roots: Sequence[UOp], order: list[UOp]) -> Normalised:
     stores = []
     for slot, root in enumerate(roots):
         value = state.done[root]
-        if root.op is ops.CONST and is_varied(ops.RESHAPE, 0, root, root.dtype):
+        if root.op is ops.CONST and is_varied(root, 0, root):
             value = state.constant(root)
         stores.append(output(state, slot, root, value))
     return Normalised(make(ops.GROUP, tuple(stores)), len(roots), tuple(state.slots), tuple(state.variables.items()))

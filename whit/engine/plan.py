@@ -1,8 +1,9 @@
 """A schedule made ready to run: which memory each call gets, and where temporaries lie.
 
 Goes in: LINEAR of CALLs over PARAMs (the slots) and BUFFERs (temporaries). Comes out: a `Plan`: steps whose arguments
-are places in one table (slots first, then temporaries), and for each temporary an offset in one arena, shared by
-temporaries that are not alive at the same time. Nothing is allocated here, so peak memory is known before running.
+are places in one table (slots first, then temporaries, then contiguous parts of both), and for each temporary an
+offset in one arena, shared by temporaries that are not alive at the same time. Nothing is allocated here, so peak
+memory is known before running.
 
     call f(t0, p1)        t0 at 0                     arena: 8192 bytes for three temporaries of 4096
     call g(t1, t0)        t1 at 4096, t0 ends
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whit.engine.storage import nbytes_of
+from whit.engine.view import view_of_buffer
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -49,6 +51,7 @@ class Plan:
     params: tuple[UOp | None, ...]  # the PARAM of each slot, where a step uses it
     steps: tuple[Step, ...]
     temporaries: tuple[Temporary, ...]
+    parts: tuple[tuple[int, int], ...]  # arguments that are a part of another: its place, and the byte it starts at
     arena_bytes: int
 
 
@@ -58,33 +61,47 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
     for number, call in enumerate(linear.src):
         for argument in _arguments(call):
-            if argument.op is ops.PARAM:
-                params[argument.arg.slot] = argument
+            memory, _ = _memory(call, argument)
+            if memory.op is ops.PARAM:
+                params[memory.arg.slot] = memory
             else:
-                lives.setdefault(argument, [number, number])[1] = number
+                lives.setdefault(memory, [number, number])[1] = number
     temporaries = place(
         [Temporary(node, nbytes_of(node.dtype, node.shape), first, last, 0) for node, (first, last) in lives.items()]
     )
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
-    steps = tuple(
-        Step(call.src[0], tuple(a.arg.slot if a.op is ops.PARAM else where[a] for a in _arguments(call)))
-        for call in linear.src
-    )
+    parts: dict[tuple[int, int], int] = {}
+    steps = []
+    for call in linear.src:
+        places = []
+        for argument in _arguments(call):
+            memory, start = _memory(call, argument)
+            found = memory.arg.slot if memory.op is ops.PARAM else where[memory]
+            if start:
+                found = parts.setdefault((found, start), slots + len(temporaries) + len(parts))
+            places.append(found)
+        steps.append(Step(call.src[0], tuple(places)))
     arena = max((temporary.offset + temporary.nbytes for temporary in temporaries), default=0)
-    return Plan(linear, tuple(params), steps, tuple(temporaries), arena)
+    return Plan(linear, tuple(params), tuple(steps), tuple(temporaries), tuple(parts), arena)
 
 
-def _arguments(call: UOp) -> tuple[UOp, ...]:
+def _arguments(call: UOp) -> list[UOp]:
     if call.op is not ops.CALL:
         raise InternalError(f"plan: {call.short()} in a schedule is no call of a kernel")
-    arguments = tuple(a for a in call.src[1:] if a.op is not ops.BIND)
-    for argument in arguments:
-        if argument.op is not ops.PARAM and argument.op is not ops.BUFFER:
-            raise InternalError(
-                f"plan: an argument of {call.src[0].arg.name} is {argument.short()}",
-                fix="Arguments of kernels are params and buffers.",
-            )
-    return arguments
+    return [argument for argument in call.src[1:] if argument.op is not ops.BIND]
+
+
+def _memory(call: UOp, argument: UOp) -> tuple[UOp, int]:
+    """The PARAM or BUFFER of an argument, and the byte at which it starts there."""
+    if argument.op is ops.PARAM or argument.op is ops.BUFFER:
+        return argument, 0
+    part = view_of_buffer(argument)
+    if part is None:
+        raise InternalError(
+            f"plan: an argument of {call.src[0].arg.name} is {argument.short()}",
+            fix="Arguments of kernels are params, buffers, and contiguous parts of them.",
+        )
+    return part
 
 
 def place(temporaries: Iterable[Temporary]) -> list[Temporary]:

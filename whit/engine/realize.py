@@ -164,20 +164,19 @@ def _copy(node: UOp) -> None:
 def _update(node: UOp, device: str | None) -> None:
     """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
     old, in_place = _old_content(node, device)
-    before = storage(old)
-    if in_place and before.writable and not before.is_shared:
-        buffer = before
-    else:
-        in_place = False
-        buffer = Buffer(before.device, before.nbytes)
-        buffer.copy_from(before)
     memory = memory_of(node.src[0])
     state = Normaliser(1)
     target = UOp.param(0, old.dtype, old.shape)
-    if in_place:
-        state.params[old] = target
     stores = [_part_store(effect, memory, target, state) for effect in node.src[1:]]
     graph = Normalised(make(ops.GROUP, tuple(stores)), 1, tuple(state.slots), tuple(state.variables.items()))
+    before = storage(old)
+    is_read = old in state.slots  # what is written must not be what is read: x[1:] = x[:-1]
+    in_place = in_place and not is_read and before.writable and not before.is_shared
+    if in_place:
+        buffer = before
+    else:
+        buffer = Buffer(before.device, before.nbytes)
+        buffer.copy_from(before)
     _run(graph, [buffer], before.device)
     result = attach(buffer, old.dtype, old.shape)
     if in_place:

@@ -17,9 +17,9 @@ SAME_ORDER = frozenset({ops.RESHAPE, ops.SHRINK, ops.BITCAST, ops.DETACH, ops.PE
 
 
 def view_of_buffer(node: UOp) -> tuple[UOp, int] | None:
-    """The BUFFER that a node is a contiguous part of, and the byte at which it starts; None if it is not one."""
+    """The BUFFER or PARAM that a node is a contiguous part of, and the byte it starts at; None if it is not one."""
     offset = 0
-    while node.op is not ops.BUFFER:
+    while node.op is not ops.BUFFER and node.op is not ops.PARAM:
         known = computed(node)
         if known is not None:
             node = known

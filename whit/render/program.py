@@ -20,7 +20,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.CORE)
-_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER)
+_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER)
 
 
 def program_body(program: UOp) -> UOp:

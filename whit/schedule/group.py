@@ -72,6 +72,8 @@ def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: di
             continue
         if len(group.reads | reads) + len(group.values) + 1 > MOST_BUFFERS:
             continue
+        if len({r for k in (kernel, *group.kernels) for r in _scanned(k)}) > 1:
+            continue  # the loop of a scan is the innermost one
         others = [g for g in needed if g is not group]
         if any(g.level >= group.level for g in others):
             continue  # something this kernel needs runs after the group, or beside it
@@ -90,6 +92,10 @@ def _reads_in_place(kernel: Kernel, root: UOp) -> bool:
         if node.op is ops.INDEX and node.src[0] is root and (node.src[1:] != kernel.position or node.arg):
             return False
     return True
+
+
+def _scanned(kernel: Kernel) -> set[UOp]:
+    return {node.src[1] for node in nodes_of(kernel.value) if node.op is ops.SCAN}
 
 
 def _is_contraction(kernel: Kernel) -> bool:

@@ -72,6 +72,9 @@ class Lowering:
             answer = self.done.get((node, request.position, request.gate))
             if answer is not None:
                 continue
+            if 0 in node.shape:  # it has no elements, so this one is never needed
+                answer = zero_of(node)
+                continue
             if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
                 answer = self.done[node, request.position, request.gate] = self._read(request)
                 continue
@@ -172,11 +175,13 @@ class Lowering:
             return (yield Request(node.src[0], position, gate, loops))
         both = valid if gate is None else valid & gate
         value = yield Request(node.src[0], position, both, loops)
-        return valid.where(value, const(node.dtype, False if node.dtype.is_bool else 0))
+        return valid.where(value, zero_of(node))
 
     def _reduce(self, request: Request) -> Step:
         node, position, gate = request.node, request.position, request.gate
         (value,) = node.src
+        if 0 in value.shape:
+            return const(node.dtype, node.arg.op.identity(node.dtype))
         outside = iter(position)
         inner: list[UOp] = []
         ranges: list[UOp] = []
@@ -216,7 +221,7 @@ class Lowering:
         result = yield Request(value, (*places, *position[picked:]), both, loops)
         if own_gate is None:
             return result
-        return allowed.where(result, const(node.dtype, False if node.dtype.is_bool else 0))
+        return allowed.where(result, zero_of(node))
 
     def _stack(self, request: Request) -> Step:
         first, *rest = request.position
@@ -229,6 +234,11 @@ class Lowering:
         for i in reversed(range(len(parts) - 1)):
             result = first.eq(i).where(parts[i], result)
         return result
+
+
+def zero_of(node: UOp) -> UOp:
+    """The zero of a node's dtype."""
+    return const(node.dtype, False if node.dtype.is_bool else 0)
 
 
 def read_scalar(node: UOp) -> UOp:

@@ -147,6 +147,8 @@ def integer_power(x: UOp, y: UOp) -> UOp:
 
 
 def _constant_power(x: UOp, exponent: int) -> UOp:
+    if exponent == 0:
+        return x.constant(1).reshape((1,) * len(x.shape)).expand(x.shape)
     result, square = x.constant(1), x
     while exponent:
         if exponent & 1:
@@ -293,7 +295,8 @@ def asinh(x: UOp) -> UOp:
 def acosh(x: UOp) -> UOp:
     """The inverse of cosh; NaN below 1."""
     t = (x < _HUGE).where(x - 1.0, 1.0)
-    return (x < _HUGE).where(log1p(t + (t * (t + 2.0)).sqrt()), log(x) + math.log(2))
+    result = (x < _HUGE).where(log1p(t + (t * (t + 2.0)).sqrt()), log(x) + math.log(2))
+    return (x < 1.0).where(x.constant(math.nan), result)
 
 
 @widened

@@ -189,7 +189,7 @@ class Activations(Functions):
 
     def leaky_relu(self, neg_slope: float = 0.01) -> Self:
         """self, or neg_slope * self below 0."""
-        return self._apply(lambda x: (x < 0.0).where(x * neg_slope, x))
+        return self._apply(formulas.widened(lambda x: (x < 0.0).where(x * neg_slope, x)))
 
     def elu(self, alpha: float = 1.0) -> Self:
         """self, or alpha * (exp(self) - 1) below 0."""

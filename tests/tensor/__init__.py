@@ -1,0 +1,1 @@
+"""Tensor methods against NumPy, and the messages of their errors."""
