@@ -94,7 +94,9 @@ def test_integer_ops_with_a_constant_on_the_right(op: Op, compile: Compile) -> N
     kinds = (dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.int64, dtypes.uint64)
     numbers = (0, 1, 2, 3, 7, 8, 16, 64, -1, -2, -3, -8)
     widths = (1, 4) if compile is by_llvm else (1,)
-    cases = [(dtype, c, w) for dtype in kinds for c in (*numbers, dtype.min, dtype.max) if c >= dtype.min for w in widths]
+    cases = [
+        (dtype, c, w) for dtype in kinds for c in (*numbers, dtype.min, dtype.max) if c >= dtype.min for w in widths
+    ]
     cases = list(dict.fromkeys(cases))
     names = [f"case{i}" for i in range(len(cases))]
     programs = {

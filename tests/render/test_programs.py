@@ -138,11 +138,11 @@ def test_gated_loads_give_zero_and_read_nothing(compile: Compile, dtype: DType, 
     scalar = x.load(far, width, loop < 24 // width - 1)
     mask = gates.load(place, width)
     vector = x.load(place, width, mask)
-    linear = listed(
-        gates, x, one, many, loop, one.store(scalar, place), many.store(vector, place), loop.end()
-    )
+    linear = listed(gates, x, one, many, loop, one.store(scalar, place), many.store(vector, place), loop.end())
     flags = np.arange(24) % 3 != 0
-    check(compile, linear, {gates: flags, x: sample_arrays((dtype,), 24)[0], one: ramp(dtype, 24), many: ramp(dtype, 24)})
+    check(
+        compile, linear, {gates: flags, x: sample_arrays((dtype,), 24)[0], one: ramp(dtype, 24), many: ramp(dtype, 24)}
+    )
 
 
 @pytest.mark.parametrize("compile", RENDERERS)
@@ -286,7 +286,11 @@ def test_panels_are_filled_and_read_at_any_position(compile: Compile) -> None:
     fill = panel.store(x.load(i * 8, 8), (const(I64, 3) - i) * 8)
     end = i.end()
     read = panel.after(end).load((j * 5) % 32)
-    check(compile, listed(x, out, panel, i, fill, end, j, out.store(read, j), j.end()), {x: ramp(F32, 32), out: ramp(F32, 32)})
+    check(
+        compile,
+        listed(x, out, panel, i, fill, end, j, out.store(read, j), j.end()),
+        {x: ramp(F32, 32), out: ramp(F32, 32)},
+    )
 
 
 @pytest.mark.parametrize("compile", RENDERERS)
@@ -386,9 +390,7 @@ def test_text_of_a_small_kernel() -> None:
 
 def test_many_programs_share_a_module() -> None:
     x = UOp.param(0, F32, (4,))
-    programs = {
-        f"add{i}": listed(x, x.store(x.load(index(0), 4).sqrt() + float(i), index(0))) for i in range(5)
-    }
+    programs = {f"add{i}": listed(x, x.store(x.load(index(0), 4).sqrt() + float(i), index(0))) for i in range(5)}
     library = by_llvm(programs)
     data = np.ones(4, np.float32)
     for name in library.names:

@@ -38,9 +38,7 @@ def test_a_target_reads_back_from_its_text(text: str) -> None:
         ("aarch64", 16, 32, True, True, "aarch64-unknown-linux-gnu"),
     ],
 )
-def test_what_machines_can_do(
-    arch: str, vector_bytes: int, registers: int, fma: bool, half: bool, triple: str
-) -> None:
+def test_what_machines_can_do(arch: str, vector_bytes: int, registers: int, fma: bool, half: bool, triple: str) -> None:
     target = parse_target(f"CPU:LLVM:{arch}")
     assert (target.vector_bytes, target.vector_registers) == (vector_bytes, registers)
     assert (target.has_fma, target.has_half) == (fma, half)
@@ -52,8 +50,8 @@ def test_what_machines_can_do(
     "text, message",
     [
         ("CPPU", 'there is no device "CPPU". Did you mean "CPU"?'),
-        ("CPU:LVM", "there is no renderer \"LVM\" in 'CPU:LVM'. Did you mean \"LLVM\"?"),
-        ("CPU:LLVM:znver44", "there is no architecture \"znver44\" in 'CPU:LLVM:znver44'. Did you mean \"znver4\"?"),
+        ("CPU:LVM", 'there is no renderer "LVM" in \'CPU:LVM\'. Did you mean "LLVM"?'),
+        ("CPU:LLVM:znver44", 'there is no architecture "znver44" in \'CPU:LLVM:znver44\'. Did you mean "znver4"?'),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(text: str, message: str) -> None:

@@ -16,7 +16,16 @@ from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
 
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
-INTS = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)
+INTS = (
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int16,
+    dtypes.uint16,
+    dtypes.int32,
+    dtypes.uint32,
+    dtypes.int64,
+    dtypes.uint64,
+)
 SHAPES = ((), (1,), (0,), (3,), (2, 3), (3, 0, 2), (1, 5, 1))
 
 

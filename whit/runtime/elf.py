@@ -89,7 +89,6 @@ class _Object:
     def undefined(self) -> list[str]:
         return [symbol.name for symbol in self.symbols if symbol.section == _UNDEFINED and symbol.name]
 
-
     def functions(self) -> list[_Symbol]:
         defined = (symbol for symbol in self.symbols if symbol.section not in (_UNDEFINED, _ABSOLUTE))
         return [symbol for symbol in defined if symbol.kind == _FUNCTION and symbol.binding != _LOCAL]

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index
-from whit.schedule.lower import Lowering, prod_of, reads_of
+from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, reads_of
 from whit.schedule.movement import ZERO
 
 
@@ -28,6 +29,7 @@ class Kernel:
     value: UOp  # its element at the ranges
     ranges: tuple[UOp, ...]  # one for each axis that is longer than 1
     position: tuple[UOp, ...]  # one for each axis
+    parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: frozenset[UOp]  # tensor-stage nodes computed here
 
 
@@ -58,18 +60,28 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
 
 def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
+    lowering = Lowering(kept)
+    is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
+    ranges, position = _over(root.shape[1:] if is_long_stack else root.shape)
+    if is_long_stack:
+        sources = (s.index(*position) if s in kept else lowering.lower(s, ranges, position) for s in root.src)
+        value, parts = UOp.group(*sources), len(root.src)
+    else:
+        value, parts = lowering.lower(root, ranges, position), 0
+    return Kernel(root, value, ranges, position, parts, frozenset(lowering.fused)), lowering.to_keep
+
+
+def _over(shape: tuple[Any, ...]) -> tuple[tuple[UOp, ...], tuple[UOp, ...]]:
+    """A range for each axis that is longer than 1, and the position of an element by them."""
     ranges: list[UOp] = []
     position: list[UOp] = []
-    for axis, size in enumerate(root.shape):
+    for axis, size in enumerate(shape):
         if size == 1:
             position.append(ZERO)
         else:
             ranges.append(UOp.range(as_index(size), axis))
             position.append(ranges[-1])
-    lowering = Lowering(kept)
-    value = lowering.lower(root, tuple(ranges), tuple(position))
-    kernel = Kernel(root, value, tuple(ranges), tuple(position), frozenset(lowering.fused))
-    return kernel, lowering.to_keep
+    return tuple(ranges), tuple(position)
 
 
 def narrowest(node: UOp) -> UOp:

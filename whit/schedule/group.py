@@ -68,7 +68,12 @@ def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: di
     needed = [of_root[r] for r in reads if r in of_root]
     level = max((group.level for group in needed), default=-1)
     for group in reversed(groups):
-        if group.kernels[0].ranges != kernel.ranges or group.kernels[0].root.shape != kernel.root.shape:
+        if (
+            kernel.parts
+            or group.kernels[0].parts
+            or group.kernels[0].ranges != kernel.ranges
+            or group.kernels[0].root.shape != kernel.root.shape
+        ):
             continue
         if len(group.reads | reads) + len(group.values) + 1 > MOST_BUFFERS:
             continue

@@ -28,6 +28,8 @@ REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so tha
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
 TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
 
+MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
+
 Step = Generator[Any, UOp, UOp]
 
 
@@ -94,6 +96,9 @@ class Lowering:
         node = request.node
         if node.op in ops.MOVEMENT or not node.src:
             return False
+        if node.op is ops.STACK and len(node.src) > MOST_STACKED:
+            self.to_keep.append(node)
+            return True
         total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
         redundancy = total / max(prod_of(node.shape), 1)
         if node.op in (ops.REDUCE, ops.SCAN):

@@ -21,6 +21,8 @@ from whit.schedule.share_loops import share_loops
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.simplify import simplify
 
+PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
+
 
 def schedule(graph: UOp) -> UOp:
     """GROUP of STOREs of values into params -> LINEAR of kernel calls over params and temporary buffers."""
@@ -38,16 +40,30 @@ def schedule(graph: UOp) -> UOp:
     for root in kernels:
         if root not in memory:
             memory[root] = UOp.buffer(len(memory), root.dtype, root.shape)
-    return make(ops.LINEAR, tuple(_call(group, memory, targets) for group in group_kernels(kernels)))
+    calls: list[UOp] = []
+    for group in group_kernels(kernels):
+        stores = _stores(group, memory, targets)
+        most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
+        for start in range(0, len(stores), most):
+            calls.append(_call(stores[start : start + most], memory, name_of(group)))
+    return make(ops.LINEAR, tuple(calls))
 
 
-def _call(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -> UOp:
-    """A group of kernels as the call of a function over its own params."""
+def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -> list[UOp]:
+    """What a group of kernels writes."""
     stores: list[UOp] = []
     for kernel in group.kernels:
         value = group.values[kernel.root]
         for target in targets.get(kernel.root, [memory[kernel.root]]):
-            stores.append(target.store(value, *kernel.position) if kernel.root.shape else target.store(value))
+            if kernel.parts:
+                stores.extend(target.store(part, i, *kernel.position) for i, part in enumerate(value.src))
+            else:
+                stores.append(target.store(value, *kernel.position) if kernel.root.shape else target.store(value))
+    return stores
+
+
+def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
+    """Stores as the call of a function over its own params."""
     places = {root if root.shape else read_scalar(root): place for root, place in memory.items() if place is not root}
     body = UOp.group(*stores).substitute(places)
     body = simplify(share_loops(body))
@@ -55,7 +71,7 @@ def _call(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -
     read = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER) and node not in written]
     arguments = [*dict.fromkeys(written), *dict.fromkeys(read)]
     params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(arguments)}
-    function = body.substitute(params).function(name_of(group))
+    function = body.substitute(params).function(name)
     return function.call(*arguments, *_bindings(body))
 
 
