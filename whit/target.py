@@ -72,8 +72,8 @@ class Target:
         return "+reserve-x18" if self.system == "darwin" and self.family == "aarch64" else ""
 
 
-# Objects are ELF everywhere, since they are only linked in memory. On macOS kernels follow Linux's calling convention, the
-# same for pointers and integers, and leave alone the register that macOS keeps for itself (`llvm_features`).
+# Objects are ELF everywhere, since they are only linked in memory. On macOS kernels follow Linux's calling convention,
+# the same for pointers and integers, and leave alone the register that macOS keeps for itself (`llvm_features`).
 _VENDOR_AND_SYSTEM = {"linux": "unknown-linux-gnu", "darwin": "unknown-linux-gnu", "windows": "pc-windows-msvc-elf"}
 
 # ---- architectures

@@ -400,6 +400,47 @@ class Generator:
             if axes:
                 self.derive(node.reshape(wide).expand(x.shape), node)
 
+    def contract(self) -> None:
+        """A matrix product, either side transposed or not, with something on top."""
+        x = self.pick(lambda node: len(node.shape) == 2 and not node.dtype.is_bool)
+        if len(x.shape) != 2 or x.dtype.is_bool or (self.mood == "special" and x.dtype.is_float):
+            return
+        m, k = x.shape
+        n = self.random.choice((*SMALL, *ODD))
+        if m * n * k > 20_000:
+            return
+        is_transposed = self.random.random() < 0.5
+        y = self.leaf((n, k) if is_transposed else (k, n), x.dtype)
+        limit = self.limit.get(x, 1.0) * 3.0 * max(k, 1)
+        if not self.fits(x.dtype, limit):
+            return
+        columns = y if is_transposed else y.permute((1, 0))
+        wide = (m, n, k)
+        product = x.reshape((m, 1, k)).expand(wide) * columns.reshape((1, n, k)).expand(wide)
+        node = self.derive(product.reduce(ops.ADD, (2,)), x, y, limit=limit)
+        self.note_order(node, ops.ADD, k)
+
+    def rows(self) -> None:
+        """What norms do: something of each row, and the row again."""
+        x = self.pick(lambda node: len(node.shape) == 2)
+        if len(x.shape) != 2 or 0 in x.shape:
+            return
+        axis = self.random.randrange(2)
+        chosen = self.reducer(x, x.shape[axis])
+        if chosen is None:
+            return
+        op, limit = chosen
+        row = self.derive(x.reduce(op, (axis,)), x, limit=max(limit, 1.0))
+        self.note_order(row, op, x.shape[axis])
+        ones = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
+        back = self.derive(row.reshape(ones).expand(x.shape), row)
+        if x.dtype.is_bool:
+            self.derive(x ^ back, x, back)
+        elif x.dtype.is_int:
+            self.derive(x - back, x, back)
+        elif self.fits(x.dtype, limit + self.limit.get(x, 1.0)):
+            self.derive(x - back, x, back, limit=limit + self.limit.get(x, 1.0))
+
     def scan(self) -> None:
         x = self.pick(lambda node: len(node.shape) > 0)
         if not x.shape:
@@ -474,6 +515,7 @@ INT_OPS = (
 STEPS = (
     *(Generator.elementwise,) * 6,
     *(Generator.reduce,) * 3,
+    *(Generator.contract, Generator.rows, Generator.rows),
     *(Generator.reshape, Generator.permute, Generator.expand, Generator.pad, Generator.shrink, Generator.flip) * 2,
     *(Generator.compare, Generator.choose, Generator.cast, Generator.cast, Generator.bitcast),
     *(Generator.scan, Generator.gather, Generator.stack, Generator.arange, Generator.keep, Generator.leaf),

@@ -133,3 +133,13 @@ def mapped(function: Callable[..., UOp], sources: Sequence[DType], count: int, w
     known = {*inputs, loop, place, *loads}
     body = [node for node in listed if node not in known]
     return UOp.linear(out, *inputs, loop, place, *loads, *body, out.store(value, place), loop.end())
+
+
+def listed(*roots: UOp) -> UOp:
+    """A LINEAR of the roots in order, each after what it needs and what is not listed yet."""
+    order: dict[UOp, None] = {}
+    for root in roots:
+        for node in root.topological():
+            if node.op is not ops.CONST:
+                order.setdefault(node)
+    return UOp.linear(*order)

@@ -55,7 +55,8 @@ def test_elementwise_op_means_what_the_interpreter_says(op: Op, compile: Compile
 @pytest.mark.parametrize("compile", RENDERERS)
 @pytest.mark.parametrize("source", dtypes.all, ids=lambda dtype: dtype.name)
 def test_cast_means_what_the_interpreter_says(source: DType, compile: Compile) -> None:
-    cases = [(target, width) for target in dtypes.all if target is not source for width in WIDTHS[compile]]
+    widths = (1, 3, 16) if compile is by_llvm else (3,)
+    cases = [(target, width) for target in dtypes.all if target is not source for width in widths]
     programs = {
         f"{target.name}_{width}": mapped(lambda x: x.cast(target), (source,), COUNT, width)  # noqa: B023
         for target, width in cases
@@ -65,7 +66,7 @@ def test_cast_means_what_the_interpreter_says(source: DType, compile: Compile) -
     x = UOp.buffer(0, source, (COUNT,))
     for target in dict.fromkeys(target for target, _ in cases):
         expected = evaluate(x.cast(target), {x: given})
-        for width in WIDTHS[compile]:
+        for width in widths:
             result = np.zeros(COUNT, numpy_dtype(target))
             call(library, f"{target.name}_{width}", [result, given])
             assert_same(target, result, expected, f"cast of {width} {source.name} to {target.name}")
@@ -94,10 +95,8 @@ def test_integer_ops_with_a_constant_on_the_right(op: Op, compile: Compile) -> N
     kinds = (dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.int64, dtypes.uint64)
     numbers = (0, 1, 2, 3, 7, 8, 16, 64, -1, -2, -3, -8)
     widths = (1, 4) if compile is by_llvm else (1,)
-    cases = [
-        (dtype, c, w) for dtype in kinds for c in (*numbers, dtype.min, dtype.max) if c >= dtype.min for w in widths
-    ]
-    cases = list(dict.fromkeys(cases))
+    constants = {dtype: {c for c in (*numbers, dtype.min, dtype.max) if c >= dtype.min} for dtype in kinds}
+    cases = [(dtype, c, width) for dtype in kinds for c in sorted(constants[dtype]) for width in widths]
     names = [f"case{i}" for i in range(len(cases))]
     programs = {
         name: mapped(lambda x: make(op, (x, x.constant(c))), (dtype,), COUNT, width)  # noqa: B023

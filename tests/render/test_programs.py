@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import I64, RENDERERS, Compile, array_of, assert_same, by_llvm, call, index, sample_arrays
+from cpu_programs import I64, RENDERERS, Compile, array_of, assert_same, by_llvm, call, index, listed, sample_arrays
 
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
@@ -20,16 +20,6 @@ from whit.target import parse_target
 
 F32, I32, BOOL = dtypes.float32, dtypes.int32, dtypes.bool
 SUMMED = (dtypes.int8, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint16, F32, dtypes.float64, dtypes.float16)
-
-
-def listed(*roots: UOp) -> UOp:
-    """A LINEAR of the roots in order, each after what it needs and what is not listed yet."""
-    order: dict[UOp, None] = {}
-    for root in roots:
-        for node in root.topological():
-            if node.op is not ops.CONST:
-                order.setdefault(node)
-    return UOp.linear(*order)
 
 
 def check(compile: Compile, linear: UOp, arrays: dict[UOp, Any], variables: dict[UOp, int] | None = None) -> None:
@@ -334,6 +324,8 @@ def test_small_floats_converted_in_a_loop_can_be_used_after_it(compile: Compile)
 
 # ---- what is refused, and what the text looks like
 
+MASK = UOp.stack(const(BOOL, True), const(BOOL, False))
+
 
 @pytest.mark.parametrize("render", [render_llvm, render_c], ids=["llvm", "c"])
 @pytest.mark.parametrize(
@@ -344,6 +336,8 @@ def test_small_floats_converted_in_a_loop_can_be_used_after_it(compile: Compile)
         (UOp.linear(UOp.range(index(4), 0), UOp.range(index(4), 1, RangeKind.CORE)), "is inside another block"),
         (const(I64, 1), "is no list of instructions"),
         (UOp.linear(UOp.buffer(0, F32, (4,))), "is no flat memory of the function"),
+        (UOp.linear(X := UOp.param(0, F32, (4,)), X.load(index(0), gate=MASK)), "in an access of 1 lanes"),
+        (UOp.linear(X, X.store(const(F32, 1.0), index(0), gate=MASK)), "in an access of 1 lanes"),
     ],
 )
 def test_programs_that_break_the_conventions_are_refused(

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from cpu_programs import assert_same, by_llvm, call, index, mapped, operand_dtypes, sample_arrays
+from cpu_programs import assert_same, by_llvm, call, index, listed, mapped, operand_dtypes, sample_arrays
 
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.args import Memory, RangeKind
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp, make
 from whit.render import render, render_c, render_llvm
@@ -13,6 +14,7 @@ from whit.runtime.elf import undefined_symbols
 from whit.runtime.llvm import assembly, compile_llvm
 from whit.target import host_target, parse_target
 
+F32 = dtypes.float32
 COUNT = 48
 KINDS = (dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint32, dtypes.int64, dtypes.float16)
 OPS = (ops.ADD, ops.MAX, ops.FLOOR, ops.ROUND, ops.FLOORDIV, ops.CMOD, ops.SHR, ops.LT, ops.WHERE, ops.ABS)
@@ -86,8 +88,6 @@ def test_wide_vectors_use_wide_registers() -> None:
 
 
 def test_local_arrays_become_registers() -> None:
-    from test_programs import F32, Memory, RangeKind, listed  # a kernel like those of the tests beside this one
-
     out, x = UOp.param(0, F32, (64,)), UOp.param(1, F32, (640,))
     loop = UOp.range(index(10), 0, RangeKind.REDUCE)
     acc = UOp.buffer(0, F32, (64,), memory=Memory.REGISTER)

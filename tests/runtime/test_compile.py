@@ -117,7 +117,7 @@ declare double @llvm.floor.f64(double)
 
 def test_missing_functions_are_named() -> None:
     library = load_object(compile_llvm(DOUBLE, HOST))
-    with pytest.raises(MissingError, match='there is no function "scal". Did you mean "scale"?'):
+    with pytest.raises(MissingError, match=r'there is no function "scal"\. Did you mean "scale"\?'):
         library.address("scal")
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,8 +96,8 @@ end:
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[threads.Library]:
-    yield load_object(compile_llvm(KERNELS, host_target()))
+def kernels() -> threads.Library:
+    return load_object(compile_llvm(KERNELS, host_target()))
 
 
 class Work:
@@ -191,6 +190,7 @@ def test_the_setting_says_how_many_threads() -> None:
 
 
 @needs_workers
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that is what is tested
 def test_a_child_process_makes_its_own_pool(kernels: threads.Library) -> None:
     work = Work(100)
     run_launches((Launch * 1)(work.launch(kernels.address("count"), 1, 2)), 1)
@@ -220,7 +220,7 @@ SCRIPT = """
 import ctypes, os, signal, sys, threading, time
 sys.path[:0] = {folders!r}
 import test_threads as t
-kernels = next(t.kernels.__wrapped__())
+kernels = t.kernels.__wrapped__()
 def run(work, name, count=2):
     t.run_launches((t.Launch * 1)(work.launch(kernels.address(name), 1, count)), 1)
 """

@@ -195,6 +195,8 @@ GOLDEN: dict[str, list[tuple[str, str]]] = {
         ("(3 + x*4).eq(11)", "x.eq(2)"),
         ("(x*-1).eq(-3)", "x.eq(3)"),
         ("(x + y).eq(y + 3)", "x.eq(3)"),
+        ("(x*2 + y).eq(x + n*3 + 4)", "(n*3 + x*-1 + y*-1).eq(-4)"),
+        ("(x + n*3 + 4).eq(x*2 + y)", "(n*3 + x*-1 + y*-1).eq(-4)"),
         ("x.eq(y + 2000)", "false"),
     ],
     "extremes": [

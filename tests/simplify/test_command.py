@@ -58,6 +58,7 @@ def test_unused_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "needed by no graph: " in printed
 
 
+@pytest.mark.slow
 def test_check_says_how_many_rules_were_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

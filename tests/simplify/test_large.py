@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,14 @@ def few_variables(count: int) -> UOp:
     return left_sum([generator.choice(pool) * generator.randint(1, 9) + generator.randint(0, 3) for _ in range(count)])
 
 
+def remainders(count: int) -> UOp:
+    """A running sum modulo 7: the inner remainders could all go, at the price of longer and longer sums."""
+    total = const(dtypes.weakint, 0)
+    for x in variables(count):
+        total = (total + x) % 7
+    return total
+
+
 def clauses(count: int) -> UOp:
     gate = const(dtypes.bool, True)
     for x in variables(count):
@@ -110,7 +119,8 @@ def compared(count: int) -> UOp:
 
 
 SIZES = (1000, 2000, 4000)
-SLOW_SIZES = (200, 400, 800)  # for those that do much for each node
+SLOW_SIZES = (200, 400, 800)
+SLOW = ("horner", "prefixes", "remainders")  # these do much for each node
 LINEAR: dict[str, Build] = {
     "chain": chain,
     "sorted sum": lambda n: left_sum(variables(n)),
@@ -122,6 +132,7 @@ LINEAR: dict[str, Build] = {
     "halves": lambda n: left_sum(halves(n)),
     "horner": horner,
     "prefixes": prefixes,
+    "remainders": remainders,
     "clauses": clauses,
     "compared": compared,
 }
@@ -134,10 +145,14 @@ def attempts(root: UOp) -> int:
     return sum(count.attempts for count in counts.by_rule.values())
 
 
-@pytest.mark.parametrize("name", LINEAR)
+def _marked(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in LINEAR])
 def test_twice_the_nodes_are_twice_the_rules(name: str) -> None:
     build = LINEAR[name]
-    once, twice, four_times = (attempts(build(n)) for n in (SLOW_SIZES if name in ("horner", "prefixes") else SIZES))
+    once, twice, four_times = (attempts(build(n)) for n in (SLOW_SIZES if name in SLOW else SIZES))
     # What a graph of any size costs cancels out in the differences: the second should be twice the first.
     assert four_times - twice <= 2 * 1.1 * (twice - once), f"{once}, {twice}, {four_times} rules tried"
 
@@ -145,7 +160,7 @@ def test_twice_the_nodes_are_twice_the_rules(name: str) -> None:
 SHAPES = {"sorted": list, "reversed": lambda terms: terms[::-1], "shuffled": shuffled}
 
 
-@pytest.mark.parametrize("count", [60, 64, 65, 66, 100, 129, 300, 1000])
+@pytest.mark.parametrize("count", [60, 64, 65, 66, 129, 300, 1000])
 @pytest.mark.parametrize("dtype", [dtypes.weakint, dtypes.int32], ids=lambda d: d.name)
 def test_a_sum_of_any_length_has_one_form(count: int, dtype: DType) -> None:
     terms = variables(count, dtype)
@@ -222,10 +237,11 @@ def test_prefixes_keep_their_values() -> None:
     assert value_of(simplify(root), inputs) == value_of(root, inputs)
 
 
-def built_simplified_and_freed(build: Callable[[], UOp]) -> None:
+def built_simplified_and_freed(build: Callable[[], UOp], at_least: int = 0) -> None:
     gc.collect()
     before = live_nodes()
     root = build()
+    assert live_nodes() - before >= at_least
     result = simplify(root)
     assert bounds(result) is not None
     del root, result
@@ -234,12 +250,12 @@ def built_simplified_and_freed(build: Callable[[], UOp]) -> None:
 
 
 def test_a_deep_chain_is_built_simplified_and_freed() -> None:
-    built_simplified_and_freed(lambda: chain(5_000))
+    built_simplified_and_freed(lambda: chain(2_000))
 
 
 @pytest.mark.slow
-def test_a_chain_of_200_000_steps() -> None:
-    built_simplified_and_freed(lambda: chain(200_000))
+def test_a_chain_200_000_nodes_deep() -> None:
+    built_simplified_and_freed(lambda: chain(80_000))
 
 
 @pytest.mark.slow
@@ -259,14 +275,10 @@ def test_a_sum_of_50_000_terms_over_100_variables() -> None:
 @pytest.mark.slow
 def test_a_graph_of_a_million_nodes() -> None:
     def build() -> UOp:
-        """1000 leaves, and 1000 layers of 500 operations on the layer below."""
-        layer = variables(500)
+        """1000 layers of 1000 operations on the layer below."""
+        layer = [UOp.param(i, dtypes.int32) for i in range(1000)]
         for depth in range(1, 1000):
-            layer = [(layer[i] + layer[i - depth % 499 - 1]) % (i + 3) for i in range(500)]
-        total = layer[0]
-        for node in layer[1:]:
-            total = total.maximum(node)
-        return total
+            layer = [layer[i] ^ layer[i - depth % 997 - 1] for i in range(1000)]
+        return left_sum(layer)
 
-    assert len(build().topological()) > 900_000
-    built_simplified_and_freed(build)
+    built_simplified_and_freed(build, at_least=900_000)

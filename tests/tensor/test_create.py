@@ -182,6 +182,13 @@ def test_eye_of_any_shape() -> None:
         same(Tensor.eye(n, m), np.eye(n, m))
 
 
+def test_long_chains_are_built_and_shown() -> None:
+    x = Tensor([1.0])
+    for _ in range(20_000):
+        x = x + 1
+    assert repr(x) == "<Tensor (1,) float32 on CPU, lazy>"
+
+
 def test_questions() -> None:
     x = Tensor.zeros(2, 3, dtype=dtypes.half)
     assert (x.shape, x.ndim, x.dtype, x.numel(), x.nbytes(), x.element_size()) == ((2, 3), 2, dtypes.half, 6, 12, 2)

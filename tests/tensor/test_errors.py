@@ -86,3 +86,13 @@ def test_an_axis_of_a_scalar() -> None:
     with pytest.raises(IndexError, match=r"sum: there is no axis 1 in shape \(\)"):
         Tensor(1.0).sum(1)
     assert Tensor(1.0, dtype=dtypes.half).sum(-1).shape == ()
+    x = Tensor(1.0)
+    for wrong in (
+        lambda: x.size(0),
+        lambda: x.split(1),
+        lambda: x.chunk(2),
+        lambda: x.unflatten(0, (1,)),
+        lambda: x.cat(x),
+    ):
+        with pytest.raises(IndexError, match="there is no axis 0 in shape"):
+            wrong()

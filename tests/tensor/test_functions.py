@@ -154,6 +154,18 @@ def test_activations_at_infinity(name: str, expected: list[float]) -> None:
     same(getattr(Tensor([-math.inf, 0.0, math.inf]), name)(), expected, ulps=2)
 
 
+@pytest.mark.parametrize("dtype", (*FLOATS, *dtypes.fp8s), ids=lambda d: d.name)
+def test_what_is_finite(dtype: DType) -> None:
+    x = Tensor([dtype.largest, -1.0, math.inf, -math.inf, math.nan], dtype="float64").cast(dtype)
+    finite = [True, True, dtype.saturates, dtype.saturates, False]
+    infinite = [False, False, not dtype.saturates, not dtype.saturates, False]
+    same(x.isfinite(), finite)
+    same(x.isinf(), infinite)
+    same(x.isinf(detect_negative=False), [False, False, infinite[2], False, False])
+    same(x.isinf(detect_positive=False), [False, False, False, infinite[3], False])
+    same(x.isnan(), [False, False, False, False, True])
+
+
 def test_trigonometry_of_large_arguments() -> None:
     x = np.array([1e3, 12345.678, -1e6, 3e7], np.float32)
     same(Tensor(x).cos(), np.cos(x.astype(np.float64)), ulps=4, scale=1)

@@ -203,3 +203,10 @@ def test_windows_that_do_not_fit() -> None:
         x.conv2d(Tensor.zeros(2, 4, 3, 3), padding=(1, 2, 3))
     with pytest.raises(NotSupportedError, match="return_indices"):
         x.max_pool2d(return_indices=True)
+
+
+@pytest.mark.parametrize("left, right", PRODUCTS, ids=str)
+def test_products_move_each_operand_once(left: Any, right: Any) -> None:
+    found = [n.op for n in (Tensor.empty(*left) @ Tensor.empty(*right)).uop.topological()]
+    assert found.count(ops.RESHAPE) + found.count(ops.EXPAND) <= 4
+    assert found.count(ops.PERMUTE) <= 1

@@ -11,7 +11,8 @@ by the shape rules of the IR. So a vectorised kernel means what the interpreter 
 separate stores (or separate accumulators) that share their loops.
 
 When a range that runs on the cores leaves a rest, its loop has one more iteration for the rest, and a loop of size 0
-or 1 inside decides which of the two an iteration is.
+or 1 inside decides which of the two an iteration is. An access is in that loop because its memory is AFTER the range:
+its position cannot say so, since adding a number that is always 0 is simplified away.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def lane_numbers(width: int) -> UOp:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a range: the values it takes, side by side, and the lanes that exist."""
+    """Part of a range: the values it takes, side by side, the lanes that exist, the loop that decides if it runs."""
 
     copies: tuple[UOp, ...]
     mask: UOp | None = None
+    guard: UOp | None = None
 
 
 def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
@@ -53,13 +55,28 @@ def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
     numbers: dict[tuple[UOp, tuple[int, ...]], UOp] = {}
     for picks, choice in _choices(strategy):
         mask = _all_of([piece.mask for piece in choice])
+        source = _guarded(body, strategy.core, [piece.guard for piece in choice if piece.guard is not None])
         loops = _own_loops(needs, picks, strategy.order, numbers)
         # the innermost range first: in a register tile, a broadcast operand meets all its partners at once, and is done
         for copies in itertools.product(*(piece.copies for piece in reversed(choice))):
             values = {**dict(zip(reversed(strategy.order), copies, strict=True)), **loops}
-            copied = replace_ranges(body, values, {old: (new,) for old, new in loops.items()})
+            copied = replace_ranges(source, values, {old: (new,) for old, new in loops.items()})
             stores.extend(copied.src if mask is None else masked(copied, mask).src)
     return UOp.group(*stores)
+
+
+def _guarded(body: UOp, core: UOp | None, guards: list[UOp]) -> UOp:
+    """The kernel with what depends on the cores' range inside of loops that may not run."""
+    if not guards:
+        return body
+    free = free_ranges(body)
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op in (ops.INDEX, ops.STORE) and core in free[node]:
+            src = (src[0].after(*guards), *src[1:])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[body]
 
 
 def _choices(strategy: Strategy) -> list[tuple[tuple[int, ...], tuple[Piece, ...]]]:
@@ -138,25 +155,24 @@ def _cut(size: int, width: int, unroll: int, start: UOp, first_id: int, guard: U
     """Main part, whole vectors, masked vector of `size` elements from `start` on."""
     main, vectors, rest = split(size, width, unroll)
     lane = lane_numbers(width) if width > 1 else None
-    inner = start if guard is None else start + guard
     pieces: list[Piece] = []
 
     def at(offset: UOp | int) -> UOp:
-        place = inner + as_index(offset)
+        place = start + as_index(offset)
         return place if lane is None else place + lane
 
     if main:
         step = width * unroll
         block = _loop(main, first_id) * step
-        pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll))))
+        pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll)), None, guard))
     done = main * width * unroll
     if vectors:
-        pieces.append(Piece((at(_loop(vectors, first_id + 1) * width + done),)))
+        pieces.append(Piece((at(_loop(vectors, first_id + 1) * width + done),), None, guard))
         done += vectors * width
     if rest and lane is None:
-        pieces.append(Piece(tuple(at(done + u) for u in range(rest))))
+        pieces.append(Piece(tuple(at(done + u) for u in range(rest)), None, guard))
     elif rest and lane is not None:
-        pieces.append(Piece((at(done),), lane < rest))
+        pieces.append(Piece((at(done),), lane < rest, guard))
     return pieces
 
 
@@ -176,8 +192,9 @@ def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) 
         return _cut(block, width, unroll, UOp.range(blocks, 0, RangeKind.CORE) * block, first_id + 2, None)
     core = UOp.range(blocks + 1, 0, RangeKind.CORE)
     one, none = as_index(1), as_index(0)
-    in_main = UOp.range((core < blocks).where(one, none), 1)
-    in_rest = UOp.range(core.eq(blocks).where(one, none), 2)
+    # inside the loops of outer ranges, which the two parts have in common
+    in_main = UOp.range((core < blocks).where(one, none), first_id)
+    in_rest = UOp.range(core.eq(blocks).where(one, none), first_id + 1)
     main = _cut(block, width, unroll, core * block, first_id + 2, in_main)
     return main + _cut(rest, width, unroll, as_index(blocks * block), first_id + 6, in_rest)
 

@@ -1,7 +1,8 @@
 """Proves that every access of a program stays inside its memory; the setting CHECK_OOB turns it on.
 
-Goes in: a LINEAR program. Nothing comes out, or an InternalError that names the kernel, the access and the values of the
-ranges for which it leaves its buffer (or that it could not be shown to stay inside).
+Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is (a gather whose positions another
+kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError names the
+kernel, the access and the values of the ranges.
 
     r0 < 17;  load p0, r0*8, width=8      of 136 elements: bounds say 0 .. 135
     r0 < 20;  load p0, r0 - 2, gate=...   of 17: all 20 values are tried
@@ -9,8 +10,7 @@ ranges for which it leaves its buffer (or that it could not be shown to stay ins
 
 Three ways, from cheap to expensive. The interval of the position, if there is no gate or it is not needed. All values of
 the ranges and variables that position and gate depend on, up to `MOST_POINTS` of them. The solver, in which whatever it
-does not know (a value that was loaded, a product that wraps) is any number within its bounds. So nothing wrong passes;
-an access whose position comes from data passes if a gate or a clamp makes it safe whatever the data.
+does not know (a value that was loaded, a product that wraps) is any number within its bounds.
 """
 
 from __future__ import annotations
@@ -53,11 +53,14 @@ class Access:
         return size if isinstance(size, UOp) else const(dtypes.int64, size)
 
 
-def check_bounds(linear: UOp, name: str = "kernel") -> None:
-    """Raises unless every access of the program is inside its memory."""
+def check_bounds(linear: UOp, name: str = "kernel") -> list[Access]:
+    """Raises unless every access of the program is inside its memory; returns those for which that depends on data."""
+    trusted: list[Access] = []
     for access in accesses(linear):
         problem = find_problem(access)
-        if problem:
+        if problem and _depends_on_data(access.position):
+            trusted.append(access)
+        elif problem:
             ranges = ", ".join(_spelled(block) for block in access.blocks) or "no ranges"
             position = access.position.expression()
             raise InternalError(
@@ -66,6 +69,7 @@ def check_bounds(linear: UOp, name: str = "kernel") -> None:
                 f"inside: {ranges}",
                 "A pass has made a wrong position, or has lost a gate.",
             )
+    return trusted
 
 
 def _spelled(block: UOp) -> str:
@@ -109,6 +113,11 @@ def find_problem(access: Access) -> str:
     return _solve(access)
 
 
+def _depends_on_data(node: UOp) -> bool:
+    """Whether memory decides the value."""
+    return any(below.op in (ops.LOAD, ops.INDEX, ops.AFTER, ops.PARAM) for below in topological((node,)))
+
+
 def _is_inside_by_bounds(access: Access) -> bool:
     inside, size = bounds(access.position), bounds(access.size)
     if inside is None or size is None:
@@ -130,9 +139,9 @@ def _inputs(access: Access) -> list[UOp] | None:
     needed = {*_conditions(access), access.position, access.size}
     loops = [block for block in access.blocks if block.op is ops.RANGE]
     needed.update(loop for loop in loops if loop.src[0].op is not ops.CONST)
-    below = topological(needed)
-    if any(node.op in (ops.LOAD, ops.INDEX, ops.AFTER, ops.REDUCE) for node in below):
+    if any(_depends_on_data(node) for node in needed):
         return None
+    below = topological(needed)
     variables = [node for node in below if node.op is ops.VARIABLE]
     inside = set(below)
     return variables + [loop for loop in loops if loop in inside]

@@ -166,6 +166,9 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
             values[node] = new
             if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE):
                 continue
+            if node.op is ops.AFTER:  # only says in which loops an access stands, and free ranges have said it
+                values[node] = values[node.src[0]]
+                continue
             items[node] = linear.add(new, path) if path else linear.add_once(new)
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]

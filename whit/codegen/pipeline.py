@@ -26,7 +26,7 @@ from whit.codegen.ranges import free_ranges
 from whit.codegen.strategy import Strategy, choose_strategy
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
-from whit.config import NOOPT
+from whit.config import CHECK_OOB, NOOPT
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -65,6 +65,10 @@ def generate(body: UOp, target: Target, name: str = "kernel") -> Program:
     body = fix_index_dtype(simplify(body))
     body = rewrite(body, EXPAND_MATH)
     linear = linearise(body, target.has_fma)
+    if CHECK_OOB:
+        from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
+
+        check_bounds(linear, name)
     cores = [node for node in linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
     total = int(cores[0].src[0].arg) if cores else 1
     variables = tuple(node for node in linear.src if node.op is ops.VARIABLE)

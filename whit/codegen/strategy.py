@@ -63,6 +63,7 @@ def _choose_lanes(
 ) -> None:
     outer = strategy.order
     stored: UOp | None = None  # the output range with lanes
+    along: list[UOp] = []  # reductions with lanes of their own: they have no others
     for region in found[1:]:
         if region.reduce is None or _contains_reduce(region.reduce.src[0], region.reduce, free):
             continue
@@ -75,10 +76,11 @@ def _choose_lanes(
         if best is None or candidates[best] <= 0 or _size(best) < 2:
             continue
         if best in outer:
-            if stored is None or stored is best:
+            if (stored is None or stored is best) and not any(best in free[reduce] for reduce in along):
                 stored = best
                 _tile_outputs(strategy, region, best, free, width, target)
-        else:
+        elif stored is None or stored not in free[region.reduce]:
+            along.append(region.reduce)
             _lanes_along_reduction(strategy, region, best, free, width, target)
     if stored is None:
         _lanes_of_stores(strategy, body, found, free, width)

@@ -1,8 +1,8 @@
 """The elementwise ops of the op table as C expressions, with the meanings of docs/semantics.md.
 
-`expression(op, dtype, texts)` is one scalar; a vector is a loop over its lanes around it. What C leaves undefined (overflow
-of signed integers, division by zero, shifts past the width, casts out of range) is spelled so that it cannot happen. What
-needs more than an expression is a small function, written once in front of the kernels (`Helpers`).
+`expression(op, dtype, texts)` is one scalar; a vector is a loop over its lanes around it. What C leaves undefined
+(overflow of signed integers, division by zero, shifts past the width, casts out of range) is spelled so that it cannot
+happen. What needs more than an expression is a small function, written once in front of the kernels (`Helpers`).
 """
 
 from __future__ import annotations

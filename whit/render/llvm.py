@@ -7,8 +7,8 @@ Goes in: LINEARs by the name of their function, and a Target. Comes out: one mod
                                           store float %mul2, ptr %at3, align 4
 
 The text is final: loops, vectors and hoisting are the work of codegen, and LLVM only promotes local arrays to registers
-and selects instructions. There are no fast-math flags, so a product and a sum are never fused. Small floats are integers
-of their size by now (`small_floats`); bool is i1 in registers and a byte in memory.
+and selects instructions. There are no fast-math flags, so a product and a sum are never fused. Small floats are by now
+integers of their size (`small_floats`); bool is i1 in registers and a byte in memory.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A program is a LINEAR of instructions (stage PROGRAM). Its function has the same
 
     void name(void **buffers, const int64_t *variables, int64_t start, int64_t stop)
 
-`buffers[slot]` is the memory of each PARAM, `variables` the values of its VARIABLEs in the order of their names, and the
-one outermost range of kind CORE, if there is one, goes from `start` to `stop`.
+`buffers[slot]` is the memory of each PARAM, `variables` the values of its VARIABLEs in the order of their names, and
+the one outermost range of kind CORE, if there is one, goes from `start` to `stop`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,19 @@ def check_program(linear: UOp, renderer: str) -> None:
                 raise InternalError(f"render {renderer}: {node.short()} is no loop", fix="Expand it first.")
             if kind is RangeKind.CORE and depth:
                 raise InternalError(f"render {renderer}: {node.short()} is inside another block")
+        if node.op is ops.LOAD or node.op is ops.STORE:
+            _check_lanes(node, renderer)
         depth += (node.op is ops.RANGE or node.op is ops.IF) - (node.op is ops.END)
+
+
+def _check_lanes(node: UOp, renderer: str) -> None:
+    """All vectors of a memory access have as many lanes as it has; scalars go with any."""
+    _, *parts = node.src
+    shape = node.shape if node.op is ops.LOAD else parts[0].shape or parts[1].shape
+    for part in parts:
+        if part.shape and part.shape != shape:
+            what = f"{part.short()} in an access of {shape[0] if shape else 1} lanes"
+            raise InternalError(f"render {renderer}: {node.short()} has {what}", fix="Widen its position or value too.")
 
 
 def relist(linear: UOp, replaced: Mapping[UOp, UOp]) -> UOp:

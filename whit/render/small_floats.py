@@ -8,10 +8,10 @@ renderer may treat them as integers of their size.
     cast(x, float32) of bfloat16
     ->  bitcast(cast(bitcast(x, uint16), uint32) << 16, float32)
 
-Results are those of `whit.dtype.convert`, bit by bit but for which NaN it is. Computing in float32 rounds twice, which is
-once: a result of + - * / sqrt rounded to 24 bits and then to p <= 11 is the correctly rounded one, since
-24 >= 2 p + 2 (Figueroa 1995). Where more than that is asked (float64 and wide integers as sources, fused multiply-add),
-the wider value is first rounded to odd: if inexact, to the neighbour whose last bit is 1, which is never a tie.
+Results are those of `whit.dtype.convert`, bit by bit but for which NaN it is. Computing in float32 rounds twice, which
+is as good as once: a result of + - * / sqrt rounded to 24 bits and then to p <= 11 is the correctly rounded one, since
+24 >= 2 p + 2 (Figueroa 1995). Where more is asked (float64 and wide integers as sources, fused multiply-add), the wider
+value is first rounded to odd: if inexact, to the neighbour whose last bit is 1, which is never a tie.
 
 Where the target converts between float16 and float32 itself (`has_half`, the context of the rules), those casts stay.
 """

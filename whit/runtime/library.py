@@ -42,7 +42,7 @@ class Library:
 
     def kernel(self, name: str) -> Any:
         """A function as something Python can call: (buffers, variables, start, stop)."""
-        function = KERNEL_TYPE(self.address(name))
+        function: Any = KERNEL_TYPE(self.address(name))
         function.library = self  # the code stays while the function is held
         return function
 

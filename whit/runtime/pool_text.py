@@ -3,15 +3,16 @@
     void whit_run(pool *, launch *, int64_t count)      runs a list of launches, one after another
     void *whit_worker(pool *)                           the life of a worker: waits, helps, waits; never returns
 
-A launch is {kernel, buffers, variables, total, chunk, threads}. With more than one thread its range 0 .. total is handed
-out in chunks: everybody adds to one counter and runs what lies between the old and the new value. The caller publishes a
-job, works like everybody else, closes the job when nothing is left, and waits only for workers that are inside it. A
-worker that wakes up late finds the job closed, so that nobody waits for it. A second caller, from another
+A launch is {kernel, buffers, variables, total, chunk, threads}. With more than one thread its range 0 .. total is
+handed out in chunks: everybody adds to one counter and runs what lies between the old and the new value. The caller
+publishes a job, works like everybody else, closes the job when nothing is left, and waits only for workers that are
+inside it. A worker that wakes up late finds the job closed, so that nobody waits for it. A second caller, from another
 thread, finds the pool busy and runs its launches alone.
 
 `state` of a job is one word: the number of workers inside, a bit that says it is open, and a serial number above them
 which makes a worker's compare-and-exchange fail if the job it looked at is over. Whoever has nothing to do looks at a
-word `spins` times and then sleeps on it (futex): workers on `generation`, which each job increments; a caller on `state`.
+word `spins` times and then sleeps on it (futex): workers on `generation`, which each job increments; a caller on
+`state`.
 """
 
 from __future__ import annotations

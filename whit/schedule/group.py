@@ -16,6 +16,7 @@ from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import nodes_of, read_scalar, reads_of
 
+RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 64  # a kernel takes no more arguments than this
 
 
@@ -113,12 +114,20 @@ def _is_contraction(kernel: Kernel) -> bool:
     return False
 
 
+def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
+    """New reduce ranges for a kernel, since those of two kernels are numbered alike and one may be inside the other."""
+    found = [r for node in nodes_of(kernel.value) if node.op is ops.REDUCE for r in node.src[1:]]
+    return {r: UOp.range(r.src[0], r.arg.id + number * RANGES_A_KERNEL, r.arg.kind) for r in found if number}
+
+
 def _reading(root: UOp, position: tuple[UOp, ...]) -> UOp:
     return root.index(*position) if root.shape else read_scalar(root)
 
 
 def _join(group: Group, kernel: Kernel, reads: set[UOp]) -> None:
     at_hand = {_reading(root, kernel.position): value for root, value in group.values.items()}
-    group.values[kernel.root] = kernel.value.substitute(at_hand)
+    elsewhere = {r: r for r in reads}
+    value = kernel.value.substitute({**elsewhere, **_own_ranges(kernel, len(group.kernels))})
+    group.values[kernel.root] = value.substitute({**elsewhere, **at_hand})
     group.kernels.append(kernel)
     group.reads |= {r for r in reads if r not in group.values}

@@ -32,6 +32,8 @@ def schedule(graph: UOp) -> UOp:
         if store.op is not ops.STORE or len(store.src) != 2:
             raise InternalError(f"schedule: {store.short()} is not a store of a whole value")
         target, value = store.src
+        if value.op in (ops.PARAM, ops.BUFFER):
+            value = value.stage()  # a copy: something other than the memory that it reads
         if prod_of(target.shape):
             targets.setdefault(value, []).append(target)
     forced = [node for node in topological((graph,)) if node.op is ops.STAGE and prod_of(node.shape)]

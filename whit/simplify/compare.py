@@ -120,8 +120,10 @@ def equal_constant(node: UOp) -> UOp | None:
     if common > 1:
         scaled = {base: c // common for base, c in terms.items()}
         return build_sum(scaled, 0, dtypes.weakint).eq(right.arg // common)
-    (base, coefficient), *more = terms.items()
-    return base.eq(-right.arg) if not more and coefficient == -1 else None
+    if next(iter(terms.values())) > 0:
+        return None
+    negated = {base: -c for base, c in terms.items()}  # one sign, whichever side it came from
+    return build_sum(negated, 0, dtypes.weakint).eq(-right.arg)
 
 
 @function_rule(ops.LT, on=INDEX)

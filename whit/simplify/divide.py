@@ -18,7 +18,7 @@ from whit.ir import ops
 from whit.ir.rules import INDEX, function_rule
 from whit.ir.uop import UOp, const, make
 from whit.simplify.bounds import bounds
-from whit.simplify.sums import Terms, build_sum, linear_form, reach_of
+from whit.simplify.sums import Terms, build_sum, is_long, linear_form, reach_of
 
 
 def _positive_divisor(node: UOp) -> int | None:
@@ -120,7 +120,8 @@ def reduce_modulo(node: UOp) -> UOp | None:
         inner, factor = base, coefficient % divisor
         if factor and base.op is ops.FLOORMOD:
             modulus = _positive_divisor(base)
-            if modulus is not None and factor * modulus % divisor == 0:
+            # not for long sums: n remainders inside one another would become n sums of up to n terms
+            if modulus is not None and factor * modulus % divisor == 0 and not is_long(base.src[0]):
                 inner = base.src[0]
         if factor:
             reduced[inner] = reduced.get(inner, 0) + factor

@@ -2,7 +2,8 @@
 
 `Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
 
-    Core -> Elementwise -> Functions -> Activations -> Movement -> Reductions -> Indexing -> Linear -> Windows -> Tensor
+    Core -> Data -> Elementwise -> Operators -> Functions -> Activations -> Movement -> Reductions -> Indexing
+         -> Linear -> Windows -> Creation -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.
@@ -86,7 +87,7 @@ class Core:
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[self._axis("size", dim)]
+        return self.shape if dim is None else self.shape[self._axis("size", dim, scalars=False)]
 
     def numel(self) -> Any:
         """The number of elements."""
@@ -128,8 +129,8 @@ class Core:
     def _made(self) -> str:
         return f"made at {spell_place(self._place)}"
 
-    def _axis(self, name: str, axis: Any) -> int:
-        """An axis counted from either end as one counted from 0."""
+    def _axis(self, name: str, axis: Any, scalars: bool = True) -> int:
+        """An axis counted from either end as one counted from 0. `scalars`: axis 0 of shape () is accepted."""
         count = len(self.uop.shape)
         if type(axis) is not int:
             if isinstance(axis, bool) or not hasattr(axis, "__index__"):
@@ -137,7 +138,7 @@ class Core:
             axis = axis.__index__()
         if -count <= axis < count:
             return int(axis % count)
-        if not count and axis in (0, -1):
+        if scalars and not count and axis in (0, -1):
             return 0
         allowed = f"Axes go from {-count} to {count - 1}." if count else "It has no axes."
         raise OutOfRangeError(
@@ -208,15 +209,22 @@ def common_shape(name: str, operands: Sequence[tuple[str, Core]]) -> Shape:
         other = tensor.uop.shape
         if other == shape or not other:
             continue
-        rank = max(len(shape), len(other))
-        left, right = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(other)) + other
-        sizes = []
-        for a, b in zip(left, right, strict=True):
-            if a is not b and a != b and a != 1 and b != 1:
-                raise _no_broadcast(name, operands)
-            sizes.append(b if isinstance(a, int) and a == 1 else a)
-        shape = tuple(sizes)
+        both = join_shapes(shape, other)
+        if both is None:
+            raise _no_broadcast(name, operands)
+        shape = both
     return shape
+
+
+def join_shapes(left: Shape, right: Shape) -> Shape | None:
+    """What two shapes broadcast to; None if they do not."""
+    rank = max(len(left), len(right))
+    sizes = []
+    for a, b in zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True):
+        if a is not b and a != b and a != 1 and b != 1:
+            return None
+        sizes.append(b if isinstance(a, int) and a == 1 else a)
+    return tuple(sizes)
 
 
 def _no_broadcast(name: str, operands: Sequence[tuple[str, Core]]) -> ShapeError:

@@ -166,7 +166,9 @@ class Creation(Windows):
 def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:
     """start + i * step at position i, computed in the dtype, or in a wider one where the dtype is small."""
     inner = dtype
-    if dtype.is_bool or dtype.itemsize < 4:
+    if not dtype.is_float and not (isinstance(start, int) and isinstance(step, int)):
+        inner = dtypes.float64 if dtype.itemsize == 8 else dtypes.float32
+    elif dtype.itemsize < 4:
         inner = dtypes.float32 if dtype.is_float else dtypes.int32
     place = UOp.arange(count, inner if inner.is_int else dtypes.int32 if count <= 2**31 else dtypes.int64).cast(inner)
     if step != 1:

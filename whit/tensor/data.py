@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
 from whit.engine.device import canonicalize
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
+from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core, storable
@@ -116,11 +117,11 @@ class Data(Core):
 
     def contiguous(self, **_: Any) -> Self:
         """The same value in memory of its own: whatever uses it reads that."""
-        return self._wrap(self.uop.stage())
+        return self if self.uop.op is ops.BUFFER else self._wrap(self.uop.stage())
 
     def clone(self, device: str | None = None) -> Self:
         """A copy."""
-        return (self if device is None else self.to(device)).contiguous()
+        return self._wrap(self.uop.stage()) if device is None else self.to(device).contiguous()
 
     def detach(self) -> Self:
         """The same value, where no gradient flows."""

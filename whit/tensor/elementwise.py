@@ -27,10 +27,6 @@ def scalar_node(dtype: DType, value: Any) -> UOp:
     return const(dtype, value if dtype.is_float else convert(dtype, value))
 
 
-def _name_roles(reverse: bool) -> tuple[str, str]:
-    return ("right", "left") if reverse else ("left", "right")
-
-
 class Elementwise(Data):
     """Operators, and the methods of the same names."""
 
@@ -82,9 +78,8 @@ class Elementwise(Data):
         if left.device != right.device:
             self._one_device(name, other)
         if left.shape != right.shape and left.shape and right.shape:
-            shape = common_shape(
-                name, list(zip(_name_roles(reverse), (self, other), strict=True))[:: -1 if reverse else 1]
-            )
+            first, second = (other, self) if reverse else (self, other)
+            shape = common_shape(name, (("left", first), ("right", second)))
             left, right = expand_to(left, shape), expand_to(right, shape)
         return (right, left) if reverse else (left, right)
 

@@ -52,7 +52,20 @@ def isnan(x: UOp) -> UOp:
 
 def isfinite(x: UOp) -> UOp:
     """Neither infinite nor NaN."""
-    return abs(x) < math.inf
+    return abs(_with_infinity(x)) < math.inf
+
+
+def isinf(x: UOp, detect_positive: bool = True, detect_negative: bool = True) -> UOp:
+    """Whether x is infinite, of either sign or of one."""
+    x = _with_infinity(x)
+    if detect_positive and detect_negative:
+        x = abs(x)
+    return x.eq(math.inf if detect_positive else -math.inf)
+
+
+def _with_infinity(x: UOp) -> UOp:
+    """x in a dtype that has the constant infinity: fp8 saturates."""
+    return x.cast(dtypes.float32) if x.dtype.saturates else x
 
 
 def is_negative(x: UOp) -> UOp:

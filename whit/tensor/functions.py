@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 from whit.dtype import DType, dtypes
@@ -144,8 +143,7 @@ class Functions(Operators):
         """Whether it is infinite, of either sign or of one."""
         if not self.dtype.is_float or not (detect_positive or detect_negative):
             return self._never()
-        x = abs(self.uop) if detect_positive and detect_negative else self.uop
-        return self._wrap(x.eq(math.inf if detect_positive else -math.inf))
+        return self._wrap(formulas.isinf(self.uop, detect_positive, detect_negative))
 
     def isfinite(self) -> Self:
         """Neither infinite nor NaN."""

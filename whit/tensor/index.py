@@ -40,6 +40,8 @@ class Indexing(Reductions):
         """One entry an axis (int or slice) with None for new axes: no `...` left, everything checked."""
         entries = list(index) if isinstance(index, tuple) else [index]
         for entry in entries:
+            if type(entry) is int or type(entry) is slice:
+                continue
             if isinstance(entry, Core | list) or (hasattr(entry, "__array__") and getattr(entry, "shape", ()) != ()):
                 raise NotSupportedError(
                     "getitem: tensors, lists and masks cannot be indices yet",
@@ -49,7 +51,7 @@ class Indexing(Reductions):
         dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
         if len(dots) > 1:
             raise OutOfRangeError(f"getitem: ... stands {len(dots)} times in the index", self._made(), "Use it once.")
-        used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+        used = len([entry for entry in entries if entry is not None]) - len(dots)
         if used > self.ndim:
             raise OutOfRangeError(
                 f"getitem: {used} indices for the {self.ndim} axes of {spell_shape(self.shape)}",
@@ -95,14 +97,14 @@ class Indexing(Reductions):
 
         Negative positions count from the end. What lies outside gives NaN, in integers and bools 0.
         """
-        axis = self._axis("gather", dim)
+        axis = self._axis("gather", dim, scalars=False)
         places = self._operand("gather", index)
         places._require("gather", places.dtype.is_int, "positions are integers", "Cast the index.")
         self._one_device("gather", places)
         fits = places.ndim == self.ndim and all(
             i == axis or size <= mine for i, (size, mine) in enumerate(zip(places.shape, self.shape, strict=False))
         )
-        if not fits or not self.shape:
+        if not fits:
             raise ShapeError(
                 f"gather: an index {spell_shape(places.shape)} for {spell_shape(self.shape)} along axis {axis}",
                 f"the tensor {self._made()}, the index {places._made()}",

@@ -13,9 +13,9 @@ from typing import Any, Self
 from whit.dtype import DType
 from whit.errors import ShapeError
 from whit.ir import ops
-from whit.ir.op import spell_shape
-from whit.ir.uop import make
-from whit.tensor.core import common_shape, storable
+from whit.ir.op import Shape, spell_shape
+from whit.ir.uop import UOp, make
+from whit.tensor.core import expand_to, join_shapes, storable
 from whit.tensor.index import Indexing
 from whit.tensor.reduce import sum_dtype
 
@@ -43,23 +43,20 @@ class Linear(Indexing):
                 f"left {self._made()}, right {other._made()}",
                 "These two must be equal. Transpose one side?",
             )
+        batch = join_shapes(self.shape[:-2], other.shape[:-2])
+        if batch is None:
+            raise ShapeError(
+                f"matmul: shapes {spell_shape(self.shape)} and {spell_shape(other.shape)}: "
+                f"the axes before the last two, {spell_shape(self.shape[:-2])} and {spell_shape(other.shape[:-2])}, "
+                "do not broadcast",
+                f"left {self._made()}, right {other._made()}",
+                "Sizes on an axis must be equal, or one of them 1.",
+            )
         left, right = self._together("matmul", (other,))
         narrow = left.dtype if dtype is None else storable("matmul", dtype)
         wide = narrow if narrow.is_bool else sum_dtype(narrow)
-        rows = left if left.ndim > 1 else left.unsqueeze(0)
-        columns = right.transpose(-1, -2) if right.ndim > 1 else right.unsqueeze(0)
-        product = rows.cast(wide).unsqueeze(-2)._times(columns.cast(wide).unsqueeze(-3))
-        reduced = product.uop.reduce(ops.OR if wide.is_bool else ops.ADD, (product.ndim - 1,))
-        result = self._wrap(reduced.cast(narrow) if narrow.is_float or dtype is not None else reduced)
-        if left.ndim == 1:
-            result = result.squeeze(-2)
-        return result.squeeze(-1) if right.ndim == 1 else result
-
-    def _times(self, other: Self) -> Self:
-        """The product, where the batch axes must broadcast."""
-        common_shape("matmul", [("left", self), ("right", other)])
-        left, right = self._pair("matmul", other)
-        return self._wrap(make(ops.AND if left.dtype.is_bool else ops.MUL, (left, right)))
+        total = _product(left.uop.cast(wide), right.uop.cast(wide), batch)
+        return self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
 
     def matmul(self, x: Any, reverse: bool = False, dtype: DType | str | None = None) -> Self:
         """self @ x."""
@@ -82,3 +79,19 @@ class Linear(Indexing):
             return self.cast(wanted).linear(factor.cast(wanted), None if bias is None else bias.cast(wanted))
         result = self * factor if factor.ndim == 1 else self.dot(factor)
         return result if bias is None else result + bias
+
+
+def _product(x: UOp, y: UOp, batch: Shape) -> UOp:
+    """(..., m, k) and (..., k, n) -> (*batch, m, n), without m or n where an operand is a vector."""
+    k = x.shape[-1]
+    rows, columns = x.shape[-2:-1], y.shape[len(y.shape[:-2]) + 1 :]
+    if columns:
+        rank = len(y.shape)
+        y = y.permute((*range(rank - 2), rank - 1, rank - 2))
+    full = (*batch, *rows, *columns, k)
+    lead = (1,) * (len(batch) - len(x.shape[:-2]))
+    left = x.reshape((*lead, *x.shape[:-1], *(1,) * len(columns), k))
+    lead = (1,) * (len(batch) - len(y.shape[:-2]))
+    right = y.reshape((*lead, *y.shape[:-2], *(1,) * len(rows), *columns, k))
+    product = make(ops.AND if x.dtype.is_bool else ops.MUL, (expand_to(left, full), expand_to(right, full)))
+    return product.reduce(ops.OR if x.dtype.is_bool else ops.ADD, (len(full) - 1,))

@@ -48,13 +48,16 @@ def spread_over(value: UOp, like: UOp) -> UOp:
 
 def mean_of(value: UOp, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
     """The mean of float32 or float64."""
-    return reduced(value, ops.ADD, axes, keepdim) / float(count_of(value, axes))
+    return reduced(value, ops.ADD, axes, keepdim) / count_of(value, axes)
 
 
-def count_of(value: UOp, axes: tuple[int, ...]) -> int:
-    """How many elements a reduction combines."""
-    count: int = prod(value.shape[axis] for axis in axes)
-    return count
+def count_of(value: UOp, axes: tuple[int, ...], less: int = 0) -> UOp:
+    """How many elements a reduction combines, less some, but not below zero; in the dtype of the value."""
+    count = prod(value.shape[axis] for axis in axes)
+    if isinstance(count, int):
+        return value.constant(float(max(count - less, 0)))
+    symbolic: UOp = count
+    return (symbolic - less).maximum(0).cast(value.dtype)
 
 
 class Reductions(Movement):
@@ -133,9 +136,8 @@ class Reductions(Movement):
         middle = mean_of(x, axes, keepdim=True)
         away = x - spread_over(middle, x)
         total = reduced(away * away, ops.ADD, axes, keepdim)
-        divisor = float(max(count_of(x, axes) - correction, 0))
-        shape = total.shape
-        return total / divisor, middle if keepdim or not axes else middle.reshape(shape)
+        variance = total / count_of(x, axes, correction)
+        return variance, middle if keepdim or not axes else middle.reshape(total.shape)
 
     def var(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
         """The mean square distance from the mean, divided by n - correction."""

@@ -1,0 +1,1 @@
+"""The scheduler: what is fused, and that it stays what it was."""

@@ -1,0 +1,94 @@
+"""Scheduling and code generation take time in proportion to the graph: counted in function calls, not in seconds."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from schedule.build import matmul, param, row_sum, softmax, stores, total
+
+from whit.codegen import generate
+from whit.ir.uop import UOp
+from whit.schedule import schedule
+from whit.target import parse_target
+
+A, B = param(0, 6, 8), param(1, 6, 8)
+TARGET = parse_target("CPU:LLVM:x86-64-v3")
+
+
+def calls_of(function: Callable[..., Any], *arguments: Any) -> int:
+    """How many Python functions are called, and how many of C."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def elementwise(length: int) -> UOp:
+    x = A
+    for i in range(length):
+        x = x * 1.5 + B if i % 2 else x.maximum(0.25)
+    return x
+
+
+def movement(length: int) -> UOp:
+    x = A
+    for i in range(length):
+        x = x.permute((1, 0)) if i % 2 else x.flip((0,))
+    return x
+
+
+def layers(length: int) -> UOp:
+    x = A
+    for i in range(length // 20):
+        x = softmax(matmul(x, param(10 + i, 8, 8))) + x
+    return x
+
+
+def norms(length: int) -> UOp:
+    x = A
+    for _ in range(length // 10):
+        x = x / row_sum(x)
+    return x
+
+
+def diamonds(length: int) -> UOp:
+    """Every value is used twice: 2**n paths."""
+    x = A
+    for _ in range(length):
+        x = x * x + x
+    return x
+
+
+def many_outputs(length: int) -> list[UOp]:
+    return [total(A * float(i)) for i in range(length // 10)]
+
+
+GRAPHS = (elementwise, movement, layers, norms, diamonds, many_outputs)
+
+
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_twice_the_graph_takes_twice_the_steps_to_schedule(make: Callable[[int], Any]) -> None:
+    schedule(stores(make(100)))  # whatever is only done once
+    small, large = stores(make(500)), stores(make(1000))
+    assert calls_of(schedule, large) < 2.6 * calls_of(schedule, small)
+
+
+@pytest.mark.parametrize("make", [elementwise, diamonds], ids=lambda make: make.__name__)
+def test_twice_the_kernel_takes_twice_the_steps_to_generate(make: Callable[[int], Any]) -> None:
+    bodies = [schedule(stores(make(length))).src[0].src[0].src[0] for length in (100, 500, 1000)]
+    generate(bodies[0], TARGET)
+    assert calls_of(generate, bodies[2], TARGET) < 2.6 * calls_of(generate, bodies[1], TARGET)
+
+
+def test_ten_thousand_operations_are_one_kernel() -> None:
+    assert len(schedule(stores(elementwise(10_000))).src) == 1
