@@ -1,7 +1,7 @@
 """Writes docs/tour.md: one small computation at each stage of the compiler, then the tools that work on it.
 
-What the page shows is made here, by running it: each graph is verified, interpreted and compared with NumPy before it
-is printed. A pass that lowers one stage to the next replaces the hand-written graph in `STAGES` by its result.
+What the page shows is made here, by running it: the graphs are interpreted and compared with NumPy before they are
+printed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from pages import publish
 
-from whit import UOp, dtypes
+from whit import Tensor, UOp, dtypes
+from whit.codegen import generate
+from whit.codegen.pipeline import Pass
 from whit.errors import BackendError, InternalError, JitError, UserError, WhitError
 from whit.ir import Stage, ops
-from whit.ir.args import Memory, RangeKind
 from whit.ir.check import check_decreasing, check_rules
 from whit.ir.diff import diff
-from whit.ir.interpret import evaluate, run
+from whit.ir.interpret import run
 from whit.ir.op import op_named
 from whit.ir.parse import parse
 from whit.ir.pattern import anything
@@ -28,131 +29,101 @@ from whit.ir.rewrite import rewrite, tracing
 from whit.ir.rules import INTS, Rule, Rules
 from whit.ir.text import to_text
 from whit.ir.verify import verify
+from whit.render import render
+from whit.schedule import schedule
 from whit.simplify import SIMPLIFY, bounds, index_dtype, simplify
+from whit.target import parse_target
 
 FLOAT = dtypes.float32
+TARGET = parse_target("CPU:LLVM:haswell")  # not this machine's: the page must not depend on where it is made
 LEFT = np.arange(16, dtype=np.float32).reshape(4, 4) % 5 - 2
 RIGHT = np.arange(16, dtype=np.float32).reshape(4, 4) % 3 - 1
-EXPECTED = np.maximum(LEFT @ RIGHT, 0)
+
+
+def expected() -> Any:
+    hidden = np.maximum(LEFT @ RIGHT, 0)
+    weights = np.exp(hidden - hidden.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
 
 
 # ---- the graphs
 
 
 def tensor_graph() -> UOp:
-    left, right = UOp.buffer(0, FLOAT, (4, 4)), UOp.buffer(1, FLOAT, (4, 4))
-    rows = left.reshape((4, 1, 4)).expand((4, 4, 4))
-    columns = right.permute((1, 0)).reshape((1, 4, 4)).expand((4, 4, 4))
-    return (rows * columns).reduce(ops.ADD, (2,)).maximum(0.0)
-
-
-def kernel() -> UOp:
-    left, right, result = (UOp.param(slot, FLOAT, (4, 4)) for slot in range(3))
-    row, column = UOp.range(4, 0), UOp.range(4, 1)
-    inner = UOp.range(4, 2, RangeKind.REDUCE)
-    product = left.index(row, inner) * right.index(inner, column)
-    return result.store(product.reduce(ops.ADD, ranges=(inner,)).maximum(0.0), row, column)
-
-
-def schedule() -> UOp:
-    buffers = (UOp.buffer(slot, FLOAT, (4, 4)) for slot in range(3))
-    return UOp.linear(kernel().function("matmul_relu").call(*buffers))
-
-
-def program() -> UOp:
-    left, right, result = (UOp.param(slot, FLOAT, (4, 4)) for slot in range(3))
-    total = UOp.buffer(0, FLOAT, (1,), memory=Memory.REGISTER)
-    row, column = UOp.range(4, 0), UOp.range(4, 1)
-    inner = UOp.range(4, 2, RangeKind.REDUCE)
-    start = total.store(UOp.const(FLOAT, 0.0), 0)
-    left_place, right_place = row * 4 + inner, inner * 4 + column
-    loads = left.load(left_place), right.load(right_place)
-    product = loads[0] * loads[1]
-    before = total.after(start)
-    so_far = before.load(0)
-    sum_ = so_far + product
-    update = total.store(sum_, 0)
-    loop_end = inner.end()
-    after = total.after(update, loop_end)
-    summed = after.load(0)
-    relu = summed.maximum(0.0)
-    place = row * 4 + column
-    write = result.store(relu, place)
-    instructions = [
-        *(left, right, result, total),
-        *(row, row * 4, column, start, before, inner),
-        *(left_place, loads[0], inner * 4, right_place, loads[1], product, so_far, sum_, update),
-        *(loop_end, after, summed, relu, place, write),
-        *(column.end(), row.end()),
-    ]
-    return UOp.linear(*instructions)
+    """What a Tensor program builds, its buffers as params, and where the result goes."""
+    left, right = (Tensor(UOp.param(slot, FLOAT, (4, 4))) for slot in range(2))
+    return UOp.group(UOp.param(2, FLOAT, (4, 4)).store((left @ right).relu().softmax().uop))
 
 
 def value_of(graph: UOp) -> Any:
-    """The 4x4 result, by the interpreter: the value of a tensor graph, or what an effect writes into memory 2."""
+    """The 4x4 result, by the interpreter: what the graph writes into param 2."""
     arrays = {0: LEFT, 1: RIGHT, 2: np.zeros((4, 4), np.float32)}
-    params = {node: arrays[node.arg.slot] for node in graph.topological() if node.op is ops.PARAM}
-    buffers = {node: node.arg.id for node in graph.topological() if node.op is ops.BUFFER}
-    matrices = {node: arrays[number] for node, number in buffers.items() if node.arg.memory is Memory.GLOBAL}
-    inputs = params | matrices
-    if graph.dtype is not dtypes.void:
-        return evaluate(graph, inputs)
-    run(graph, inputs)
+    nodes = graph.topological()
+    run(graph, {node: arrays[node.arg.slot] for node in nodes if node.op is ops.PARAM})
     return arrays[2]
-
-
-# ---- the stages
 
 
 @dataclass(frozen=True)
 class Section:
-    """A stage, what a reader should notice in its text, and the graph."""
+    """A graph, and what a reader should notice in its text."""
 
     title: str
     explanation: str
-    stage: Stage
     graph: UOp
 
     def text(self) -> str:
-        verify(self.graph, self.stage)
-        found = value_of(self.graph)
-        if not np.array_equal(found, EXPECTED):
-            raise SystemExit(f"make_tour: {self.title} computes\n{found}")
         return f"## {self.title}\n\n{self.explanation}\n\n{block(to_text(self.graph))}"
 
 
-STAGES = (
-    Section(
-        "TENSOR: what was asked for",
-        """\
-Whole arrays. Rows and columns are lined up by movement ops, multiplied, and summed along axis 2. A line is one node;
-sources stand before their users; what follows a `#` is for the reader.""",
-        Stage.TENSOR,
-        tensor_graph(),
-    ),
-    Section(
-        "KERNEL: one loop nest, not yet ordered",
-        """\
-Every axis is a range, and movement ops have become positions: row `r0` and column `r2` of the left matrix, `r2` and
-`r1` of the right one. The sum is over a range. Buffers have become params, so the kernel can be called with others.""",
-        Stage.KERNEL,
-        kernel(),
-    ),
-    Section(
-        "SCHEDULE: which kernels run, on which memory",
-        "An ordered list of calls. The kernel is a function, and rewrites do not enter it unless they ask to.",
-        Stage.SCHEDULE,
-        schedule(),
-    ),
-    Section(
-        "PROGRAM: the kernel as a list of instructions",
-        """\
-Loops open and close (`end`), positions are flat, and the sum lives in a register, `b0`. `after` says which effects come
-before a read: the accumulator is read after it was cleared, and once more when its loop has ended.""",
-        Stage.PROGRAM,
-        program(),
-    ),
-)
+def stages() -> str:
+    """The tensor graph, its schedule, and the passes that each kernel goes through."""
+    graph = tensor_graph()
+    linear = schedule(graph)
+    for found in (value_of(graph), value_of(linear)):
+        if not np.allclose(found, expected(), atol=1e-6):
+            raise SystemExit(f"make_tour: the graph computes\n{found}")
+    parts = [
+        Section(
+            "TENSOR: what was asked for",
+            "Whole arrays. A line is one node; sources stand before their users; what follows a `#` is for the reader.",
+            graph,
+        ),
+        Section(
+            "SCHEDULE: which kernels run, on which memory",
+            f"""\
+`whit.schedule` has chosen {len(linear.src)} kernels. The product of the matrices is needed several times by the softmax,
+so it is kept, with its relu. The softmax is one kernel: the largest element and the sum of a row are reductions over
+ranges of their own, inside the range of the rows. Movement ops have become positions.""",
+            linear,
+        ),
+    ]
+    text = "\n".join(part.text() for part in parts)
+    for call in linear.src:
+        text += "\n" + passes_of(call)
+    return text
+
+
+def passes_of(call: UOp) -> str:
+    """A kernel after every pass, down to the text that LLVM gets."""
+    function = call.src[0]
+    name = function.arg.name
+    sections: list[str] = [f"## `{name}` through the code generator\n"]
+    previous = function.src[0]
+
+    def observe(step: Pass, graph: UOp) -> None:
+        nonlocal previous
+        same = graph is previous
+        previous = graph
+        text = "Nothing to do here.\n" if same else block(to_text(graph))
+        sections.append(f"### {step.name}\n\n{step.why[0].upper()}{step.why[1:]}.\n\n{text}")
+
+    program = generate(function.src[0], TARGET, name, observe)
+    sections.append(f"The tiling was chosen because:\n\n{block(program.explanation or 'there is nothing to tile')}")
+    source = render({name: program.linear}, TARGET)
+    lines = source.splitlines()
+    shown = "\n".join(lines[:60]) + ("\n; ..." if len(lines) > 60 else "")
+    sections.append(f"### render\n\nThe first lines of what LLVM is given.\n\n{block(shown, 'llvm')}")
+    return "\n".join(sections)
 
 
 # ---- the tools
@@ -286,12 +257,9 @@ PAGE = Template("""\
 # A tour
 
 This page is generated: `make docs` runs everything on it (`docs/make_tour.py`), and a test fails when it is out of
-date. It follows `relu(a @ b)` of two 4x4 matrices through the stages of the compiler, then shows the tools that work
-at every stage.
-
-The four graphs below are written by hand: the passes that will turn each into the next do not exist yet. The language
-in which they are written does, with its verifier and its interpreter. Each of the four was verified for its stage and
-interpreted on the same two matrices, and each gave exactly what NumPy gives:
+date. It follows `(a @ b).relu().softmax()` of two 4x4 matrices from the tensor graph to the text that LLVM gets,
+through every pass, then shows the tools that work at every stage. The tensor graph and its schedule were interpreted
+on the same two matrices, and gave what NumPy gives:
 
 $result
 $stages
@@ -339,8 +307,8 @@ $messages
 def page() -> str:
     before = index_expression()
     return PAGE.substitute(
-        result=block(str(EXPECTED)),
-        stages="\n".join(section.text() for section in STAGES),
+        result=block(str(expected().round(4))),
+        stages=stages(),
         reading_back=block(reading_back(), "python"),
         simplification=block(simplification()),
         difference=block(diff(before, simplify(before)), "diff"),
@@ -351,9 +319,10 @@ def page() -> str:
 
 
 def reading_back() -> str:
-    if parse(to_text(kernel())) is not kernel():
-        raise SystemExit("make_tour: the kernel does not read back")
-    return "assert parse(to_text(kernel)) is kernel"
+    graph = tensor_graph()
+    if parse(to_text(graph)) is not graph:
+        raise SystemExit("make_tour: the graph does not read back")
+    return "assert parse(to_text(graph)) is graph"
 
 
 if __name__ == "__main__":

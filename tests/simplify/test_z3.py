@@ -25,7 +25,7 @@ z3 = pytest.importorskip("z3")
 from simplify.prove import MEANING, PROVED, REFUTED, UNKNOWN, prove_equal  # noqa: E402  (needs z3)
 
 QUICK = os.environ.get("HYPOTHESIS_PROFILE") == "quick"
-COUNT = 100 if QUICK else 600
+COUNT = 60 if QUICK else 500
 KNOWN = frozenset(MEANING) | {ops.CONST, ops.VARIABLE, ops.RANGE, ops.PARAM}
 
 

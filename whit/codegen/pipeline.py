@@ -1,36 +1,23 @@
-"""From a kernel and a target to a linear program: the passes, in order.
-
-flatten           positions become sums, so that strides can be read off
-merge_ranges      fewer, longer loops
-choose_strategy   looks; apply_strategy splits ranges into cores, loops, unrolled copies and lanes
-simplify          the new index arithmetic
-vector_access     lanes that are neighbours in memory are one access
-transpose_loads   columns that are read side by side are loaded as rows
-expand_math       transcendental functions as polynomials, where the target has no instruction
-fix_index_dtype   after everything that reasons about unbounded integers
-linearise         last: nothing but order is left to decide
-"""
+"""From a kernel and a target to a linear program: the passes, in order, each with why it stands there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
+from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
-from whit.codegen.ranges import free_ranges
-from whit.codegen.strategy import Strategy, choose_strategy
+from whit.codegen.strategy import choose_strategy
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.config import CHECK_OOB, NOOPT
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
-from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.simplify import simplify
@@ -51,48 +38,90 @@ class Program:
     explanation: str
 
 
-def generate(body: UOp, target: Target, name: str = "kernel") -> Program:
-    """The program of a kernel: a GROUP of stores over params."""
+@dataclass(slots=True)
+class Job:
+    """What the passes know besides the graph."""
+
+    target: Target
+    reasons: list[str] = field(default_factory=list)  # why the kernel was tiled as it was
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of the pipeline."""
+
+    name: str
+    why: str
+    run: Callable[[UOp, Job], UOp]
+    is_optimisation: bool = False  # left out under NOOPT
+
+
+def _tile(body: UOp, job: Job) -> UOp:
+    strategy = choose_strategy(body, job.target)
+    job.reasons.extend(strategy.reasons)
+    return simplify(apply_strategy(body, strategy))
+
+
+PASSES = (
+    Pass(
+        "flatten",
+        "positions become sums, so that the passes after it can read strides off them",
+        lambda body, job: simplify(rewrite(read_scalar_params(body), FLATTEN, once=True)),
+    ),
+    Pass(
+        "merge_ranges",
+        "fewer, longer loops, before anything is split",
+        lambda body, job: merge_ranges(body),
+        is_optimisation=True,
+    ),
+    Pass("tile", "ranges become cores, loops, unrolled copies and lanes, in one step", _tile, is_optimisation=True),
+    Pass(
+        "vector_access",
+        "lanes that are neighbours in memory are one access: known once lanes exist",
+        lambda body, job: rewrite(body, VECTOR_ACCESS, once=True),
+    ),
+    Pass(
+        "transpose_loads",
+        "columns that are read side by side are loaded as rows",
+        lambda body, job: transpose_loads(body),
+        is_optimisation=True,
+    ),
+    Pass(
+        "fix_index_dtype",
+        "after everything that reasons about unbounded integers",
+        lambda body, job: fix_index_dtype(simplify(body)),
+    ),
+    Pass(
+        "expand_math",
+        "transcendental functions as polynomials, on whole vectors",
+        lambda body, job: rewrite(body, EXPAND_MATH),
+    ),
+    Pass(
+        "linearise",
+        "last: nothing but order is left to decide",
+        lambda body, job: linearise(body, job.target.has_fma),
+    ),
+)
+
+Observer = Callable[[Pass, UOp], None]
+
+
+def generate(body: UOp, target: Target, name: str = "kernel", observe: Observer | None = None) -> Program:
+    """The program of a kernel: a GROUP of stores over params. `observe` sees the graph after every pass."""
     work, read, written = estimate(body)
-    body = simplify(rewrite(read_scalar_params(body), FLATTEN, once=True))
-    if NOOPT:
-        strategy = Strategy(order=[], reasons=["optimisation is off"])
-    else:
-        body = merge_ranges(body)
-        strategy = choose_strategy(body, target)
-        body = simplify(apply_strategy(body, strategy))
-    body = transpose_loads(rewrite(body, VECTOR_ACCESS, once=True))
-    body = fix_index_dtype(simplify(body))
-    body = rewrite(body, EXPAND_MATH)
-    linear = linearise(body, target.has_fma)
+    job = Job(target, ["optimisation is off"] if NOOPT else [])
+    for step in PASSES:
+        if step.is_optimisation and NOOPT:
+            continue
+        body = step.run(body, job)
+        if observe is not None:
+            observe(step, body)
     if CHECK_OOB:
         from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
 
-        check_bounds(linear, name)
-    cores = [node for node in linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
+        check_bounds(body, name)
+    cores = [node for node in body.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
     total = int(cores[0].src[0].arg) if cores else 1
-    variables = tuple(node for node in linear.src if node.op is ops.VARIABLE)
+    variables = tuple(node for node in body.src if node.op is ops.VARIABLE)
     ordered = tuple(sorted(variables, key=lambda node: str(node.arg.name)))
-    return Program(name, linear, total, ordered, work, read, written, str(strategy))
-
-
-def estimate(body: UOp) -> tuple[int, int, int]:
-    """Element operations, bytes read and bytes written by one run of a kernel, counted before it is tiled."""
-    free = free_ranges(body)
-    work = 0
-    touched: dict[UOp, int] = {}
-    for node in topological((body,)):
-        around = free[node] | set(node.src[1:] if node.op is ops.REDUCE else ())
-        times = prod(r.size if isinstance(r.size, int) else 1 for r in around)
-        if (node.op.elementwise or node.op is ops.REDUCE) and node.dtype is not dtypes.weakint:
-            work += times
-        if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
-            param = node.src[0]
-            size = prod(n if isinstance(n, int) else 1 for n in param.shape)
-            touched[param] = min(touched.get(param, 0) + times, size)
-    written = 0
-    for store in body.src:
-        times = prod(r.size if isinstance(r.size, int) else 1 for r in free[store])
-        written += times * store.src[0].dtype.itemsize
-    read = sum(count * param.dtype.itemsize for param, count in touched.items())
-    return work, read, written
+    return Program(name, body, total, ordered, work, read, written, "\n".join(job.reasons))

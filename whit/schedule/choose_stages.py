@@ -39,6 +39,7 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
     kept = set(roots)
     kernels: dict[UOp, Kernel] = {}
     owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
+    users: dict[UOp, set[UOp]] = {}  # node -> the kernels that have computed it
     todo = list(reversed(roots))
     while todo:
         root = todo.pop()
@@ -51,9 +52,11 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
         kept.update(fresh)
         if fresh:
             todo.append(root)
-            todo.extend(_forget(fresh, kernels))
+            todo.extend(_forget(fresh, kernels, users))
             continue
         kernels[root] = kernel
+        for node in kernel.fused:
+            users.setdefault(node, set()).add(root)
         todo.extend(node for node in _needs(kernel) if node not in kernels)
     return kernels
 
@@ -109,13 +112,10 @@ def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], 
     return found
 
 
-def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel]) -> list[UOp]:
+def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, set[UOp]]) -> list[UOp]:
     """Kernels that had computed what is kept from now on: to be lowered again."""
-    new = set(fresh)
-    stale = [root for root, kernel in kernels.items() if kernel.fused & (new - {root})]
-    for root in stale:
-        del kernels[root]
-    return stale
+    stale = [root for node in fresh for root in users.pop(node, ()) if root is not node]
+    return [root for root in dict.fromkeys(stale) if kernels.pop(root, None) is not None]
 
 
 def _needs(kernel: Kernel) -> list[UOp]:

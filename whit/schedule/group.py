@@ -9,7 +9,8 @@ read something in common and neither needs the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -18,100 +19,103 @@ from whit.schedule.lower import nodes_of, read_scalar, reads_of
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 64  # a kernel takes no more arguments than this
+LOOK_BACK = 64  # groups of the right shape that a kernel tries to join, the latest first
 
 
 @dataclass(slots=True)
 class Group:
     """Kernels that run as one."""
 
-    kernels: list[Kernel]
-    values: dict[UOp, UOp]  # root -> its element, reading what other groups keep
-    reads: set[UOp]  # kept nodes and params
-    level: int
+    level: int  # it runs after all groups of lower levels
+    kernels: list[Kernel] = field(default_factory=list)
+    values: dict[UOp, UOp] = field(default_factory=dict)  # root -> its element, reading what other groups keep
+    reads: set[UOp] = field(default_factory=set)  # kept nodes and params
+    scanned: set[UOp] = field(default_factory=set)
+    contracts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides where a kernel may run."""
+
+    reads: frozenset[UOp]  # kept nodes and params
+    moved: frozenset[UOp]  # those that it reads elsewhere than at the position it is computing
+    scanned: frozenset[UOp]  # ranges
+    contracts: bool  # a reduction reads something that does not vary with every range around it, as a matmul does
 
 
 def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading."""
+    facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
     groups: list[Group] = []
+    alike: dict[Any, list[Group]] = {}  # by ranges and shape
     of_root: dict[UOp, Group] = {}
-    for kernel in _in_order(kernels):
-        reads = set(reads_of(kernel.value))
-        home = _find_home(kernel, reads, groups, of_root)
+    for kernel in _in_order(kernels, facts):
+        known = facts[kernel.root]
+        beside = alike.setdefault((kernel.ranges, kernel.root.shape, kernel.parts), [])
+        home = None if kernel.parts else _find_home(known, beside, of_root)
         if home is None:
-            level = 1 + max((of_root[r].level for r in reads if r in of_root), default=-1)
-            home = Group([], {}, set(), level)
+            home = Group(1 + max((of_root[r].level for r in known.reads if r in of_root), default=-1))
             groups.append(home)
-        _join(home, kernel, reads)
+            beside.append(home)
+        _join(home, kernel, known)
         of_root[kernel.root] = home
     return sorted(groups, key=lambda group: group.level)
 
 
-def _in_order(kernels: dict[UOp, Kernel]) -> list[Kernel]:
+def facts_of(kernel: Kernel) -> Facts:
+    """Looks at every node of a kernel once."""
+    moved: set[UOp] = set()
+    scanned: set[UOp] = set()
+    contracts = False
+    for node in nodes_of(kernel.value):
+        if node.op is ops.INDEX and (node.src[1:] != kernel.position or node.arg):
+            moved.add(node.src[0])
+        elif node.op is ops.SCAN:
+            scanned.add(node.src[1])
+        elif node.op is ops.REDUCE and node.src[0].op is ops.MUL:
+            left, right = ({r for r in nodes_of(s) if r.op is ops.RANGE} for s in node.src[0].src)
+            contracts = contracts or left != right
+    return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts)
+
+
+def _in_order(kernels: dict[UOp, Kernel], facts: dict[UOp, Facts]) -> list[Kernel]:
     """Kernels before their users."""
+    number = {root: i for i, root in enumerate(kernels)}
     order: list[Kernel] = []
     placed: set[UOp] = set()
     stack = list(reversed(kernels))
     while stack:
         root = stack[-1]
-        missing = [r for r in reads_of(kernels[root].value) if r in kernels and r not in placed and r is not root]
+        missing = [r for r in facts[root].reads if r in number and r not in placed and r is not root]
         if root in placed or not missing:
             stack.pop()
             if root not in placed:
                 placed.add(root)
                 order.append(kernels[root])
         else:
-            stack.extend(sorted(missing, key=list(kernels).index, reverse=True))
+            stack.extend(sorted(missing, key=number.__getitem__, reverse=True))
     return order
 
 
-def _find_home(kernel: Kernel, reads: set[UOp], groups: list[Group], of_root: dict[UOp, Group]) -> Group | None:
-    """A group that this kernel can join."""
-    needed = [of_root[r] for r in reads if r in of_root]
+def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group]) -> Group | None:
+    """A group over the same ranges that a kernel can join."""
+    needed = [of_root[r] for r in known.reads if r in of_root]
     level = max((group.level for group in needed), default=-1)
-    for group in reversed(groups):
-        if (
-            kernel.parts
-            or group.kernels[0].parts
-            or group.kernels[0].ranges != kernel.ranges
-            or group.kernels[0].root.shape != kernel.root.shape
-        ):
+    for group in reversed(beside[-LOOK_BACK:]):
+        if len(group.reads | known.reads) + len(group.values) + 1 > MOST_BUFFERS:
             continue
-        if len(group.reads | reads) + len(group.values) + 1 > MOST_BUFFERS:
-            continue
-        if len({r for k in (kernel, *group.kernels) for r in _scanned(k)}) > 1:
+        if len(group.scanned | known.scanned) > 1:
             continue  # the loop of a scan is the innermost one
-        others = [g for g in needed if g is not group]
-        if any(g.level >= group.level for g in others):
+        if any(other.level >= group.level for other in needed if other is not group):
             continue  # something this kernel needs runs after the group, or beside it
-        inside = [r for r in reads if of_root.get(r) is group]
-        if inside and all(_reads_in_place(kernel, r) for r in inside):
+        inside = [r for r in known.reads if of_root.get(r) is group]
+        if inside and not known.moved.intersection(inside):
             return group
-        shares = not inside and level < group.level and group.reads & reads
-        if shares and not any(_is_contraction(k) for k in (kernel, *group.kernels)):
+        shares = not inside and level < group.level and group.reads & known.reads
+        if shares and not known.contracts and not group.contracts:
             return group
     return None
-
-
-def _reads_in_place(kernel: Kernel, root: UOp) -> bool:
-    """Whether the kernel reads that value only at the position it is computing."""
-    for node in nodes_of(kernel.value):
-        if node.op is ops.INDEX and node.src[0] is root and (node.src[1:] != kernel.position or node.arg):
-            return False
-    return True
-
-
-def _scanned(kernel: Kernel) -> set[UOp]:
-    return {node.src[1] for node in nodes_of(kernel.value) if node.op is ops.SCAN}
-
-
-def _is_contraction(kernel: Kernel) -> bool:
-    """Whether a reduction reads something that does not vary with every range around it, as a matmul does."""
-    for node in nodes_of(kernel.value):
-        if node.op is ops.REDUCE and node.src[0].op is ops.MUL:
-            factors = [{r for r in nodes_of(s) if r.op is ops.RANGE} for s in node.src[0].src]
-            if factors[0] != factors[1]:
-                return True
-    return False
 
 
 def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
@@ -124,10 +128,13 @@ def _reading(root: UOp, position: tuple[UOp, ...]) -> UOp:
     return root.index(*position) if root.shape else read_scalar(root)
 
 
-def _join(group: Group, kernel: Kernel, reads: set[UOp]) -> None:
-    at_hand = {_reading(root, kernel.position): value for root, value in group.values.items()}
-    elsewhere = {r: r for r in reads}
+def _join(group: Group, kernel: Kernel, known: Facts) -> None:
+    elsewhere = {r: r for r in known.reads}
     value = kernel.value.substitute({**elsewhere, **_own_ranges(kernel, len(group.kernels))})
-    group.values[kernel.root] = value.substitute({**elsewhere, **at_hand})
+    inside = [r for r in known.reads if r in group.values]
+    at_hand = {_reading(root, kernel.position): group.values[root] for root in inside}
+    group.values[kernel.root] = value.substitute({**elsewhere, **at_hand}) if at_hand else value
     group.kernels.append(kernel)
-    group.reads |= {r for r in reads if r not in group.values}
+    group.reads |= {r for r in known.reads if r not in group.values}
+    group.scanned |= known.scanned
+    group.contracts = group.contracts or known.contracts

@@ -16,7 +16,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
 from whit.schedule.choose_stages import choose_stages
 from whit.schedule.group import Group, group_kernels
-from whit.schedule.lower import nodes_of, prod_of, read_scalar
+from whit.schedule.lower import nodes_of, prod_of, read_scalar, reads_of
 from whit.schedule.share_loops import share_loops
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.simplify import simplify
@@ -66,12 +66,13 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]])
 
 def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
     """Stores as the call of a function over its own params."""
-    places = {root if root.shape else read_scalar(root): place for root, place in memory.items() if place is not root}
+    read = dict.fromkeys(root for store in stores for root in reads_of(store.src[1]) if root in memory)
+    places = {root if root.shape else read_scalar(root): memory[root] for root in read}
     body = UOp.group(*stores).substitute(places)
     body = simplify(share_loops(body))
     written = [store.src[0] for store in body.src]
-    read = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER) and node not in written]
-    arguments = [*dict.fromkeys(written), *dict.fromkeys(read)]
+    used = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER)]
+    arguments = list(dict.fromkeys([*written, *used]))
     params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(arguments)}
     function = body.substitute(params).function(name)
     return function.call(*arguments, *_bindings(body))

@@ -182,7 +182,7 @@ BROKEN: list[tuple[str, Callable[[], UOp], Stage, str]] = [
     ("ops of the stage", lambda: p1.load(0), Stage.TENSOR, "only at PROGRAM"),
     ("ops of the stage", lambda: p1.store(p0.reshape((32,)).index(r0), r0), Stage.KERNEL, "reshape shape=(32,)"),
     ("ops of the stage", lambda: p1.store(p1.load(r0), r0), Stage.KERNEL, "load (float32)"),
-    ("ops of the stage", lambda: program(p0, p0.reduce(ops.ADD, (0,))), Stage.PROGRAM, "reduce"),
+    ("ops of the stage", lambda: program(p0, p0.scan(ops.ADD, 0)), Stage.PROGRAM, "scan"),
     ("ops of the stage", lambda: UOp.linear(kernel.call(b0 + b1, b2), b1.store(b0)), Stage.SCHEDULE, "store"),
     ("params of functions", lambda: make(ops.FUNCTION, (p0,), FunctionArg("f")), Stage.TENSOR, "lists 0 params"),
     (

@@ -1,0 +1,33 @@
+"""What a kernel costs, counted before it is tiled: element operations and bytes moved."""
+
+from __future__ import annotations
+
+from math import prod
+
+from whit.codegen.ranges import free_ranges
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+
+
+def estimate(body: UOp) -> tuple[int, int, int]:
+    """Element operations, bytes read and bytes written by one run of a kernel."""
+    free = free_ranges(body)
+    work = 0
+    touched: dict[UOp, int] = {}
+    for node in topological((body,)):
+        around = free[node] | set(node.src[1:] if node.op is ops.REDUCE else ())
+        times = prod(r.size if isinstance(r.size, int) else 1 for r in around)
+        if (node.op.elementwise or node.op is ops.REDUCE) and node.dtype is not dtypes.weakint:
+            work += times
+        if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
+            param = node.src[0]
+            size = prod(n if isinstance(n, int) else 1 for n in param.shape)
+            touched[param] = min(touched.get(param, 0) + times, size)
+    written = 0
+    for store in body.src:
+        times = prod(r.size if isinstance(r.size, int) else 1 for r in free[store])
+        written += times * store.src[0].dtype.itemsize
+    read = sum(count * param.dtype.itemsize for param, count in touched.items())
+    return work, read, written
