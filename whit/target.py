@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import sys
 from dataclasses import dataclass, replace
 
@@ -171,17 +170,22 @@ _LINUX_FLAGS = {
 # ---- this machine
 
 
+def _machine() -> str:
+    """The processor family in the system's words. The platform module knows too, but takes longer to load."""
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
 @functools.cache
 def host_target() -> Target:
     """This machine's processor, through LLVM. Reads two small files on Linux and nothing elsewhere; kept."""
-    machine = platform.machine().lower()
+    machine = _machine().lower()
     if machine in ("arm64", "aarch64"):
         arch = "apple-m1" if sys.platform == "darwin" else "aarch64"
     elif machine in ("x86_64", "amd64"):
         arch = _x86_arch(_first_processor())
     else:
         raise DeviceError(
-            f"target: no code can be made for this machine, a {platform.machine() or 'nameless one'}",
+            f"target: no code can be made for this machine, a {_machine() or 'nameless one'}",
             fix='Name another target, as in "CPU:LLVM:x86-64", to compile for a machine that is not this one.',
         )
     row = _ARCHS[arch]

@@ -37,7 +37,7 @@ from whit.ir.interpret import numpy_dtype
         ([np.float32(1), 2], dtypes.float32, [1, 2]),
         ([np.array([1, 2]), np.array([3, 4])], dtypes.int32, [[1, 2], [3, 4]]),
     ],
-    ids=lambda v: repr(v)[:30],
+    ids=lambda v: type(v).__name__ if isinstance(v, memoryview) else repr(v)[:30],
 )
 def test_data_of_many_kinds(data: Any, dtype: DType, expected: Any) -> None:
     same(Tensor(data), np.asarray(expected, numpy_dtype(dtype)), dtype)

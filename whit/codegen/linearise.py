@@ -166,9 +166,6 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
             values[node] = new
             if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE):
                 continue
-            if node.op is ops.AFTER:  # only says in which loops an access stands, and free ranges have said it
-                values[node] = values[node.src[0]]
-                continue
             items[node] = linear.add(new, path) if path else linear.add_once(new)
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
@@ -196,11 +193,11 @@ def _with_memory(instructions: list[UOp]) -> list[UOp]:
     listed: dict[UOp, None] = {}
     for node in instructions:
         for s in node.src:
+            memory = s.src[0] if s.op is ops.AFTER else s
+            if memory.op is ops.BUFFER:
+                registers[memory] = None
             if s.op is ops.AFTER:
                 listed[s] = None
-                registers[s.src[0]] = None
-            elif s.op is ops.BUFFER:
-                registers[s] = None
         listed[node] = None
     return [*registers, *listed]
 

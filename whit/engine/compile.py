@@ -112,18 +112,32 @@ def _file_line(path: str) -> str:
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
+def _compiled(source: str, target: Target) -> bytes:
+    if target.renderer == "C":
+        from whit.runtime import gcc  # lazy: starts processes
+
+        return gcc.compile_c(source, target)
+    from whit.runtime import llvm  # lazy: loads LLVM
+
+    return llvm.compile_llvm(source, target)
+
+
+def _assembly(source: str, target: Target) -> str:
+    from whit.runtime import llvm  # lazy: loads LLVM
+
+    return llvm.assembly(source, target)
+
+
 def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its object code."""
     from whit.codegen import generate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
-    from whit.runtime import gcc, llvm  # lazy: loads LLVM
-
     (body,) = function.src
     program = generate(body, target)
     source = render({program.name: program.linear}, target)
-    code = gcc.compile_c(source, target) if target.renderer == "C" else llvm.compile_llvm(source, target)
+    code = _compiled(source, target)
     if DEBUG >= SHOWS_SOURCE:
-        assembly = llvm.assembly(source, target) if DEBUG >= 7 and target.renderer == "LLVM" else ""
+        assembly = _assembly(source, target) if DEBUG >= 7 and target.renderer == "LLVM" else ""
         announce(function, program.explanation, source, program.linear, assembly)
     header = {
         "name": program.name,

@@ -16,7 +16,7 @@ import json
 import os
 import struct
 import sys
-import tempfile
+import threading
 import warnings
 from typing import Any
 
@@ -73,8 +73,8 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
     temporary = ""
     try:
         os.makedirs(where, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(".part", "", where)
-        with os.fdopen(descriptor, "wb") as file:
+        temporary = os.path.join(where, f"{key}.{os.getpid()}.{threading.get_ident()}.part")  # nobody else's name
+        with open(temporary, "wb") as file:
             file.write(_pack(header, code))
         os.replace(temporary, os.path.join(where, key + ENDING))
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from whit.errors import InternalError, WhitError
 from whit.ir.text import to_text
@@ -15,6 +14,8 @@ def explain_failure(graph: UOp, device: str, error: Exception) -> InternalError:
     what = error.what if isinstance(error, WhitError) else f"{type(error).__name__}: {error}"
     details = error.details if isinstance(error, WhitError) else ""
     kind = type(error) if isinstance(error, InternalError) else InternalError
+    import tempfile  # lazy: it loads a dozen modules, and failures are rare
+
     try:
         descriptor, path = tempfile.mkstemp(".whit", "graph-")
         with os.fdopen(descriptor, "w") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +48,8 @@ class Library:
 
 def compile_error(compiler: str, target: Target, text: str, ending: str, log: str) -> BackendError:
     """A compiler refused its input: its log, and where the input was saved."""
+    import tempfile  # lazy: it loads a dozen modules, and failures are rare
+
     descriptor, path = tempfile.mkstemp(ending, "whit-")
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

@@ -30,7 +30,7 @@ class Kernel:
     ranges: tuple[UOp, ...]  # one for each axis that is longer than 1
     position: tuple[UOp, ...]  # one for each axis
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
-    fused: frozenset[UOp]  # tensor-stage nodes computed here
+    fused: dict[UOp, None]  # tensor-stage nodes computed here
 
 
 def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
@@ -39,7 +39,7 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
     kept = set(roots)
     kernels: dict[UOp, Kernel] = {}
     owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
-    users: dict[UOp, set[UOp]] = {}  # node -> the kernels that have computed it
+    users: dict[UOp, dict[UOp, None]] = {}  # node -> the kernels that have computed it
     todo = list(reversed(roots))
     while todo:
         root = todo.pop()
@@ -56,7 +56,7 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
             continue
         kernels[root] = kernel
         for node in kernel.fused:
-            users.setdefault(node, set()).add(root)
+            users.setdefault(node, {})[root] = None
         todo.extend(node for node in _needs(kernel) if node not in kernels)
     return kernels
 
@@ -71,7 +71,7 @@ def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
         value, parts = UOp.group(*sources), len(root.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
-    return Kernel(root, value, ranges, position, parts, frozenset(lowering.fused)), lowering.to_keep
+    return Kernel(root, value, ranges, position, parts, lowering.fused), lowering.to_keep
 
 
 def _over(shape: tuple[Any, ...]) -> tuple[tuple[UOp, ...], tuple[UOp, ...]]:
@@ -112,7 +112,7 @@ def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], 
     return found
 
 
-def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, set[UOp]]) -> list[UOp]:
+def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, dict[UOp, None]]) -> list[UOp]:
     """Kernels that had computed what is kept from now on: to be lowered again."""
     stale = [root for node in fresh for root in users.pop(node, ()) if root is not node]
     return [root for root in dict.fromkeys(stale) if kernels.pop(root, None) is not None]

@@ -49,7 +49,7 @@ class Lowering:
 
     kept: set[UOp]  # nodes that are read from memory
     to_keep: list[UOp] = field(default_factory=list)
-    fused: set[UOp] = field(default_factory=set)  # nodes computed in this kernel
+    fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
     asked: dict[UOp, float] = field(default_factory=dict)  # node -> evaluations so far
     path: list[Request] = field(default_factory=list)  # what is being computed, from the root down
@@ -80,7 +80,7 @@ class Lowering:
             if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
                 answer = self.done[node, request.position, request.gate] = self._read(request)
                 continue
-            self.fused.add(node)
+            self.fused[node] = None
             self.path.append(request)
             stack.append(self._compute(request))
         return answer  # type: ignore[no-any-return]

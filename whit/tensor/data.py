@@ -10,10 +10,12 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 from __future__ import annotations
 
 import pathlib
+import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
+from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
 from whit.engine.device import canonicalize
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
@@ -210,19 +212,25 @@ _ACCEPTED = "Give a number, a nested list of numbers, bytes, or an array."
 
 
 def _from_list(data: list[Any] | tuple[Any, ...], dtype: DType | None, device: str | None) -> UOp:
-    import numpy as np  # lazy: `import whit` must not load it
-
-    from whit.ir.interpret import numpy_dtype  # lazy: imports numpy
-    from whit.ir.interpret.values import rounded  # lazy: imports numpy
-
     shape = _shape_of(data)
     elements = [_element(value) for value in _elements(data, len(shape))]
     wanted = dtype or (resolve_weak(_join_of(elements)) if elements else dtypes.default_float)
-    if wanted.is_float:
-        array = rounded(wanted, np.array([convert(wanted, v) if type(v) is int else v for v in elements], np.float64))
+    return from_bytes(_packed(elements, wanted), wanted, shape, device)
+
+
+def _packed(elements: list[Any], dtype: DType) -> bytes:
+    """Python numbers as the bytes of a dtype. NumPy is not needed for that, and not loaded."""
+    if dtype.is_float:
+        values = [convert(dtype, v) if type(v) is int else v for v in elements]
+        if dtype.fmt is not None:
+            with suppress(OverflowError):  # the struct module rounds to nearest even, but knows no infinity
+                return struct.pack(f"<{len(values)}{dtype.fmt}", *values)
+        values = [round_float(dtype, value) for value in values]
     else:
-        array = np.array([_fitting(value, wanted) for value in elements], numpy_dtype(wanted))
-    return from_numpy(array.reshape(shape), device)
+        values = [_fitting(value, dtype) for value in elements]
+    if dtype.fmt is not None:
+        return struct.pack(f"<{len(values)}{dtype.fmt}", *values)
+    return b"".join(encode(dtype, value).to_bytes(dtype.itemsize, "little") for value in values)
 
 
 def _join_of(elements: list[Any]) -> DType:
