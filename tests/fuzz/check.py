@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import random
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -76,10 +75,8 @@ def empty_outputs(case: Case) -> dict[UOp, np.ndarray]:
 class Attempt:
     """One case on its way through the compiler under one choice of target and settings."""
 
-    def __init__(self, case: Case, target: Target, noopt: bool, prefix: str) -> None:
-        self.case, self.noopt = case, noopt
-        linear = schedule(case.graph)
-        verify(linear, SCHEDULE)
+    def __init__(self, case: Case, linear: UOp, target: Target, noopt: bool, prefix: str) -> None:
+        self.case = case
         with Context(NOOPT=int(noopt)):
             self.native: Native = prepare(linear, target, prefix)
         for name, program in self.native.programs.items():
@@ -93,12 +90,18 @@ class Attempt:
         return list(outputs.values())
 
 
-def scheduled_by_interpreter(case: Case) -> list[np.ndarray]:
-    """The outputs, by interpreting the kernels of the schedule."""
-    outputs = empty_outputs(case)
+def scheduled(case: Case) -> UOp:
+    """The schedule of a case, verified."""
     linear = schedule(case.graph)
+    verify(linear, SCHEDULE)
     for call in linear.src:
         verify(call.src[0].src[0], KERNEL)
+    return linear
+
+
+def by_interpreter(case: Case, linear: UOp) -> list[np.ndarray]:
+    """The outputs, by interpreting the kernels of the schedule."""
+    outputs = empty_outputs(case)
     with np.errstate(all="ignore"):
         run(linear, {**case.inputs, **outputs})
     return list(outputs.values())
@@ -109,11 +112,12 @@ def failure_of(case: Case, target: Target | None = None, noopt: bool | None = No
     chosen = target or runnable_targets()[0]
     expected, bounds = expected_of(case), bounds_of(case)
     try:
-        problem = compare(case, expected, scheduled_by_interpreter(case), bounds)
+        linear = scheduled(case)
+        problem = compare(case, expected, by_interpreter(case, linear), bounds)
         if problem:
             return f"schedule: {problem}"
         for off in (False, True) if noopt is None else (noopt,):
-            attempt = Attempt(case, chosen, off, "k")
+            attempt = Attempt(case, linear, chosen, off, "k")
             link([attempt.native], chosen)
             problem = compare(case, expected, attempt.run(), bounds)
             if problem:
@@ -123,7 +127,7 @@ def failure_of(case: Case, target: Target | None = None, noopt: bool | None = No
     return ""
 
 
-def find_failures(seeds: Iterable[int], *, schedules: bool = True) -> dict[int, str]:
+def find_failures(seeds: Iterable[int]) -> dict[int, str]:
     """What is wrong with each of these cases: as few modules as there are targets and settings."""
     failures: dict[int, str] = {}
     targets = runnable_targets()
@@ -132,14 +136,14 @@ def find_failures(seeds: Iterable[int], *, schedules: bool = True) -> dict[int, 
     for seed in seeds:
         try:
             case = make_case(seed)
+            linear = scheduled(case)
             wanted[seed] = (expected_of(case), bounds_of(case))
-            if schedules:
-                problem = compare(case, wanted[seed][0], scheduled_by_interpreter(case), wanted[seed][1])
-                if problem:
-                    failures[seed] = f"schedule: {problem}"
-                    continue
+            problem = compare(case, wanted[seed][0], by_interpreter(case, linear), wanted[seed][1])
+            if problem:
+                failures[seed] = f"schedule: {problem}"
+                continue
             for target, noopt in choices(seed, able(targets, case)):
-                attempt = Attempt(case, target, noopt, f"s{seed}_{int(noopt)}")
+                attempt = Attempt(case, linear, target, noopt, f"s{seed}_{int(noopt)}")
                 batches.setdefault((target, noopt), []).append((seed, attempt))
         except Exception as error:
             failures[seed] = f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
@@ -229,9 +233,3 @@ def _spelled(array: np.ndarray) -> str:
     if array.size > 40:
         return f"{array.dtype}{array.shape}"
     return f"np.array({array.tolist()}, {array.dtype!s:.20})"
-
-
-def random_seeds(count: int, first: int) -> list[int]:
-    """Seeds for an endless run."""
-    chooser = random.Random(first)
-    return [chooser.randrange(1 << 40) for _ in range(count)]

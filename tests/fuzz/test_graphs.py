@@ -1,0 +1,202 @@
+"""Two thousand random graphs: compiled code agrees with the interpreter, with and without optimisation."""
+
+import numpy as np
+import pytest
+from fuzz.check import failure_of, find_failures, report
+from fuzz.graphs import Case, make_case
+from fuzz.native import runnable_targets
+
+from whit.ir import ops
+from whit.ir.interpret import numpy_dtype
+from whit.ir.parse import parse
+from whit.ir.text import to_text
+
+BATCH = 25  # cases compiled together
+COUNT = 2000
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_compiled_graphs_agree_with_the_interpreter(first: int) -> None:
+    failures = find_failures(range(first, first + BATCH))
+    assert not failures, "\n\n".join(report(seed) for seed in failures)
+
+
+def test_a_seed_is_always_the_same_case() -> None:
+    for seed in range(30):
+        one, two = make_case(seed), make_case(seed)
+        assert one.graph is two.graph
+        assert all((one.inputs[node].tobytes() == two.inputs[node].tobytes()) for node in one.inputs)
+
+
+def test_cases_have_something_of_everything() -> None:
+    graphs = [make_case(seed).graph for seed in range(600)]
+    seen = {node.op for graph in graphs for node in graph.topological()}
+    reducers = {n.arg.op for graph in graphs for n in graph.topological() if n.op in (ops.REDUCE, ops.SCAN)}
+    wanted = {*ops.MOVEMENT, ops.REDUCE, ops.SCAN, ops.INDEX, ops.STACK, ops.ARANGE, ops.CAST, ops.BITCAST, ops.WHERE}
+    assert wanted <= seen
+    assert set(ops.REDUCERS) <= reducers
+    assert any(0 in node.shape for graph in graphs for node in graph.topological())
+    assert any(len(graph.src) > 1 for graph in graphs)
+
+
+def test_the_text_of_a_case_is_the_case() -> None:
+    for seed in range(50):
+        graph = make_case(seed).graph
+        assert parse(to_text(graph)) is graph
+
+
+# Graphs that were wrong once, as the fuzzer has shown them.
+FOUND = {
+    "a number's value and a number's memory are one node": """
+        p100 = param 100, uint32
+        p1 = param 1, int32
+        %1 = bitcast p1, uint32
+        %2 = store p100, %1
+        group %2
+    """,
+    "a copy reads its own output": """
+        p100 = param 100, float64(4, 9)
+        p1 = param 1, float64(4, 9)
+        %1 = store p100, p1
+        group %1
+    """,
+    "the loop of a scan is not the innermost": """
+        p100 = param 100, float16(8, 9, 4)
+        p1 = param 1, float16(8, 9, 4)
+        %1 = scan p1, op=max, axis=1
+        %2 = store p100, %1
+        group %2
+    """,
+    "scans along two axes in one kernel": """
+        p100 = param 100, int32(5, 6)
+        p101 = param 101, int32(5, 6)
+        p1 = param 1, int32(5, 6)
+        %1 = scan p1, op=add, axis=0
+        %2 = store p100, %1
+        %3 = scan p1, op=add, axis=1
+        %4 = store p101, %3
+        group %2, %4
+    """,
+    "a register of float16 outside of its loop": """
+        p100 = param 100, float16(5,)
+        p2 = param 2, float16(3, 9, 9, 5)
+        %1 = reduce p2, op=max, axes=(0, 1, 2)
+        %2 = store p100, %1
+        group %2
+    """,
+    "one element under a mask of lanes, and a masked store of narrowed values": """
+        p100 = param 100, uint8(2, 5, 1, 5)
+        p0 = param 0, int64(5, 1, 5)
+        %1 = stack p0, p0
+        %2 = cast %1, uint8
+        %3 = store p100, %2
+        group %3
+    """,
+    "two registers start from the same vector": """
+        p100 = param 100, int32(40, 8)
+        p0 = param 0, int32(40, 8)
+        %1 = reduce p0, op=max, axes=(0,)
+        %2 = reshape %1, shape=(1, 8)
+        %3 = expand %2, shape=(40, 8)
+        %4 = reduce p0, op=max, axes=(1,)
+        %5 = reshape %4, shape=(40, 1)
+        %6 = expand %5, shape=(40, 8)
+        %7 = sub %3, %6
+        %8 = store p100, %7
+        group %8
+    """,
+    "a reduction over nothing": """
+        p100 = param 100, int32(9, 3)
+        p1 = param 1, int32(9, 0)
+        %1 = reshape p1, shape=(9, 1, 0)
+        %2 = expand %1, shape=(9, 3, 0)
+        %3 = reduce %2, op=mul, axes=(2,)
+        %4 = store p100, %3
+        group %4
+    """,
+    "padding around nothing": """
+        p100 = param 100, int64(18,)
+        p2 = param 2, int64(0, 1)
+        %1 = reduce p2, op=mul, axes=(1,)
+        %2 = pad %1, pads=((17, 1),)
+        %3 = store p100, %2
+        group %3
+    """,
+    "reductions of two kernels with one range, one inside the other": """
+        p100 = param 100, int8(2, 4)
+        p0 = param 0, int8(2, 4)
+        %1 = reduce p0, op=or, axes=(0,)
+        %2 = reshape %1, shape=(1, 4)
+        %3 = expand %2, shape=(2, 4)
+        %4 = sub p0, %3
+        %5 = reduce %4, op=and, axes=(0,)
+        %6 = reshape %5, shape=(1, 4)
+        %7 = expand %6, shape=(2, 4)
+        %8 = sub %4, %7
+        %9 = store p100, %8
+        group %9
+    """,
+    "the rest of the cores' range runs in every iteration": """
+        p100 = param 100, uint32(65, 63)
+        p4 = param 4, uint32(65, 1, 2)
+        %1 = expand p4, shape=(65, 63, 2)
+        p6 = param 6, uint32(1, 63, 2)
+        %2 = expand p6, shape=(65, 63, 2)
+        %3 = mul %1, %2
+        %4 = reduce %3, op=add, axes=(2,)
+        %5 = store p100, %4
+        group %5
+    """,
+    "the cores' range is not the first": """
+        p100 = param 100, uint32(65, 63)
+        p4 = param 4, uint32(65, 1, 2)
+        %1 = expand p4, shape=(65, 63, 2)
+        p3 = param 3, uint32(2, 63)
+        %2 = permute p3, order=(1, 0)
+        %3 = reshape %2, shape=(1, 63, 2)
+        %4 = expand %3, shape=(65, 63, 2)
+        %5 = mul %1, %4
+        %6 = reduce %5, op=add, axes=(2,)
+        %7 = store p100, %6
+        group %7
+    """,
+    "the same load in two loops that may not run": """
+        p100 = param 100, uint8(5, 31)
+        p1 = param 1, uint8(5, 1, 129)
+        %1 = expand p1, shape=(5, 31, 129)
+        p2 = param 2, uint8(1, 31, 129)
+        %2 = expand p2, shape=(5, 31, 129)
+        %3 = mul %1, %2
+        %4 = reduce %3, op=add, axes=(2,)
+        %5 = store p100, %4
+        group %5
+    """,
+    "lanes along an output and along a reduction inside": """
+        p100 = param 100, bfloat16(8,)
+        p3 = param 3, bfloat16(8, 31)
+        %1 = reduce p3, op=max, axes=(1,)
+        %2 = reshape %1, shape=(8, 1)
+        %3 = expand %2, shape=(8, 31)
+        %4 = reduce %3, op=max, axes=(1,)
+        %5 = store p100, %4
+        group %5
+    """,
+    "a sum of products on a machine without a fused multiply-add": """
+        p100 = param 100, float32(4,)
+        p1 = param 1, float32(4, 9)
+        %1 = mul p1, p1
+        %2 = reduce %1, op=add, axes=(1,)
+        %3 = store p100, %2
+        group %3
+    """,
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_stays_fixed(name: str) -> None:
+    graph = parse(FOUND[name])
+    params = {node for store in graph.src for node in store.src[1].topological() if node.op is ops.PARAM}
+    inputs = {node: np.random.default_rng(0).integers(0, 4, node.shape).astype(numpy_dtype(node.dtype)) for node in params}
+    for target in runnable_targets():
+        case = Case(tuple(store.src[1] for store in graph.src), inputs, "exact")
+        assert failure_of(case, target) == ""
