@@ -1,7 +1,7 @@
 """Runs cases through the compiler and says what differs from the interpreter.
 
-    find_failures([1, 2, 3])        {seed: what is wrong}
-    report(seed)                    the smallest part of that case that fails, as text that a test can parse
+find_failures([1, 2, 3])        {seed: what is wrong}
+report(seed)                    the smallest part of that case that fails, as text that a test can parse
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ def find_failures(seeds: Iterable[int]) -> dict[int, str]:
                 attempt = Attempt(case, linear, target, noopt, f"s{seed}_{int(noopt)}")
                 batches.setdefault((target, noopt), []).append((seed, attempt))
         except Exception as error:
-            failures[seed] = f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
+            failures[seed] = (
+                f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
+            )
     for (target, noopt), batch in batches.items():
         try:
             link([attempt.native for _, attempt in batch], target)

@@ -24,7 +24,16 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
 
-INTS = (dtypes.int32, dtypes.int64, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint32, dtypes.uint16, dtypes.uint64)
+INTS = (
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int16,
+    dtypes.uint32,
+    dtypes.uint16,
+    dtypes.uint64,
+)
 FLOATS = (dtypes.float32, dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 FIRST_OUTPUT = 100  # slots of outputs start here
 
@@ -347,6 +356,8 @@ class Generator:
 
     def pad(self) -> None:
         x = self.pick(lambda node: len(node.shape) > 0)
+        if not x.shape:
+            return
         amounts = (0, 0, 0, 1, 2, 3, 17)
         pads = [(self.random.choice(amounts), self.random.choice(amounts)) for _ in x.shape]
         if math.prod(size + a + b for size, (a, b) in zip(x.shape, pads, strict=True)) <= 2 * MOST_ELEMENTS:
@@ -379,7 +390,7 @@ class Generator:
         if self.mood == "real" and op is ops.MUL and count > 6:
             op = ops.ADD
         if self.mood == "exact" and op in (ops.ADD, ops.MUL):
-            bound = limit * max(count, 1) if op is ops.ADD else max(limit, 1.0) ** min(count, 200)
+            bound = limit * max(count, 1) if op is ops.ADD else max(limit, 1.0) ** min(count, 40)
             if not self.fits(x.dtype, bound):
                 return ops.MAX, limit
             return op, bound

@@ -1,8 +1,8 @@
 """Schedules as machine code, run on memory with guards around it.
 
-    programs = [compile_schedule(linear, target) ...]     what is to be run
-    link(programs, target)                                one module for all of them
-    program.run(arrays)                                   in place; raises Overwritten if a guard was touched
+programs = [compile_schedule(linear, target) ...]     what is to be run
+link(programs, target)                                one module for all of them
+program.run(arrays)                                   in place; raises Overwritten if a guard was touched
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def main() -> int:
         seeds = list(range(first, min(first + options.batch, last)))
         bad += not in_child(seeds)
         if sys.stderr.isatty():
-            print(f"\r{seeds[-1] + 1 - options.seed} cases, {time.perf_counter() - start:.0f} s", end="", file=sys.stderr)
+            print(
+                f"\r{seeds[-1] + 1 - options.seed} cases, {time.perf_counter() - start:.0f} s", end="", file=sys.stderr
+            )
     print(f"{options.count} cases, {bad} batches with failures, {time.perf_counter() - start:.1f} s")
     return bool(bad)
 

@@ -181,6 +181,50 @@ FOUND = {
         %5 = store p100, %4
         group %5
     """,
+    "a kept value that simplifies to a number, and is read as a position": """
+        p100 = param 100, int32(7, 1, 4, 1)
+        p4 = param 4, int32(1, 4, 1)
+        p6 = param 6, uint32(7, 1)
+        %1 = scan p6, op=mul, axis=0
+        %2 = floormod %1, 1:uint32
+        %3 = index p4, %2
+        %4 = store p100, %3
+        group %4
+    """,
+    "a range for the cores that is shorter than one step": """
+        p100 = param 100, float16(33,)
+        p1 = param 1, float16(257, 33)
+        p4 = param 4, float16(257, 33)
+        %1 = sub p1, p4
+        %2 = reduce %1, op=max, axes=(0,)
+        %3 = store p100, %2
+        group %3
+    """,
+    "a padded axis and a sum over another": """
+        p100 = param 100, uint32(7, 131)
+        p5 = param 5, uint32(7, 129)
+        %1 = reduce p5, op=add, axes=(1,)
+        %2 = reshape %1, shape=(7, 1)
+        %3 = expand %2, shape=(7, 129)
+        %4 = sub p5, %3
+        %5 = mul %4, %4
+        %6 = pad %5, pads=((0, 0), (2, 0))
+        %7 = store p100, %6
+        group %7
+    """,
+    "a vector below a horizontal sum that simplifies to a number": """
+        p100 = param 100, int32(10, 9)
+        p6 = param 6, int32(5, 1)
+        %1 = pad p6, pads=((3, 2), (1, 3))
+        %2 = reshape %1, shape=(10, 1, 5)
+        %3 = expand %2, shape=(10, 9, 5)
+        p7 = param 7, int32(1, 9, 5)
+        %4 = expand p7, shape=(10, 9, 5)
+        %5 = mul %3, %4
+        %6 = reduce %5, op=add, axes=(2,)
+        %7 = store p100, %6
+        group %7
+    """,
     "a sum of products on a machine without a fused multiply-add": """
         p100 = param 100, float32(4,)
         p1 = param 1, float32(4, 9)
@@ -196,7 +240,9 @@ FOUND = {
 def test_what_was_found_stays_fixed(name: str) -> None:
     graph = parse(FOUND[name])
     params = {node for store in graph.src for node in store.src[1].topological() if node.op is ops.PARAM}
-    inputs = {node: np.random.default_rng(0).integers(0, 4, node.shape).astype(numpy_dtype(node.dtype)) for node in params}
+    inputs = {
+        node: np.random.default_rng(0).integers(0, 4, node.shape).astype(numpy_dtype(node.dtype)) for node in params
+    }
     for target in runnable_targets():
         case = Case(tuple(store.src[1] for store in graph.src), inputs, "exact")
         assert failure_of(case, target) == ""

@@ -20,7 +20,8 @@ def error_bounds(outputs: tuple[UOp, ...], inputs: dict[UOp, Any]) -> list[float
     values = dict(zip(nodes, evaluate(UOp.group(*nodes), inputs), strict=True))
     errors: dict[UOp, float] = {}
     for node in nodes:
-        errors[node] = _error(node, values, errors)
+        error = _error(node, values, errors)
+        errors[node] = math.inf if math.isnan(error) else error
     return [errors[output] for output in outputs]
 
 

@@ -118,8 +118,8 @@ def compared(count: int) -> UOp:
     return (total + 3 < 1000).where(total // 64, total % 64)
 
 
-SIZES = (1000, 2000, 3000)
-SLOW_SIZES = (200, 400, 600)
+SIZES = (800, 1600, 2400)
+SLOW_SIZES = (150, 300, 450)
 SLOW = ("horner", "prefixes", "remainders")  # these do much for each node
 LINEAR: dict[str, Build] = {
     "chain": chain,
@@ -150,7 +150,7 @@ def _marked(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [_marked(name) for name in LINEAR])
-def test_each_thousand_nodes_more_cost_the_same(name: str) -> None:
+def test_equally_many_nodes_more_cost_equally_much_more(name: str) -> None:
     first, second, third = (attempts(LINEAR[name](n)) for n in (SLOW_SIZES if name in SLOW else SIZES))
     # What a graph of any size costs cancels out in the differences.
     assert third - second <= 1.1 * (second - first), f"{first}, {second}, {third} rules tried"
@@ -159,7 +159,7 @@ def test_each_thousand_nodes_more_cost_the_same(name: str) -> None:
 SHAPES = {"sorted": list, "reversed": lambda terms: terms[::-1], "shuffled": shuffled}
 
 
-@pytest.mark.parametrize("count", [60, 64, 65, 66, 129, 300, 1000])
+@pytest.mark.parametrize("count", [64, 65, 66, 129, 700])
 @pytest.mark.parametrize("dtype", [dtypes.weakint, dtypes.int32], ids=lambda d: d.name)
 def test_a_sum_of_any_length_has_one_form(count: int, dtype: DType) -> None:
     terms = variables(count, dtype)
@@ -238,14 +238,17 @@ def test_prefixes_keep_their_values() -> None:
 
 def built_simplified_and_freed(build: Callable[[], UOp], at_least: int = 0) -> None:
     gc.collect()
-    before = live_nodes()
-    root = build()
-    assert live_nodes() - before >= at_least
-    result = simplify(root)
-    assert bounds(result) is not None
-    del root, result
-    gc.collect()
-    assert live_nodes() - before < 100
+    gc.disable()  # nodes have no cycles: counting references is enough, and searching a million of them takes long
+    try:
+        before = live_nodes()
+        root = build()
+        assert live_nodes() - before >= at_least
+        result = simplify(root)
+        assert bounds(result) is not None
+        del root, result
+        assert live_nodes() - before < 100
+    finally:
+        gc.enable()
 
 
 def test_a_deep_chain_is_built_simplified_and_freed() -> None:

@@ -25,7 +25,7 @@ z3 = pytest.importorskip("z3")
 from simplify.prove import MEANING, PROVED, REFUTED, UNKNOWN, prove_equal  # noqa: E402  (needs z3)
 
 QUICK = os.environ.get("HYPOTHESIS_PROFILE") == "quick"
-COUNT = 60 if QUICK else 500
+COUNT = 50 if QUICK else 400
 KNOWN = frozenset(MEANING) | {ops.CONST, ops.VARIABLE, ops.RANGE, ops.PARAM}
 
 
@@ -136,10 +136,10 @@ def test_a_wrong_rule_is_refuted_with_an_example(rule: Rule) -> None:
     assert only[1].startswith("x=")
 
 
-@pytest.mark.parametrize("value", range(-9, 10))
+@pytest.mark.parametrize("value", (-9, -4, -1, 0, 7))
 @pytest.mark.parametrize("op", [ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD], ids=lambda op: op.name)
 def test_the_solver_divides_as_python_does(op: ops.Op, value: int) -> None:
-    for divisor in (-4, -1, 0, 1, 3, 9):
+    for divisor in (-4, -1, 0, 3, 9):
         operands = const(dtypes.weakint, value), const(dtypes.weakint, divisor)
         node = operands[0].alu(op, operands[1])
         assert prove_equal(node, simplify(node)) == (PROVED, "")

@@ -41,6 +41,9 @@ def _value(node: UOp, operands: list[Any]) -> Any:
         return convert(dtype, operands[0])
     if op is ops.BITCAST:
         return decode(dtype, encode(node.src[0].dtype, operands[0]))
+    if op is ops.WHERE:
+        condition, yes, no = operands
+        return yes if condition else no  # a choice, not arithmetic: nothing is rounded
     if op in (ops.SHL, ops.SHR):
         return _shift(node, *operands)
     if op is ops.FMA and dtype.is_float:

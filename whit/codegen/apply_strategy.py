@@ -188,6 +188,8 @@ def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) 
     step = width * unroll
     block = step * max(min(PIECE, r.size // 8) // step, 1) if is_only else step
     blocks, rest = divmod(r.size, block)
+    if blocks == 0:
+        return _cut(r.size, width, unroll, as_index(0), first_id + 2, None)
     if rest == 0:
         return _cut(block, width, unroll, UOp.range(blocks, 0, RangeKind.CORE) * block, first_id + 2, None)
     core = UOp.range(blocks + 1, 0, RangeKind.CORE)

@@ -105,7 +105,7 @@ def _base(memory: UOp) -> UOp:
 
 def find_problem(access: Access) -> str:
     """What is wrong with an access; nothing if it is proved to be right."""
-    if _is_inside_by_bounds(access):
+    if _is_inside_by_bounds(access) or any(bounds(block.src[0]) == (0, 0) for block in access.blocks):
         return ""
     points = _all_points(access)
     if points is not None:
@@ -349,7 +349,9 @@ class _Terms:
         if node.op is ops.CAST:
             (source,) = node.src
             inside, whole = bounds(source), range_of(node.dtype)
-            fits = node.dtype is dtypes.weakint or (inside is not None and whole is not None and _lies_in(inside, whole))
+            fits = node.dtype is dtypes.weakint or (
+                inside is not None and whole is not None and _lies_in(inside, whole)
+            )
             return operands[0] if fits and source.dtype.is_int and node.dtype.is_int else None
         meanings = _OF_BOOLS if node.src[-1].dtype.is_bool else _TERMS
         if node.op not in meanings:

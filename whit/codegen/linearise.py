@@ -18,7 +18,7 @@ from whit.codegen.ranges import free_ranges, in_order, scanned_ranges
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
-from whit.ir.args import Memory
+from whit.ir.args import Memory, RangeArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 
@@ -134,8 +134,36 @@ def path_of(ranges: frozenset[UOp], around: dict[UOp, Path]) -> Path:
     return path
 
 
+def separate_loops(body: UOp) -> UOp:
+    """Gives reductions that run inside of different loops ranges of their own.
+
+    reduce over k of x[r0, k], reduce over k of x[r0, k] * y[r1, k]   ->   the second over another range
+    """
+    free = free_ranges(body)
+    inside: dict[UOp, frozenset[UOp]] = {}  # range -> what its first reduction depends on
+    own: dict[tuple[UOp, frozenset[UOp]], UOp] = {}
+    done: dict[UOp, UOp] = {}
+    last = max((node.arg.id for node in free if node.op is ops.RANGE), default=0)
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.REDUCE and len(src) > 1:
+            value, *ranges = src
+            new: dict[UOp, UOp] = {}
+            for r in ranges:
+                if inside.setdefault(r, free[node]) != free[node]:
+                    key = (r, free[node])
+                    if key not in own:
+                        own[key] = make(ops.RANGE, r.src, RangeArg(last + 1 + len(own), r.arg.kind))
+                    new[r] = own[key]
+            if new:
+                src = (value.substitute(new), *(new.get(r, r) for r in ranges))
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[body]
+
+
 def linearise(body: UOp, has_fma: bool = True) -> UOp:
     """The program of a tiled kernel."""
+    body = separate_loops(body)
     free = free_ranges(body)
     around = nesting(body, free)
     linear = _Linear(has_fma)

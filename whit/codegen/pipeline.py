@@ -12,6 +12,7 @@ from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
+from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.strategy import choose_strategy
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
@@ -59,7 +60,7 @@ class Pass:
 def _tile(body: UOp, job: Job) -> UOp:
     strategy = choose_strategy(body, job.target)
     job.reasons.extend(strategy.reasons)
-    return simplify(apply_strategy(body, strategy))
+    return simplify_lanes(apply_strategy(body, strategy))
 
 
 PASSES = (
@@ -89,7 +90,7 @@ PASSES = (
     Pass(
         "fix_index_dtype",
         "after everything that reasons about unbounded integers",
-        lambda body, job: fix_index_dtype(simplify(body)),
+        lambda body, job: fix_index_dtype(simplify_lanes(body)),
     ),
     Pass(
         "expand_math",

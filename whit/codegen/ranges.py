@@ -70,7 +70,7 @@ def region_of(roots: Iterable[UOp], reduce: UOp | None) -> Region:
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node in seen or node.op is ops.REDUCE or node.op is ops.SCAN or node.dtype is dtypes.weakint:
+        if node in seen or node.op is ops.REDUCE or node.dtype is dtypes.weakint:
             continue
         seen.add(node)
         if node.op is ops.INDEX:

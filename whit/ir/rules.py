@@ -28,7 +28,19 @@ from whit.dtype import DType, dtypes, wrap
 from whit.errors import RuleError
 from whit.ir import ops
 from whit.ir.op import Op
-from whit.ir.pattern import Anything, Computed, Constant, Literal, Pattern, Tree, as_pattern, is_number, names, spell
+from whit.ir.pattern import (
+    Anything,
+    Computed,
+    Constant,
+    Literal,
+    Pattern,
+    Tree,
+    as_pattern,
+    is_number,
+    names,
+    parts,
+    spell,
+)
 from whit.ir.uop import UOp, const, make
 
 INDEX = frozenset({dtypes.weakint})  # unbounded: no wrap-around, so division theory holds
@@ -222,13 +234,15 @@ class _Writer:
 
     def data_rule(self, rule: Rule) -> None:
         assert isinstance(rule.before, Tree)
-        for order in self.orders(rule.before):
+        for order in self.orders(rule.before, rule):
             pairs = [(part, f"src[{i}]") for part, i in zip(rule.before.src, order, strict=True)]
             self.match(1, pairs, {}, rule)
 
-    def orders(self, tree: Tree) -> list[tuple[int, ...]]:
-        """The orders in which operands can match: both for a commutative op, unless they look the same."""
-        if not tree.op.commutative or all(isinstance(s, Anything) for s in tree.src):
+    def orders(self, tree: Tree, rule: Rule) -> list[tuple[int, ...]]:
+        """The orders in which operands can match: both for a commutative op, unless nothing tells them apart."""
+        uses = [part.name for part in parts(rule.before) if isinstance(part, Anything)]
+        is_symmetric = all(isinstance(s, Anything) and uses.count(s.name) == 1 for s in tree.src)
+        if not tree.op.commutative or is_symmetric or tree.src[0] is tree.src[1]:
             return [tuple(range(len(tree.src)))]
         return [(0, 1), (1, 0)]
 
@@ -258,7 +272,7 @@ class _Writer:
                 self.line(depth, f"{local} = {text}")
                 self.line(depth, f"if {local}.op is {op.name.upper()}:")
                 self.line(depth + 1, f"s{local} = {local}.src")
-                for order in self.orders(pattern):
+                for order in self.orders(pattern, rule):
                     pairs = [(part, f"s{local}[{i}]") for part, i in zip(src, order, strict=True)]
                     self.match(depth + 1, rest + pairs, bound, rule)
             case _:
@@ -287,8 +301,8 @@ class _Writer:
             case Anything(name):
                 return bound[name]
             case Computed(name, function, src):
-                parts = ", ".join(self.value(s, bound) for s in src)
-                return f"{self.keep(f'{name}_', function)}({parts})"
+                arguments = ", ".join(self.value(s, bound) for s in src)
+                return f"{self.keep(f'{name}_', function)}({arguments})"
             case Tree(op, src):
                 spelling = _PYTHON.get(op, f"({op.spelling})")
                 return spelling.format(*(self.value(s, bound) for s in src))
@@ -311,8 +325,8 @@ class _Writer:
         inner = dtype
         if pattern.op in (ops.LT, ops.LE, ops.EQ, ops.NE):
             inner = "dtype"
-        parts = [self.build(s, bound, inner) for s in pattern.src]
-        return f"make({pattern.op.name.upper()}, ({', '.join(parts)},))"
+        built = [self.build(s, bound, inner) for s in pattern.src]
+        return f"make({pattern.op.name.upper()}, ({', '.join(built)},))"
 
 
 @functools.cache

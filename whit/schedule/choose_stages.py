@@ -17,7 +17,7 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index
-from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, reads_of
+from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
 from whit.schedule.movement import ZERO
 
 
@@ -67,7 +67,7 @@ def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
     is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
     ranges, position = _over(root.shape[1:] if is_long_stack else root.shape)
     if is_long_stack:
-        sources = (s.index(*position) if s in kept else lowering.lower(s, ranges, position) for s in root.src)
+        sources = (read_value(s, position) if s in kept else lowering.lower(s, ranges, position) for s in root.src)
         value, parts = UOp.group(*sources), len(root.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0

@@ -15,7 +15,7 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
-from whit.schedule.lower import nodes_of, read_scalar, reads_of
+from whit.schedule.lower import read_value, reads_of
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 64  # a kernel takes no more arguments than this
@@ -68,13 +68,15 @@ def facts_of(kernel: Kernel) -> Facts:
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
     contracts = False
-    for node in nodes_of(kernel.value):
-        if node.op is ops.INDEX and (node.src[1:] != kernel.position or node.arg):
-            moved.add(node.src[0])
+    for node in kernel.value.topological():
+        if node.op is ops.INDEX and node.src[0].op is ops.FUNCTION:
+            memory, *position = node.src
+            if tuple(position) != kernel.position:
+                moved.update(memory.src)
         elif node.op is ops.SCAN:
             scanned.add(node.src[1])
         elif node.op is ops.REDUCE and node.src[0].op is ops.MUL:
-            left, right = ({r for r in nodes_of(s) if r.op is ops.RANGE} for s in node.src[0].src)
+            left, right = ({r for r in s.topological() if r.op is ops.RANGE} for s in node.src[0].src)
             contracts = contracts or left != right
     return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts)
 
@@ -120,20 +122,15 @@ def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group]) -> 
 
 def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
     """New reduce ranges for a kernel, since those of two kernels are numbered alike and one may be inside the other."""
-    found = [r for node in nodes_of(kernel.value) if node.op is ops.REDUCE for r in node.src[1:]]
+    found = [r for node in kernel.value.topological() if node.op is ops.REDUCE for r in node.src[1:]]
     return {r: UOp.range(r.src[0], r.arg.id + number * RANGES_A_KERNEL, r.arg.kind) for r in found if number}
 
 
-def _reading(root: UOp, position: tuple[UOp, ...]) -> UOp:
-    return root.index(*position) if root.shape else read_scalar(root)
-
-
 def _join(group: Group, kernel: Kernel, known: Facts) -> None:
-    elsewhere = {r: r for r in known.reads}
-    value = kernel.value.substitute({**elsewhere, **_own_ranges(kernel, len(group.kernels))})
+    value = kernel.value.substitute(_own_ranges(kernel, len(group.kernels)))
     inside = [r for r in known.reads if r in group.values]
-    at_hand = {_reading(root, kernel.position): group.values[root] for root in inside}
-    group.values[kernel.root] = value.substitute({**elsewhere, **at_hand}) if at_hand else value
+    at_hand = {read_value(root, kernel.position): group.values[root] for root in inside}
+    group.values[kernel.root] = value.substitute(at_hand) if at_hand else value
     group.kernels.append(kernel)
     group.reads |= {r for r in known.reads if r not in group.values}
     group.scanned |= known.scanned

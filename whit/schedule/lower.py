@@ -20,7 +20,7 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.args import RangeKind
+from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.uop import UOp, const, make
 from whit.schedule.movement import ZERO, Position, source_position
 
@@ -86,10 +86,7 @@ class Lowering:
         return answer  # type: ignore[no-any-return]
 
     def _read(self, request: Request) -> UOp:
-        node, position = request.node, request.position
-        if node.shape:
-            return node.index(*position, gate=request.gate)
-        return node if node.op in (ops.PARAM, ops.BUFFER) else read_scalar(node)
+        return read_value(request.node, request.position, request.gate)
 
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
@@ -199,8 +196,33 @@ class Lowering:
                 ranges.append(UOp.range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
-        result = yield Request(value, tuple(inner), gate, (*self._hoisted(request), *ranges))
+        result = yield Request(value, tuple(inner), self._relevant(gate, position), (*self._hoisted(request), *ranges))
         return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else result
+
+    def _relevant(self, gate: UOp | None, position: Position) -> UOp | None:
+        """The conditions that say something about the position: those that share ranges with it, directly or not.
+
+        The padding of one axis must not make a reduction over another depend on it, and be computed for each of its
+        elements.
+        """
+        if gate is None:
+            return None
+        ranges: set[UOp] = set()
+        for i in position:
+            ranges |= self.ranges_of(i)
+        waiting, found = conjuncts(gate), []
+        while True:
+            near = [part for part in waiting if not self.ranges_of(part) or not ranges.isdisjoint(self.ranges_of(part))]
+            if not near:
+                break
+            waiting = [part for part in waiting if part not in near]
+            found += near
+            for part in near:
+                ranges |= self.ranges_of(part)
+        result: UOp | None = None
+        for part in found:
+            result = part if result is None else result & part
+        return result
 
     def _scan(self, request: Request) -> Step:
         node, position = request.node, request.position
@@ -241,42 +263,40 @@ class Lowering:
         return result
 
 
+def conjuncts(gate: UOp) -> list[UOp]:
+    """The conditions that a gate joins by `and`."""
+    parts: list[UOp] = []
+    stack = [gate]
+    while stack:
+        node = stack.pop()
+        if node.op is ops.AND:
+            stack.extend(reversed(node.src))
+        else:
+            parts.append(node)
+    return parts
+
+
 def zero_of(node: UOp) -> UOp:
     """The zero of a node's dtype."""
     return const(node.dtype, False if node.dtype.is_bool else 0)
 
 
-def read_scalar(node: UOp) -> UOp:
-    """A kept value without axes, as it is read: not the node itself, which would mean to compute it here."""
-    return make(ops.AFTER, (node,))
+KEPT = FunctionArg("kept")
 
 
-def nodes_of(value: UOp) -> list[UOp]:
-    """What a kernel computes, sources first. What it reads from memory is the first source of INDEX and AFTER, and was
-    computed elsewhere."""
-    order: list[UOp] = []
-    seen: set[UOp] = set()
-    stack: list[UOp | None] = [value]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            order.append(stack.pop())  # type: ignore[arg-type]
-        elif node not in seen:
-            seen.add(node)
-            inside = node.src[1:] if node.op in (ops.INDEX, ops.AFTER) else node.src
-            stack += (node, None, *reversed(inside))
-    return order
+def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
+    """An element of a kept value, a param or a buffer.
+
+    A kept value is a node of the tensor graph. Here it stands for its memory, as a FUNCTION, which nothing enters.
+    """
+    memory = node if node.op in (ops.PARAM, ops.BUFFER) else make(ops.FUNCTION, (node,), KEPT)
+    return memory.index(*position, gate=gate) if node.shape else memory
 
 
 def reads_of(value: UOp) -> list[UOp]:
     """The memory that a kernel reads: kept nodes, params and buffers."""
-    found: dict[UOp, None] = {}
-    for node in nodes_of(value):
-        if node.op in (ops.INDEX, ops.AFTER):
-            found[node.src[0]] = None
-        elif node.op in (ops.PARAM, ops.BUFFER):
-            found[node] = None
-    return list(found)
+    found = [node for node in value.topological() if node.op in (ops.PARAM, ops.BUFFER, ops.FUNCTION)]
+    return [node.src[0] if node.op is ops.FUNCTION else node for node in found]
 
 
 def prod_of(shape: tuple[Any, ...]) -> Any:

@@ -16,7 +16,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
 from whit.schedule.choose_stages import choose_stages
 from whit.schedule.group import Group, group_kernels
-from whit.schedule.lower import nodes_of, prod_of, read_scalar, reads_of
+from whit.schedule.lower import KEPT, prod_of, reads_of
 from whit.schedule.share_loops import share_loops
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.simplify import simplify
@@ -67,7 +67,7 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]])
 def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
     """Stores as the call of a function over its own params."""
     read = dict.fromkeys(root for store in stores for root in reads_of(store.src[1]) if root in memory)
-    places = {root if root.shape else read_scalar(root): memory[root] for root in read}
+    places = {make(ops.FUNCTION, (root,), KEPT): memory[root] for root in read}
     body = UOp.group(*stores).substitute(places)
     body = simplify(share_loops(body))
     written = [store.src[0] for store in body.src]
@@ -85,7 +85,7 @@ def _bindings(body: UOp) -> list[UOp]:
 def name_of(group: Group) -> str:
     """What the kernel does, for people: its last op and the shape of its result."""
     root = group.kernels[-1].root
-    reduces = [node for node in nodes_of(group.kernels[-1].value) if node.op is ops.REDUCE]
+    reduces = [node for node in group.kernels[-1].value.topological() if node.op is ops.REDUCE]
     what = root.op.name if not reduces else f"{reduces[-1].arg.op.name}_reduce"
     sizes = "x".join(str(size) if isinstance(size, int) else "n" for size in root.shape) or "scalar"
     return f"{what}_{sizes}"

@@ -22,6 +22,7 @@ from whit.ir.record import set_bounds
 from whit.ir.uop import UOp
 
 LIMIT_BITS = 4096  # no larger integers are built: squaring x 60 times would need more memory than there is
+_HUGE = 1 << LIMIT_BITS
 _GROWING = frozenset({ops.MUL, ops.SHL, ops.FMA})
 _UNKNOWN: tuple[int, ...] = ()
 
@@ -75,7 +76,7 @@ def _of_op(node: UOp) -> Interval | None:
             return None
         sources.append(known)
     reach = op.bounds(*sources)
-    if reach is not None and op in _GROWING and max(map(int.bit_length, reach)) > LIMIT_BITS:
+    if op in _GROWING and reach is not None and not (reach[0] > -_HUGE and reach[1] < _HUGE):
         return None
     return reach
 

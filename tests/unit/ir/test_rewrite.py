@@ -42,6 +42,13 @@ def test_rules_rewrite_to_a_fixpoint(before, after):
     assert rewrite(before, BASIC) is after
 
 
+def test_operands_that_occur_twice_are_found_in_either_order():
+    again = Rules("again", [Rule((x + y) * y, x, on=INTS)])
+    for inner in (v + w, w + v):
+        assert rewrite(inner * w, again) is v
+        assert rewrite(w * inner, again) is v
+
+
 def test_a_rule_applies_only_to_its_dtypes():
     a = UOp.param(0, dtypes.int32)
     assert rewrite((a * 8) // 4, BASIC) is (a * 8) // 4

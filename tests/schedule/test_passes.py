@@ -1,0 +1,182 @@
+"""Grouping, sharing loops, splitting long reductions: each by itself, before and after."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from schedule.build import check_schedule, matmul, param, row_sum, scheduled, softmax, total
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.interpret import evaluate
+from whit.ir.rewrite import rewrite
+from whit.ir.uop import UOp
+from whit.schedule.choose_stages import choose_stages
+from whit.schedule.group import MOST_BUFFERS, facts_of, group_kernels
+from whit.schedule.lower import REDUCE_IDS
+from whit.schedule.share_loops import share_loops
+from whit.schedule.split_reduce import PIECES, SPLIT_REDUCE
+
+A, B, W = param(0, 6, 8), param(1, 6, 8), param(2, 8, 5)
+
+
+def groups_of(*outputs: UOp) -> list[list[UOp]]:
+    """The values that share kernels."""
+    return [[kernel.root for kernel in group.kernels] for group in group_kernels(choose_stages(outputs))]
+
+
+# ---- group
+
+
+def test_values_of_the_same_elements_share_a_kernel() -> None:
+    assert groups_of(A + B, A * B) == [[A + B, A * B]]
+
+
+def test_a_value_used_in_place_is_at_hand() -> None:
+    first = A * 2.0 + B
+    (group,) = group_kernels(choose_stages([first, first * 3.0]))
+    assert not any(node.op is ops.FUNCTION for value in group.values.values() for node in value.topological())
+
+
+def test_a_value_used_elsewhere_is_not() -> None:
+    first = A + B
+    assert len(groups_of(first, first.flip((0,)) * 2.0)) == 2
+
+
+def test_kernels_that_read_nothing_in_common_stay_apart() -> None:
+    assert len(groups_of(A + 1.0, B + 1.0)) == 2
+
+
+def test_matmuls_stay_apart() -> None:
+    assert len(groups_of(matmul(A, W), matmul(B, W))) == 2
+
+
+def test_kernels_come_before_their_users() -> None:
+    product = matmul(A, W)
+    (first,), (second,) = groups_of(product, softmax(product))
+    assert first is product
+    assert second is softmax(product)
+
+
+def test_a_kernel_has_no_more_buffers_than_it_may() -> None:
+    outputs = [A * float(i) for i in range(2 * MOST_BUFFERS)]
+    linear = scheduled(outputs)
+    assert len(linear.src) == 3
+    assert max(len(call.src) - 1 for call in linear.src) <= MOST_BUFFERS
+
+
+def test_reductions_of_one_kernel_keep_their_ranges_apart() -> None:
+    centred = A - total(A, 0).reshape((1, 8)).expand((6, 8))
+    check_schedule([total(A, 0), total(centred * centred, 0)])
+
+
+def test_facts() -> None:
+    kernels = choose_stages([A.scan(ops.ADD, 1), matmul(A, W), (A + B).flip((0,))])
+    scan, product, flipped = (facts_of(kernel) for kernel in kernels.values())
+    assert [r.arg.id for r in scan.scanned] == [1]
+    assert product.contracts
+    assert not scan.contracts
+    assert flipped.reads == {A, B}
+
+
+# ---- share_loops
+
+
+def test_independent_reductions_share_a_loop() -> None:
+    r0 = UOp.range(6, 0)
+    k0, k1 = (UOp.range(8, REDUCE_IDS + i, RangeKind.REDUCE) for i in range(2))
+    largest = A.index(r0, k0).reduce(ops.MAX, ranges=(k0,))
+    added = A.index(r0, k1).reduce(ops.ADD, ranges=(k1,))
+    shared = share_loops(UOp.group(param(5, 6).store(largest, r0), param(6, 6).store(added, r0)))
+    reduced = {r for node in shared.topological() if node.op is ops.REDUCE for r in node.src[1:]}
+    assert len(reduced) == 1
+
+
+def test_reductions_that_need_each_other_do_not() -> None:
+    r0 = UOp.range(6, 0)
+    k0, k1 = (UOp.range(8, REDUCE_IDS + i, RangeKind.REDUCE) for i in range(2))
+    largest = A.index(r0, k0).reduce(ops.MAX, ranges=(k0,))
+    added = (A.index(r0, k1) - largest).reduce(ops.ADD, ranges=(k1,))
+    shared = share_loops(UOp.group(param(5, 6).store(added, r0)))
+    reduced = {r for node in shared.topological() if node.op is ops.REDUCE for r in node.src[1:]}
+    assert len(reduced) == 2
+
+
+def test_reductions_of_different_sizes_do_not() -> None:
+    linear = scheduled([total(A), total(A.shrink(((0, 6), (0, 7))))])
+    for call in linear.src:
+        sizes = [node.size for node in call.src[0].src[0].topological() if node.op is ops.RANGE]
+        assert len(sizes) == len(set(sizes))
+
+
+def test_softmax_has_two_loops_over_the_row() -> None:
+    (call,) = scheduled(softmax(A)).src
+    body = call.src[0].src[0]
+    reduced = {r for node in body.topological() if node.op is ops.REDUCE for r in node.src[1:]}
+    assert len(reduced) == 2
+
+
+# ---- split_reduce
+
+
+@pytest.mark.parametrize("size", [1 << 16, 60_000 * 2, (1 << 16) + 1, 99_991])
+@pytest.mark.parametrize("op", [ops.ADD, ops.MAX, ops.MIN, ops.MUL])
+def test_a_long_reduction_is_split_and_stays_what_it_was(size: int, op: ops.Op) -> None:
+    x = param(0, size, dtype=dtypes.int32)
+    node = x.reduce(op, (0,))
+    split = rewrite(node, SPLIT_REDUCE, once=True)
+    stages = [n for n in split.topological() if n.op is ops.STAGE]
+    assert len(stages) == 1
+    assert 32 <= stages[0].shape[0] <= 2 * PIECES
+    values = np.random.default_rng(0).integers(-9, 9, size).astype(np.int32)
+    values[values == 0] = 1
+    assert evaluate(split, {x: values}) == evaluate(node, {x: values})
+
+
+def test_a_short_reduction_is_not_split() -> None:
+    node = param(0, 6, 8).reduce(ops.ADD, (0, 1))
+    assert rewrite(node, SPLIT_REDUCE, once=True) is node
+
+
+def test_a_reduction_with_many_results_is_not_split() -> None:
+    node = param(0, 64, 1 << 16).reduce(ops.ADD, (1,))
+    assert rewrite(node, SPLIT_REDUCE, once=True) is node
+
+
+def test_the_longest_axis_is_split() -> None:
+    split = rewrite(param(0, 3, 1 << 17, 2).reduce(ops.ADD, (0, 1)), SPLIT_REDUCE, once=True)
+    assert split.shape == (2,)
+    (stage,) = [n for n in split.topological() if n.op is ops.STAGE]
+    assert stage.shape == (64, 2)
+
+
+# ---- the whole
+
+
+PROGRAM = """
+from schedule.build import *
+a, w = param(0, 6, 8), param(2, 8, 8)
+x = a
+for i in range(5):
+    x = softmax(matmul(x, w)) + x - reduced(x, ops.ADD, 0)
+from whit.ir.text import to_text
+print(to_text(scheduled([x, row_sum(x), x.permute((1, 0)) * 2.0])))
+"""
+
+
+def test_a_schedule_is_the_same_in_every_process() -> None:
+    texts = set()
+    for seed in range(3):
+        environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": str(seed)}
+        done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        texts.add(done.stdout)
+    assert len(texts) == 1
+
+
+def test_stages_are_kept() -> None:
+    assert len(scheduled((A + B).stage() * 2.0).src) == 1
+    assert len(scheduled((A + B).stage().permute((1, 0)) * 2.0).src) == 2
+    check_schedule(row_sum((A + B).stage()))
