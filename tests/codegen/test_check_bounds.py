@@ -1,4 +1,4 @@
-"""The proof that accesses are in bounds: by intervals, by trying, by the solver; and what it finds when they are not."""
+"""The proof that accesses are in bounds: by bounds, by trying, by the solver; and what it says when they are not."""
 
 import pytest
 from schedule.build import cross_entropy, matmul, param, scheduled, softmax, windows

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
 from fuzz.graphs import Case, make_case, stored
 from fuzz.native import Native, link, prepare, runnable_targets
 from fuzz.tolerance import error_bounds
-
 from whit.codegen.check_bounds import check_bounds
 from whit.config import Context
 from whit.ir import ops
@@ -40,10 +40,8 @@ def compare(case: Case, expected: Sequence[Any], found: Sequence[Any], bounds: S
         bad = _differs(np.asarray(wanted), np.asarray(got), bound)
         if bad.any():
             where = tuple(int(k[0]) for k in np.nonzero(bad)) if bad.ndim else ()
-            return (
-                f"output {i} {case.outputs[i].short()}: {int(bad.sum())} of {bad.size} elements differ, first at {where}: "
-                f"{got[where]!r} instead of {wanted[where]!r}, allowed are {bound}"
-            )
+            which = f"output {i} {case.outputs[i].short()}: {int(bad.sum())} of {bad.size} elements differ"
+            return f"{which}, first at {where}: {got[where]!r} instead of {wanted[where]!r}, allowed are {bound}"
     return ""
 
 

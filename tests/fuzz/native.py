@@ -8,6 +8,7 @@ program.run(arrays)                                   in place; raises Overwritt
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -100,7 +101,7 @@ class Native:
     def _pieces(self, total: int) -> list[tuple[int, int]]:
         """The iterations of the cores in pieces, in any order."""
         cuts = sorted({0, total, *(self.order.randint(0, total) for _ in range(3))})
-        pieces = list(zip(cuts, cuts[1:], strict=False))
+        pieces = list(itertools.pairwise(cuts))
         self.order.shuffle(pieces)
         return pieces
 

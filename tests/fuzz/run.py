@@ -1,7 +1,7 @@
 """Random graphs until stopped: `python tests/fuzz/run.py --seed 0 --count 100000`.
 
-Every case that fails is shown as its smallest failing part: the text of a graph that can be pasted into a test. Cases run
-in a child process, so that a kernel that crashes is reported like any other.
+Every case that fails is shown as its smallest failing part: the text of a graph that can be pasted into a test. Cases
+run in a child process, so that a kernel that crashes is reported like any other.
 """
 
 from __future__ import annotations

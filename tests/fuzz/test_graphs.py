@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+
 from fuzz.check import failure_of, find_failures, report
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
-
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.parse import parse

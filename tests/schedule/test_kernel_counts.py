@@ -1,6 +1,7 @@
 """How many kernels a graph becomes, as numbers; and that the schedule computes what the graph says."""
 
 import pytest
+
 from schedule.build import (
     argmax,
     attention,
@@ -26,7 +27,6 @@ from schedule.build import (
     variance,
     windows,
 )
-
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const

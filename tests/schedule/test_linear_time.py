@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from schedule.build import matmul, param, row_sum, softmax, stores, total
 
+from schedule.build import matmul, param, row_sum, softmax, stores, total
 from whit.codegen import generate
 from whit.ir.uop import UOp
 from whit.schedule import schedule

@@ -5,8 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from schedule.build import check_schedule, matmul, param, row_sum, scheduled, softmax, total
 
+from schedule.build import check_schedule, matmul, param, row_sum, scheduled, softmax, total
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -1,16 +1,16 @@
 """Proves that every access of a program stays inside its memory; the setting CHECK_OOB turns it on.
 
-Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is (a gather whose positions another
-kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError names the
-kernel, the access and the values of the ranges.
+Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is (a gather whose positions
+another kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError
+names the kernel, the access and the values of the ranges.
 
     r0 < 17;  load p0, r0*8, width=8      of 136 elements: bounds say 0 .. 135
     r0 < 20;  load p0, r0 - 2, gate=...   of 17: all 20 values are tried
     r0 < 9000, r1 < 9000, ...             too many values: the solver z3
 
-Three ways, from cheap to expensive. The interval of the position, if there is no gate or it is not needed. All values of
-the ranges and variables that position and gate depend on, up to `MOST_POINTS` of them. The solver, in which whatever it
-does not know (a value that was loaded, a product that wraps) is any number within its bounds.
+Three ways, from cheap to expensive. The interval of the position, if there is no gate or it is not needed. All values
+of the ranges and variables that position and gate depend on, up to `MOST_POINTS` of them. The solver, in which whatever
+it does not know (a value that was loaded, a product that wraps) is any number within its bounds.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def check_bounds(linear: UOp, name: str = "kernel") -> list[Access]:
         elif problem:
             ranges = ", ".join(_spelled(block) for block in access.blocks) or "no ranges"
             position = access.position.expression()
+            gate = "none" if access.gate is None else access.gate.expression()
             raise InternalError(
                 f"check_bounds: {name}: {access.node.op.name} at {position} {problem}",
-                f"memory: {access.memory.short()}\ngate: {'none' if access.gate is None else access.gate.expression()}\n"
-                f"inside: {ranges}",
+                f"memory: {access.memory.short()}\ngate: {gate}\ninside: {ranges}",
                 "A pass has made a wrong position, or has lost a gate.",
             )
     return trusted
@@ -218,9 +218,9 @@ def _try_all(access: Access, points: Points) -> str:
     if not bad.any():
         return ""
     place = tuple(int(axis[0]) for axis in np.nonzero(bad))
-    number = int(np.broadcast_to(position, bad.shape)[place])
+    number, limit = (int(np.broadcast_to(values, bad.shape)[place]) for values in (position, size))
     where = ", ".join(f"{_name(node)} = {int(values[place[0]])}" for node, values in points.items())
-    return f"is {number} for {where or 'its only value'}, outside of {int(np.broadcast_to(size, bad.shape)[place])} elements"
+    return f"is {number} for {where or 'its only value'}, outside of {limit} elements"
 
 
 def _as_lanes(values: Any, node: UOp) -> Any:

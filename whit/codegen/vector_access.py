@@ -58,7 +58,7 @@ def store_neighbours(node: UOp) -> UOp | None:
 
 
 def is_first_lane(gate: UOp) -> bool:
-    """Whether a mask has the first lane and no other. LLVM 22 stores too many bytes if the value was narrowed before."""
+    """Whether a mask has the first lane and no other. LLVM 22 stores too much if the value was narrowed just before."""
     if gate.op is not ops.LT:
         return False
     lane, limit = gate.src
