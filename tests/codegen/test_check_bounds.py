@@ -142,6 +142,11 @@ def test_positions_from_data_need_a_gate() -> None:
     (trusted,) = check_bounds(program(unsafe, around=(r,)))
     assert trusted.node is unsafe
     assert problem_of(P.load(data % 17), r) == ""
+    longer = loop(18)
+    (trusted,) = check_bounds(
+        program(P.load(longer, gate=param(1, 18, dtype=dtypes.bool).load(longer)), around=(longer,))
+    )
+    assert trusted.gate is not None
 
 
 def test_products_that_wrap_are_not_believed() -> None:

@@ -1,7 +1,7 @@
 """Proves that every access of a program stays inside its memory; the setting CHECK_OOB turns it on.
 
-Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is (a gather whose positions
-another kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError
+Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is right (a gather whose positions
+or gates another kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError
 names the kernel, the access and the values of the ranges.
 
     r0 < 17;  load p0, r0*8, width=8      of 136 elements: bounds say 0 .. 135
@@ -58,7 +58,7 @@ def check_bounds(linear: UOp, name: str = "kernel") -> list[Access]:
     trusted: list[Access] = []
     for access in accesses(linear):
         problem = find_problem(access)
-        if problem and _depends_on_data(access.position):
+        if problem and any(_depends_on_data(node) for node in (access.position, *_conditions(access))):
             trusted.append(access)
         elif problem:
             ranges = ", ".join(_spelled(block) for block in access.blocks) or "no ranges"

@@ -3,8 +3,8 @@
     reduce add over the lanes of (x, y, z, w) * 0      ->      reduce add over the lanes of (0, 0, 0, 0)
 
 A number stands for a vector of it wherever one is combined with others, so simplification may leave a number where a
-vector was. Not so below a horizontal reduction, which is over as many lanes as there were. So these are taken out, their
-vectors simplified beside the rest, and put back.
+vector was. Not so below a horizontal reduction, which is over as many lanes as there were. So these are taken out,
+their vectors simplified beside the rest, and put back.
 """
 
 from __future__ import annotations

@@ -132,6 +132,7 @@ def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes
     """What is kept of a kernel, and its object code."""
     from whit.codegen import generate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
+
     (body,) = function.src
     program = generate(body, target)
     source = render({program.name: program.linear}, target)
