@@ -92,8 +92,8 @@ def stages() -> str:
             "SCHEDULE: which kernels run, on which memory",
             f"""\
 `whit.schedule` has chosen {len(linear.src)} kernels. The product of the matrices is needed several times by the
-softmax, so it is kept, with its relu. The softmax is one kernel: the largest element and the sum of a row are reductions over
-ranges of their own, inside the range of the rows. Movement ops have become positions.""",
+softmax, so it is kept, with its relu. The softmax is one kernel: the largest element and the sum of a row are
+reductions over ranges of their own, inside the range of the rows. Movement ops have become positions.""",
             linear,
         ),
     ]

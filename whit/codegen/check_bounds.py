@@ -1,8 +1,8 @@
 """Proves that every access of a program stays inside its memory; the setting CHECK_OOB turns it on.
 
 Goes in: a LINEAR program. Comes out: the accesses that are inside only if some data is right (a gather whose positions
-or gates another kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an InternalError
-names the kernel, the access and the values of the ranges.
+or gates another kernel has computed). If one leaves its buffer whatever the data, or cannot be shown not to, an
+InternalError names the kernel, the access and the values of the ranges.
 
     r0 < 17;  load p0, r0*8, width=8      of 136 elements: bounds say 0 .. 135
     r0 < 20;  load p0, r0 - 2, gate=...   of 17: all 20 values are tried
