@@ -28,6 +28,8 @@ from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 
+pytestmark = pytest.mark.slow  # dense inputs
+
 inf, nan = math.inf, math.nan
 needs_extended = pytest.mark.skipif(not HAS_EXTENDED, reason="no float wider than float64 to compare with")
 

@@ -11,6 +11,8 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.parse import parse
 from whit.ir.text import to_text
 
+pytestmark = pytest.mark.slow  # half of the time of all tests
+
 BATCH = 25  # cases compiled together
 COUNT = 2000
 
