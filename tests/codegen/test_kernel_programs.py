@@ -17,6 +17,8 @@ from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # large, or many
+
 TARGETS = {
     16: parse_target("CPU:LLVM:x86-64"),
     32: parse_target("CPU:LLVM:x86-64-v3"),

@@ -25,6 +25,8 @@ from whit.ir.uop import UOp, make
 from whit.render import render_c, render_llvm
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # every op, dtype and width
+
 COUNT = 48 * 16  # a multiple of every width
 WIDTHS = {by_llvm: (1, 3, 4, 8, 16), by_c: (3,)}
 OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]

@@ -16,6 +16,8 @@ from whit.ir.rewrite import counting
 from whit.ir.uop import UOp, const, live_nodes
 from whit.simplify import bounds, simplify
 
+pytestmark = pytest.mark.slow  # large, or many
+
 Build = Callable[[int], UOp]
 
 
