@@ -18,6 +18,8 @@ from whit.ir.verify import verify
 from whit.render import render_c, render_llvm
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # many programs are compiled
+
 F32, I32, BOOL = dtypes.float32, dtypes.int32, dtypes.bool
 SUMMED = (dtypes.int8, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint16, F32, dtypes.float64, dtypes.float16)
 

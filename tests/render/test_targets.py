@@ -14,6 +14,8 @@ from whit.runtime.elf import undefined_symbols
 from whit.runtime.llvm import assembly, compile_llvm
 from whit.target import host_target, parse_target
 
+pytestmark = pytest.mark.slow  # many programs are compiled
+
 F32 = dtypes.float32
 COUNT = 48
 KINDS = (dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint32, dtypes.int64, dtypes.float16)

@@ -12,6 +12,8 @@ from whit.ir.uop import UOp
 from whit.schedule import schedule
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # large graphs
+
 A, B = param(0, 6, 8), param(1, 6, 8)
 TARGET = parse_target("CPU:LLVM:x86-64-v3")
 
