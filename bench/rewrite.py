@@ -143,7 +143,7 @@ def long_sum(n: int) -> UOp:
 def wide(n: int) -> UOp:
     """n nodes in many short expressions under one group."""
     x = UOp.variable("x", 0, 1000)
-    return UOp.group(*((x * i + 5) // 4 + x % (i + 2) for i in range(1, n // 10)))
+    return UOp.group(*((x * i + 5) // 4 + x % (i + 2) for i in range(1, n // 6)))
 
 
 def large() -> None:
