@@ -2,9 +2,9 @@
 
 A range of size n with vectors of w lanes, u of them side by side, becomes up to three pieces:
 
-    r < 100, w = 16, u = 2    ->    o < 3: r = o*32 + lane, o*32 + 16 + lane         the main part
-                                    1 vector: r = 96 - 0*16 ... whole vectors that are left
-                                    r = 96 + lane, where lane < 4                     a masked vector
+    r < 120, w = 16, u = 2    ->    o < 3: r = o*32 + lane, r = o*32 + 16 + lane      the main part
+                                    r = 96 + lane                                     whole vectors that are left
+                                    r = 112 + lane, where lane < 8                    a masked vector
 
 Lanes are the elements of a vector: `lane` is the vector (0, 1, ..., w-1), and whatever depends on it becomes a vector
 by the shape rules of the IR. So a vectorised kernel means what the interpreter says it means. Unrolled copies are

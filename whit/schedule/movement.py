@@ -101,7 +101,7 @@ def _groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]
         first = True
         while first or a != b:
             first = False
-            if j == len(new) or (i < len(old) and _is_at_most(a, b)):
+            if j == len(new) or (i < len(old) and a <= b):
                 if i == len(old) or not isinstance(old[i], int):
                     return [*ends, (len(old), len(new))]
                 a, i = a * old[i], i + 1
@@ -111,10 +111,6 @@ def _groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]
                 b, j = b * new[j], j + 1
         ends.append((i, j))
     return ends
-
-
-def _is_at_most(a: int, b: int) -> bool:
-    return a <= b
 
 
 def _flatten(position: Position, sizes: tuple[Any, ...]) -> UOp:
