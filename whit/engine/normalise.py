@@ -32,6 +32,7 @@ COMMON = frozenset({0, 1, -1, 2, 0.5, inf, -inf})
 # Ops for which a constant on the right makes different, better code.
 BY_CONSTANT = frozenset({ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD, ops.SHL, ops.SHR, ops.POW})
 SPREADS = frozenset({ops.RESHAPE, ops.EXPAND})
+SAME_VALUE = frozenset(ops.SAME_VALUE)
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
@@ -115,7 +116,7 @@ class Normaliser:
                 done[node] = make(op, tuple(new), node.arg)
             elif op in SPREADS and src[0].op is ops.CONST and is_varied(node, 0, src[0]):
                 done[node] = make(op, (self.constant(src[0]), *[done[s] for s in src[1:]]), node.arg)
-            elif op is ops.DETACH:
+            elif op in SAME_VALUE:
                 done[node] = done[src[0]]
             elif op is ops.BIND:
                 done[node] = self.bound(node)

@@ -82,9 +82,9 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
 
 
 def _value(root: UOp) -> UOp:
-    """The node that has the value of a root: behind DETACH, and behind stores that cover everything."""
+    """The node that has the value of a root: behind those that only have other gradients, and behind whole stores."""
     while True:
-        value = root.src[0] if root.op is ops.DETACH else stored_value(root)
+        value = root.src[0] if root.op in ops.SAME_VALUE else stored_value(root)
         if value is None or id(root) in computed_entries:
             return root
         root = value
@@ -113,8 +113,8 @@ def _without_kernel(root: UOp, device: str) -> UOp | None:
         base, offset = part
         return attach(storage(base).view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape)
     value = root
-    while value.op in SPREADS and len(value.src) == 1:
-        (value,) = value.src
+    while (value.op in SPREADS and len(value.src) == 1) or value.op in ops.SAME_VALUE:
+        value = value.src[0]
     if value.op is not ops.CONST or device.startswith("NULL"):
         return None
     count = prod(root.shape)

@@ -24,6 +24,7 @@ Sources = tuple["UOp", ...]
 Interval = tuple[int, int]
 
 DTypeRule = Callable[["Op", Sources, Any], DType]
+GradientRule = Callable[["UOp", "UOp"], "tuple[UOp | None, ...]"]
 ShapeRule = Callable[["Op", Sources, Any], Shape]
 
 
@@ -54,6 +55,7 @@ class Op:
     python: Callable[..., Any] | None = None  # meaning: python(xp, *values) with xp numpy or whit.ir.scalar
     bounds: Callable[..., Interval | None] | None = None  # interval of the result from the intervals of the sources
     expand: Callable[[UOp], UOp] | None = None  # the same value in simpler ops, exactly
+    grad: GradientRule | None = None  # (node, dy) -> a gradient for each source; None: there is no rule
     spelling: str = ""  # how an expression shows it to people: "({0} + {1})"
     elementwise: bool = False
     commutative: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from whit.dtype import DType
-from whit.ir import interval, shapes
+from whit.ir import gradient_effects, gradients, interval, shapes
 from whit.ir.args import (
     ArangeArg,
     BufferArg,
@@ -131,6 +131,7 @@ RESHAPE = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, shape: xp.reshape(x, shape),
+    grad=gradients.reshape,
     doc="The same elements in row-major order under another shape.",
 )
 PERMUTE = define(
@@ -141,6 +142,7 @@ PERMUTE = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, order: xp.transpose(x, order),
+    grad=gradients.permute,
     doc="The axes in another order.",
 )
 EXPAND = define(
@@ -151,6 +153,7 @@ EXPAND = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, shape: xp.broadcast_to(x, shape),
+    grad=gradients.expand,
     doc="Axes of size 1 repeated.",
 )
 PAD = define(
@@ -161,6 +164,7 @@ PAD = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, pads: xp.pad(x, pads),
+    grad=gradients.pad,
     doc="Zeros before and after each axis.",
 )
 SHRINK = define(
@@ -171,6 +175,7 @@ SHRINK = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, parts: x[tuple(slice(start, start + size) for start, size in parts)],
+    grad=gradients.shrink,
     doc="A window of each axis: (start, size).",
 )
 FLIP = define(
@@ -181,6 +186,7 @@ FLIP = define(
     stages=TENSOR,
     arg_type=tuple,
     python=lambda xp, x, axes: xp.flip(x, axes),
+    grad=gradients.flip,
     doc="These axes back to front.",
 )
 MOVEMENT = (RESHAPE, PERMUTE, EXPAND, PAD, SHRINK, FLIP)
@@ -195,6 +201,7 @@ NEG = define(
     spelling="-{0}",
     python=lambda xp, x: -x,
     bounds=interval.negate,
+    grad=gradients.negate,
     doc="Minus x. Integers wrap.",
 )
 ABS = define(
@@ -204,6 +211,7 @@ ABS = define(
     stages=EVERYWHERE,
     python=lambda xp, x: xp.absolute(x),
     bounds=interval.absolute,
+    grad=gradients.magnitude,
     doc="The magnitude of x. The smallest signed integer stays itself.",
 )
 NOT = define(
@@ -224,6 +232,7 @@ RECIPROCAL = define(
     spelling="1/{0}",
     python=lambda xp, x: xp.divide(1, x),
     expand=lambda node: node.src[0].constant(1.0) / node.src[0],
+    grad=gradients.reciprocal,
     doc="1 / x, correctly rounded.",
 )
 SQRT = define(
@@ -232,10 +241,17 @@ SQRT = define(
     dtype=same_float,
     stages=EVERYWHERE,
     python=lambda xp, x: xp.sqrt(x),
+    grad=gradients.square_root,
     doc="Square root, correctly rounded; NaN below zero.",
 )
 EXP2 = define(
-    "exp2", arity=1, dtype=same_float, stages=EVERYWHERE, python=lambda xp, x: xp.exp2(x), doc="Two to the power x."
+    "exp2",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.exp2(x),
+    grad=gradients.exp2,
+    doc="Two to the power x.",
 )
 LOG2 = define(
     "log2",
@@ -243,6 +259,7 @@ LOG2 = define(
     dtype=same_float,
     stages=EVERYWHERE,
     python=lambda xp, x: xp.log2(x),
+    grad=gradients.log2,
     doc="Logarithm to base 2: -inf at zero, NaN below.",
 )
 SIN = define(
@@ -251,10 +268,17 @@ SIN = define(
     dtype=same_float,
     stages=EVERYWHERE,
     python=lambda xp, x: xp.sin(x),
+    grad=gradients.sine,
     doc="Sine of x in radians, right for arguments of any size; NaN at infinity.",
 )
 TRUNC = define(
-    "trunc", arity=1, dtype=same_float, stages=EVERYWHERE, python=lambda xp, x: xp.trunc(x), doc="Rounded toward zero."
+    "trunc",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.trunc(x),
+    grad=gradients.flat,
+    doc="Rounded toward zero.",
 )
 FLOOR = define(
     "floor",
@@ -262,6 +286,7 @@ FLOOR = define(
     dtype=same_float,
     stages=EVERYWHERE,
     python=lambda xp, x: xp.floor(x),
+    grad=gradients.flat,
     doc="Rounded toward -infinity.",
 )
 CEIL = define(
@@ -271,6 +296,7 @@ CEIL = define(
     stages=EVERYWHERE,
     python=lambda xp, x: xp.ceil(x),
     expand=lambda node: -(-node.src[0]).floor(),
+    grad=gradients.flat,
     doc="Rounded toward +infinity.",
 )
 ROUND = define(
@@ -279,6 +305,7 @@ ROUND = define(
     dtype=same_float,
     stages=EVERYWHERE,
     python=lambda xp, x: xp.rint(x),
+    grad=gradients.flat,
     doc="Rounded to the nearest integer, halves to even.",
 )
 
@@ -345,6 +372,7 @@ ADD = define(
     commutative=True,
     associative=True,
     identity=lambda dtype: 0,
+    grad=gradients.add,
     doc="x + y. Integers wrap.",
 )
 SUB = define(
@@ -356,6 +384,7 @@ SUB = define(
     python=lambda xp, x, y: x - y,
     bounds=interval.subtract,
     expand=lambda node: node.src[0] + (-node.src[1]),
+    grad=gradients.subtract,
     doc="x - y. Integers wrap.",
 )
 MUL = define(
@@ -369,6 +398,7 @@ MUL = define(
     commutative=True,
     associative=True,
     identity=lambda dtype: 1,
+    grad=gradients.multiply,
     doc="x * y. Integers wrap.",
 )
 FDIV = define(
@@ -378,6 +408,7 @@ FDIV = define(
     stages=EVERYWHERE,
     spelling="({0} / {1})",
     python=lambda xp, x, y: xp.divide(x, y),
+    grad=gradients.divide,
     doc="x / y of floats, correctly rounded.",
 )
 FLOORDIV = define(
@@ -428,6 +459,7 @@ POW = define(
     stages=EVERYWHERE,
     spelling="{0}**{1}",
     python=lambda xp, x, y: xp.power(x, y),
+    grad=gradients.power,
     doc="x to the power y, as C's pow.",
 )
 MAX = define(
@@ -440,6 +472,7 @@ MAX = define(
     commutative=True,
     associative=True,
     identity=lambda dtype: dtype.min,
+    grad=gradients.maximum,
     doc="The larger; NaN if either is NaN.",
 )
 MIN = define(
@@ -452,6 +485,7 @@ MIN = define(
     commutative=True,
     associative=True,
     identity=lambda dtype: dtype.max,
+    grad=gradients.minimum,
     doc="The smaller; NaN if either is NaN.",
 )
 AND = define(
@@ -574,6 +608,7 @@ WHERE = define(
     stages=EVERYWHERE,
     python=lambda xp, condition, yes, no: xp.where(condition, yes, no),
     bounds=interval.choose,
+    grad=gradients.where,
     doc="yes where the condition holds, no elsewhere.",
 )
 FMA = define(
@@ -583,6 +618,7 @@ FMA = define(
     stages=EVERYWHERE,
     python=multiply_add,
     bounds=interval.multiply_add,
+    grad=gradients.multiply_add,
     doc="x * y + z, rounded once. Integers wrap.",
 )
 
@@ -596,6 +632,7 @@ CAST = define(
     stages=EVERYWHERE,
     arg_type=DType,
     check=shapes.check_cast,
+    grad=gradients.cast,
     doc="The nearest value of another dtype: a rounding point. Float to integer: toward zero, saturating, NaN is 0.",
 )
 BITCAST = define(
@@ -606,6 +643,7 @@ BITCAST = define(
     stages=EVERYWHERE,
     arg_type=DType,
     check=shapes.check_bitcast,
+    grad=gradients.flat,
     doc="The same bits read as another dtype of the same size.",
 )
 DETACH = define(
@@ -615,8 +653,41 @@ DETACH = define(
     shape=shape_of_first,
     stages=TENSOR,
     python=lambda xp, x: x,
+    grad=gradients.flat,
     doc="x itself, where no gradient flows.",
 )
+
+FORMULA = define(
+    "formula",
+    arity=(2, None),
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR,
+    arg_type=str,
+    check=shapes.check_formula,
+    doc="The first source, known to be the function of that name of the others, which gives it its gradient.",
+)
+LEAF = define(
+    "leaf",
+    arity=1,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR,
+    arg_type=int,
+    grad=gradients.through,
+    doc="x itself, told apart from equal values by a number: something to take a gradient with respect to.",
+)
+STAGE_GRADIENT = define(
+    "stage_gradient",
+    arity=1,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR,
+    grad=lambda node, dy: (dy.stage(),),
+    doc="x itself, whose gradient is kept in memory.",
+)
+
+SAME_VALUE = (DETACH, LEAF, FORMULA, STAGE_GRADIENT)  # the first source, with other gradients
 
 # ---- reductions and scans
 
@@ -628,6 +699,7 @@ REDUCE = define(
     stages=TENSOR | KERNEL | PROGRAM,
     arg_type=ReduceArg,
     check=shapes.check_reduce,
+    grad=gradients.reduce,
     doc="All elements along the axes, or over the ranges in the sources, combined by an op.",
 )
 SCAN = define(
@@ -638,6 +710,7 @@ SCAN = define(
     stages=TENSOR | KERNEL,
     arg_type=ScanArg,
     check=shapes.check_scan,
+    grad=gradients.scan,
     doc="The running combination along an axis, or over the range in the sources: position i combines 0..i.",
 )
 
@@ -651,6 +724,7 @@ INDEX = define(
     stages=TENSOR | KERNEL | PROGRAM,
     arg_type=bool,
     check=shapes.check_index,
+    grad=gradient_effects.index,
     doc="The elements of x at these positions of its first axes. Gated (argument True): 0 where the last source fails.",
 )
 LOAD = define(
@@ -671,6 +745,7 @@ STORE = define(
     stages=TENSOR | KERNEL | PROGRAM,
     arg_type=StoreArg,
     check=shapes.check_store,
+    grad=gradient_effects.store,
     doc="Effect: the value (second source) goes into the target (first) at the positions that follow.",
 )
 STAGE = define(
@@ -681,6 +756,7 @@ STAGE = define(
     stages=TENSOR | KERNEL,
     arg_type=StageArg,
     check=shapes.check_ranges,
+    grad=gradients.through,
     doc="The value computed over the ranges in the sources and kept in memory, to be indexed later.",
 )
 AFTER = define(
@@ -689,6 +765,7 @@ AFTER = define(
     dtype=of_first,
     shape=shape_of_first,
     stages=TENSOR | KERNEL | PROGRAM,
+    grad=gradient_effects.after,
     doc="The first source, once the effects in the others have happened.",
 )
 BARRIER = define(
@@ -714,6 +791,7 @@ STACK = define(
     dtype=of_all,
     shape=shapes.stack,
     stages=TENSOR | KERNEL | PROGRAM,
+    grad=gradients.stack,
     doc="The sources along a new first axis; in a program, a vector built from its lanes.",
 )
 SHUFFLE = define(
@@ -733,6 +811,7 @@ COPY = define(
     shape=shape_of_first,
     stages=TENSOR | SCHEDULE,
     arg_type=str,
+    grad=gradient_effects.copy,
     doc="The value on another device.",
 )
 

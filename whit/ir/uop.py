@@ -12,6 +12,7 @@ lives exactly as long as somebody refers to it. Building is safe from several th
 
 from __future__ import annotations
 
+import itertools
 import struct
 import weakref
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
@@ -538,6 +539,14 @@ class UOp(Record):
         """This value, where no gradient flows."""
         return make(ops.DETACH, (self,))
 
+    def leaf(self) -> UOp:
+        """This value as one of its own: no other node is equal to it."""
+        return make(ops.LEAF, (self,), next(_leaves))
+
+    def formula(self, name: str, *operands: UOp) -> UOp:
+        """This value, known as the function `name` of the operands."""
+        return make(ops.FORMULA, (self, *operands), name)
+
     def item(self, i: int) -> UOp:
         """Member i of a group or of what a call returns."""
         return make(ops.ITEM, (self,), i)
@@ -655,6 +664,9 @@ class UOp(Record):
 
     def __reduce__(self) -> tuple[Callable[..., UOp], tuple[Any, ...]]:
         return unflatten, (flatten(self),)
+
+
+_leaves = itertools.count()
 
 
 def as_index(value: int | UOp) -> UOp:

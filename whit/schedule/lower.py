@@ -156,7 +156,7 @@ class Lowering:
             for s in node.src:
                 parts.append((yield Request(s, position if s.shape else (), gate, loops)))
             return make(op, tuple(parts), node.arg)
-        if op in (ops.DETACH, ops.STAGE, ops.COPY):
+        if op in (*ops.SAME_VALUE, ops.STAGE, ops.COPY):
             return (yield Request(node.src[0], position, gate, loops))
         if op is ops.ARANGE:
             return position[0].cast(node.dtype)
@@ -344,7 +344,8 @@ def is_serial(node: UOp) -> bool:
 
 
 _PRICES = {ops.EXP2: 8, ops.LOG2: 10, ops.SIN: 20, ops.POW: 30, ops.SQRT: 4, ops.FDIV: 4, ops.RECIPROCAL: 4}
-_FREE = (ops.CONST, ops.CAST, ops.BITCAST, ops.DETACH, ops.ARANGE, ops.PARAM, ops.BUFFER, ops.VARIABLE, *ops.MOVEMENT)
+_LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
+_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, *ops.MOVEMENT)
 
 
 def weigh(root: UOp, kept: set[UOp]) -> float:

@@ -11,6 +11,7 @@ lines where the operands were made. Methods of several steps work on nodes, so t
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
@@ -24,6 +25,17 @@ from whit.ir.uop import UOp
 from whit.tensor.place import Place, here, spell_place
 
 _new = object.__new__
+_leaves: weakref.WeakSet[Core] = weakref.WeakSet()  # 0.4 us a tensor
+
+
+def mark_leaf(tensor: Core) -> None:
+    """From now on the tensor is one of the leaves."""
+    _leaves.add(tensor)
+
+
+def leaves() -> list[Core]:
+    """The living tensors that are no results of operations: made from data, by a constructor, or realised."""
+    return list(_leaves)
 
 
 class Core:
@@ -61,6 +73,7 @@ class Core:
         result._wanted = wanted
         result.grad = None
         result.requires_grad = None
+        _leaves.add(result)
         return result
 
     # ---- questions
@@ -118,7 +131,7 @@ class Core:
 
     def _state(self) -> str:
         node = self.uop
-        while node.op in ops.MOVEMENT or node.op is ops.DETACH:
+        while node.op in ops.MOVEMENT or node.op in ops.SAME_VALUE:
             node = node.src[0]
         if node.op is ops.BUFFER:
             return "realised" if node is self.uop else "view"

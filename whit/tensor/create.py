@@ -12,6 +12,7 @@ from typing import Any, Self
 from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
 from whit.engine.device import canonicalize
 from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core, spread, storable
 from whit.tensor.movement import listed
@@ -34,7 +35,9 @@ class Creation(Windows):
 
     @classmethod
     def _fresh(cls, uop: UOp, device: str | None, requires_grad: bool | None = None) -> Self:
-        result = cls._make(uop, None if device is None else canonicalize(device))
+        """A tensor whose value may be that of others, and which is still another one to a gradient."""
+        is_own = uop.op is ops.BUFFER or not uop.dtype.is_float or (not uop.shape and not requires_grad)
+        result = cls._make(uop if is_own else uop.leaf(), None if device is None else canonicalize(device))
         result.requires_grad = requires_grad
         return result
 

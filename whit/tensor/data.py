@@ -21,7 +21,7 @@ from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, storable
+from whit.tensor.core import Core, mark_leaf, storable
 from whit.tensor.place import here
 from whit.tensor.realize import from_bytes, from_numpy, item, new_buffer, realize, to_bytes, to_list, to_numpy
 
@@ -48,6 +48,9 @@ class Data(Core):
         self.grad = None
         self.requires_grad = requires_grad
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted)
+        if requires_grad and self.uop.op is ops.CONST:
+            self.uop = self.uop.leaf()
+        mark_leaf(self)
 
     # ---- computing
 
@@ -59,6 +62,7 @@ class Data(Core):
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
             for tensor, buffer in zip(batch, realize([t.uop for t in batch], device), strict=True):
                 tensor.uop = buffer
+                mark_leaf(tensor)
         return self
 
     def _buffer(self) -> UOp:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Self
 
 from whit.dtype import dtypes
-from whit.tensor.create import Creation
+from whit.tensor.gradient import Gradients
 
 
-class Tensor(Creation):
+class Tensor(Gradients):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
     __slots__ = ()

@@ -411,7 +411,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.ARANGE: _Evaluation.arange,
     ops.CAST: _Evaluation.cast,
     ops.BITCAST: _Evaluation.bitcast,
-    ops.DETACH: _Evaluation.first,
+    **dict.fromkeys(ops.SAME_VALUE, _Evaluation.first),
     ops.COPY: _Evaluation.first,
     ops.REDUCE: _Evaluation.reduce,
     ops.SCAN: _Evaluation.scan,

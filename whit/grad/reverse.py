@@ -1,0 +1,92 @@
+"""Reverse mode: from a value and its targets to the graph of the gradients.
+
+    loss = sum(x * w)          gradients(loss, 1, [x, w])  ->  [expand(1) * w, expand(1) * x]
+
+Only nodes between the targets and the root are visited, each once, users before sources. What a node's users give is
+added up, then the rule in its op record passes it on. Nothing is computed and nothing is kept: the result is a graph,
+which can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whit.errors import NotSupportedError
+from whit.grad.formulas import formula_gradients
+from whit.ir import ops
+from whit.ir.gradients import total
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+
+
+def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
+    """For each target the gradient of sum(root * seed); None where the root does not depend on it smoothly."""
+    wanted = list(targets)
+    order = _between(root, set(wanted))
+    parts: dict[UOp, list[UOp]] = {root: [seed]}
+    found: dict[UOp, UOp] = {}
+    on_path = set(order)
+    keep = set(wanted)
+    for node in reversed(order):
+        pieces = parts.pop(node, None)
+        if pieces is None:
+            continue
+        dy = added(pieces)
+        if node in keep:
+            found[node] = dy
+        for source, piece in zip(node.src, _pass_on(node, dy), strict=True):
+            if piece is not None and source in on_path:
+                parts.setdefault(source, []).append(_fitting(piece, source))
+    return [found.get(target) for target in wanted]
+
+
+def _between(root: UOp, targets: set[UOp]) -> list[UOp]:
+    """The nodes through which a gradient flows from the root to targets, sources before users."""
+    reached: set[UOp] = set()
+    order: list[UOp] = []
+    for node in topological((root,)):
+        is_smooth = node.dtype.is_float or node.op is ops.STORE
+        if node in targets or (is_smooth and node.op is not ops.DETACH and not reached.isdisjoint(_smooth(node))):
+            reached.add(node)
+            order.append(node)
+    return order
+
+
+def _smooth(node: UOp) -> tuple[UOp, ...]:
+    """The sources to which a gradient can go."""
+    if node.op is ops.FORMULA:
+        return node.src[1:]
+    if node.op is ops.STORE:
+        return node.src[1:2]
+    return node.src
+
+
+def _pass_on(node: UOp, dy: UOp) -> tuple[UOp | None, ...]:
+    if not node.src or node.op.opaque:
+        return (None,) * len(node.src)
+    if node.op is ops.FORMULA:
+        return formula_gradients(node, dy)
+    rule = node.op.grad
+    if rule is None:
+        raise NotSupportedError(
+            f"gradient: {node.op.name} has no gradient", node.short(), "Detach what should be constant."
+        )
+    return rule(node, dy)
+
+
+def _fitting(piece: UOp, source: UOp) -> UOp:
+    """A gradient in the shape of its source: a scalar operand was at every element, and a scalar gradient is too."""
+    if piece.shape == source.shape or source.op is ops.STORE:
+        return piece
+    if not source.shape:
+        return total(piece, tuple(range(len(piece.shape))))
+    return piece.reshape((1,) * len(source.shape)).expand(source.shape)
+
+
+def added(pieces: list[UOp]) -> UOp:
+    """The sum, as a balanced tree: a thousand pieces are ten deep."""
+    while len(pieces) > 1:
+        pairs = zip(pieces[::2], pieces[1::2], strict=False)
+        odd = pieces[-1:] if len(pieces) % 2 else []
+        pieces = [a + b for a, b in pairs] + odd
+    return pieces[0]

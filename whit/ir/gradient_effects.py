@@ -1,0 +1,168 @@
+"""The gradients of gathers and writes: INDEX, STORE and AFTER.
+
+A gather gives its gradient back by adding, a write by gathering:
+
+    y = x.index(i)                         dx = zeros, dy added at i
+    y = x.after(x.store(v, i))             dv = dy.index(i),  dx = dy with zeros at i
+
+Where a plain write puts several values in one place only the last one stays; all of them get dy, as if each had. The
+place of a write that combines by mul, max or min shares dy as the reduction by that op does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from whit.errors import NotSupportedError
+from whit.ir.gradients import Gradients, total
+from whit.ir.op import OPS
+
+if TYPE_CHECKING:
+    from whit.ir.uop import UOp
+
+
+def index(node: UOp, dy: UOp) -> Gradients:
+    """Each element of dy is added where it came from."""
+    x, *places = node.src
+    gate = places[-1] if node.arg else None
+    positions = places[:-1] if node.arg else places
+    zeros = spread(dy.constant(0.0), x)
+    dx = zeros.after(zeros.store(dy, *positions, combine=OPS["add"], gate=gate))
+    return (dx, *(None for _ in places))
+
+
+def copy(node: UOp, dy: UOp) -> Gradients:
+    """Back to the device it came from."""
+    home = node.src[0].device
+    return (dy if home is None or dy.device is None else dy.copy_to(home),)
+
+
+def store(node: UOp, dy: UOp) -> Gradients:
+    """What AFTER found for the value."""
+    return (None, dy, *(None for _ in node.src[2:]))
+
+
+def after(node: UOp, dy: UOp) -> Gradients:
+    """The old content, and the value of each store, the last one first."""
+    old, *effects = node.src
+    steps = []
+    content = old
+    for effect in effects:
+        write = Write(content, *_rebased(effect, old, content))
+        steps.append(write)
+        content = write.after()
+    values: list[UOp | None] = []
+    for write in reversed(steps):
+        dy, value = _before(write, dy)
+        values.append(value)
+    return (dy, *reversed(values))
+
+
+class Write(NamedTuple):
+    """One store to one content."""
+
+    content: UOp
+    effect: UOp
+    view: UOp  # of the content
+
+    def after(self) -> UOp:
+        """The content after it."""
+        return self.content.after(self.effect)
+
+    @property
+    def value(self) -> UOp:
+        """What is written."""
+        return self.effect.src[1]
+
+    @property
+    def positions(self) -> tuple[UOp, ...]:
+        """Where, besides the view."""
+        places = self.effect.src[2:]
+        return places[:-1] if self.effect.arg.gated else places
+
+    @property
+    def gate(self) -> UOp | None:
+        """The condition."""
+        return self.effect.src[-1] if self.effect.arg.gated else None
+
+    def read(self, content: UOp) -> UOp:
+        """What another content has in the places of this write, in the shape of the value."""
+        place = on_view(self.view, self.content, content)
+        if self.positions:
+            found = place.index(*self.positions, gate=self.gate)
+        else:
+            found = place if self.gate is None else self.gate.where(place, 0.0)
+        if not self.value.shape and found.shape:
+            return total(found, tuple(range(len(found.shape))))
+        return found
+
+    def put(self, content: UOp, value: UOp, combine: str | None = None) -> UOp:
+        """Another content with another value in these places."""
+        place = on_view(self.view, self.content, content)
+        op = None if combine is None else OPS[combine]
+        return content.after(place.store(value, *self.positions, combine=op, gate=self.gate))
+
+
+def _rebased(effect: UOp, old: UOp, content: UOp) -> tuple[UOp, UOp]:
+    """A store to a view of `old` as one to the same view of another content, and that view."""
+    if effect.op.name != "store":
+        raise NotSupportedError("gradient: an effect that is not a store", effect.short(), "Detach the tensor.")
+    view = on_view(effect.src[0], old, content)
+    return effect.replace(src=(view, *effect.src[1:])), view
+
+
+def _before(write: Write, dy: UOp) -> tuple[UOp, UOp]:
+    """dy of the content before a write, and dy of the value."""
+    combine = write.effect.arg.combine
+    if combine is None:
+        return write.put(dy, dy.constant(0.0)), write.read(dy)
+    if combine.name == "add":
+        return dy, write.read(dy)
+    if combine.name in ("max", "min"):
+        return _shared(write, dy)
+    if combine.name == "mul":
+        return _product(write, dy)
+    raise NotSupportedError(
+        f"gradient: a write that combines by {combine.name}", write.effect.short(), "Detach the tensor."
+    )
+
+
+def _shared(write: Write, dy: UOp) -> tuple[UOp, UOp]:
+    """max, min: those equal to the result share dy."""
+    content, value, new = write.content, write.value, write.after()
+    one = dy.constant(1.0)
+    stays = content.eq(new).where(one, 0.0)
+    wins = value.eq(write.read(new)).where(one, 0.0)
+    share = dy / write.put(stays, wins, "add")
+    return stays * share, wins * write.read(share)
+
+
+def _product(write: Write, dy: UOp) -> tuple[UOp, UOp]:
+    """mul: the product of all others, also where some are 0."""
+    content, value = write.content, write.value
+    one = dy.constant(1.0)
+    zeros = write.put(content.eq(0.0).where(one, 0.0), value.eq(0.0).where(one, 0.0), "add")
+    product = write.put(content.eq(0.0).where(one, content), value.eq(0.0).where(one, value), "mul")
+
+    def others(x: UOp, count: UOp, product: UOp) -> UOp:
+        alone = count.eq(1.0).where(product, 0.0)
+        return x.eq(0.0).where(alone, count.eq(0.0).where(product / x.eq(0.0).where(one, x), 0.0))
+
+    at_value = others(value, write.read(zeros), write.read(product))
+    return dy * others(content, zeros, product), write.read(dy) * at_value
+
+
+def spread(value: UOp, like: UOp) -> UOp:
+    """A scalar at every element of another node."""
+    return value.reshape((1,) * len(like.shape)).expand(like.shape) if like.shape else value
+
+
+def on_view(view: UOp, memory: UOp, other: UOp) -> UOp:
+    """The same view of another node as `view` is of `memory`."""
+    chain = []
+    while view is not memory:
+        chain.append(view)
+        view = view.src[0]
+    for step in reversed(chain):
+        other = step.replace(src=(other, *step.src[1:]))
+    return other

@@ -1,0 +1,106 @@
+"""The derivatives of the functions in `formulas`, by the names under which they mark their results.
+
+Goes in: the value y, its gradient dy and the operands, of one float dtype. Comes out: the gradient of each operand. Each
+is right where the function is flat or steep: no infinity is multiplied by a zero that underflowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from whit.dtype import dtypes
+from whit.grad import derivative
+from whit.ir.uop import UOp
+from whit.tensor import formulas
+
+Slope = Callable[..., UOp]
+
+
+def slope(name: str) -> Callable[[Slope], Slope]:
+    """Registers dy/dx of a function of one operand, given as slope(y, x); computed in float32 at least."""
+
+    def register(rule: Slope) -> Slope:
+        def gradient(y: UOp, dy: UOp, x: UOp) -> tuple[UOp | None, ...]:
+            if x.dtype.itemsize >= 4:
+                return (dy * rule(y, x),)
+            wide = rule(y.cast(dtypes.float32), x.cast(dtypes.float32))
+            return ((dy.cast(dtypes.float32) * wide).cast(x.dtype),)
+
+        derivative(name)(gradient)
+        return rule
+
+    return register
+
+
+slope("exp")(lambda y, x: y)
+slope("log")(lambda y, x: x.reciprocal())
+slope("log10")(lambda y, x: (x * math.log(10)).reciprocal())
+slope("expm1")(lambda y, x: y + 1.0)
+slope("log1p")(lambda y, x: (x + 1.0).reciprocal())
+slope("cos")(lambda y, x: -x.sin())
+slope("tan")(lambda y, x: y * y + 1.0)
+slope("atan")(lambda y, x: (x * x + 1.0).reciprocal())
+slope("asin")(lambda y, x: ((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
+slope("acos")(lambda y, x: -((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
+slope("sinh")(lambda y, x: formulas.cosh(x))
+slope("cosh")(lambda y, x: formulas.sinh(x))
+slope("tanh")(lambda y, x: (1.0 - y) * (y + 1.0))
+slope("asinh")(lambda y, x: (abs(x) < 1e10).where((x * x + 1.0).sqrt(), abs(x)).reciprocal())
+slope("acosh")(lambda y, x: ((x - 1.0).sqrt() * (x + 1.0).sqrt()).reciprocal())
+slope("atanh")(lambda y, x: ((1.0 - x) * (x + 1.0)).reciprocal())
+slope("erf")(lambda y, x: formulas.exp(-(x * x)) * (2 / math.sqrt(math.pi)))
+slope("sigmoid")(lambda y, x: y * formulas.sigmoid(-x))
+slope("softplus")(lambda y, x: formulas.sigmoid(x))
+
+
+@slope("gelu")
+def _gelu(y: UOp, x: UOp) -> UOp:
+    """Phi(x) + x phi(x). The density is 0 long before x * x overflows."""
+    near = abs(x) < 40.0
+    density = formulas.exp(near.where(x * x * -0.5, -800.0)) * (1 / math.sqrt(2 * math.pi))
+    return (formulas.erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + near.where(x, 0.0) * density
+
+
+@slope("gelu_tanh")
+def _gelu_tanh(y: UOp, x: UOp) -> UOp:
+    """s + x s (1 - s) u', s = sigmoid(u) being 0 or 1 from |x| = 20 on."""
+    near = abs(x) < 20.0
+    inside = near.where(x, 0.0)
+    scale = 2.0 * math.sqrt(2 / math.pi)
+    u = inside * (inside * inside * 0.044715 + 1.0) * scale
+    s = formulas.sigmoid(u)
+    steep = (inside * inside * (3 * 0.044715) + 1.0) * scale
+    return near.where(s + inside * s * formulas.sigmoid(-u) * steep, (x > 0.0).where(x.constant(1.0), 0.0))
+
+
+@derivative("logaddexp")
+def _logaddexp(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """The weights of a softmax of two; halves where both are the same infinity."""
+    difference = a.eq(b).where(a.constant(0.0), a - b)
+    return dy * formulas.sigmoid(difference), dy * formulas.sigmoid(-difference)
+
+
+@derivative("truncating_modulo")
+def _truncating_modulo(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """a - trunc(a / b) * b"""
+    return dy, -(dy * (a / b).trunc())
+
+
+@derivative("floor_modulo")
+def _floor_modulo(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """a - floor(a / b) * b"""
+    return dy, -(dy * (a / b).floor())
+
+
+@derivative("floor_divide")
+def _floor_divide(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """Steps."""
+    return None, None
+
+
+@derivative("copysign")
+def _copysign(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """The sign that was changed, 0 at 0."""
+    same = (formulas.is_negative(a) ^ formulas.is_negative(b)).where(-dy, dy)
+    return a.eq(0.0).where(dy.constant(0.0), same), None

@@ -1,0 +1,100 @@
+"""Gradients of tensors: `gradient` returns them, `backward` leaves them in `.grad`.
+
+    dx, dw = loss.gradient(x, w)          # a graph each, nothing is computed yet
+    loss.backward()                       # x.grad, w.grad: added to what is there
+
+`backward` finds the tensors itself: those that were made from data or by a constructor, or realised, that the loss was
+computed from, and that were not made with `requires_grad=False`. Results of operations get no `.grad`; ask for them
+with `gradient`. There is nothing to switch off and nothing to retain: what no gradient needs is never kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.grad import gradients
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp
+from whit.tensor.core import Core, leaves, spread
+from whit.tensor.create import Creation
+
+
+class Gradients(Creation):
+    """Reverse-mode differentiation."""
+
+    __slots__ = ()
+
+    def gradient(self, *targets: Core, gradient: Any = None) -> list[Self]:
+        """The gradient of this scalar, or of sum(self * gradient), with respect to each target.
+
+        Zeros for a target that this tensor was not computed from.
+        """
+        for target in targets:
+            _check_target("gradient", target)
+        found = gradients(self.uop, self._seed("gradient", gradient), [target.uop for target in targets])
+        return [self._gradient_of(target, node) for target, node in zip(targets, found, strict=True)]
+
+    def backward(self, gradient: Any = None) -> Self:
+        """Adds the gradient of this scalar, or of sum(self * gradient), to `.grad` of the tensors it was made of."""
+        seed = self._seed("backward", gradient)
+        below = set(topological((self.uop,)))
+        targets = [tensor for tensor in leaves() if _takes_gradient(tensor) and tensor.uop in below]
+        for target, node in zip(targets, gradients(self.uop, seed, [t.uop for t in targets]), strict=True):
+            if node is None:
+                continue
+            fresh = self._gradient_of(target, node)
+            target.grad = fresh if target.grad is None else target.grad + fresh
+        return self
+
+    def contiguous_backward(self) -> Self:
+        """The same value, whose gradient is kept in memory before it is passed on."""
+        return self._wrap(UOp(ops.STAGE_GRADIENT, None, (self.uop,)))
+
+    def _seed(self, name: str, gradient: Any) -> UOp:
+        """The gradient to start from."""
+        self._require(name, self.dtype.is_float, "only floats have gradients", "Cast it to a float.")
+        if gradient is None:
+            if self.uop.shape and self.numel() != 1:
+                raise ShapeError(
+                    f"{name}: a tensor of shape {spell_shape(self.shape)} has no gradient, a number has",
+                    self._made(),
+                    "Reduce it, as with sum() or mean(), or pass gradient= of the same shape.",
+                )
+            return spread(self.uop.constant(1.0), self.shape)
+        seed = self._operand(name, gradient)
+        if seed.shape != self.shape:
+            raise ShapeError(
+                f"{name}: gradient= has shape {spell_shape(seed.shape)}, the tensor {spell_shape(self.shape)}",
+                f"{self._made()}, gradient {seed._made()}",
+                "They must be equal.",
+            )
+        return seed.uop.cast(self.dtype)
+
+    def _gradient_of(self, target: Core, node: UOp | None) -> Self:
+        result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
+        result._wanted = target._wanted
+        return result
+
+
+def _takes_gradient(tensor: Core) -> bool:
+    return tensor.requires_grad is not False and tensor.dtype.is_float and tensor.uop.op is not ops.CONST
+
+
+def _check_target(name: str, target: Any) -> None:
+    if not isinstance(target, Core):
+        raise ArgumentError(f"{name}: {target!r:.60} is no tensor", fix="Name the tensors to differentiate by.")
+    if not target.dtype.is_float:
+        raise DTypeError(
+            f"{name}: a target is {target.dtype.name}, and only floats have gradients",
+            f"target {target._made()}",
+            "Cast it to a float before it is used.",
+        )
+    if target.uop.op is ops.CONST:
+        raise ArgumentError(
+            f"{name}: a target is the plain number {target.uop.arg}, which any other equal number is too",
+            f"target {target._made()}",
+            "Make it with requires_grad=True, or from a list.",
+        )
