@@ -38,4 +38,4 @@ def derivative(name: str) -> Callable[[Derivative], Derivative]:
 def formula_gradients(node: UOp, dy: UOp) -> tuple[UOp | None, ...]:
     """The gradients of a FORMULA node's sources: its first one is the value, and gets none."""
     value, *operands = node.src
-    return (None, *FORMULAS[node.arg](value, dy, *operands))
+    return (None, *FORMULAS[node.arg.name](value, dy, *operands))

@@ -142,6 +142,20 @@ class FunctionArg:
     params: tuple[ParamArg, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LeafArg:
+    """Which leaf this is."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaArg:
+    """The function that a value is."""
+
+    name: str
+
+
 RECORDS: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
@@ -157,6 +171,8 @@ RECORDS: dict[str, Any] = {
         StoreArg,
         MmaArg,
         FunctionArg,
+        LeafArg,
+        FormulaArg,
     )
 }
 ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (Memory, RangeKind)}

@@ -14,7 +14,9 @@ from whit.ir import gradient_effects, gradients, interval, shapes
 from whit.ir.args import (
     ArangeArg,
     BufferArg,
+    FormulaArg,
     FunctionArg,
+    LeafArg,
     MmaArg,
     ParamArg,
     RangeArg,
@@ -663,8 +665,7 @@ FORMULA = define(
     dtype=of_first,
     shape=shape_of_first,
     stages=TENSOR,
-    arg_type=str,
-    check=shapes.check_formula,
+    arg_type=FormulaArg,
     doc="The first source, known to be the function of that name of the others, which gives it its gradient.",
 )
 LEAF = define(
@@ -673,7 +674,7 @@ LEAF = define(
     dtype=of_first,
     shape=shape_of_first,
     stages=TENSOR,
-    arg_type=int,
+    arg_type=LeafArg,
     grad=gradients.through,
     doc="x itself, told apart from equal values by a number: something to take a gradient with respect to.",
 )

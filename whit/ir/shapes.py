@@ -516,9 +516,3 @@ def check_end(op: Op, src: Sources, arg: Any) -> None:
     """What is closed was opened."""
     if src[0].op.name not in ("range", "if"):
         raise ArgumentError(f"end: {src[0].short()} opens nothing", fix="END closes a RANGE or an IF.")
-
-
-def check_formula(op: Op, src: Sources, arg: Any) -> None:
-    """A function of floats."""
-    if not arg:
-        raise ArgumentError("formula: has no name", where_made(src), "Name the function.")

@@ -25,7 +25,9 @@ from whit.ir import ops
 from whit.ir.args import (
     ArangeArg,
     BufferArg,
+    FormulaArg,
     FunctionArg,
+    LeafArg,
     Memory,
     ParamArg,
     RangeArg,
@@ -541,11 +543,11 @@ class UOp(Record):
 
     def leaf(self) -> UOp:
         """This value as one of its own: no other node is equal to it."""
-        return make(ops.LEAF, (self,), next(_leaves))
+        return make(ops.LEAF, (self,), LeafArg(next(_leaves)))
 
     def formula(self, name: str, *operands: UOp) -> UOp:
         """This value, known as the function `name` of the operands."""
-        return make(ops.FORMULA, (self, *operands), name)
+        return make(ops.FORMULA, (self, *operands), FormulaArg(name))
 
     def item(self, i: int) -> UOp:
         """Member i of a group or of what a call returns."""

@@ -25,17 +25,20 @@ from whit.ir.uop import UOp
 from whit.tensor.place import Place, here, spell_place
 
 _new = object.__new__
-_leaves: weakref.WeakSet[Core] = weakref.WeakSet()  # 0.4 us a tensor
+# By identity: a set would compare tensors with ==, which is elementwise. 0.4 us a tensor.
+_leaves: dict[int, weakref.ref[Core]] = {}
 
 
 def mark_leaf(tensor: Core) -> None:
     """From now on the tensor is one of the leaves."""
-    _leaves.add(tensor)
+    key = id(tensor)
+    _leaves[key] = weakref.ref(tensor, lambda _, key=key: _leaves.pop(key, None))  # type: ignore[misc]
 
 
 def leaves() -> list[Core]:
     """The living tensors that are no results of operations: made from data, by a constructor, or realised."""
-    return list(_leaves)
+    found = [reference() for reference in list(_leaves.values())]
+    return [tensor for tensor in found if tensor is not None]
 
 
 class Core:
@@ -73,7 +76,7 @@ class Core:
         result._wanted = wanted
         result.grad = None
         result.requires_grad = None
-        _leaves.add(result)
+        mark_leaf(result)
         return result
 
     # ---- questions

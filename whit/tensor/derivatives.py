@@ -1,7 +1,7 @@
 """The derivatives of the functions in `formulas`, by the names under which they mark their results.
 
-Goes in: the value y, its gradient dy and the operands, of one float dtype. Comes out: the gradient of each operand. Each
-is right where the function is flat or steep: no infinity is multiplied by a zero that underflowed.
+Goes in: the value y, its gradient dy and the operands, of one float dtype. Comes out: the gradient of each operand.
+Each is right where the function is flat or steep: no infinity is multiplied by a zero that underflowed.
 """
 
 from __future__ import annotations
