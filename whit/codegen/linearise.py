@@ -110,7 +110,7 @@ def nesting(body: UOp, free: dict[UOp, frozenset[UOp]]) -> dict[UOp, Path]:
     for store in body.src:
         _nest((), tuple(in_order(free[store], scanned)), around)
     for node in reversed(topological((body,))):  # outer reductions before those inside them
-        if node.op is ops.REDUCE and len(node.src) > 1:
+        if node.op in (ops.REDUCE, ops.STAGE) and len(node.src) > 1:
             _nest(path_of(free[node], around), node.src[1:], around)
     return around
 
@@ -171,7 +171,7 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
     values: dict[UOp, UOp] = {}  # node of the kernel -> the node of the program
     registers = 0
     for node in topological((body,)):
-        if node.op is ops.GROUP:
+        if node.op is ops.GROUP or node.op is ops.STAGE:
             continue
         path = path_of(free[node], around)
         if node.op is ops.REDUCE and len(node.src) > 1:
@@ -189,10 +189,13 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
             for s in node.src:
                 if s in items:
                     need(block.as_item, items[s])
+        elif is_panel(node):
+            memory, fill = node.src
+            values[node] = memory.after(*(values[store] for store in fill.src[0].src))
         else:
             new = make(node.op, tuple(values[s] for s in node.src), node.arg) if node.src else node
             values[node] = new
-            if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE):
+            if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE, ops.BUFFER):
                 continue
             items[node] = linear.add(new, path) if path else linear.add_once(new)
             _need_all(items[node], node.src, items)
@@ -230,8 +233,17 @@ def _with_memory(instructions: list[UOp]) -> list[UOp]:
     return [*registers, *listed]
 
 
+def is_panel(node: UOp) -> bool:
+    """Whether this is memory after a STAGE of the stores that fill it."""
+    return node.op is ops.AFTER and node.src[1].op is ops.STAGE
+
+
 def _need_all(item: Item, sources: tuple[UOp, ...], items: dict[UOp, Item]) -> None:
     for s in sources:
+        if is_panel(s):
+            for store in s.src[1].src[0].src:
+                need(item, items[store])
+            continue
         source = items.get(s)
         if source is not None and s.op is not ops.RANGE:
             need(item, source)

@@ -12,6 +12,7 @@ from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
+from whit.codegen.panels import apply_panels, choose_tiling, find_contraction
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.strategy import choose_strategy
 from whit.codegen.transpose_loads import transpose_loads
@@ -58,6 +59,11 @@ class Pass:
 
 
 def _tile(body: UOp, job: Job) -> UOp:
+    contraction = find_contraction(body)
+    tiling = choose_tiling(contraction, body, job.target) if contraction is not None else None
+    if contraction is not None and tiling is not None:
+        job.reasons.append(str(tiling))
+        return simplify_lanes(apply_panels(body, contraction, tiling))
     strategy = choose_strategy(body, job.target)
     job.reasons.extend(strategy.reasons)
     return simplify_lanes(apply_strategy(body, strategy))

@@ -27,7 +27,7 @@ def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
                 found = found | inside if found else inside
         if node.op is ops.RANGE:
             found = found | {node}
-        elif node.op is ops.REDUCE:
+        elif node.op is ops.REDUCE or node.op is ops.STAGE:
             found = found - set(node.src[1:])
         free[node] = found
     return free

@@ -1,0 +1,101 @@
+"""Contractions through panels: every layout, edge and kind of operand, against NumPy."""
+
+import numpy as np
+import pytest
+from schedule.build import matmul, param, scheduled
+
+from whit import Context, Tensor
+from whit.codegen import generate
+from whit.codegen.panels import choose_tiling, find_contraction
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.target import parse_target
+
+RNG = np.random.default_rng(0)
+SIZES = [(64, 64, 64), (33, 40, 70), (13, 300, 33), (100, 33, 9), (8, 64, 200), (257, 16, 31), (14, 513, 32)]
+
+
+def values(*shape: int) -> np.ndarray:
+    """Small integers, so that sums are exact in any order."""
+    return RNG.integers(-4, 5, shape).astype(np.float32)
+
+
+def kernel(value: UOp) -> UOp:
+    """The body of the one kernel that computes a value."""
+    (call,) = scheduled(value).src
+    return call.src[0].src[0]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_every_layout_and_edge(sizes: tuple[int, int, int], layout: str) -> None:
+    m, k, n = sizes
+    a = values(m, k) if layout[0] == "n" else values(k, m).T
+    b = values(k, n) if layout[1] == "n" else values(n, k).T
+    left = Tensor(a) if layout[0] == "n" else Tensor(a.T.copy()).T
+    right = Tensor(b) if layout[1] == "n" else Tensor(b.T.copy()).T
+    np.testing.assert_array_equal((left @ right).numpy(), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "int8"])
+def test_other_dtypes(dtype: str) -> None:
+    a, b = values(50, 40), values(40, 45)
+    found = (Tensor(a).cast(dtype) @ Tensor(b).cast(dtype)).float().numpy()
+    want = a @ b
+    np.testing.assert_array_equal(found, want)
+
+
+def test_batches_and_a_broadcast_operand() -> None:
+    a, b = values(3, 5, 20, 33), values(5, 33, 40)
+    np.testing.assert_array_equal((Tensor(a) @ Tensor(b)).numpy(), a @ b)
+
+
+def test_epilogues_and_prologues() -> None:
+    a, b, bias, residual = values(50, 40), values(40, 45), values(45), values(50, 45)
+    t = [Tensor(x) for x in (a, b, bias, residual)]
+    found = ((t[0] * 2 + 1) @ t[1] + t[2]).relu() + t[3]
+    np.testing.assert_array_equal(found.numpy(), np.maximum((a * 2 + 1) @ b + bias, 0) + residual)
+    both = Tensor(a) @ Tensor(b)
+    double = both * 2
+    Tensor.realize(both, double)
+    np.testing.assert_array_equal(double.numpy(), (a @ b) * 2)
+
+
+def test_a_convolution_is_a_contraction() -> None:
+    x, w = values(2, 8, 20, 20), values(16, 8, 3, 3)
+    found = Tensor(x).conv2d(Tensor(w), padding=1).numpy()
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    np.testing.assert_array_equal(found, np.einsum("bchwij,ocij->bohw", windows, w))
+
+
+@pytest.mark.parametrize("name", ["CPU:LLVM:x86-64", "CPU:LLVM:x86-64-v3", "CPU:LLVM:skylake-avx512"])
+def test_large_products_use_panels_and_small_ones_do_not(name: str) -> None:
+    target = parse_target(name)
+    assert "through panels" in generate(kernel(matmul(param(0, 128, 64), param(1, 64, 96))), target).explanation
+    assert "panels" not in generate(kernel(matmul(param(0, 6, 64), param(1, 64, 96))), target).explanation
+    assert "panels" not in generate(kernel(matmul(param(0, 16, 16), param(1, 16, 16))), target).explanation
+
+
+def test_without_optimisation_there_are_no_panels() -> None:
+    with Context(NOOPT=True):
+        program = generate(kernel(matmul(param(0, 128, 64), param(1, 64, 96))), parse_target("CPU"))
+    assert "panels" not in program.explanation
+
+
+def test_a_kernel_that_reads_what_it_writes_is_not_computed_twice() -> None:
+    body = kernel(matmul(param(0, 50, 64), param(1, 64, 45)))
+    (store,) = body.src
+    target, value, *position = store.src
+    again = target.store(value + target.index(*position), *position)
+    again = UOp.group(again)
+    contraction = find_contraction(again)
+    assert contraction is not None
+    assert choose_tiling(contraction, again, parse_target("CPU")) is None
+
+
+def test_what_is_no_contraction_is_left_alone() -> None:
+    a, b = param(0, 64, 64), param(1, 64, 64)
+    assert find_contraction(kernel((a * b).reduce(ops.ADD, (1,)))) is None
+    assert find_contraction(kernel(matmul(a, b).reduce(ops.ADD, (1,)))) is None
+    assert find_contraction(kernel(a + b)) is None
