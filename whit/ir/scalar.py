@@ -123,8 +123,10 @@ def fma(x: Any, y: Any, z: Any, *, to_odd: bool = False) -> Any:
     """
     if isinstance(x, int):
         return x * y + z
-    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+    if not (math.isfinite(x) and math.isfinite(y)):
         return x * y + z
+    if not math.isfinite(z):
+        return z  # also where the product is finite, but too large for a double
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
         return x * y + z  # the signs of the zeros decide
