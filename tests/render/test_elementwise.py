@@ -128,9 +128,3 @@ def test_ops_that_are_expanded_before_are_refused(op: Op, render: object) -> Non
     program = mapped(lambda *x: make(op, x), (dtypes.float32,) * op.least, 16, 4)
     with pytest.raises(NotSupportedError, match=rf"render \w+: {op.name} "):
         render({"kernel": program}, parse_target("CPU"))  # type: ignore[operator]
-
-
-def test_fma_is_refused_where_the_target_has_no_such_instruction() -> None:
-    program = mapped(lambda *x: make(ops.FMA, x), (dtypes.float32,) * 3, 16, 4)
-    with pytest.raises(NotSupportedError, match="fma of floats is no instruction of CPU:LLVM:x86-64"):
-        render_llvm({"kernel": program}, parse_target("CPU:LLVM:x86-64"))

@@ -2,8 +2,8 @@
 
     render({"kernel": linear}, parse_target("CPU"))      the text of a module with one function for each program
 
-`program` says what a program may contain and how its function is called, `small_floats` rewrites arithmetic that the
-target does not have, `llvm` and `c` write the text.
+`program` says what a program may contain and how its function is called, `small_floats` and `fused` rewrite arithmetic
+that the target does not have, `llvm` and `c` write the text.
 """
 
 from __future__ import annotations

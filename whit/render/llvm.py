@@ -21,6 +21,7 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.render.fused import expand_fma
 from whit.render.llvm_ops import ELEMENTWISE, cast, combine, reduce_vector
 from whit.render.llvm_values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
 from whit.render.program import (
@@ -61,7 +62,7 @@ class _Function(Writer):
             for node in body.src:
                 if node.op is ops.STORE and node.arg.combine is not None:
                     _atomic_spelling(node.arg.combine, node.src[0].dtype)
-        self.linear = emulate_small_floats(body, has_half=target.has_half)
+        self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
 
     def render(self) -> str:

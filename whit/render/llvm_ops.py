@@ -14,7 +14,6 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.llvm_values import Writer, lane_count, scalar_type, type_of, vector_of
-from whit.render.program import unsupported
 from whit.simplify import bounds
 
 Spell = Callable[[Writer, UOp], str]
@@ -83,10 +82,7 @@ def _fused(w: Writer, node: UOp) -> str:
     if not node.dtype.is_float:
         product = w.value("mul", f"mul {kind} {x}, {y}")
         return w.value("add", f"add {kind} {product}, {z}")
-    if not w.target.has_fma:
-        raise unsupported(
-            ops.FMA, "LLVM", f"of floats is no instruction of {w.target}", "Make it only where Target.has_fma holds."
-        )
+    # Without the instruction, a call of the mathematical library's function (`fused` leaves only float64 to it).
     return w.intrinsic(f"fma.{w.suffix(kind)}", kind, (kind, x), (kind, y), (kind, z))
 
 

@@ -104,9 +104,10 @@ def defined_functions(code: bytes) -> list[str]:
     return [symbol.name for symbol in _Object(code).functions()]
 
 
-# Functions that LLVM or gcc may call on their own behalf, or that a kernel rounds with on processors without SSE4.1.
+# Functions that LLVM or gcc may call on their own behalf; what a kernel rounds with on processors without SSE4.1, and
+# multiplies and adds with in float64 on those without FMA.
 KNOWN_SYMBOLS = frozenset(
-    {"memcpy", "memset", "memmove"}
+    {"memcpy", "memset", "memmove", "fma"}
     | {f"{name}{kind}" for name in ("floor", "ceil", "trunc", "rint", "nearbyint", "roundeven") for kind in ("", "f")}
 )
 
