@@ -22,7 +22,7 @@ from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp
-from whit.runtime.buffer import Buffer
+from whit.runtime.buffer import Buffer, has_memory
 from whit.simplify.bounds import bounds
 from whit.simplify.fold import fold
 
@@ -162,7 +162,8 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | No
             f"from_bytes: {len(view)} bytes for {dtype.name}{spell_shape(shape)}, which has {buffer.nbytes}",
             fix="Give exactly one item for each element.",
         )
-    buffer.memory()[:] = view
+    if has_memory(buffer.device):
+        buffer.memory()[:] = view
     return node
 
 

@@ -165,10 +165,7 @@ class Buffer:
     def memory(self) -> memoryview:
         """The bytes, to read and to write. The view keeps the buffer alive."""
         if not has_memory(self.device):
-            raise DeviceError(
-                f"buffer: {self.device} has no data",
-                fix="NULL plans and compiles, and runs nothing. Use another device.",
-            )
+            raise _no_data(self.device)
         array: Any = (ctypes.c_char * self.nbytes).from_address(self.address)
         array.buffer = self
         view = memoryview(array).cast("B")
@@ -182,8 +179,18 @@ class Buffer:
             )
         if not self.writable:
             raise ArgumentError("buffer: a copy into read-only memory", repr(self), "Copy it into a new buffer.")
-        if self.address and other.address:
+        if not has_memory(self.device):
+            return
+        if not has_memory(other.device):
+            raise _no_data(other.device)
+        if self.nbytes:
             ctypes.memmove(self.address, other.address, self.nbytes)
+
+
+def _no_data(device: str) -> DeviceError:
+    return DeviceError(
+        f"buffer: {device} has no data", fix="NULL plans and compiles, and runs nothing. Use another device."
+    )
 
 
 def has_memory(device: str) -> bool:
