@@ -1,13 +1,15 @@
 """What DEBUG prints.
 
+    DEBUG=1   a line for each schedule that is made ready: device, target, kernels, memory, time
     DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use
-    DEBUG=3   why the kernel looks the way it does
+    DEBUG=3   how each new kernel is tiled, and why
     DEBUG=4   its source text
     DEBUG=5   the graphs: what is realised, its schedule, each kernel
     DEBUG=6   the linear program
     DEBUG=7   machine code as assembly
 
-Colours only where a person looks: on a terminal.
+Each level prints what the lower ones do. From 3 on, what is printed about a kernel is printed when it is compiled, so
+kernels are not taken from disk. Colours only where a person looks: on a terminal. docs/debug.md has examples.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from whit.ir.text import to_text
 from whit.ir.uop import UOp
 
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+UNTILED = "loops as they are, on one core: no range suits vector lanes, and there is too little work for more cores"
 
 
 def colored(text: str, color: str | None, background: bool = False) -> str:
@@ -44,6 +48,13 @@ def time_to_str(seconds: float, width: int = 8) -> str:
     raise AssertionError("unreachable")
 
 
+def show_load(device: str, target: object, kernels: int, arena_bytes: int, seconds: float) -> None:
+    """The line of DEBUG=1."""
+    count = f"{kernels} kernel{'' if kernels == 1 else 's'}"
+    temporaries = f"{arena_bytes / 1e6:.2f} MB of temporaries"
+    print(f"=== {device} ({target}): {count}, {temporaries}, ready in {time_to_str(seconds, 0)}", flush=True)
+
+
 def show_kernel(device: str, name: str, outputs: Sequence[UOp], counts: Counts, seconds: float) -> None:
     """The line of DEBUG=2."""
     number = GlobalCounters.kernel_count
@@ -59,19 +70,24 @@ def show_kernel(device: str, name: str, outputs: Sequence[UOp], counts: Counts, 
 def announce(function: UOp, explanation: str = "", source: str = "", linear: UOp | None = None, code: str = "") -> None:
     """The parts of DEBUG=3 and up that belong to a kernel, once when it is compiled."""
     level = int(DEBUG)
-    if level >= 3 and explanation:
-        print(_shown(explanation, "yellow"))
+    if level >= 3 and source:
+        for reason in explanation.splitlines() or [UNTILED]:
+            print(f"{function.arg.name}: {_shown(reason, 'yellow')}")
     if level >= 5:
         show_graph(f"kernel {function.arg.name}", function)
     if level >= 6 and linear is not None:
         show_graph(f"program of {function.arg.name}", linear)
     if level >= 4 and source:
-        print(source)
+        _show_text(f"source of {function.arg.name}", source)
     if level >= 7 and code:
-        print(code)
+        _show_text(f"machine code of {function.arg.name}", code)
 
 
 def show_graph(title: str, node: UOp) -> None:
     """A graph with a heading."""
+    _show_text(title, to_text(node))
+
+
+def _show_text(title: str, text: str) -> None:
     print(_shown(f"--- {title}", "green"))
-    print(to_text(node), flush=True)
+    print(text.rstrip("\n"), flush=True)
