@@ -84,6 +84,7 @@ _VNNI = _AVX512 | {"avx512vnni"}
 _ICELAKE = _VNNI | {"avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "gfni"}
 _NEON = frozenset({"neon", "fma"})
 _NEON_DOT = _NEON | {"fullfp16", "dotprod"}
+_SVE = _NEON_DOT | {"sve"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ _ARCHS = {
     "cortex-a72": _Arch("aarch64", _NEON, l3=0, cores=4),
     "cortex-a76": _Arch("aarch64", _NEON_DOT, l1=64 * KiB, l2=512 * KiB, l3=2 * MiB, cores=4),
     "neoverse-n1": _Arch("aarch64", _NEON_DOT, l1=64 * KiB),
-    "neoverse-v1": _Arch("aarch64", _NEON_DOT, l1=64 * KiB),
+    "neoverse-v1": _Arch("aarch64", _SVE, l1=64 * KiB),
     "apple-m1": _Arch("aarch64", _NEON_DOT, l1=128 * KiB, l2=12 * MiB, l3=0),
 }
 _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
@@ -166,6 +167,7 @@ _LINUX_FLAGS = {
     "avx512fp16": "avx512_fp16",
     "avxvnni": "avx_vnni",
 }
+_LINUX_FLAGS_ARM = {"neon": "asimd", "fma": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp"}
 
 # ---- this machine
 
@@ -237,6 +239,19 @@ def _x86_arch(processor: dict[str, str]) -> str:
     return next(level for level in _LEVELS if has_all(level))
 
 
+def missing_features(target: Target) -> list[str]:
+    """The instruction sets that code for this target may use and that this machine does not have."""
+    host = host_target()
+    if target.family != host.family:
+        return [target.family]
+    processor = _first_processor()
+    flags = set(processor.get("flags", processor.get("Features", "")).split())
+    if not flags:  # a system that does not say; what is known of the processor's name then
+        return sorted(target.features - host.features)
+    names = _LINUX_FLAGS if host.family == "x86_64" else _LINUX_FLAGS_ARM
+    return sorted(feature for feature in target.features if names.get(feature, feature) not in flags)
+
+
 def _cache_bytes() -> dict[int, int]:
     """Level -> bytes of the data caches that the first core uses."""
     found: dict[int, int] = {}
@@ -282,27 +297,35 @@ def _described(renderer: str, arch: str, system: str) -> Target:
     )
 
 
-def parse_target(text: str) -> Target:
-    """The target of that name: "device", "device:renderer" or "device:renderer:arch"."""
+def parse_target(text: str, spelled: str = "") -> Target:
+    """The target of that name: "device", "device:renderer" or "device:renderer:arch". Errors quote `spelled`."""
+    spelled = spelled or text
     device, renderer, arch = (*text.strip().split(":", 2), "", "")[:3]
     if device.upper() not in _RENDERERS:
-        raise _unknown(text, "device", device, _RENDERERS)
+        raise _unknown(spelled, "device", device, _RENDERERS)
     device = device.upper()
     renderers = _RENDERERS[device]
     renderer = renderer.upper() or renderers[0]
     if renderer not in renderers:
-        raise _unknown(text, "renderer", renderer, renderers)
+        if renderer.lower() in _ARCHS:
+            arch = renderer.lower()
+            raise DeviceError(
+                f'target: "{arch}" in "{spelled}" is an architecture, and a renderer stands before it',
+                fix=f'Did you mean "{spelled.partition(":")[0].strip().upper()}:{renderers[0]}:{arch}"?',
+            )
+        raise _unknown(spelled, "renderer", renderer, renderers)
     if not arch:
         return replace(host_target(), renderer=renderer)
     if arch.lower() not in _ARCHS:
-        raise _unknown(text, "architecture", arch, _ARCHS)
+        raise _unknown(spelled, "architecture", arch, _ARCHS)
     arch = arch.lower()
-    if _is_host(arch):
+    if is_host(arch):
         return replace(host_target(), renderer=renderer)
     return _described(renderer, arch, "darwin" if arch.startswith("apple") else "linux")
 
 
-def _is_host(arch: str) -> bool:
+def is_host(arch: str) -> bool:
+    """Whether this machine is one of that name."""
     try:
         return host_target().arch == arch
     except DeviceError:
@@ -311,8 +334,9 @@ def _is_host(arch: str) -> bool:
 
 def _unknown(text: str, what: str, name: str, known: object) -> DeviceError:
     names = list(known)  # type: ignore[call-overload]
+    where = f' in "{text}"' if name != text else ""
     return DeviceError(
-        f'target: there is no {what} "{name}"{" in " + repr(text) if name != text else ""}.{nearest(name, names)}',
+        f'target: there is no {what} "{name}"{where}.{nearest(name, names)}',
         f"known: {', '.join(names)}",
         'A target is "device:renderer:arch", as in "CPU", "CPU:C" or "CPU:LLVM:znver4".',
     )

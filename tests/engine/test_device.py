@@ -1,5 +1,6 @@
 """Names of devices, the default, opening."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,10 @@ from whit.device import Device
 from whit.engine.counters import Counts, GlobalCounters
 from whit.errors import ArgumentError, DeviceError
 from whit.runtime.buffer import Buffer
+from whit.target import host_target
+
+HOST = host_target().arch
+OTHER = "haswell" if HOST != "haswell" else "skylake"
 
 
 @pytest.mark.parametrize(
@@ -22,6 +27,16 @@ from whit.runtime.buffer import Buffer
         (" Cpu ", "CPU"),
         ("cpu:01", "CPU:1"),
         ("python", "PYTHON"),
+        ("cpu:llvm", "CPU"),
+        (f"CPU:LLVM:{HOST}", "CPU"),
+        ("cpu:c", "CPU:C"),
+        (f"CPU:C:{HOST}", "CPU:C"),
+        (f"CPU:LLVM:{OTHER}", f"CPU:LLVM:{OTHER}"),
+        (f"cpu:c:{OTHER.upper()}", f"CPU:C:{OTHER}"),
+        (f"CPU::{OTHER}", f"CPU:LLVM:{OTHER}"),
+        ("null:llvm", "NULL"),
+        ("null:c", "NULL:C"),
+        ("null:llvm:Cortex-A76", "NULL:LLVM:cortex-a76"),
         ("disk:/Some/Path", "DISK:/Some/Path"),
     ],
 )
@@ -32,10 +47,25 @@ def test_names_have_one_spelling(name: str, canonical: str) -> None:
 def test_unknown_names_are_refused_with_the_nearest() -> None:
     with pytest.raises(DeviceError, match=r'device: there is no device "cdua"\. Did you mean "CUDA"\?\n  known: CPU'):
         Device.canonicalize("cdua")
-    with pytest.raises(DeviceError, match='"x" in "CPU:x" is no number'):
-        Device.canonicalize("CPU:x")
+    with pytest.raises(DeviceError, match='"x" in "CUDA:x" is no number'):
+        Device.canonicalize("CUDA:x")
     with pytest.raises(ArgumentError, match="3 is no name of a device"):
         Device.canonicalize(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("CPU:LVM", 'there is no renderer "LVM" in "CPU:LVM". Did you mean "LLVM"?\n  known: LLVM, C'),
+        ("NULL:cc", 'there is no renderer "CC" in "NULL:cc".'),
+        ("CPU:LLVM:znver44", 'there is no architecture "znver44" in "CPU:LLVM:znver44". Did you mean "znver4"?'),
+        ("null:Znver4", '"znver4" in "null:Znver4" is an architecture'),
+        ("null:Znver4", 'Did you mean "NULL:LLVM:znver4"?'),
+    ],
+)
+def test_unknown_targets_are_refused_with_the_nearest(name: str, message: str) -> None:
+    with pytest.raises(DeviceError, match=re.escape(message)):
+        Device.canonicalize(name)
 
 
 def test_a_device_is_opened_once() -> None:

@@ -51,8 +51,8 @@ def test_what_machines_can_do(arch: str, vector_bytes: int, registers: int, fma:
     "text, message",
     [
         ("CPPU", 'there is no device "CPPU". Did you mean "CPU"?'),
-        ("CPU:LVM", 'there is no renderer "LVM" in \'CPU:LVM\'. Did you mean "LLVM"?'),
-        ("CPU:LLVM:znver44", 'there is no architecture "znver44" in \'CPU:LLVM:znver44\'. Did you mean "znver4"?'),
+        ("CPU:LVM", 'there is no renderer "LVM" in "CPU:LVM". Did you mean "LLVM"?'),
+        ("CPU:LLVM:znver44", 'there is no architecture "znver44" in "CPU:LLVM:znver44". Did you mean "znver4"?'),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(text: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """Kernels to machine code: each is compiled once, whatever the number of calls, graphs and processes.
 
-Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked into this process and ready to be called.
+Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked into this process and ready to be called,
+or for a machine that is not this one only compiled.
 In memory it is found under its body, the target and the settings that change code; on disk under a digest of the text
 of the same, and of whit's own sources, so that a changed compiler never finds old code. A process whose kernels are all
 on disk loads no compiler.
@@ -33,7 +34,7 @@ SOURCES = ("dtype.py", "target.py", "ir", "simplify", "codegen", "render", "runt
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel in this process."""
+    """A kernel in this process; without a library if it was not to be linked."""
 
     name: str
     total: int  # size of the range that cores share; 1 if there is none
@@ -42,9 +43,9 @@ class Kernel:
     bytes_read: int
     bytes_written: int
     explanation: str
-    library: Library  # keeps the code
-    address: int
-    function: Any  # what Python calls: (buffers, variables, start, stop)
+    library: Library | None = None  # keeps the code
+    address: int = 0
+    function: Any = None  # what Python calls: (buffers, variables, start, stop)
 
 
 _kernels: dict[tuple[Any, ...], Kernel] = {}
@@ -52,16 +53,16 @@ _lock = threading.RLock()
 register_cache(_kernels.clear, "engine.kernels")
 
 
-def get_kernel(function: UOp, target: Target) -> Kernel:
+def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
     """The kernel of a FUNCTION, compiled if it is not yet."""
     (body,) = function.src
-    key = (body, target, _code_settings())
+    key = (body, target, _code_settings(), link)
     found = _kernels.get(key)
     if found is None:
         with _lock:
             found = _kernels.get(key)
             if found is None:
-                found = _kernels[key] = _find_or_compile(function, target)
+                found = _kernels[key] = _find_or_compile(function, target, link)
     return found
 
 
@@ -70,7 +71,7 @@ def _code_settings() -> tuple[int | str, ...]:
     return (BEAM.value, NOOPT.value, THREADS.value)
 
 
-def _find_or_compile(function: UOp, target: Target) -> Kernel:
+def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
     key = kernel_key(function, target)
     entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
     if entry is None:
@@ -78,7 +79,8 @@ def _find_or_compile(function: UOp, target: Target) -> Kernel:
         disk_cache.keep(key, header, code)
     else:
         header, code = entry
-    return _linked(header, code, target)
+    library = _load(code, target) if link else None
+    return _kernel(header, library)
 
 
 def kernel_key(function: UOp, target: Target) -> str:
@@ -123,6 +125,10 @@ def _compiled(source: str, target: Target) -> bytes:
 
 
 def _assembly(source: str, target: Target) -> str:
+    if target.renderer == "C":
+        from whit.runtime import gcc  # lazy: starts processes
+
+        return gcc.assembly(source, target)
     from whit.runtime import llvm  # lazy: loads LLVM
 
     return llvm.assembly(source, target)
@@ -138,7 +144,7 @@ def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes
     source = render({program.name: program.linear}, target)
     code = _compiled(source, target)
     if DEBUG >= SHOWS_SOURCE:
-        assembly = _assembly(source, target) if DEBUG >= 7 and target.renderer == "LLVM" else ""
+        assembly = _assembly(source, target) if DEBUG >= 7 else ""
         announce(function, program.explanation, source, program.linear, assembly)
     header = {
         "name": program.name,
@@ -174,8 +180,7 @@ def prepare_pool() -> None:
         threads.use_pool_object(entry[1])
 
 
-def _linked(header: dict[str, Any], code: bytes, target: Target) -> Kernel:
-    library = _load(code, target)
+def _kernel(header: dict[str, Any], library: Library | None) -> Kernel:
     name = header["name"]
     return Kernel(
         name=name,
@@ -186,8 +191,8 @@ def _linked(header: dict[str, Any], code: bytes, target: Target) -> Kernel:
         bytes_written=header["bytes_written"],
         explanation=header["explanation"],
         library=library,
-        address=library.address(name),
-        function=library.kernel(name),
+        address=library.address(name) if library is not None else 0,
+        function=library.kernel(name) if library is not None else None,
     )
 
 

@@ -15,11 +15,13 @@ from time import perf_counter
 from whit.config import DEBUG
 from whit.engine.compile import Kernel, get_kernel, prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.device import target_text
 from whit.engine.plan import Plan
-from whit.engine.show import show_kernel
+from whit.engine.show import show_kernel, show_load
+from whit.errors import DeviceError
 from whit.runtime.buffer import Buffer
 from whit.runtime.threads import run_native, thread_count
-from whit.target import parse_target
+from whit.target import host_target, missing_features, parse_target
 
 WORD = 8  # bytes
 RECORD = 6  # words of a launch: kernel, buffers, variables, total, chunk, threads
@@ -70,23 +72,28 @@ def chunk_of(total: int, threads: int) -> int:
 
 
 class CpuDevice:
-    """The processor of this machine."""
+    """The processor of this machine, or one that it can stand in for."""
+
+    is_linked = True  # whether code is made to run here
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.target = parse_target("CPU")
+        self.target = parse_target(target_text(name))
 
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
-        kernels = tuple(get_kernel(step.function, self.target) for step in plan.steps)
+        start = perf_counter()
+        kernels = tuple(get_kernel(step.function, self.target, link=self.is_linked) for step in plan.steps)
         counts = Counts()
         for kernel in kernels:
             counts.add(_counts(kernel))
         threads = min(thread_count(), max((kernel.total for kernel in kernels), default=1))
-        if threads > 1 or len(kernels) > CALLED_FROM_PYTHON:
+        if self.is_linked and (threads > 1 or len(kernels) > CALLED_FROM_PYTHON):
             prepare_pool()
         places = tuple(place for step in plan.steps for place in step.places)
         variables = tuple(name for kernel in kernels for name in kernel.variables)
+        if DEBUG >= 1:
+            show_load(self.name, self.target, len(kernels), plan.arena_bytes, perf_counter() - start)
         return LoadedPlan(plan, kernels, places, variables, counts, threads)
 
     def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
@@ -116,8 +123,9 @@ class CpuDevice:
     def _run_timed(self, loaded: LoadedPlan, frame: Frame) -> None:
         """One by one, with a line for each."""
         launches = frame.launches.buffer_info()[0]
+        prepare_pool()
+        run_native(launches, 0, loaded.threads)  # starts threads, which is not to be counted
         for i, call in enumerate(loaded.plan.linear.src):
-            prepare_pool()
             start = perf_counter()
             run_native(launches + i * RECORD * WORD, 1, loaded.threads)
             seconds = perf_counter() - start
@@ -147,5 +155,13 @@ def _counts(kernel: Kernel) -> Counts:
 
 
 def open_device(name: str) -> CpuDevice:
-    """The device of that name."""
-    return CpuDevice(name)
+    """The device of that name; an error if this machine cannot run its code."""
+    device = CpuDevice(name)
+    missing = missing_features(device.target)
+    if missing:
+        raise DeviceError(
+            f"device: {name} cannot be opened: this machine cannot run code for {device.target.arch}",
+            f"it is {host_target().arch} and has no {', '.join(missing)}",
+            f'Use "NULL:{name.partition(":")[2]}" to compile only, or "CPU" to run.',
+        )
+    return device

@@ -3,9 +3,12 @@
     Device["CPU"].synchronize()
     Device.DEFAULT                      # "CPU"; settable; also DEV in the environment and Context(DEV=...)
     Device.canonicalize("cuda:0")       # "CUDA"
+    Device["CPU:C"].target              # what its kernels are compiled for
 
-A name is a kind and an optional index or path: `CPU`, `CPU:1`, `DISK:/data/x`. Index 0 is left out. Asking for a name
-opens nothing; `Device[name]` does, once, and this is the one place where backends are loaded by name.
+A name is a kind and an optional index, target or path: `CPU`, `CPU:1`, `CPU:C`, `NULL:LLVM:cortex-a76`, `DISK:/data/x`.
+Index 0 is left out, and so is what a target says about this machine anyway: `CPU:LLVM` is `CPU`. Each name is a device
+of its own. Asking for a name opens nothing; `Device[name]` does, once, and this is the one place where backends are
+loaded by name.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ BACKENDS: dict[str, str] = {
     "REMOTE": "",
 }
 WITH_PATH = ("DISK", "REMOTE")
+WITH_TARGET = ("CPU", "NULL")  # kinds that compile, each for a CPU
 
 
 class Backend(Protocol):
@@ -74,12 +78,30 @@ def _canonicalize(name: str) -> str:
         )
     if kind in WITH_PATH:
         result = f"{kind}:{rest}"
-    elif rest and not rest.isdecimal():
-        raise DeviceError(f'device: "{rest}" in "{name}" is no number', fix=f'Write "{kind}" or "{kind}:1".')
-    else:
+    elif not rest or rest.isdecimal():
         result = f"{kind}:{int(rest)}" if rest and int(rest) else kind
+    elif kind in WITH_TARGET:
+        result = kind + _canonical_target(rest, name)
+    else:
+        raise DeviceError(f'device: "{rest}" in "{name}" is no number', fix=f'Write "{kind}" or "{kind}:1".')
     _canonical[name] = result
     return result
+
+
+def _canonical_target(rest: str, name: str) -> str:
+    """What follows the kind: nothing for this machine through LLVM, `:C` for it through C, `:LLVM:haswell` for others."""
+    from whit.target import is_host, parse_target  # lazy: most names need none, and it reads what the machine is
+
+    target = parse_target(f"CPU:{rest}", name)
+    if not is_host(target.arch):
+        return f":{target.renderer}:{target.arch}"
+    return "" if target.renderer == "LLVM" else f":{target.renderer}"
+
+
+def target_text(name: str) -> str:
+    """What `parse_target` reads, of the canonical name of a device that compiles for a CPU: "CPU:C" for "NULL:C"."""
+    _, _, rest = name.partition(":")
+    return f"CPU:{rest}" if rest and not rest.isdecimal() else "CPU"
 
 
 class Devices:

@@ -1,4 +1,7 @@
-"""The device NULL: plans and compiles for this machine's processor, and runs nothing. Its buffers have no memory."""
+"""The device NULL: plans and compiles, and runs nothing. Its buffers have no memory.
+
+`NULL` compiles for this machine, `NULL:LLVM:cortex-a76` for another, which need not be here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from whit.runtime.buffer import Buffer
 
 class NullDevice(CpuDevice):
     """A processor that does nothing."""
+
+    is_linked = False
 
     def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Counts the kernels, and the memory of the temporaries."""

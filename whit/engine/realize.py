@@ -278,7 +278,7 @@ def _load(graph: Normalised, device: str) -> Any:
             if DEBUG >= 5:
                 show_graph("schedule", linear)
             loaded = Device[device].load(make_plan(linear, graph.outputs + len(graph.slots)))
-        except (UserError, BackendError, MemoryError):
+        except (UserError, BackendError, MemoryError, OSError):  # the last: a pipe that nobody reads, a full disk
             raise
         except Exception as error:
             raise explain_failure(graph.graph, device, error) from error
