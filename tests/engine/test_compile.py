@@ -1,8 +1,12 @@
 """Kernels are compiled once: in memory, and on disk for the next process."""
 
+import errno
+import io
 import os
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +94,106 @@ def test_cache_off_keeps_nothing(compiled: list[UOp], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_only_a_warning(
-    compiled: list[UOp], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _a_file_in_its_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write_text("")
+
+
+def _read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+
+    def refuse(path: str, *arguments: Any) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(disk_cache, "open", refuse, raising=False)  # permissions do not stop an administrator
+
+
+def _full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def open_full(path: str, mode: str) -> Any:
+        if mode == "rb":
+            raise FileNotFoundError(path)
+        Path(path).touch()
+        return Full()
+
+    monkeypatch.setattr(disk_cache, "open", open_full, raising=False)
+
+
+def _cannot_be_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, exist_ok: bool) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+
+
+@pytest.mark.parametrize("make_bad", [_a_file_in_its_place, _read_only, _full_disk, _cannot_be_made])
+def test_a_folder_that_cannot_be_used_is_only_a_warning_and_only_once(
+    make_bad: Any, compiled: list[UOp], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(disk_cache._state, "warned", 0)
+    folder = tmp_path / "kernels"
+    make_bad(folder, monkeypatch)
+    with Context(CACHE_DIR=str(folder)):
+        with pytest.warns(RuntimeWarning, match=f"whit cannot keep compiled kernels in {re.escape(str(folder))}"):
+            first = get_kernel(kernel_function(8.25), parse_target("CPU"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            second = get_kernel(kernel_function(9.25), parse_target("CPU"))
+    assert first.address and second.address
+    assert len(compiled) == 2
+    assert not folder.is_dir() or list(folder.iterdir()) == []
+
+
+def test_a_program_runs_and_warns_once_where_the_folder_cannot_be_used(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with Context(CACHE_DIR=str(blocked)):
-        with pytest.warns(RuntimeWarning, match="whit cannot keep compiled kernels in"):
-            get_kernel(kernel_function(8.25), parse_target("CPU"))
-        get_kernel(kernel_function(9.25), parse_target("CPU"))  # only once
+    program = "from whit import Tensor\nx = Tensor([1.0])\nprint((x * 2.5).item(), (x + 2.5).exp2().item())"
+    environment = {**os.environ, "CACHE_DIR": str(blocked)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.startswith("2.5 11.31")
+    assert done.stderr.count("RuntimeWarning: whit cannot keep compiled kernels in") == 1
+    assert "Set CACHE_DIR to a folder that can be written, or CACHE=0." in done.stderr
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(disk_cache._state, "warned", 0)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.chdir(tmp_path)
+    with Context(CACHE_DIR=""):
+        assert disk_cache.find("a" * 64) is None
+        with pytest.warns(RuntimeWarning, match=r"in its cache folder \(this user has no home folder\)"):
+            disk_cache.keep("a" * 64, {}, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+def test_the_folder_is_where_the_system_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with Context(CACHE_DIR=""):
+        assert disk_cache.folder() == "/home/ada/.cache/whit/kernels"
+        monkeypatch.setenv("XDG_CACHE_HOME", "/fast")
+        assert disk_cache.folder() == "/fast/whit/kernels"
+    with Context(CACHE_DIR="/here"):
+        assert disk_cache.folder() == "/here"
+
+
+def test_an_entry_that_cannot_be_read_is_written_again(compiled: list[UOp], tmp_path: Path) -> None:
+    target = parse_target("CPU")
+    with Context(CACHE_DIR=str(tmp_path)):
+        get_kernel(kernel_function(10.25), target)
+        (path,) = tmp_path.glob("*.kernel")
+        path.unlink()
+        path.symlink_to(tmp_path / "nowhere" / "at all")  # cannot be opened
+        compile_module._kernels.clear()
+        get_kernel(kernel_function(10.25), target)
+        assert not path.is_symlink()
+        compile_module._kernels.clear()
+        get_kernel(kernel_function(10.25), target)
+    assert len(compiled) == 2
 
 
 def test_entries_come_back_as_they_were(tmp_path: Path) -> None:

@@ -37,19 +37,21 @@ def folder() -> str:
     if chosen:
         return chosen
     home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise FileNotFoundError("this user has no home folder")
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Caches", "whit", "kernels")
     if sys.platform == "win32":
         return os.path.join(home, "AppData", "Local", "whit", "kernels")
-    return os.path.join(home, ".cache", "whit", "kernels")
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "whit", "kernels")
 
 
 def find(key: str) -> tuple[dict[str, Any], bytes] | None:
     """The entry under this key. It counts as used now."""
     if not CACHE:
         return None
-    path = os.path.join(folder(), key + ENDING)
     try:
+        path = os.path.join(folder(), key + ENDING)
         with open(path, "rb") as file:
             content = file.read()
     except OSError:
@@ -69,9 +71,9 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
     """Stores an entry; does nothing where the folder cannot be written."""
     if not CACHE:
         return
-    where = folder()
-    temporary = ""
+    where = temporary = ""
     try:
+        where = folder()
         os.makedirs(where, exist_ok=True)
         temporary = os.path.join(where, f"{key}.{os.getpid()}.{threading.get_ident()}.part")  # nobody else's name
         with open(temporary, "wb") as file:
@@ -131,8 +133,8 @@ def _warn(where: str, error: OSError) -> None:
     if not _state["warned"]:
         _state["warned"] = 1
         warnings.warn(
-            f"whit cannot keep compiled kernels in {where} ({error}); it compiles them anew in each process. "
-            "Set CACHE_DIR to a folder that can be written, or CACHE=0.",
+            f"whit cannot keep compiled kernels in {where or 'its cache folder'} ({error}); "
+            "it compiles them anew in each process. Set CACHE_DIR to a folder that can be written, or CACHE=0.",
             RuntimeWarning,
             stacklevel=2,
         )
