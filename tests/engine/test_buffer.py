@@ -2,14 +2,20 @@
 
 import gc
 import os
+import re
+import subprocess
+import sys
 import threading
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
+from whit import Tensor
 from whit.errors import ArgumentError, DeviceError, OutOfRangeError
 from whit.runtime import blocks
+from whit.runtime import buffer as buffer_module
 from whit.runtime.buffer import Buffer, OutOfMemoryError, usage
 
 
@@ -163,6 +169,83 @@ def test_out_of_memory_names_the_largest_buffers_and_who_made_them() -> None:
     gc.collect()
     assert usage("CPU").now == before
     assert big.nbytes
+
+
+def test_a_tensor_that_does_not_fit_names_the_largest_ones_and_their_lines() -> None:
+    kept = [Tensor.ones(size << 18).contiguous().realize() for size in (3, 8, 5)]
+    with pytest.raises(OutOfMemoryError) as caught:
+        Tensor.empty(1 << 50).realize()
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith(f"out of memory: {4 << 50:,} bytes on CPU, asked for at test_buffer.py:")
+    assert re.fullmatch(r"  [\d,]+ bytes are in use on CPU, [\d,]+ are kept for reuse", lines[1])
+    named = [line for line in lines[2:-1] if "made at test_buffer.py:" in line]
+    sizes = [int(re.sub(r"\D", "", line.partition(" bytes")[0])) for line in named]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {8 << 20, 5 << 20, 3 << 20} <= set(sizes)
+    assert lines[-1].startswith("  Use smaller batches or dtypes")
+    assert len(kept) == 3
+
+
+def test_a_computation_that_does_not_fit_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Tensor.ones(1 << 20).contiguous().realize()
+    real = buffer_module.take
+
+    def refuse_large(nbytes: int) -> Any:
+        if nbytes >= 2 << 20:
+            raise MemoryError
+        return real(nbytes)
+
+    result = x * 2 + 1
+    monkeypatch.setattr(buffer_module, "take", refuse_large)
+    with pytest.raises(MemoryError, match=r"out of memory: 4,194,304 bytes on CPU, asked for at test_buffer.py:\d+"):
+        result.realize()
+    monkeypatch.undo()
+    assert result.sum().item() == 3 << 20
+
+
+def test_memory_in_reference_cycles_is_collected_before_giving_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+            self.buffer = Buffer("CPU:3", 4 << 20)
+
+    real = buffer_module.take
+    Cycle()
+
+    def refuse_while_used(nbytes: int) -> Any:
+        if usage("CPU:3").now:
+            raise MemoryError
+        return real(nbytes)
+
+    monkeypatch.setattr(buffer_module, "take", refuse_while_used)
+    assert Buffer("CPU:3", 64).address
+
+
+LIMITED = """
+import resource
+from whit import Tensor
+x = Tensor.ones(4 << 20).contiguous().realize()
+limit = 1 << 30
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+kept = []
+try:
+    while True:
+        kept.append(Tensor.empty(32 << 20).realize())
+except MemoryError as error:
+    text = str(error)
+kept.clear()
+print(text)
+print((x + 1).sum().item())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of address space")
+def test_a_system_that_gives_no_more_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)
+    *message, total = done.stdout.splitlines()
+    assert message[0] == f"out of memory: {128 << 20:,} bytes on CPU, asked for at <string>:10"
+    assert f"  {128 << 20:,} bytes on CPU, made at <string>:10" in message
+    assert float(total) == 8 << 20
 
 
 def test_threads_can_allocate_and_free_at_once() -> None:
