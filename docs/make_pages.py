@@ -2,7 +2,7 @@
 
 from pages import ROOT, publish, refreshed
 
-PAGES = ("adding-an-op.md", "rules.md")
+PAGES = ("adding-an-op.md", "devices.md", "rules.md")
 
 if __name__ == "__main__":
     for name in PAGES:
