@@ -126,7 +126,7 @@ def test_null_plans_and_compiles_for_its_target_and_runs_nothing(name: str, monk
     monkeypatch.setattr(compile_module, "compile_kernel", remembering)
     x = Tensor(numbers(64, 64), device=name)
     with Context(CACHE=0):
-        (x @ x).softmax(1).realize()
+        (x @ x).relu().realize()
     counts = GlobalCounters.device(name)
     assert counts.kernel_count == len(compiled) >= 1
     target, code = compiled[0]
