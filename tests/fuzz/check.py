@@ -140,7 +140,7 @@ def find_failures(seeds: Iterable[int]) -> dict[int, str]:
             if problem:
                 failures[seed] = f"schedule: {problem}"
                 continue
-            for target, noopt in choices(seed, able(targets, case)):
+            for target, noopt in choices(seed, targets):
                 attempt = Attempt(case, linear, target, noopt, f"s{seed}_{int(noopt)}")
                 batches.setdefault((target, noopt), []).append((seed, attempt))
         except Exception as error:
@@ -168,11 +168,6 @@ def find_failures(seeds: Iterable[int]) -> dict[int, str]:
 def choices(seed: int, targets: list[Target]) -> list[tuple[Target, bool]]:
     """Target and NOOPT for the runs of a case: with optimisation for one of the targets, and one run without."""
     return [(targets[seed % len(targets)], False), (targets[0], True)]
-
-
-def able(targets: list[Target], case: Case) -> list[Target]:
-    """Those that can run the case: transcendental functions are made of fused multiply-adds."""
-    return [target for target in targets if target.has_fma or case.mood != "real"]
 
 
 # ---- smaller cases
@@ -219,7 +214,6 @@ def report(seed: int, target: Target | None = None) -> str:
     """A failing case for a person: what is wrong, the graph, the arrays."""
     targets = runnable_targets()
     case = make_case(seed)
-    targets = able(targets, case)
     chosen = target or targets[seed % len(targets)]
     problem = failure_of(case, chosen)
     if problem:
