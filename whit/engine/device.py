@@ -89,7 +89,7 @@ def _canonicalize(name: str) -> str:
 
 
 def _canonical_target(rest: str, name: str) -> str:
-    """What follows the kind: nothing for this machine through LLVM, `:C` for it through C, `:LLVM:haswell` for others."""
+    """What follows the kind: nothing for this machine through LLVM, `:C` through C, `:LLVM:haswell` for another one."""
     from whit.target import is_host, parse_target  # lazy: most names need none, and it reads what the machine is
 
     target = parse_target(f"CPU:{rest}", name)
