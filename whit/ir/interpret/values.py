@@ -164,6 +164,8 @@ def elementwise(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequen
     ]
     if op is ops.FMA and dtype.is_float and dtype.mantissa_bits <= 23:
         return _fused(dtype, *wide).reshape(shape)
+    if op is ops.POW:  # of one exponent 0.5 for all elements NumPy makes a square root, which differs at -inf and -0.0
+        wide = [np.array(operand) for operand in np.broadcast_arrays(*wide)]
     result = np.asarray(op.python(np, *wide)).reshape(shape)
     return _as_result(op, dtype, result)
 
@@ -256,7 +258,7 @@ def checked(node: UOp, position: Array, gate: Array | None, axis: int, size: int
     """A position on one axis as int64, `otherwise` where the gate is false; outside of the axis it is an error."""
     bad = np.asarray((position < 0) | (position >= size), np.bool_)
     if gate is not None:
-        position, bad = np.where(gate, position, otherwise), bad & gate
+        bad = bad & gate
     if bad.any():
         first = np.broadcast_to(position, bad.shape)[bad][0]
         raise OutOfRangeError(
@@ -264,7 +266,9 @@ def checked(node: UOp, position: Array, gate: Array | None, axis: int, size: int
             node.short(),
             "Positions go from 0 to size - 1; where a gate is false nothing is read or written.",
         )
-    return np.asarray(position, np.int64)
+    if gate is None:
+        return np.asarray(position, np.int64)
+    return np.where(gate, np.where(gate, position, 0).astype(np.int64), otherwise)
 
 
 def gather(
