@@ -34,7 +34,7 @@ INTS = (
     dtypes.uint16,
     dtypes.uint64,
 )
-FLOATS = (dtypes.float32, dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
+FLOATS = (*(dtypes.float32,) * 6, *(dtypes.float64,) * 3, *(dtypes.float16, dtypes.bfloat16) * 3, *dtypes.fp8s)
 FIRST_OUTPUT = 100  # slots of outputs start here
 
 SMALL = (1, 2, 3, 4, 5, 7, 8, 9)
@@ -476,15 +476,35 @@ class Generator:
         index = self.pick(lambda node: node.dtype.is_int and len(node.shape) <= 2)
         if not index.dtype.is_int or math.prod(index.shape + x.shape[1:]) > MOST_ELEMENTS:
             return
-        size = x.shape[0]
-        if size > index.dtype.max:
+        if max(x.shape[:2]) > index.dtype.max:
             return
+        both = len(x.shape) > 1 and self.random.random() < 0.4
+        positions = [index]
+        if both:
+            same = [y for y in self.pool if y.dtype.is_int and y.shape == index.shape]
+            positions.append(self.random.choice([y for y in same if x.shape[1] <= y.dtype.max] or [index]))
         if self.random.random() < 0.5:
-            node = x.index(index.alu(ops.FLOORMOD, const(index.dtype, size)))
+            inside = [p.alu(ops.FLOORMOD, const(p.dtype, size)) for p, size in zip(positions, x.shape, strict=False)]
+            node = x.index(*inside)
         else:
-            inside = (index >= 0) & (index < size)
-            node = x.index(index, gate=inside)
+            gate = const(dtypes.bool, True)
+            for p, size in zip(positions, x.shape, strict=False):
+                gate = gate & (p >= 0) & (p < size)
+            node = x.index(*positions, gate=gate)
         self.derive(node, x)
+
+    def largest(self) -> None:
+        """The position of the largest element of each row, and perhaps the element there."""
+        x = self.pick(lambda node: len(node.shape) == 2 and 0 not in node.shape and node not in self.rough)
+        if len(x.shape) != 2 or 0 in x.shape or x in self.rough or x.dtype.is_bool:
+            return
+        rows, columns = x.shape
+        top = x.reduce(ops.MAX, (1,)).reshape((rows, 1)).expand(x.shape)
+        place = UOp.arange(columns, dtypes.int32).reshape((1, columns)).expand(x.shape)
+        first = x.eq(top).where(place, const(dtypes.int32, columns - 1)).reduce(ops.MIN, (1,))
+        self.derive(first)
+        if self.random.random() < 0.5:
+            self.derive(x.index(UOp.arange(rows, dtypes.int32), first), x)
 
     def stack(self) -> None:
         x = self.pick(lambda node: math.prod(node.shape) <= MOST_ELEMENTS // 3)
@@ -509,12 +529,12 @@ class Generator:
             self.derive(x.stage(), x)
 
     def outputs(self) -> tuple[UOp, ...]:
-        """One to three nodes that are no leaves."""
+        """One to five nodes that are no leaves."""
         made = [node for node in self.pool if node.op not in (ops.PARAM, ops.CONST)]
         if not made:
             made = [self.pool[-1]]
         chosen = [made[-1]]
-        for _ in range(self.random.choice((0, 0, 1, 2))):
+        for _ in range(self.random.choice((0, 0, 1, 2, 4))):
             chosen.append(self.random.choice(made))
         return tuple(dict.fromkeys(chosen))
 
@@ -529,5 +549,5 @@ STEPS = (
     *(Generator.contract, Generator.rows, Generator.rows),
     *(Generator.reshape, Generator.permute, Generator.expand, Generator.pad, Generator.shrink, Generator.flip) * 2,
     *(Generator.compare, Generator.choose, Generator.cast, Generator.cast, Generator.bitcast),
-    *(Generator.scan, Generator.gather, Generator.stack, Generator.arange, Generator.keep, Generator.leaf),
+    *(Generator.scan, Generator.gather, Generator.gather, Generator.largest, Generator.stack, Generator.arange, Generator.keep, Generator.leaf),
 )

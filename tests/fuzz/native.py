@@ -21,6 +21,7 @@ from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 from whit.render import render
+from whit.runtime.gcc import compile_c, load_shared
 from whit.runtime.library import Library
 from whit.runtime.llvm import compile_llvm, load_object
 from whit.target import Target, host_target, parse_target
@@ -128,6 +129,9 @@ def link(natives: Iterable[Native], target: Target) -> None:
     texts = {name: program.linear for native in natives for name, program in native.programs.items()}
     if not texts:
         return
-    library = load_object(compile_llvm(render(texts, target), target))
+    if target.renderer == "C":
+        library = load_shared(compile_c(render(texts, target), target, level=0))
+    else:
+        library = load_object(compile_llvm(render(texts, target), target))
     for native in natives:
         native.library = library

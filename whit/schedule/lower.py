@@ -197,7 +197,7 @@ class Lowering:
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
         result = yield Request(value, tuple(inner), self._relevant(gate, position), (*self._hoisted(request), *ranges))
-        return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else result
+        return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else of_one(node, result)
 
     def _relevant(self, gate: UOp | None, position: Position) -> UOp | None:
         """The conditions that say something about the position: those that share ranges with it, directly or not.
@@ -229,7 +229,7 @@ class Lowering:
         result = yield Request(node.src[0], position, request.gate, request.loops)
         along = position[node.arg.axis]
         if along.op is not ops.RANGE:
-            return result  # one element: the scan of it is itself
+            return of_one(node, result)
         return result.scan(node.arg.op, range=along)
 
     def _gather(self, request: Request) -> Step:
@@ -360,3 +360,14 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
                 seen.add(s)
                 stack.append(s)
     return total
+
+
+def of_one(node: UOp, value: UOp) -> UOp:
+    """The reduction or scan of one element: the op on its identity and the element, which mostly is the element.
+
+    Not for a sum of floats, where 0.0 + -0.0 is 0.0, nor for an infinity in a dtype whose arithmetic saturates.
+    """
+    op, dtype = node.arg.op, node.dtype
+    if not dtype.is_float or not (op is ops.ADD or (dtype.saturates and dtype.has_inf)):
+        return value
+    return make(op, (const(dtype, op.identity(dtype)), value))
