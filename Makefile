@@ -14,8 +14,12 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with everything that tests need
 
-test: lint ## lint, then run all tests on all cores
+# What is compiled runs a second time with every strategy off. Fuzzing always does both, so it is not in the list.
+PLAIN := tests/tensor tests/engine tests/schedule tests/codegen tests/ops/test_matrix.py
+
+test: lint ## lint, then run all tests on all cores, those of compiled code also without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
+	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN)
 
 quick: $(READY) ## run the fast tests only, with fewer random examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"

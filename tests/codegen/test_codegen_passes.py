@@ -13,6 +13,7 @@ from whit.codegen.ranges import free_ranges, in_order, regions, replace_ranges, 
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.strategy import Strategy, choose_strategy
 from whit.codegen.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
+from whit.config import Context
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
@@ -311,5 +312,6 @@ def test_passes_say_why_they_stand_there() -> None:
 
 def test_every_pass_can_be_observed() -> None:
     seen: list[str] = []
-    generate(COPY, TARGET, observe=lambda step, body: seen.append(step.name))
+    with Context(NOOPT=0):
+        generate(COPY, TARGET, observe=lambda step, body: seen.append(step.name))
     assert seen == [step.name for step in PASSES]

@@ -75,7 +75,15 @@ def many_outputs(length: int) -> list[UOp]:
     return [total(A * float(i)) for i in range(length // 10)]
 
 
-GRAPHS = (elementwise, movement, layers, norms, diamonds, many_outputs)
+def stacked(length: int) -> UOp:
+    return UOp.stack(*(param(10 + i, 6, 8) for i in range(length)))
+
+
+def concatenated(length: int) -> UOp:
+    return Tensor(np.ones((2, 3), np.float32)).uop if length == 0 else joined([param(10 + i, 2 + i % 3, 8) for i in range(length)])
+
+
+GRAPHS = (elementwise, movement, layers, norms, diamonds, many_outputs, stacked, concatenated)
 
 
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
