@@ -549,5 +549,14 @@ STEPS = (
     *(Generator.contract, Generator.rows, Generator.rows),
     *(Generator.reshape, Generator.permute, Generator.expand, Generator.pad, Generator.shrink, Generator.flip) * 2,
     *(Generator.compare, Generator.choose, Generator.cast, Generator.cast, Generator.bitcast),
-    *(Generator.scan, Generator.gather, Generator.gather, Generator.largest, Generator.stack, Generator.arange, Generator.keep, Generator.leaf),
+    *(
+        Generator.scan,
+        Generator.gather,
+        Generator.gather,
+        Generator.largest,
+        Generator.stack,
+        Generator.arange,
+        Generator.keep,
+        Generator.leaf,
+    ),
 )

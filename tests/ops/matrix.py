@@ -313,8 +313,8 @@ def _moves_of_three_axes() -> Moves:
         ("detach", lambda x: x.detach(), lambda a: a),
         (
             "all of it",
-            lambda x: x.permute((2, 0, 1)).flip((0,)).pad(((1, 0), (0, 0), (0, 2))).reshape((56, 3)).shrink(
-                ((5, 40), (1, 2))
+            lambda x: (
+                x.permute((2, 0, 1)).flip((0,)).pad(((1, 0), (0, 0), (0, 2))).reshape((56, 3)).shrink(((5, 40), (1, 2)))
             ),
             lambda a: _padded(a.transpose(2, 0, 1)[::-1], (1, 0), (0, 0), (0, 2)).reshape(56, 3)[5:45, 1:3],
         ),
@@ -345,7 +345,7 @@ def index_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
     table = values_of(dtype, (9, 4), 1)
     shapes = ((), (1,), (0,), (17,), (3, 5))
     for number, kind in enumerate(dtypes.ints):
-        for shape in (shapes[-1:] if few else some_of(shapes, dtype, 3)):
+        for shape in shapes[-1:] if few else some_of(shapes, dtype, 3):
             group = Group()
             x = group.param(dtype, table)
             rows, columns = values_of(kind, shape, number), values_of(kind, shape, number + 50)

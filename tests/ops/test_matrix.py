@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matrix import KINDS, Case, Group
-
 from fuzz.graphs import FIRST_OUTPUT, stored
 from fuzz.native import link, prepare
+from matrix import KINDS, Case, Group
+
 from whit.dtype import DType, dtypes
 from whit.engine.device import Device
 from whit.engine.realize import realize
@@ -84,7 +84,8 @@ def difference(case: Case, found: Any) -> str:
     if same.all():
         return ""
     where = tuple(int(axis[0]) for axis in np.nonzero(~same))
-    return f"{case.name}: {int((~same).sum())} of {same.size} differ, at {where}: {found[where]!r}, not {expected[where]!r}"
+    differ = f"{int((~same).sum())} of {same.size} differ"
+    return f"{case.name}: {differ}, at {where}: {found[where]!r}, not {expected[where]!r}"
 
 
 def _keeps_bits(node: UOp) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schedule.build import matmul, param, row_sum, softmax, stores, total
+from whit import Tensor
 from whit.codegen import generate
 from whit.ir.uop import UOp
 from whit.schedule import schedule
@@ -80,7 +81,9 @@ def stacked(length: int) -> UOp:
 
 
 def concatenated(length: int) -> UOp:
-    return Tensor(np.ones((2, 3), np.float32)).uop if length == 0 else joined([param(10 + i, 2 + i % 3, 8) for i in range(length)])
+    """Of different sizes, as `Tensor.cat` writes it."""
+    first, *rest = (Tensor(param(10 + i, 2 + i % 3, 8)) for i in range(length))
+    return first.cat(*rest).uop
 
 
 GRAPHS = (elementwise, movement, layers, norms, diamonds, many_outputs, stacked, concatenated)

@@ -46,8 +46,9 @@ def schedule(graph: UOp) -> UOp:
     for group in group_kernels(kernels):
         stores = _stores(group, memory, targets)
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
+        name = name_of(group)
         for start in range(0, len(stores), most):
-            calls.append(_call(stores[start : start + most], memory, name_of(group)))
+            calls.append(_call(stores[start : start + most], memory, name))
     return make(ops.LINEAR, tuple(calls))
 
 

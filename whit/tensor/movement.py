@@ -33,6 +33,9 @@ def is_known(shape: tuple[Any, ...]) -> bool:
     return True
 
 
+MOST_JOINED = 16  # tensors of different sizes that one kernel concatenates
+
+
 class Movement(Activations):
     """Nothing is computed, and without a reason nothing is copied."""
 
@@ -334,7 +337,7 @@ class Movement(Activations):
             return (filled or tensors)[0]
         if all(tensor.shape == filled[0].shape for tensor in filled):
             return self._wrap(_along_first(filled, self.ndim + 1, axis)).flatten(axis, axis + 1)
-        return self._wrap(_beside([tensor.uop for tensor in filled], axis))
+        return self._wrap(_joined([tensor.uop for tensor in filled], axis))
 
 
 def _without(tensor: Core, axis: int) -> tuple[Any, ...]:
@@ -347,6 +350,14 @@ def _along_first(tensors: Sequence[Core], rank: int, dim: int) -> UOp:
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
     stacked = UOp.stack(*(tensor.uop for tensor in tensors))
     return stacked if axis == 0 else stacked.permute(tuple(order))
+
+
+def _joined(parts: list[UOp], axis: int) -> UOp:
+    """Parts one after another, a few in each kernel: every element of a kernel looks at all of its parts."""
+    while len(parts) > MOST_JOINED:
+        firsts = range(0, len(parts), MOST_JOINED)
+        parts = [_beside(parts[first : first + MOST_JOINED], axis).stage() for first in firsts]
+    return _beside(parts, axis)
 
 
 def _beside(parts: list[UOp], axis: int) -> UOp:
