@@ -125,10 +125,10 @@ def failure_of(case: Case, target: Target | None = None, noopt: bool | None = No
     return ""
 
 
-def find_failures(seeds: Iterable[int]) -> dict[int, str]:
+def find_failures(seeds: Iterable[int], targets: Sequence[Target] = ()) -> dict[int, str]:
     """What is wrong with each of these cases: as few modules as there are targets and settings."""
     failures: dict[int, str] = {}
-    targets = runnable_targets()
+    targets = targets or runnable_targets()
     batches: dict[tuple[Target, bool], list[tuple[int, Attempt]]] = {}
     wanted: dict[int, tuple[list[Any], list[float]]] = {}
     for seed in seeds:

@@ -6,10 +6,13 @@ import pytest
 from fuzz.check import failure_of, find_failures, report
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.parse import parse
 from whit.ir.text import to_text
+from whit.runtime.gcc import find_compiler
+from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # half of the time of all tests
 
@@ -21,6 +24,14 @@ COUNT = 2000
 def test_compiled_graphs_agree_with_the_interpreter(first: int) -> None:
     failures = find_failures(range(first, first + BATCH))
     assert not failures, "\n\n".join(report(seed) for seed in failures)
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("first", range(COUNT, COUNT + 100, BATCH))
+def test_graphs_compiled_through_c_agree_with_the_interpreter(first: int) -> None:
+    target = parse_target("CPU:C")
+    failures = find_failures(range(first, first + BATCH), [target])
+    assert not failures, "\n\n".join(report(seed, target) for seed in failures)
 
 
 def test_a_seed_is_always_the_same_case() -> None:
@@ -38,7 +49,11 @@ def test_cases_have_something_of_everything() -> None:
     assert wanted <= seen
     assert set(ops.REDUCERS) <= reducers
     assert any(0 in node.shape for graph in graphs for node in graph.topological())
-    assert any(len(graph.src) > 1 for graph in graphs)
+    assert any(len(graph.src) > 3 for graph in graphs)
+    gathers = [node for graph in graphs for node in graph.topological() if node.op is ops.INDEX]
+    assert any(len(node.src) - node.arg == 3 for node in gathers), "gathers on two axes"
+    assert any(node.src[1].op is not ops.PARAM and node.arg for node in gathers), "gated, at computed positions"
+    assert {node.dtype for graph in graphs for node in graph.topological()} >= set(dtypes.all)
 
 
 def test_the_text_of_a_case_is_the_case() -> None:
