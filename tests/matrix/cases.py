@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import reference
-from corners import corners, source_dtypes, to_array
+from ops.corners import corners, source_dtypes, to_array
 
+from matrix import reference
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError
 from whit.ir import ops

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from fuzz.graphs import FIRST_OUTPUT, stored
 from fuzz.native import link, prepare
-from matrix import KINDS, Case, Group
+from ops.corners import source_dtypes
 
+from matrix import reference
+from matrix.cases import KINDS, Case, Group, accepts
 from whit.dtype import DType, dtypes
 from whit.engine.device import Device
 from whit.engine.realize import realize
@@ -18,6 +20,7 @@ from whit.engine.values import from_numpy, to_numpy
 from whit.errors import DeviceError
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
+from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.runtime.gcc import find_compiler
 from whit.schedule import schedule
@@ -31,6 +34,15 @@ DEVICES = [
     pytest.param("CPU:C", marks=pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")),
 ]
 COMBINATIONS = [(kind, dtype) for kind, (_, accepted) in KINDS.items() for dtype in accepted]
+
+
+@pytest.mark.parametrize("op", ops.ELEMENTWISE, ids=lambda op: op.name)
+def test_every_op_has_a_reference(op: Op) -> None:
+    """A new op needs a line in reference.py."""
+    for dtype in dtypes.all:
+        if accepts(op, dtype):
+            arrays = [np.ones(1, reference.STORAGE[source]) for source in source_dtypes(op, dtype)]
+            assert reference.elementwise(op, dtype, arrays).shape == (1,)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,0 +1,1 @@
+"""Every op on every dtype and kind of shape, against NumPy."""
