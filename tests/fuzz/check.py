@@ -165,7 +165,7 @@ def find_failures(seeds: Iterable[int], targets: Sequence[Target] = ()) -> dict[
     return failures
 
 
-def choices(seed: int, targets: list[Target]) -> list[tuple[Target, bool]]:
+def choices(seed: int, targets: Sequence[Target]) -> list[tuple[Target, bool]]:
     """Target and NOOPT for the runs of a case: with optimisation for one of the targets, and one run without."""
     return [(targets[seed % len(targets)], False), (targets[0], True)]
 
