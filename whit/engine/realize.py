@@ -246,13 +246,22 @@ def _compute(roots: list[UOp], order: list[UOp], device: str) -> list[UOp]:
 
 
 def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
-    loaded = _plans.get((graph.graph, device, settings_key()))
-    if loaded is None:
-        loaded = _load(graph, device)
+    loaded = find_plan(graph, device)
     buffers = outputs
     for slot in graph.slots:
-        buffers.append(storage(slot) if slot.op is ops.BUFFER else _constant(slot, device))
+        buffers.append(memory_of_slot(slot, device))
     Device[device].run(loaded, buffers, dict(graph.variables))
+
+
+def find_plan(graph: Normalised, device: str) -> Any:
+    """What the device runs for a graph; made, if it is the first of its kind."""
+    loaded = _plans.get((graph.graph, device, settings_key()))
+    return _load(graph, device) if loaded is None else loaded
+
+
+def memory_of_slot(slot: UOp, device: str) -> Buffer:
+    """The memory that a slot of a normalised graph stands for."""
+    return storage(slot) if slot.op is ops.BUFFER else _constant(slot, device)
 
 
 def _constant(node: UOp, device: str) -> Buffer:

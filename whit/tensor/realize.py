@@ -13,6 +13,8 @@ from whit.ir.uop import UOp
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from whit.engine.repeat import Step
+
     Array = npt.NDArray[Any]
 
 
@@ -61,3 +63,10 @@ def to_list(buffer: UOp) -> Any:
 def item(buffer: UOp) -> Any:
     """The one element of a BUFFER."""
     return _engine()[2].item(buffer)
+
+
+def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
+    """The BUFFERs of a state after so many steps of one graph."""
+    from whit.engine.repeat import repeat as run  # lazy, as above
+
+    return run(step, state, count, device)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Self
 
 from whit.dtype import dtypes
-from whit.tensor.fourier import Fourier
+from whit.tensor.decompose import Decompositions
 
 
-class Tensor(Fourier):
+class Tensor(Decompositions):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
     __slots__ = ()
