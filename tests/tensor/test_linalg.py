@@ -1,4 +1,4 @@
-"""Equations and decompositions against NumPy: shapes, reconstruction, orthogonality, bad conditions, kernels, mistakes."""
+"""Equations and decompositions against NumPy: shapes, orthogonality, bad conditions, kernels, mistakes."""
 
 from collections.abc import Callable
 from functools import partial
