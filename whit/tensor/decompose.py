@@ -62,13 +62,19 @@ class Decompositions(Fourier):
     def _result_dtype(self) -> DType:
         return self.dtype if self.dtype.is_float else dtypes.default_float
 
-    def _result(self, node: UOp, batch: Shape | None = None) -> Self:
-        """(batch, ...) with the axes and the dtype of the tensor."""
+    def _computed(self, node: UOp, batch: Shape | None = None) -> UOp:
+        """(batch, ...) as a BUFFER with the axes and the dtype of the tensor."""
         lead = self.shape[:-2] if batch is None else batch
         dtype = self._result_dtype() if node.dtype.is_float else node.dtype
-        result = self._wrap(node.reshape((*lead, *node.shape[1:])).cast(dtype))
-        result._wanted = self.device
-        return result.realize()
+        return realize([node.reshape((*lead, *node.shape[1:])).cast(dtype)], self.device)[0]
+
+    def _known(self, value: UOp, name: str, *others: UOp) -> Self:
+        """A BUFFER as the function `name` of this tensor and others: that is what `decompose_gradients` needs."""
+        return self._wrap(value.formula(name, self._as_float(), *others))
+
+    def _result(self, node: UOp, name: str) -> Self:
+        """Both."""
+        return self._known(self._computed(node), name)
 
     # ---- equations
 
@@ -94,24 +100,25 @@ class Decompositions(Fourier):
         left = expand_to(matrix.reshape((*self.shape[:-2], n, n)), (*batch, n, n)).reshape((count, n, n))
         wide = expand_to(columns.uop.cast(WORK), (*batch, *columns.shape[-2:])).reshape((count, n, columns.shape[-1]))
         solved = _solved(left, wide, self.device)
-        result = self._result(solved, batch)
+        result = self._known(self._computed(solved, batch), "solve", columns._as_float())
         return result.squeeze(-1) if vector else result
 
     def inv(self) -> Self:
         """The inverse; infinities and NaN of a singular matrix."""
         matrix = self._matrices("inv", square=True)
-        return self._result(_solved(matrix, _identity(matrix.shape), self.device))
+        return self._result(_solved(matrix, _identity(matrix.shape), self.device), "inv")
 
     def det(self) -> Self:
         """The determinant."""
         diagonal, sign = self._eliminated("det")
-        return self._result(diagonal.reduce(ops.MUL, (1,)) * sign)
+        return self._result(diagonal.reduce(ops.MUL, (1,)) * sign, "det")
 
     def slogdet(self) -> tuple[Self, Self]:
         """The sign of the determinant (-1, 0 or 1), and the logarithm of its magnitude."""
         diagonal, sign = self._eliminated("slogdet")
         signs = formulas.sign(diagonal).reduce(ops.MUL, (1,)) * sign
-        return self._result(signs), self._result(formulas.log(abs(diagonal)).reduce(ops.ADD, (1,)))
+        logarithm = formulas.log(abs(diagonal)).reduce(ops.ADD, (1,))
+        return self._result(signs, "det_sign"), self._result(logarithm, "logdet")
 
     def _eliminated(self, name: str) -> tuple[UOp, UOp]:
         """The diagonal (batch, n) after elimination, and the sign of the exchanges."""
@@ -131,7 +138,8 @@ class Decompositions(Fourier):
         matrix = self._matrices("cholesky", square=True)
         if 0 not in matrix.shape:
             matrix = factored(matrix, self.device)
-        return self._result(matrix.permute((0, 2, 1)) if upper else matrix)
+        factor = self._result(matrix, "cholesky")
+        return factor.transpose(-2, -1) if upper else factor
 
     def matrix_power(self, n: int) -> Self:
         """self @ self @ ... n times; of a negative n, of the inverse."""
@@ -163,11 +171,10 @@ class Decompositions(Fourier):
         matrix = self._matrices("qr")
         batch, m, n = matrix.shape
         k = min(m, n) if mode == "reduced" else m
-        q, r = _reflected(matrix, self.device)
-        return (
-            self._result(q.shrink([(0, batch), (0, m), (0, k)])),
-            self._result(r.shrink([(0, batch), (0, k), (0, n)])),
-        )
+        whole = _reflected(matrix, self.device)
+        cut = whole[0].shrink([(0, batch), (0, m), (0, k)]), whole[1].shrink([(0, batch), (0, k), (0, n)])
+        q, r = (self._computed(part) for part in cut)
+        return self._known(q, "qr_q", q, r), self._known(r, "qr_r", q, r)
 
     def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
         """U, S, Vh with U @ diag(S) @ Vh = self: U and Vh orthogonal, S descending.
@@ -175,7 +182,8 @@ class Decompositions(Fourier):
         U is (m, m) and Vh (n, n), or without full_matrices (m, k) and (k, n), k the smaller of m and n.
         """
         u, s, v = self._svd("svd", full_matrices)
-        return self._result(u), self._result(s), self._result(v.permute((0, 2, 1)))
+        u, s, vh = (self._computed(part) for part in (u, s, v.permute((0, 2, 1))))
+        return self._known(u, "svd_u"), self._known(s, "svd_s", u, vh), self._known(vh, "svd_vh")
 
     def _svd(self, name: str, full: bool) -> tuple[UOp, UOp, UOp]:
         """U, S and V of the matrices in float64."""
@@ -195,11 +203,13 @@ class Decompositions(Fourier):
         triangle is read."""
         matrix = self._matrices("eigh", square=True)
         if 0 in matrix.shape:
-            return self._result(matrix.reduce(ops.ADD, (2,))), self._result(matrix)
+            return self._result(matrix.reduce(ops.ADD, (2,)), "empty"), self._result(matrix, "empty")
         _, row, column = places(matrix.shape)
         scaled, scale = _scaled((row >= column).where(matrix, matrix.permute((0, 2, 1))))
         values, vectors = diagonalised(scaled, self.device)
-        return self._result(values * over(scale, values.shape)), self._result(vectors)
+        parts = values * over(scale, values.shape), vectors
+        w, v = (self._computed(part) for part in parts)
+        return self._known(w, "eigh_values", v), self._known(v, "eigh_vectors", w)
 
     # ---- by singular values
 
@@ -212,13 +222,13 @@ class Decompositions(Fourier):
         """How many singular values are above tol; by default the largest of them times the rounding of the dtype."""
         _, s, _ = self._svd("matrix_rank", False)
         limit = _largest(s) * self._small(None) if tol is None else const(WORK, tol)
-        return self._result(_count(s, limit))
+        return self._wrap(self._computed(_count(s, limit)))
 
     def pinv(self, rcond: float | None = None) -> Self:
         """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
         u, s, v = self._svd("pinv", False)
         inverse = _inverted(s, self._small(rcond))
-        return self._result(_product(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)))
+        return self._result(_product(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv")
 
     def lstsq(self, b: Any, rcond: float | None = None) -> LeastSquares:
         """The shortest x for which self @ x is nearest to b, column by column of b (or of the vector b)."""
@@ -240,10 +250,13 @@ class Decompositions(Fourier):
         scaled = parts * _inverted(s, small).reshape((*s.shape, 1)).expand(parts.shape)
         (x,) = realize([_product(v, scaled, batch)], self.device)
         rest = _product(self.uop.cast(WORK).reshape((*batch, *self.shape[-2:])), x, batch) - wide
-        residuals, solution = self._result((rest * rest).reduce(ops.ADD, (1,))), self._result(x)
+        lengths = self._computed((rest * rest).reduce(ops.ADD, (1,)))
+        residuals = self._known(lengths, "lstsq", columns._as_float())
+        solution = self._known(self._computed(x), "lstsq", columns._as_float())
         if vector:
             residuals, solution = residuals.squeeze(-1), solution.squeeze(-1)
-        return LeastSquares(solution, residuals, self._result(_count(s, _largest(s) * small)), self._result(s))
+        rank = self._wrap(self._computed(_count(s, _largest(s) * small)))
+        return LeastSquares(solution, residuals, rank, self._result(s, "lstsq"))
 
 
 # ---- on nodes (batch, rows, columns)
