@@ -73,6 +73,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_against_finite_differences(name: str) -> None:
     function, arrays, symmetric = CASES[name]
@@ -87,6 +88,7 @@ def test_second_derivatives() -> None:
     assert first.item() == pytest.approx(-0.25) and second.item() == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ("inv", "solve", "slogdet", "cholesky", "eigenvalues", "q", "r"))
 def test_second_derivatives_against_finite_differences(name: str) -> None:
     function, arrays, symmetric = CASES[name]

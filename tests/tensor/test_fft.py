@@ -43,6 +43,7 @@ def test_short_lengths_by_the_interpreter(n: int) -> None:
     near(value(Tensor(x[:, : n // 2 + 1].copy()).irfft(n=n)), np.fft.irfft(z[:, : n // 2 + 1], n=n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize("n", LENGTHS)
 def test_long_lengths(n: int, dtype: str) -> None:

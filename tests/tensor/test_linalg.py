@@ -51,6 +51,7 @@ def _kernels(call: Callable[[], Any]) -> int:
 # ---- equations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SQUARES, ids=str)
 def test_solve_and_inverse(shape: tuple[int, ...], dtype: str) -> None:
@@ -81,6 +82,7 @@ def test_solve_takes_the_largest_pivot() -> None:
     assert x.tolist() == [3, 2]
 
 
+@pytest.mark.slow
 def test_larger_systems() -> None:
     for dtype, limit in (("float32", 2.0**-23), ("float64", 1e-13)):
         a, b = _random((64, 64), dtype), _random((64, 3), dtype, 1)
@@ -101,6 +103,7 @@ def test_singular_matrices_give_no_numbers() -> None:
     assert np.isnan(Tensor([[np.nan, 1.0], [1.0, 1.0]]).solve([1.0, 1.0]).numpy()).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SQUARES, ids=str)
 def test_determinants(shape: tuple[int, ...], dtype: str) -> None:
@@ -122,6 +125,7 @@ def test_large_determinants_have_a_logarithm() -> None:
     assert Tensor(permutation).det().item() == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", (*SQUARES, (40, 40)), ids=str)
 def test_cholesky(shape: tuple[int, ...], dtype: str) -> None:
@@ -150,6 +154,7 @@ def test_powers() -> None:
 # ---- decompositions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", RECTANGLES, ids=str)
 def test_qr(shape: tuple[int, ...], dtype: str) -> None:
@@ -192,6 +197,7 @@ def _check_svd(a: Any, units: float = 20) -> None:
         _near(whole.astype(dtype), a, units * UNITS[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", RECTANGLES, ids=str)
 def test_svd(shape: tuple[int, ...], dtype: str) -> None:
@@ -216,6 +222,7 @@ SPECTRA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECTRA)
 def test_svd_of_difficult_matrices(name: str) -> None:
     u, values = _with_values(SPECTRA[name])
@@ -223,6 +230,7 @@ def test_svd_of_difficult_matrices(name: str) -> None:
     _check_svd((u * values) @ v.T, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECTRA)
 def test_eigenvalues_of_difficult_matrices(name: str) -> None:
     q, values = _with_values(SPECTRA[name])
@@ -244,6 +252,7 @@ def _check_eigh(a: Any, units: float = 20) -> None:
     _near(whole.astype(dtype), a, units * UNITS[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SQUARES, ids=str)
 def test_eigh(shape: tuple[int, ...], dtype: str) -> None:
@@ -267,6 +276,7 @@ def test_larger_decompositions(n: int) -> None:
     _near(q @ r, a, n * 1e-15)
 
 
+@pytest.mark.slow
 def test_rotations_end_without_numbers_too() -> None:
     a = _random((3, 3))
     a[1, 1] = np.nan
@@ -279,6 +289,7 @@ def test_rotations_end_without_numbers_too() -> None:
 # ---- by singular values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ((4, 4), (6, 3), (3, 6), (2, 5, 3), (3, 0), (1, 1)), ids=str)
 def test_pseudo_inverse_and_rank(shape: tuple[int, ...]) -> None:
     a = _random(shape)
@@ -288,6 +299,7 @@ def test_pseudo_inverse_and_rank(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(rank.numpy(), np.linalg.matrix_rank(a))
 
 
+@pytest.mark.slow
 def test_rank_of_what_has_less() -> None:
     q, values = _with_values(SPECTRA["rank 3"])
     a = (q * values) @ q.T
@@ -300,6 +312,7 @@ def test_rank_of_what_has_less() -> None:
     assert Tensor.zeros(3, 2).matrix_rank().item() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ((6, 3), (3, 6), (4, 4)), ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_least_squares(shape: tuple[int, ...], dtype: str) -> None:
@@ -315,6 +328,7 @@ def test_least_squares(shape: tuple[int, ...], dtype: str) -> None:
             np.testing.assert_allclose(found.residuals.numpy().reshape(-1), residuals, rtol=64 * UNITS[dtype])
 
 
+@pytest.mark.slow
 def test_least_squares_of_a_batch_and_of_less_rank() -> None:
     a, b = _random((2, 5, 3)), _random((2, 5))
     found = Tensor(a).lstsq(b).solution.numpy()
@@ -327,6 +341,7 @@ def test_least_squares_of_a_batch_and_of_less_rank() -> None:
 # ---- dtypes, views, devices, kernels
 
 
+@pytest.mark.slow
 def test_dtypes_of_results() -> None:
     a = [[4, 1], [1, 3]]
     for dtype, result in (("int32", "float32"), ("uint8", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16")):
@@ -343,6 +358,7 @@ def test_views_and_lazy_values() -> None:
     _near((x * 2 + 1).det().numpy(), np.asarray(np.linalg.det(a[::-1, 1:5].T * 2 + 1)), 1e-12)
 
 
+@pytest.mark.slow
 def test_the_interpreter_agrees() -> None:
     a = _random((3, 3))
     b = a @ a.T

@@ -102,6 +102,7 @@ MAKERS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_numbers_are_the_same_on_every_device_to_the_last_bit(name: str) -> None:
     found = [_numbers(lambda device=device: MAKERS[name](37, 3, device=device), 9) for device in ("CPU", "PYTHON")]
@@ -166,6 +167,7 @@ def _kernels(tensor: Tensor) -> int:
     return GlobalCounters.kernel_count
 
 
+@pytest.mark.slow
 def test_random_numbers_fuse_into_their_users() -> None:
     assert _kernels(Tensor.rand(8, 8)) == 1
     assert _kernels(Tensor.randn(8, 8) * 2 + Tensor.rand(8, 8)) == 1
@@ -205,6 +207,7 @@ def test_extreme_words_give_numbers_inside() -> None:
         assert radius == pytest.approx(math.sqrt(2 * bits * math.log(2)), rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64), ids=lambda d: d.name
 )
@@ -216,6 +219,7 @@ def test_uniform_excludes_its_upper_end(dtype: DType, low: float, high: float) -
     assert abs(x.mean() - (low + high) / 2) < (high - low) * 0.05 + abs(high) * 2.0**-dtype.mantissa_bits
 
 
+@pytest.mark.slow
 def test_logarithm_and_cosine_are_accurate() -> None:
     rng = np.random.default_rng(0)
     high, low = (rng.integers(0, 2**32, 20_000, dtype=np.uint32) for _ in range(2))
@@ -238,6 +242,7 @@ def test_logarithm_and_cosine_are_accurate() -> None:
 RANGES = [(0, 1), (0, 2), (-5, 6), (0, 256), (-(2**31), 2**31), (0, 2**32), (-(2**63), 2**63), (0, 2**64), (5, 2**63)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low, high", RANGES, ids=str)
 def test_randint_stays_in_its_range(low: int, high: int) -> None:
     for dtype in INTS:
@@ -262,6 +267,7 @@ def test_products_of_64_bits() -> None:
     assert found == [int(a) * int(b) >> 64 for a, b in zip(x, y, strict=True)]
 
 
+@pytest.mark.slow
 def test_large_ranges_use_all_their_bits() -> None:
     # 3 * 2**62 numbers from 64 bits alone would make every third twice as likely
     size = 3 * 2**62
@@ -286,6 +292,7 @@ def test_names_of_api() -> None:
         assert Tensor.rand(2).device == "PYTHON"
 
 
+@pytest.mark.slow
 def test_bounds_of_initial_weights() -> None:
     cases = {
         "scaled_uniform": (1 / math.sqrt(600), 1 / math.sqrt(1800)),
@@ -341,6 +348,7 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[int], Tensor], Callable[[Any], Any]]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_kolmogorov_smirnov(name: str) -> None:
     make, distribution = DISTRIBUTIONS[name]
@@ -349,6 +357,7 @@ def test_kolmogorov_smirnov(name: str) -> None:
     assert max(chances) < 1 - 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.float64), ids=lambda d: d.name)
 def test_moments_and_tails_of_the_normal_distribution(dtype: DType) -> None:
     x = _numbers(lambda: Tensor.randn(4 * MILLION, dtype=dtype)).astype(np.float64)
@@ -363,6 +372,7 @@ def test_moments_and_tails_of_the_normal_distribution(dtype: DType) -> None:
             assert abs(count - n * chance) < 4 * math.sqrt(n * chance) + 1
 
 
+@pytest.mark.slow
 def test_bits_are_balanced_and_independent() -> None:
     Tensor.manual_seed(3)
     n = 2**16
@@ -378,6 +388,7 @@ def test_bits_are_balanced_and_independent() -> None:
         assert abs(signs[lag:].T @ signs[:-lag] / n).max() < 5.2 / math.sqrt(n - lag)
 
 
+@pytest.mark.slow
 def test_streams_are_independent() -> None:
     n = 100_000
     limit = 4.5 / math.sqrt(n)
@@ -392,12 +403,14 @@ def test_streams_are_independent() -> None:
         assert abs(np.corrcoef(x[lag:], x[:-lag])[0, 1]) < limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", (2, 3, 7, 10, 256, 1000))
 def test_chi_square_of_randint(size: int) -> None:
     x = _numbers(lambda: Tensor.randint(200_000, low=-4, high=size - 4))
     assert abs(_chi_square(np.bincount(x + 4, minlength=size))) < 4
 
 
+@pytest.mark.slow
 def test_pairs_of_neighbours_fill_the_square() -> None:
     x = (_numbers(lambda: Tensor.rand(400_000)) * 32).astype(np.int64)
     assert abs(_chi_square(np.bincount(x[::2] * 32 + x[1::2], minlength=1024))) < 4
@@ -434,6 +447,7 @@ def test_dropout_outside_of_training_is_nothing() -> None:
         assert Tensor([math.nan, math.inf]).dropout(1.0).tolist() == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64), ids=lambda d: d.name
 )
@@ -470,6 +484,7 @@ def test_bernoulli() -> None:
     assert found[:, 0].max() == 0 and found[:, 3].min() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", (1, 2, 3, 8, 9, 100))
 def test_choices_with_replacement_follow_the_weights(size: int) -> None:
     Tensor.manual_seed(6)

@@ -107,7 +107,7 @@ def test_true_and_1_and_1_point_0_are_three_constants() -> None:
         lambda: make(ops.VARIABLE, (), VariableArg("flag", False, True, index)),
         lambda: make(ops.REDUCE, (UOp.param(0, f32, (4,)),), ReduceArg(ops.ADD, (False,))),
         lambda: make(ops.PARAM, (), ParamArg(77, f32, (4.0,))),  # type: ignore[arg-type]
-        lambda: make(ops.STORE, (UOp.param(0, f32), const(f32, 1)), StoreArg(None, 0)),  # type: ignore[arg-type]
+        lambda: make(ops.STORE, (UOp.param(0, f32), const(f32, 77)), StoreArg(None, 0)),  # type: ignore[arg-type]
     ],
 )
 def test_arguments_that_only_equal_the_right_ones_are_not_interned(build: Callable[[], UOp]) -> None:
