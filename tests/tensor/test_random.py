@@ -167,6 +167,12 @@ def _kernels(tensor: Tensor) -> int:
     return GlobalCounters.kernel_count
 
 
+def test_the_rounds_share_their_sums() -> None:
+    GlobalCounters.reset()
+    Tensor.rand(1024).realize()
+    assert GlobalCounters.global_ops < 150 * 1024
+
+
 @pytest.mark.slow
 def test_random_numbers_fuse_into_their_users() -> None:
     assert _kernels(Tensor.rand(8, 8)) == 1
