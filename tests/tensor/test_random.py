@@ -520,7 +520,67 @@ def test_one_choice_never_has_weight_zero() -> None:
     assert Tensor([3, 0, 0]).multinomial(4, replacement=True).tolist() == [0, 0, 0, 0]
 
 
+needs_sorting = pytest.mark.skipif(not hasattr(Tensor, "argsort"), reason="there is no sorting yet")
+
+
+@needs_sorting
+def test_permutations() -> None:
+    for n in (0, 1, 2, 7, 1000):
+        x = _numbers(lambda n=n: Tensor.randperm(n))
+        assert x.dtype == np.int32
+        assert sorted(x.tolist()) == list(range(n))
+    assert Tensor.randperm(5, dtype=dtypes.int64).dtype is dtypes.int64
+    np.testing.assert_array_equal(_numbers(lambda: Tensor.randperm(50)), _numbers(lambda: Tensor.randperm(50)))
+    with pytest.raises(DTypeError, match="randperm: 299 is outside uint8"):
+        Tensor.randperm(300, dtype="uint8")
+
+
+@needs_sorting
+@pytest.mark.slow
+def test_all_orders_are_equally_likely() -> None:
+    Tensor.manual_seed(1)
+    counts: dict[Any, int] = {}
+    for _ in range(600):
+        order = tuple(Tensor.randperm(3).tolist())
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 6
+    assert abs(_chi_square(np.array(list(counts.values())))) < 4
+
+
+@needs_sorting
+def test_shuffle_moves_whole_parts() -> None:
+    Tensor.manual_seed(1)
+    x = np.arange(600).reshape(20, 30)
+    for axis in (0, 1, -1):
+        found = Tensor(x).shuffle(axis).numpy()
+        assert not np.array_equal(found, x)
+        np.testing.assert_array_equal(np.sort(found, axis), x)
+        np.testing.assert_array_equal(np.diff(found, axis=1 - axis % 2), np.diff(x, axis=1 - axis % 2))
+
+
+@needs_sorting
+def test_choices_without_replacement() -> None:
+    Tensor.manual_seed(1)
+    weights = Tensor([1.0, 0.0, 2.0, 4.0, 0.0]).expand(20_000, 5)
+    found = weights.multinomial(3).numpy()
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(np.sort(found, 1), np.tile([0, 2, 3], (20_000, 1)))
+    # The first is chosen by weight, the second by the weights of the others.
+    first = np.bincount(found[:, 0], minlength=5)[[0, 2, 3]]
+    assert abs(_chi_square(first, np.array([1, 2, 4]) / 7 * 20_000)) < 4
+    second = np.bincount(found[found[:, 0] == 3, 1], minlength=5)[[0, 2]]
+    assert abs(second[0] - second.sum() / 3) < 4 * math.sqrt(second.sum() * 2 / 9)
+    last = weights[:100].multinomial(5).numpy()[:, 3:]
+    np.testing.assert_array_equal(np.sort(last, 1), np.tile([1, 4], (100, 1)))
+
+
 # ---- mistakes
+
+
+def _symbolic_dropout() -> Tensor:
+    counted = UOp.arange(UOp.variable("n", 1, 9), dtypes.int32).cast(dtypes.float32)
+    with Tensor.train():
+        return Tensor(counted).dropout()
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -531,6 +591,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unknown parameter": (lambda: Tensor.rand(2, size=3), ArgumentError, "rand: there is no parameter 'size'"),
     "negative size": (lambda: Tensor.randn(-1), ShapeError, "randn: -1 is no size"),
     "symbolic size": (lambda: Tensor.rand(UOp.variable("n", 1, 9)), NotSupportedError, "rand: the size n is symbolic"),
+    "symbolic dropout": (_symbolic_dropout, NotSupportedError, "dropout: the size n is symbolic"),
     "empty range": (lambda: Tensor.randint(2, low=5, high=5), ArgumentError, "randint: low=5 is not below high=5"),
     "float bounds": (lambda: Tensor.randint(2, high=2.5), ArgumentError, "randint: low=0, high=2.5"),  # type: ignore[arg-type]
     "range too wide": (lambda: Tensor.randint(2, high=300, dtype="uint8"), DTypeError, "does not fit uint8"),

@@ -6,18 +6,18 @@ that sets it, `with Tensor.train():` is `with Context(TRAINING=1):`.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from whit.config import TRAINING, Context
-from whit.dtype import dtypes
-from whit.errors import ArgumentError, NotSupportedError, ShapeError
+from whit.dtype import DType, dtypes
+from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
-from whit.tensor.core import spread
+from whit.tensor.core import spread, storable
 from whit.tensor.index import _positions
-from whit.tensor.random import Random
+from whit.tensor.random import Random, _sizes
 
 
 class Training(type):
@@ -31,6 +31,13 @@ class Training(type):
     @training.setter
     def training(cls, value: bool) -> None:
         TRAINING.assign(bool(value))
+
+
+def _sorting(tensor: Any, name: str) -> Any:
+    """The tensor, if there is sorting."""
+    if hasattr(tensor, "argsort"):
+        return tensor
+    raise NotSupportedError(f"{name}: there is no sorting yet", fix="Draw with replacement.")
 
 
 class Distributions(Random, metaclass=Training):
@@ -58,14 +65,14 @@ class Distributions(Random, metaclass=Training):
 
     def _flips(self, p: float) -> UOp:
         """True with probability p, rounded to a multiple of 2**-32, at every position of this tensor."""
-        ((high, _),) = self._draw(self.shape, self.device)
+        ((high, _),) = self._draw(_sizes("dropout", (self.shape,)), self.device)
         return high < const(dtypes.uint32, min(round(p * 2**32), 2**32 - 1))
 
     def bernoulli(self) -> Self:
         """1 with the probability that each element gives, else 0."""
         self._require("bernoulli", self.dtype.is_float, "probabilities are floats", "Cast it.")
         inner = dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
-        (pair,) = self._draw(self.shape, self.device)
+        (pair,) = self._draw(_sizes("bernoulli", (self.shape,)), self.device)
         chosen = uniform.unit(pair, inner) < self.uop.cast(inner)
         return self._wrap(chosen.cast(self.dtype))
 
@@ -77,11 +84,31 @@ class Distributions(Random, metaclass=Training):
         self._check_weights(num_samples, replacement)
         if replacement or num_samples == 1:
             return self._independent(num_samples)
-        raise NotSupportedError(
-            "multinomial: several choices without replacement are not there yet",
-            self._made(),
-            "Use replacement=True.",
-        )
+        # Waiting times for events of these rates: the first ones to happen.
+        (pair,) = self._draw(_sizes("multinomial", (self.shape,)), self.device)
+        times = self._wrap(uniform.minus_log(pair, dtypes.float64) / self.uop.cast(dtypes.float64))
+        return _sorting(times, "multinomial").argsort(-1)[..., :num_samples].cast(dtypes.default_int)  # type: ignore[no-any-return]
+
+    @classmethod
+    def randperm(
+        cls, n: int, dtype: DType | str = dtypes.int32, device: str | None = None, requires_grad: bool | None = None
+    ) -> Self:
+        """0 .. n - 1 in random order, every order being equally likely."""
+        (count,) = _sizes("randperm", (n,))
+        wanted = storable("randperm", dtype)
+        if wanted.is_int and count - 1 > wanted.max:
+            raise DTypeError(f"randperm: {count - 1} is outside {wanted.name}", fix="Use a wider dtype.")
+        ((high, low),) = cls._draw((count,), device)
+        keys = (high.cast(dtypes.uint64) << 32) | low.cast(dtypes.uint64)
+        order = _sorting(cls._fresh(keys, device), "randperm").argsort(0)
+        return cls._fresh(order.uop.cast(wanted), device, requires_grad)
+
+    def shuffle(self, dim: int = 0) -> Self:
+        """The parts along an axis in random order."""
+        axis = self._axis("shuffle", dim, scalars=False)
+        order = self.randperm(self.shape[axis], dtypes.int64, self.device)
+        beside = tuple(size if i == axis else 1 for i, size in enumerate(self.shape))
+        return self.gather(axis, order.reshape(beside).expand(self.shape))
 
     def _check_weights(self, count: int, replacement: bool) -> None:
         if self.ndim not in (1, 2) or not self.shape[-1]:
