@@ -10,11 +10,27 @@ no numpy.
 from whit.cache import clear_caches
 from whit.config import Context, getenv
 from whit.dtype import dtypes
+from whit.engine.counters import GlobalCounters
 from whit.engine.device import Device
 from whit.errors import JitError
+from whit.helpers import fetch
 from whit.ir import UOp
 from whit.tensor import Tensor
 
+Variable = UOp.variable
+
 __version__ = "0.0.1"
 
-__all__ = ["Context", "Device", "JitError", "Tensor", "UOp", "clear_caches", "dtypes", "getenv"]
+__all__ = [
+    "Context",
+    "Device",
+    "GlobalCounters",
+    "JitError",
+    "Tensor",
+    "UOp",
+    "Variable",
+    "clear_caches",
+    "dtypes",
+    "fetch",
+    "getenv",
+]

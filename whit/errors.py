@@ -74,6 +74,18 @@ class JitError(UserError, RuntimeError):
     """A function cannot be captured, or is called in a way that its capture does not cover."""
 
 
+class FileError(UserError, OSError):
+    """A file cannot be read or written; `errno` and `filename` are the operating system's."""
+
+
+class FileMissingError(FileError, FileNotFoundError):
+    """A file is not there."""
+
+
+class FileReadOnlyError(FileError, PermissionError):
+    """A file may not be opened, or not be written."""
+
+
 class BackendError(WhitError, RuntimeError):
     """A compiler, driver or device outside whit failed; the details carry its log and where the source is."""
 

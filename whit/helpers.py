@@ -6,17 +6,12 @@ The compiler does not import this module: it is for what is built on top.
 from __future__ import annotations
 
 import contextlib
-import cProfile
 import ctypes
 import functools
-import hashlib
 import itertools
 import math
 import os
-import pstats
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
 from whit.engine.counters import GlobalCounters
 from whit.engine.show import colored, time_to_str
-from whit.errors import ArgumentError, BackendError, ShapeError
+from whit.errors import ArgumentError, BackendError, FileMissingError, ShapeError, nearest
 
 __all__ = [
     "DEBUG",
@@ -175,16 +170,21 @@ class Profiling(contextlib.ContextDecorator):
         self.sort = sort
         self.frac = frac  # how much of the list is printed
         self.fn = fn  # a file for the whole profile
-        self._profile = cProfile.Profile()
+        self._profile: Any = None
 
     def __enter__(self) -> Profiling:
         if self.enabled:
+            import cProfile  # lazy: few programs profile
+
+            self._profile = cProfile.Profile()
             self._profile.enable()
         return self
 
     def __exit__(self, *_: Any) -> None:
         if not self.enabled:
             return
+        import pstats  # lazy: few programs profile
+
         self._profile.disable()
         if self.fn:
             self._profile.dump_stats(self.fn)
@@ -256,7 +256,7 @@ class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
         bar = ""
         if self.total:
             done = min(self.n / self.total, 1.0)
-            width = max(shutil.get_terminal_size().columns - len(head) - len(tail) - 9, 4)
+            width = max(_columns() - len(head) - len(tail) - 9, 4)
             bar = f"{done:4.0%}|{'#' * int(done * width):{width}s}| "
         print(f"\r\033[K{head}{bar}{tail}", end="\n" if close else "", file=sys.stderr, flush=True)
 
@@ -268,6 +268,14 @@ class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
             return f"{number:.{digits}f}"
         power = min(int(math.log10(number)) // 3, 4)
         return f"{number / 1000**power:.2f}{' kMGT'[power]}"
+
+
+def _columns() -> int:
+    """The width of the terminal."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):  # no terminal
+        return 80
 
 
 def _clock(seconds: float) -> str:
@@ -286,41 +294,89 @@ def trange(n: int, **options: Any) -> tqdm[int]:
 
 def temp(name: str, append_user: bool = False) -> str:
     """A path in the folder for temporary files."""
+    import tempfile  # lazy: it loads a dozen modules
+
     user = f".{os.getuid()}" if append_user and hasattr(os, "getuid") else ""
     return os.path.join(tempfile.gettempdir(), name + user)
 
 
 def fetch(
-    url: str,
+    url: str | os.PathLike[str],
     name: str | os.PathLike[str] | None = None,
     subdir: str | None = None,
     gunzip: bool = False,
     allow_caching: bool = True,
     headers: dict[str, str] | None = None,
+    sha256: str | None = None,
 ) -> Path:
-    """Downloads a file once and returns where it is. A path or file: URL that exists is returned as it is."""
-    if url.startswith(("/", ".", "file://")):
-        return Path(url.removeprefix("file://"))
+    """Downloads a file once and returns where it is; `gunzip` unpacks it, `sha256` is what it must hash to.
+
+    A path or a file: URL is returned as it is, unless it has to be unpacked. What fails leaves no file behind.
+    """
+    import hashlib  # lazy: few programs download
+
+    address = os.fspath(url)
+    local = _local_path(address)
+    if local is not None and not gunzip:
+        _check_file(address, local, sha256)
+        return local
     if name is not None and (os.path.isabs(name) or len(Path(name).parts) > 1):
         place = Path(name)
     else:
-        key = hashlib.sha256(f"{url}{sorted((headers or {}).items())}".encode()).hexdigest()[:32]
+        source = f"{local.resolve()} {local.stat().st_mtime_ns}" if local is not None and local.is_file() else address
+        key = hashlib.sha256(f"{source}{sorted((headers or {}).items())}".encode()).hexdigest()[:32]
         base = Path(CACHE_DIR.value) if CACHE_DIR.value else Path.home() / ".cache" / "whit"
         place = base / "downloads" / (subdir or "") / (str(name) if name else key + (".gunzip" if gunzip else ""))
     if not place.is_file() or not allow_caching:
-        _download(url, place, gunzip, headers or {})
+        _download(local.resolve().as_uri() if local is not None else address, place, gunzip, headers or {}, sha256)
+    else:
+        _check_file(address, place, sha256)
     return place
 
 
-def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str]) -> None:
+def _local_path(address: str) -> Path | None:
+    """The path that an address names, if it is one of this machine."""
+    if address.startswith("file:"):
+        from urllib.parse import unquote, urlparse  # lazy: few programs download
+
+        path = Path(unquote(urlparse(address).path))
+    elif "://" in address:
+        return None
+    else:
+        path = Path(address)
+    if not path.is_file():
+        near = nearest(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
+        raise FileMissingError(f"fetch: there is no file {path}.{near}", fix="Check the path, or give a URL.")
+    return path
+
+
+def _check_file(address: str, path: Path, sha256: str | None) -> None:
+    if sha256 is None:
+        return
+    import hashlib  # lazy: few programs download
+
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256.lower():
+        raise BackendError(
+            f"fetch: {address} is not the file that was expected",
+            f"sha256 is {found}, expected {sha256.lower()}",
+            f"Remove {path} to fetch it again, or correct the checksum.",
+        )
+
+
+def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str], sha256: str | None) -> None:
     import gzip  # lazy: few programs download
+    import http.client  # lazy: 20 ms
+    import tempfile  # lazy: it loads a dozen modules
     import urllib.error  # lazy: 20 ms
     import urllib.request  # lazy: 20 ms
+    import zlib  # lazy: few programs download
 
     place.parent.mkdir(parents=True, exist_ok=True)
-    request = urllib.request.Request(url, headers={"User-Agent": "whit", **headers})
     descriptor, temporary = tempfile.mkstemp(dir=place.parent)
     try:
+        request = urllib.request.Request(url, headers={"User-Agent": "whit", **headers})
         with os.fdopen(descriptor, "wb") as file, urllib.request.urlopen(request, timeout=30) as answer:
             length = int(answer.headers.get("content-length") or 0)
             source = gzip.GzipFile(fileobj=answer) if gunzip else answer
@@ -332,8 +388,12 @@ def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str]) -> N
                     progress.update(len(chunk))
         if length and not gunzip and os.path.getsize(temporary) != length:
             raise BackendError(f"fetch: {url} ended early", f"{os.path.getsize(temporary)} of {length} bytes", "Retry.")
+        _check_file(url, Path(temporary), sha256)
+        os.chmod(temporary, 0o644)
         os.replace(temporary, place)
-    except urllib.error.URLError as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BackendError(f"fetch: {url} cannot be unpacked", f"{error}", "Leave out gunzip, or retry.") from None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ValueError) as error:
         raise BackendError(
             f"fetch: {url} cannot be downloaded", str(error), "Check the address and the network."
         ) from None
@@ -357,4 +417,6 @@ def to_mv(address: int, size: int) -> memoryview:
 
 def mv_address(view: memoryview) -> int:
     """Where the memory of a view begins."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+    from whit.runtime.buffer import address_of  # lazy: loads the runtime
+
+    return address_of(view)

@@ -94,7 +94,7 @@ def test_fetch_downloads_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert helpers.fetch(str(source)) == source
     calls: list[str] = []
 
-    def download(url: str, place: Path, gunzip: bool, headers: dict[str, str]) -> None:
+    def download(url: str, place: Path, gunzip: bool, headers: dict[str, str], sha256: str | None) -> None:
         calls.append(url)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(b"x")

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -170,14 +171,19 @@ def _load(code: bytes, target: Target) -> Library:
 @functools.cache
 def prepare_pool() -> None:
     """Finds the code of the thread pool on disk, or compiles and keeps it: 5 ms of LLVM in each process otherwise."""
-    target = host_target()
-    text = f"thread pool {_target_text(target)} {_compiler_digest()}"
+    threads.use_pool_object(helper_object("thread pool", threads.pool_object))
+
+
+def helper_object(name: str, compile_it: Callable[[], bytes]) -> bytes:
+    """Machine code that belongs to whit itself: from the disk, or compiled and kept."""
+    text = f"{name} {_target_text(host_target())} {_compiler_digest()}"
     key = hashlib.sha256(text.encode()).hexdigest()
     entry = disk_cache.find(key)
-    if entry is None:
-        disk_cache.keep(key, {"name": "thread pool"}, threads.pool_object())
-    else:
-        threads.use_pool_object(entry[1])
+    if entry is not None:
+        return entry[1]
+    code = compile_it()
+    disk_cache.keep(key, {"name": name}, code)
+    return code
 
 
 def _kernel(header: dict[str, Any], library: Library | None) -> Kernel:

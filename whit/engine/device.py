@@ -6,14 +6,15 @@
     Device["CPU:C"].target              # what its kernels are compiled for
 
 A name is a kind and an optional index, target or path: `CPU`, `CPU:1`, `CPU:C`, `NULL:LLVM:cortex-a76`, `DISK:/data/x`.
-Index 0 is left out, and so is what a target says about this machine anyway: `CPU:LLVM` is `CPU`. Each name is a device
-of its own. Asking for a name opens nothing; `Device[name]` does, once, and this is the one place where backends are
-loaded by name.
+Index 0 is left out, and so is what a target says about this machine anyway: `CPU:LLVM` is `CPU`. Paths are made
+absolute. Each name is a device of its own. Asking for a name opens nothing; `Device[name]` does, once, and this is the
+one place where backends are loaded by name.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,7 +34,7 @@ BACKENDS: dict[str, str] = {
     "CUDA": "",
     "CL": "",
     "WEBGPU": "",
-    "DISK": "",
+    "DISK": "whit.engine.disk",
     "REMOTE": "",
 }
 WITH_PATH = ("DISK", "REMOTE")
@@ -76,6 +77,10 @@ def _canonicalize(name: str) -> str:
         raise DeviceError(
             f'device: there is no device "{name}".{nearest(kind, BACKENDS)}', f"known: {', '.join(BACKENDS)}"
         )
+    if kind == "DISK":
+        if not rest:
+            raise DeviceError(f'device: "{name}" names no file', fix='Write the path after it: "DISK:/data/x".')
+        return f"DISK:{os.path.abspath(rest)}"  # not kept: the current folder may change
     if kind in WITH_PATH:
         result = f"{kind}:{rest}"
     elif not rest or rest.isdecimal():
@@ -102,6 +107,11 @@ def target_text(name: str) -> str:
     """What `parse_target` reads, of the canonical name of a device that compiles for a CPU: "CPU:C" for "NULL:C"."""
     _, _, rest = name.partition(":")
     return f"CPU:{rest}" if rest and not rest.isdecimal() else "CPU"
+
+
+def is_disk(device: str | None) -> bool:
+    """Whether this is the canonical name of a file."""
+    return device is not None and device.startswith("DISK:")
 
 
 class Devices:

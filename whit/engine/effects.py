@@ -15,6 +15,7 @@ from collections import Counter
 from sys import getrefcount
 from typing import Any
 
+from whit.engine.device import is_disk
 from whit.engine.storage import computed_entries
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -31,6 +32,8 @@ def stored_value(node: UOp) -> UOp | None:
     if effect.op is not ops.STORE or len(effect.src) != 2 or effect.arg.combine is not None:
         return None
     target, value = effect.src
+    if is_disk(old.device):
+        return None  # the file has to be written
     covers = target is old and value.shape == old.shape and value.dtype is old.dtype
     return value if covers else None
 

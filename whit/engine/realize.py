@@ -21,9 +21,10 @@ from whit.cache import register_cache
 from whit.config import DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
-from whit.engine.device import Device, canonicalize
+from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.effects import is_private, memory_of, stored_value
 from whit.engine.failure import explain_failure
+from whit.engine.file_views import compute_into_file, copy_into_file, read_view, write_effects
 from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise
 from whit.engine.plan import make_plan
 from whit.engine.show import show_graph
@@ -32,6 +33,7 @@ from whit.engine.storage import (
     computed,
     computed_entries,
     detach_storage,
+    from_bytes,
     nbytes_of,
     new_buffer,
     remember,
@@ -81,6 +83,11 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
     return [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
 
 
+def realize_one(node: UOp, device: str) -> UOp:
+    """The same for one node."""
+    return realize([node], device)[0]
+
+
 def _value(root: UOp) -> UOp:
     """The node that has the value of a root: behind those that only have other gradients, and behind whole stores."""
     while True:
@@ -115,14 +122,12 @@ def _without_kernel(root: UOp, device: str) -> UOp | None:
     value = root
     while (value.op in SPREADS and len(value.src) == 1) or value.op in ops.SAME_VALUE:
         value = value.src[0]
-    if value.op is not ops.CONST or device.startswith("NULL"):
+    if value.op is not ops.CONST or device.startswith(("NULL", "DISK")):
         return None
     count = prod(root.shape)
     if not value.dtype.itemsize or count * value.dtype.itemsize > FILLED_BY_HAND:
         return None
-    result = new_buffer(root.dtype, root.shape, device)
-    storage(result).memory()[:] = _encoded(value) * count
-    return result
+    return from_bytes(_encoded(value) * count, root.dtype, root.shape, device)
 
 
 def _encoded(node: UOp) -> bytes:
@@ -150,9 +155,16 @@ def _carry_out(special: list[UOp], device: str | None) -> None:
 def _copy(node: UOp) -> None:
     """The value of the source in memory of another device."""
     target = canonicalize(node.arg)
+    if is_disk(node.src[0].device) and not (is_disk(target) and view_of_buffer(node.src[0])):
+        read = read_view(node.src[0], "CPU" if is_disk(target) else target, realize_one)
+        remember(node, copy_into_file(read, target, realize_one) if is_disk(target) else read)
+        return
     (source,) = realize(node.src, target)
     if storage(source).device == target:
         remember(node, source)
+        return
+    if is_disk(target):
+        remember(node, copy_into_file(source, target, realize_one))
         return
     result = new_buffer(source.dtype, source.shape, target)
     storage(result).copy_from(storage(source))
@@ -163,6 +175,9 @@ def _copy(node: UOp) -> None:
 
 def _update(node: UOp, device: str | None) -> None:
     """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
+    if is_disk(node.device):
+        remember(node, write_effects(node, realize_one))
+        return
     old, in_place = _old_content(node, device)
     memory = memory_of(node.src[0])
     state = Normaliser(1)
@@ -239,6 +254,8 @@ def _on(views: list[UOp], memory: UOp, source: Callable[[UOp], UOp]) -> UOp:
 
 def _compute(roots: list[UOp], order: list[UOp], device: str) -> list[UOp]:
     """Runs the schedule of these roots; the BUFFERs with their values."""
+    if is_disk(device):
+        return [compute_into_file(root, device, realize_one) for root in roots]
     graph = normalise(roots, order)
     results = [new_buffer(root.dtype, root.shape, device) for root in roots]
     _run(graph, [storage(result) for result in results], device)

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from whit.dtype import DType, dtypes
 from whit.engine.device import canonicalize
+from whit.engine.disk import DiskBuffer, allocate
 from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
@@ -104,7 +105,7 @@ def attach(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
 
 def new_buffer(dtype: DType, shape: Shape, device: str) -> UOp:
     """A BUFFER node with new memory; its content is arbitrary."""
-    return attach(Buffer(device, nbytes_of(dtype, shape)), dtype, shape)
+    return attach(allocate(device, nbytes_of(dtype, shape)), dtype, shape)
 
 
 def storage(node: UOp) -> Buffer:
@@ -162,7 +163,9 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | No
             f"from_bytes: {len(view)} bytes for {dtype.name}{spell_shape(shape)}, which has {buffer.nbytes}",
             fix="Give exactly one item for each element.",
         )
-    if has_memory(buffer.device):
+    if isinstance(buffer, DiskBuffer):
+        buffer.write(view)
+    elif has_memory(buffer.device):
         buffer.memory()[:] = view
     return node
 

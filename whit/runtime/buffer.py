@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from whit.errors import ArgumentError, DeviceError, OutOfRangeError, WhitError, user_line
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
@@ -136,7 +136,7 @@ class Buffer:
             raise ArgumentError("buffer: the memory to wrap has gaps", f"strides {view.strides}", "Copy it first.")
         if writable and view.readonly:
             raise ArgumentError("buffer: the memory to wrap is read-only", fix="Leave out writable.")
-        return _external(device, _address_of(view), view.nbytes, view, writable)
+        return _external(device, address_of(view), view.nbytes, view, writable)
 
     @staticmethod
     def at_address(device: str, address: int, nbytes: int, *, owner: Any = True, writable: bool = True) -> Buffer:
@@ -179,12 +179,18 @@ class Buffer:
             )
         if not self.writable:
             raise ArgumentError("buffer: a copy into read-only memory", repr(self), "Copy it into a new buffer.")
+        if has_memory(self.device):
+            other.copy_to(self)
+
+    def copy_to(self, target: Buffer) -> None:
+        """The second half of `copy_from`, where the source is known and the target has memory."""
         if not has_memory(self.device):
-            return
-        if not has_memory(other.device):
-            raise _no_data(other.device)
+            raise _no_data(self.device)
         if self.nbytes:
-            ctypes.memmove(self.address, other.address, self.nbytes)
+            ctypes.memmove(target.address, self.address, self.nbytes)
+
+
+Kind = TypeVar("Kind", bound=Buffer)
 
 
 def _no_data(device: str) -> DeviceError:
@@ -199,8 +205,12 @@ def has_memory(device: str) -> bool:
 
 
 def _external(device: str, address: int, nbytes: int, owner: Any, writable: bool) -> Buffer:
+    return plain_buffer(Buffer, device, address, nbytes, owner, writable)
+
+
+def plain_buffer(kind: type[Kind], device: str, address: int, nbytes: int, owner: Any, writable: bool) -> Kind:
     """A buffer without memory of its own."""
-    buffer = object.__new__(Buffer)
+    buffer = object.__new__(kind)
     buffer.device = device
     buffer.nbytes = nbytes
     buffer.address = address
@@ -220,7 +230,7 @@ class _PyBuffer(ctypes.Structure):
     _fields_ = (("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("rest", ctypes.c_byte * 128))
 
 
-def _address_of(view: memoryview) -> int:
+def address_of(view: memoryview) -> int:
     """Where the memory begins. ctypes' `from_buffer` refuses read-only memory, so Python is asked itself."""
     info = _PyBuffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(info), 0)

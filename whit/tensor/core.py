@@ -2,8 +2,9 @@
 
 `Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
 
-    Core -> Data -> Elementwise -> Operators -> Functions -> Activations -> Movement -> Reductions -> Indexing
-         -> Linear -> Windows -> Creation -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Tensor
+    Core -> Data -> Exchange -> Elementwise -> Operators -> Functions -> Activations -> Movement -> Reductions
+         -> Indexing -> Linear -> Windows -> Creation -> Gradients -> Random -> Distributions -> Fourier
+         -> Decompositions -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.
@@ -18,11 +19,11 @@ from typing import Any, Self
 
 from whit.dtype import DType, least_upper_float, to_dtype
 from whit.engine.device import Device
-from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp
-from whit.tensor.place import Place, here, spell_place
+from whit.tensor.place import Place, here, spell_place, user_method
 
 _new = object.__new__
 # By identity: a set would compare tensors with ==, which is elementwise. 0.4 us a tensor.
@@ -59,6 +60,8 @@ class Core:
 
     def _wrap(self, uop: UOp) -> Self:
         """The tensor of a node, made by the call that the user is in."""
+        if uop.device is not None and uop.device[0] == "D":  # 40 ns
+            _check_in_file(uop)
         result = _new(type(self))
         result.uop = uop
         result._place = here()
@@ -70,6 +73,8 @@ class Core:
     @classmethod
     def _make(cls, uop: UOp, wanted: str | None = None) -> Self:
         """The same where there is no tensor yet."""
+        if uop.device is not None and uop.device[0] == "D":
+            _check_in_file(uop)
         result = _new(cls)
         result.uop = uop
         result._place = here()
@@ -133,9 +138,7 @@ class Core:
         return f"<Tensor {spell_shape(self.shape)} {self.dtype.name} on {self.device}, {self._state()}>"
 
     def _state(self) -> str:
-        node = self.uop
-        while node.op in ops.MOVEMENT or node.op in ops.SAME_VALUE:
-            node = node.src[0]
+        node = without_views(self.uop)
         if node.op is ops.BUFFER:
             return "realised" if node is self.uop else "view"
         return "constant" if node.op is ops.CONST else "lazy"
@@ -184,6 +187,23 @@ class Core:
             raise DTypeError(
                 f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix
             )
+
+
+def without_views(node: UOp) -> UOp:
+    """What a view shows, or the node itself."""
+    while node.op in ops.MOVEMENT or node.op in ops.SAME_VALUE or node.op is ops.BITCAST:
+        node = node.src[0]
+    return node
+
+
+def _check_in_file(node: UOp) -> None:
+    """Files are stored and moved: nothing is computed there."""
+    if without_views(node).op not in (ops.BUFFER, ops.COPY, ops.AFTER):
+        raise DeviceError(
+            f"{user_method()}: nothing is computed on {node.device}",
+            "a tensor in a file can be sliced, reshaped, bitcast, read and assigned to",
+            'Move it first: x.to("CPU").',
+        )
 
 
 def either(name: str, axis: Any, dim: Any) -> Any:

@@ -17,7 +17,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.tensor import formulas
 from whit.tensor.core import Core, common_shape, expand_to, spread
-from whit.tensor.data import Data
+from whit.tensor.exchange import Exchange
 
 _SCALARS = (int, float, bool)
 
@@ -27,7 +27,7 @@ def scalar_node(dtype: DType, value: Any) -> UOp:
     return const(dtype, value if dtype.is_float else convert(dtype, value))
 
 
-class Elementwise(Data):
+class Elementwise(Exchange):
     """Operators, and the methods of the same names."""
 
     __slots__ = ()

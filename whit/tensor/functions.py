@@ -8,6 +8,7 @@ from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
+from whit.tensor.bitcast import bitcast
 from whit.tensor.core import spread, storable
 from whit.tensor.operators import Operators
 
@@ -161,15 +162,9 @@ class Functions(Operators):
         return self if wanted is self.uop.dtype else self._wrap(self.uop.cast(wanted))
 
     def bitcast(self, dtype: DType | str) -> Self:
-        """The same bits read as another dtype of the same size."""
+        """The same bits read as another dtype. One of another size makes the last axis longer or shorter."""
         wanted = storable("bitcast", dtype)
-        if wanted.bitsize != self.dtype.bitsize:
-            raise ArgumentError(
-                f"bitcast: {self.dtype.name} has {self.dtype.bitsize} bits and {wanted.name} {wanted.bitsize}",
-                self._made(),
-                "Both dtypes must have the same number of bits.",
-            )
-        return self._wrap(self.uop.bitcast(wanted))
+        return self if wanted is self.uop.dtype else self._wrap(bitcast(self.uop, wanted, self._made()))
 
 
 class Activations(Functions):

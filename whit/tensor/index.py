@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from whit.dtype import dtypes
+from whit.engine.device import is_disk
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
@@ -27,6 +28,9 @@ class Indexing(Reductions):
         return self._wrap(_picked(self.uop, self._parsed(index)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if is_disk(self.uop.device):
+            self[index]._write_file("setitem", value)
+            return
         raise NotSupportedError(
             "setitem: tensors cannot be assigned to in parts yet", self._made(), "Use where(), cat() or pad()."
         )

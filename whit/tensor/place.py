@@ -28,6 +28,15 @@ def here() -> Place | None:
         frame = back
 
 
+def user_method() -> str:
+    """The method that the user called: "add" of `x + 1`."""
+    frame, name = sys._getframe(1), ""
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        name = frame.f_code.co_name
+        frame = frame.f_back  # type: ignore[assignment]
+    return name.strip("_")
+
+
 def spell_place(place: Place | None) -> str:
     """A place for messages: "train.py:12", or "?" where it is unknown."""
     if place is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from whit.dtype import DType
+from whit.dtype import DType, dtypes
 from whit.ir.uop import UOp
 
 if TYPE_CHECKING:
@@ -45,14 +45,9 @@ def new_buffer(dtype: DType, shape: tuple[Any, ...], device: str) -> UOp:
     return _engine()[1].new_buffer(dtype, shape, device)  # type: ignore[no-any-return]
 
 
-def to_numpy(buffer: UOp) -> Array:
-    """The elements of a BUFFER, copied."""
-    return _engine()[2].to_numpy(buffer)  # type: ignore[no-any-return]
-
-
-def to_bytes(buffer: UOp) -> bytes:
-    """The elements of a BUFFER, row-major."""
-    return _engine()[1].to_bytes(buffer)  # type: ignore[no-any-return]
+def to_numpy(buffer: UOp, copy: bool = True) -> Array:
+    """The elements of a BUFFER, copied, or read-only in the memory of the BUFFER."""
+    return _engine()[2].to_numpy(buffer, copy=copy)  # type: ignore[no-any-return]
 
 
 def to_list(buffer: UOp) -> Any:
@@ -70,3 +65,59 @@ def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UO
     from whit.engine.repeat import repeat as run  # lazy, as above
 
     return run(step, state, count, device)
+
+
+# ---- files and memory of others
+
+
+@functools.cache
+def _outside() -> tuple[ModuleType, ModuleType, ModuleType]:
+    from whit.engine import disk, exchange, file_views  # lazy: they load the runtime, which `import whit` must not
+
+    return disk, exchange, file_views
+
+
+def file_node(device: str) -> UOp:
+    """A BUFFER over all of the file that a device is called after."""
+    buffer = _outside()[0].file_buffer(device)
+    return _engine()[1].attach(buffer, dtypes.uint8, (buffer.nbytes,))  # type: ignore[no-any-return]
+
+
+def copy_of_view(node: UOp, device: str) -> UOp:
+    """A COPY to another device; of a file, of what it holds before later writes."""
+    return _outside()[2].copy_of_view(node, device)  # type: ignore[no-any-return]
+
+
+def write_view(view: UOp, value: UOp) -> None:
+    """Writes a value to where a view of a file shows."""
+    _outside()[2].write_view(view, value, _engine()[0].realize_one)
+
+
+def bitcast_view(view: UOp, dtype: DType) -> UOp | None:
+    """The bytes of a view of a file as other elements; None where they do not lie side by side."""
+    return _outside()[2].bitcast_view(view, dtype)  # type: ignore[no-any-return]
+
+
+def from_memory(memory: Any, dtype: DType, shape: tuple[int, ...], device: str | None) -> UOp:
+    """A BUFFER over the memory of an object with the buffer protocol."""
+    return _outside()[1].from_memory(memory, dtype, shape, device)  # type: ignore[no-any-return]
+
+
+def from_address(address: int, dtype: DType, shape: tuple[int, ...], device: str | None) -> UOp:
+    """A BUFFER over memory at an address."""
+    return _outside()[1].from_address(address, dtype, shape, device)  # type: ignore[no-any-return]
+
+
+def import_dlpack(producer: Any, device: str | None) -> UOp:
+    """A BUFFER over the array of another library."""
+    return _outside()[1].import_dlpack(producer, device)  # type: ignore[no-any-return]
+
+
+def export_dlpack(buffer: UOp, copy: bool, versioned: bool) -> Any:
+    """A capsule with the elements of a BUFFER, for another library."""
+    return _outside()[1].export_buffer(buffer, copy=copy, versioned=versioned)
+
+
+def shared_memory(buffer: UOp) -> memoryview:
+    """The bytes of a BUFFER, not copied."""
+    return _outside()[1].shared_memory(buffer)  # type: ignore[no-any-return]

@@ -1,0 +1,253 @@
+"""What a tensor can be made of, as nodes of the graph.
+
+Python scalars become constants. Everything else becomes a buffer: of memory that others own (NumPy, the buffer
+protocol, DLPack) that memory itself, of nested lists a copy, of a path the file. Integers are checked to fit the dtype.
+"""
+
+from __future__ import annotations
+
+import mmap
+import pathlib
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
+from whit.engine.device import canonicalize, is_disk
+from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp, const
+from whit.tensor.bitcast import bitcast
+from whit.tensor.core import Core
+from whit.tensor.realize import (
+    copy_of_view,
+    file_node,
+    from_bytes,
+    from_memory,
+    from_numpy,
+    import_dlpack,
+    new_buffer,
+    realize,
+)
+
+_ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a pathlib.Path."
+
+
+def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
+    """A node with this data."""
+    if isinstance(data, bool | int | float):
+        wanted = dtype or resolve_weak(weak_dtype(data))
+        return const(wanted, _fitting(data, wanted))
+    if isinstance(data, Core | UOp | pathlib.Path):
+        return _from_node(data, dtype, device)
+    if is_disk(device):
+        memory = node_of(data, dtype, "CPU")
+        (written,) = realize([memory.copy_to(device or "")], None)
+        return written
+    if data is None:
+        return new_buffer(dtype or dtypes.default_float, (0,), canonicalize(device))
+    if isinstance(data, list | tuple):
+        return _from_list(data, dtype, device)
+    if isinstance(data, bytes | bytearray | mmap.mmap):
+        return _from_raw(data, dtype or dtypes.uint8, device)
+    node = _from_array(data, device)
+    return node if dtype is None or dtype is node.dtype else node.cast(dtype)
+
+
+def _from_node(data: Core | UOp | pathlib.Path, dtype: DType | None, device: str | None) -> UOp:
+    """Tensors, nodes and files: what has a place may be wanted elsewhere."""
+    if isinstance(data, pathlib.Path):
+        node = file_node(canonicalize(f"DISK:{data}"))
+        if dtype is not None and dtype is not node.dtype:
+            node = bitcast(node, dtype, f"the file {data}")
+    else:
+        node = data.uop if isinstance(data, Core) else data
+        if node.dtype is dtypes.weakint:
+            node = node.cast(dtypes.default_int)
+        node = node if dtype is None or dtype is node.dtype else node.cast(dtype)
+    if device is None or node.device is None or node.device == device:
+        return node
+    return copy_to(node, device)
+
+
+def copy_to(node: UOp, device: str) -> UOp:
+    """The same value on another device."""
+    if not is_disk(node.device):
+        return node.copy_to(device)
+    if node.dtype.is_bool:  # a file may hold any byte where a bool is expected
+        return copy_of_view(bitcast(node, dtypes.uint8, ""), device).ne(0)
+    return copy_of_view(node, device)
+
+
+def _fitting(value: Any, dtype: DType) -> Any:
+    """A Python number as one of the dtype. Integers must fit; floats are rounded, and cast to integers."""
+    if type(value) is int and dtype.is_int and not dtype.min <= value <= dtype.max:
+        raise DTypeError(
+            f"Tensor: {value} is outside {dtype.name}",
+            f"{dtype.name} holds {dtype.min} to {dtype.max}",
+            "Use a wider dtype.",
+        )
+    return convert(dtype, value)
+
+
+def _from_raw(data: Any, dtype: DType, device: str | None) -> UOp:
+    """Bytes are the elements themselves."""
+    count, rest = divmod(len(data), dtype.itemsize)
+    if rest:
+        raise ShapeError(
+            f"Tensor: {len(data)} bytes are no whole number of {dtype.name}", fix=f"One takes {dtype.itemsize} bytes."
+        )
+    return from_memory(data, dtype, (count,), device)
+
+
+def _from_array(data: Any, device: str | None) -> UOp:
+    """Arrays of others: NumPy's, then DLPack, the buffer protocol, and what NumPy can convert."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(data, numpy.ndarray | numpy.generic):
+        return _from_numpy(data, device)
+    if hasattr(data, "__dlpack__"):
+        return import_dlpack(data, device)
+    node = _from_view(data, device)
+    if node is not None:
+        return node
+    if hasattr(data, "__array__") or hasattr(data, "__array_interface__") or isinstance(data, memoryview):
+        import numpy as np  # lazy: `import whit` must not load it
+
+        return _from_numpy(np.asarray(data), device)
+    raise _refused(data)
+
+
+def _refused(data: Any) -> ArgumentError:
+    what = f"Tensor: cannot build a tensor of {data!r:.80}, a {type(data).__name__}"
+    if isinstance(data, complex):
+        return ArgumentError(what, fix=_COMPLEX)
+    if isinstance(data, str):
+        return ArgumentError(what, fix="For a file give a pathlib.Path; for text its bytes: data.encode().")
+    if isinstance(data, dict):
+        return ArgumentError(what, fix="Make a tensor of each value.")
+    return ArgumentError(what, fix=f"Make a list of it: list(...). {_ACCEPTED}" if _is_iterable(data) else _ACCEPTED)
+
+
+def _is_iterable(data: Any) -> bool:
+    return hasattr(data, "__iter__") or hasattr(data, "__next__")
+
+
+_COMPLEX = "There are no complex dtypes: keep real and imaginary parts apart, x.real and x.imag."
+
+
+def _from_view(data: Any, device: str | None) -> UOp | None:
+    """The memory of an object with the buffer protocol; None if it has none, or elements that need NumPy."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        return None
+    order, code = (view.format[0], view.format[1:]) if view.format[0] in "<>=!@" else ("@", view.format)
+    dtype = _CODES.get((code, view.itemsize))
+    is_native = order in "@=" or order == ("<" if sys.byteorder == "little" else ">") or view.itemsize == 1
+    if dtype is None or not is_native:
+        return None
+    return from_memory(view, dtype, view.shape or (), device)
+
+
+def _struct_codes() -> dict[tuple[str, int], DType]:
+    """The struct module's characters; the sizes of some depend on the machine."""
+    codes = {("?", 1): dtypes.bool, ("c", 1): dtypes.uint8, ("e", 2): dtypes.float16}
+    codes |= {("f", 4): dtypes.float32, ("d", 8): dtypes.float64}
+    for signed, unsigned in ("bB", "hH", "iI", "lL", "qQ", "nN"):
+        codes |= {(signed, dtype.itemsize): dtype for dtype in dtypes.sints}
+        codes |= {(unsigned, dtype.itemsize): dtype for dtype in dtypes.uints}
+    return codes
+
+
+_CODES = _struct_codes()
+
+
+def _from_numpy(data: Any, device: str | None) -> UOp:
+    import numpy as np  # lazy: `import whit` must not load it
+
+    kind, fix = data.dtype.kind, ""
+    if isinstance(data, np.ma.MaskedArray):
+        fix = "Its mask would be lost. Use .filled(value)."
+    elif data.dtype.names is not None:
+        fix = f"Make a tensor of each field: array[{data.dtype.names[0]!r}]."
+    elif kind == "c":
+        fix = _COMPLEX
+    elif kind in "SUT":
+        fix = "Convert the text to numbers with .astype(...)."
+    elif kind in "mM":
+        fix = "Convert it to integers with .astype(np.int64)."
+    elif kind == "O":
+        fix = "Its elements are Python objects. Convert it with .astype(...)."
+    if fix:
+        raise DTypeError(f"Tensor: cannot build a tensor of an array of {data.dtype}", f"shape {data.shape}", fix)
+    return from_numpy(np.asarray(data), device)
+
+
+def _from_list(data: list[Any] | tuple[Any, ...], dtype: DType | None, device: str | None) -> UOp:
+    shape = _shape_of(data)
+    elements = [_element(value) for value in _elements(data, len(shape))]
+    wanted = dtype or (resolve_weak(_join_of(elements)) if elements else dtypes.default_float)
+    return from_bytes(_packed(elements, wanted), wanted, shape, device)
+
+
+def _packed(elements: list[Any], dtype: DType) -> bytes:
+    """Python numbers as the bytes of a dtype. NumPy is not needed for that, and not loaded."""
+    if dtype.is_float:
+        values = [convert(dtype, v) if type(v) is int else v for v in elements]
+        if dtype.fmt is not None:
+            with suppress(OverflowError):  # the struct module rounds to nearest even, but knows no infinity
+                return struct.pack(f"<{len(values)}{dtype.fmt}", *values)
+        values = [round_float(dtype, value) for value in values]
+    else:
+        values = [_fitting(value, dtype) for value in elements]
+    if dtype.fmt is not None:
+        return struct.pack(f"<{len(values)}{dtype.fmt}", *values)
+    return b"".join(encode(dtype, value).to_bytes(dtype.itemsize, "little") for value in values)
+
+
+def _join_of(elements: list[Any]) -> DType:
+    kinds = set(map(type, elements))
+    return weak_dtype([kind(0) for kind in kinds])
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    """The shape of nested lists, after the first element of each."""
+    shape = []
+    while isinstance(data, list | tuple):
+        shape.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    return tuple(shape) + (tuple(data.shape) if hasattr(data, "shape") else ())
+
+
+def _elements(data: Any, depth: int) -> Iterator[Any]:
+    """The elements of nested lists in order; lists of unequal length are an error."""
+    shape = _shape_of(data)
+    level: list[Any] = [data]
+    for size in shape:
+        inner: list[Any] = []
+        for part in level:
+            values = part.tolist() if hasattr(part, "tolist") else part
+            if not isinstance(values, list | tuple) or len(values) != size:
+                found = len(values) if isinstance(values, list | tuple) else "a number"
+                raise ShapeError(
+                    f"Tensor: the lists are not of one length: {size} in one place, {found} in another",
+                    f"shape so far {spell_shape(shape)}",
+                    "Pad them to one length.",
+                )
+            inner += values
+        level = inner
+    return iter(level)
+
+
+def _element(value: Any) -> Any:
+    if isinstance(value, bool | int | float):
+        return value if type(value) in (bool, int, float) else float(value) if isinstance(value, float) else int(value)
+    if isinstance(value, list | tuple):
+        raise ShapeError("Tensor: a list stands where a number was expected", fix="Nest all lists equally deep.")
+    if hasattr(value, "item"):
+        return _element(value.item())
+    raise _refused(value)

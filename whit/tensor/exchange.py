@@ -1,0 +1,91 @@
+"""Tensors and other libraries: DLPack both ways, memory at an address, files from the network.
+
+    torch.from_dlpack(x), np.from_dlpack(x)       # the tensor's own memory, not copied
+    Tensor.from_dlpack(y), Tensor(y)              # the memory of y, where it is row-major and aligned
+
+Memory that is shared is never written by whit: a tensor that is assigned to gets memory of its own. Others should not
+write to it either; NumPy sees it as read-only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.dtype import DType, dtypes
+from whit.engine.device import canonicalize, is_disk
+from whit.errors import ArgumentError, DeviceError, ShapeError
+from whit.helpers import fetch
+from whit.tensor.core import storable
+from whit.tensor.data import Data
+from whit.tensor.realize import export_dlpack, from_address, import_dlpack
+
+HOST = (1, 0)  # DLPack's name for the memory of the host
+
+
+class NotSharedError(DeviceError, BufferError):
+    """The elements cannot be handed to another library as they are."""
+
+
+class Exchange(Data):
+    """Memory shared with others."""
+
+    __slots__ = ()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The elements for another library, computed first. They are a copy if it asks for one."""
+        device = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != device:
+            raise NotSharedError(
+                f"__dlpack__: {tuple(dl_device)} is not the host, {HOST}", self._made(), "Copy it there."
+            )
+        if stream is not None:
+            raise ArgumentError(f"__dlpack__: the host has no streams, and stream is {stream!r}", fix="Leave it out.")
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_dlpack(self._buffer(), bool(copy), versioned)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the elements are, in DLPack's numbers."""
+        if is_disk(self.device) or self.device.startswith("NULL"):
+            raise NotSharedError(
+                f"__dlpack__: {self.device} has no memory to share", self._made(), 'Move it first: x.to("CPU").'
+            )
+        return HOST
+
+    @classmethod
+    def from_dlpack(cls, x: Any, device: str | None = None) -> Self:
+        """A tensor on the memory of another library's array, or of a DLPack capsule. Nothing is copied where the
+        elements are row-major and aligned."""
+        name = canonicalize(device)
+        return cls._make(import_dlpack(x, name), name)
+
+    @classmethod
+    def from_blob(
+        cls,
+        ptr: int,
+        shape: tuple[int, ...] | list[int],
+        dtype: DType | str | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """A tensor on the memory at an address, which the caller keeps alive; it is never written."""
+        wanted = dtypes.default_float if dtype is None else storable("from_blob", dtype)
+        sizes = tuple(shape)
+        if any(not isinstance(size, int) or size < 0 for size in sizes):
+            raise ShapeError(f"from_blob: {sizes} is no shape", fix="Sizes are integers, zero or more.")
+        if not isinstance(ptr, int) or ptr < 0 or (not ptr and 0 not in sizes):
+            raise ArgumentError(f"from_blob: {ptr!r} is no address", fix="Give an integer, as array.ctypes.data.")
+        name = canonicalize(device)
+        if is_disk(name):
+            raise DeviceError(f"from_blob: {name} has no addresses", fix="Give no device, and use to().")
+        return cls._make(from_address(ptr, wanted, sizes, name), name)
+
+    @classmethod
+    def from_url(cls, url: str, gunzip: bool = False, **kw: Any) -> Self:
+        """The bytes of a file from the network, downloaded once: a tensor on DISK, unless `device` says otherwise."""
+        return cls(fetch(url, gunzip=gunzip), **kw)
