@@ -37,7 +37,7 @@ _ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a path
 
 def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
     """A node with this data."""
-    if isinstance(data, bool | int | float):
+    if isinstance(data, bool | int | float):  # np.float64 is one, and becomes the default float
         wanted = dtype or resolve_weak(weak_dtype(data))
         return const(wanted, _fitting(data, wanted))
     if isinstance(data, Core | UOp | pathlib.Path):
@@ -48,8 +48,8 @@ def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
         return written
     if data is None:
         return new_buffer(dtype or dtypes.default_float, (0,), canonicalize(device))
-    if isinstance(data, list | tuple):
-        return _from_list(data, dtype, device)
+    if isinstance(data, list | tuple | range):
+        return _from_list(list(data) if isinstance(data, range) else data, dtype, device)
     if isinstance(data, bytes | bytearray | mmap.mmap):
         return _from_raw(data, dtype or dtypes.uint8, device)
     node = _from_array(data, device)
