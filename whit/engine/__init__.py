@@ -4,5 +4,7 @@ normalise   a graph over buffers -> a graph over params, the key of its schedule
 plan        a schedule -> steps, with temporaries placed in one arena
 compile     a kernel -> machine code, kept in memory and on disk
 realize     all of it: values of graphs in memory
-cpu, python, null    the devices
+cpu, python, null, disk    the devices
+layout, file_views   parts of files: where they lie, reading, writing
+exchange    memory shared with other libraries
 """

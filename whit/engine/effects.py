@@ -33,7 +33,7 @@ def stored_value(node: UOp) -> UOp | None:
         return None
     target, value = effect.src
     if is_disk(old.device):
-        return None  # the file has to be written
+        return None  # it would be written at its beginning; `realize` refuses
     covers = target is old and value.shape == old.shape and value.dtype is old.dtype
     return value if covers else None
 

@@ -243,20 +243,3 @@ def compute_into_file(root: UOp, device: str, realize: Realize) -> UOp:
     if root.device is not None:
         raise not_computed(device)
     return copy_into_file(realize(root, "CPU"), device, realize)
-
-
-def write_effects(node: UOp, realize: Realize) -> UOp:
-    """AFTER of stores to a file: writes them; the BUFFER of the tensor that was written to."""
-    tensor, *effects = node.src
-    for effect in effects:
-        if effect.op is not ops.STORE or len(effect.src) != 2 or effect.arg.combine is not None:
-            raise NotSupportedError(
-                f"assign: {node.device} takes plain stores to slices only", effect.short(), 'Use x.to("CPU") first.'
-            )
-        target, value = effect.src
-        write_view(target, value, realize)
-    found = file_under(tensor)
-    if found is None or found[2]:
-        return realize(tensor, node.device or "")
-    file, base, _ = found
-    return attach(file, base.dtype, base.shape)

@@ -22,9 +22,10 @@ from whit.config import DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
+from whit.engine.disk import not_computed
 from whit.engine.effects import is_private, memory_of, stored_value
 from whit.engine.failure import explain_failure
-from whit.engine.file_views import compute_into_file, copy_into_file, read_view, write_effects
+from whit.engine.file_views import compute_into_file, copy_into_file, read_view
 from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise
 from whit.engine.plan import make_plan
 from whit.engine.show import show_graph
@@ -176,8 +177,9 @@ def _copy(node: UOp) -> None:
 def _update(node: UOp, device: str | None) -> None:
     """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
     if is_disk(node.device):
-        remember(node, write_effects(node, realize_one))
-        return
+        raise not_computed(
+            node.device or "", "realize", "a file is written at once, by write_view, and never by a graph"
+        )
     old, in_place = _old_content(node, device)
     memory = memory_of(node.src[0])
     state = Normaliser(1)
