@@ -80,6 +80,7 @@ def test_paths_keep_their_case_and_become_absolute(file: pathlib.Path, monkeypat
         (lambda t: t.reshape(10, 100)[2:4], 200),
         (lambda t: t[::-1], 1000),
         (lambda t: t[100:200][::-1], 100),
+        (lambda t: t.reshape(1, 1000)[:, ::-1], 1000),
         (lambda t: t[100:200:10], 91),  # the pieces lie close: one read from the first to the last
         (lambda t: t.reshape(10, 100)[2:4, 10:20], 110),
         (lambda t: t.reshape(10, 100)[:, 3], 901),
@@ -117,7 +118,7 @@ def test_pieces_that_lie_apart_are_read_alone(tmp_path: pathlib.Path) -> None:
     assert read == 3 * (200 + 151) * 4
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_views_read_and_write_what_numpy_does(tmp_path: pathlib.Path, data: Any) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))

@@ -78,11 +78,9 @@ def _read_runs(file: DiskBuffer, base: UOp, layout: Layout, runs: Runs, device: 
             file.read_into(target[i * part : (i + 1) * part], place * itemsize)
     moved = memory.nbytes
     GlobalCounters.add(device, Counts(copy_count=1, bytes_written=moved))
-    node = attach(
-        memory, base.dtype, layout.sizes if first == outer == 0 and _is_plain(layout) else (len(places), hull)
-    )
-    if node.shape == layout.sizes:
-        return node
+    if _is_plain(layout):
+        return attach(memory, base.dtype, layout.sizes)
+    node = attach(memory, base.dtype, (len(places), hull))
     return _arranged(_without_gaps(node, runs, first, outer), layout, runs)
 
 
