@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whit import Device, GlobalCounters, Tensor, dtypes
+from whit import Context, Device, GlobalCounters, Tensor, dtypes
 from whit.dtype import DType
 from whit.errors import DeviceError, DTypeError, FileError, FileMissingError, FileReadOnlyError, ShapeError
 from whit.ir.interpret import numpy_dtype
@@ -338,7 +338,28 @@ def test_tensors_written_to_new_files(tmp_path: pathlib.Path) -> None:
     Tensor([[1, 2], [3, 4]], dtype=dtypes.int16, device=f"disk:{tmp_path}/now")
     assert content(tmp_path / "now", np.int16).tolist() == [1, 2, 3, 4]
     assert Tensor.full((5000,), 7, dtype=dtypes.int32).to(f"disk:{tmp_path}/c").realize()[4999].item() == 7
-    assert (Tensor.arange(6).to(f"disk:{tmp_path}/l").reshape(2, 3).T.realize()).tolist() == [[0, 3], [1, 4], [2, 5]]
+    for i, x in enumerate((Tensor.arange(6), Tensor(list(range(6))), Tensor(list(range(6))) * 1)):
+        view = x.to(f"disk:{tmp_path}/l{i}").reshape(2, 3).T
+        assert view.realize().tolist() == [[0, 3], [1, 4], [2, 5]]
+        x.to(f"disk:{tmp_path}/m{i}").reshape(2, 3)[:, 1] = 7
+        assert content(tmp_path / f"l{i}", np.int32).tolist() == [0, 1, 2, 3, 4, 5]
+        assert content(tmp_path / f"m{i}", np.int32).tolist() == [0, 7, 2, 3, 7, 5]
+
+
+def test_files_are_not_overwritten_by_what_is_computed_later(file: pathlib.Path) -> None:
+    before = content(file)
+    t = Tensor(file)
+    for other in (t.zeros_like(), t.ones_like(), t.empty_like(), t.full_like(3)):
+        assert other.realize().device == "CPU" and other.shape == t.shape
+    for constant in (Tensor.ones(3, device=t.device), Tensor(5, device=t.device), Tensor.ones(3).to(t.device)):
+        assert constant.device == t.device
+        with pytest.raises(DeviceError, match="add: nothing is computed on DISK"):
+            constant + 1
+    with pytest.raises(DeviceError, match="cannot be the default\n  it is a file"):
+        Device.DEFAULT = t.device
+    with Context(DEV=t.device), pytest.raises(DeviceError, match="cannot be the default"):
+        Tensor.ones(3).realize()
+    np.testing.assert_array_equal(content(file), before)
 
 
 @pytest.mark.parametrize("source", ["CPU", "CPU:1", "PYTHON", "DISK"])

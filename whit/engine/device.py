@@ -109,6 +109,15 @@ def target_text(name: str) -> str:
     return f"CPU:{rest}" if rest and not rest.isdecimal() else "CPU"
 
 
+def _able(name: str) -> str:
+    """A device that can compute, as the default one must."""
+    if is_disk(name):
+        raise DeviceError(
+            f"device: {name} cannot be the default", "it is a file", 'Use it by name: x.to("disk:/path").'
+        )
+    return name
+
+
 def is_disk(device: str | None) -> bool:
     """Whether this is the canonical name of a file."""
     return device is not None and device.startswith("DISK:")
@@ -150,11 +159,11 @@ class Devices:
         if scoped is None and self._assigned:
             return self._assigned
         name = DEV.value
-        return canonicalize(name) if name else "CPU"
+        return _able(canonicalize(name)) if name else "CPU"
 
     @DEFAULT.setter
     def DEFAULT(self, name: str) -> None:  # noqa: N802
-        canonical = canonicalize(name)
+        canonical = _able(canonicalize(name))
         if DEV.scoped is not None:
             DEV.assign(canonical)
         else:  # threads start with an empty context, so an assignment has to be process-wide to reach them

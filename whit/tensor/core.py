@@ -18,7 +18,7 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, least_upper_float, to_dtype
-from whit.engine.device import Device
+from whit.engine.device import Device, is_disk
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
@@ -194,6 +194,12 @@ def without_views(node: UOp) -> UOp:
     while node.op in ops.MOVEMENT or node.op in ops.SAME_VALUE or node.op is ops.BITCAST:
         node = node.src[0]
     return node
+
+
+def placed(node: UOp, device: str | None) -> UOp:
+    """The node where it is wanted. What has no device is computed wherever its user is, except for files: they are only
+    written when asked, and not by what is computed later."""
+    return node.copy_to(device or "") if node.device is None and is_disk(device) else node
 
 
 def _check_in_file(node: UOp) -> None:

@@ -10,11 +10,11 @@ import math
 from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
-from whit.engine.device import canonicalize
+from whit.engine.device import canonicalize, is_disk
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, spread, storable
+from whit.tensor.core import Core, placed, spread, storable
 from whit.tensor.movement import listed
 from whit.tensor.realize import new_buffer
 from whit.tensor.windows import Windows
@@ -37,7 +37,8 @@ class Creation(Windows):
     def _fresh(cls, uop: UOp, device: str | None, requires_grad: bool | None = None) -> Self:
         """A tensor whose value may be that of others, and which is still another one to a gradient."""
         is_own = uop.op is ops.BUFFER or not uop.dtype.is_float or (not uop.shape and not requires_grad)
-        result = cls._make(uop if is_own else uop.leaf(), None if device is None else canonicalize(device))
+        wanted = None if device is None else canonicalize(device)
+        result = cls._make(placed(uop if is_own else uop.leaf(), wanted), wanted)
         result.requires_grad = requires_grad
         return result
 
@@ -86,7 +87,7 @@ class Creation(Windows):
 
     def full_like(self, fill_value: Any, dtype: DType | str | None = None, device: str | None = None) -> Self:
         """One number in this shape, dtype and device."""
-        return type(self).full(self.shape, fill_value, dtype or self.dtype, device or self.device)
+        return type(self).full(self.shape, fill_value, dtype or self.dtype, device or self._in_memory())
 
     def zeros_like(self, **kw: Any) -> Self:
         """Zeros in this shape."""
@@ -98,7 +99,11 @@ class Creation(Windows):
 
     def empty_like(self, dtype: DType | str | None = None, device: str | None = None) -> Self:
         """Memory of arbitrary content in this shape."""
-        return type(self).empty(*self.shape, dtype=dtype or self.dtype, device=device or self.device)
+        return type(self).empty(*self.shape, dtype=dtype or self.dtype, device=device or self._in_memory())
+
+    def _in_memory(self) -> str | None:
+        """This tensor's device; of one in a file the default, because another would overwrite the file."""
+        return None if is_disk(self.device) else self.device
 
     # ---- counting
 

@@ -15,7 +15,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.build import copy_to, node_of
-from whit.tensor.core import Core, expand_to, join_shapes, mark_leaf, spread, storable, without_views
+from whit.tensor.core import Core, expand_to, join_shapes, mark_leaf, placed, spread, storable, without_views
 from whit.tensor.place import here
 from whit.tensor.realize import item, realize, shared_memory, to_list, to_numpy, write_view
 
@@ -44,6 +44,7 @@ class Data(Core):
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted)
         if requires_grad and self.uop.op is ops.CONST:
             self.uop = self.uop.leaf()
+        self.uop = placed(self.uop, self._wanted)
         mark_leaf(self)
         if isinstance(data, Core) and self._wanted is None:
             self._wanted = data._wanted
@@ -53,7 +54,7 @@ class Data(Core):
     def realize(self, *lst: Core) -> Self:
         """Computes this tensor and the others together; returns this one."""
         given: tuple[Core, ...] = (self, *lst)
-        tensors = [tensor for tensor in given if not _realised_in_file(tensor.uop)]
+        tensors = [tensor for tensor in given if not _stays_in_file(tensor.uop)]
         wanted = {tensor._wanted for tensor in tensors if tensor.uop.device is None}
         for device in wanted or {None}:
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
@@ -142,7 +143,7 @@ class Data(Core):
         name = canonicalize(device)
         if name == self.device:
             return self
-        moved = self._wrap(self.uop if self.uop.device is None else copy_to(self.uop, name))
+        moved = self._wrap(placed(self.uop, name) if self.uop.device is None else copy_to(self.uop, name))
         moved._wanted = name
         return moved
 
@@ -177,11 +178,16 @@ class Data(Core):
                 f"the file {self._made()}, the value {given._made()}",
                 "It must broadcast to the shape of the part that is written.",
             )
-        if without_views(self.uop).op is not ops.BUFFER:
-            self.realize()
+        self.realize()
         write_view(self.uop, expand_to(value, self.shape) if value.shape else spread(value, self.shape))
 
 
-def _realised_in_file(node: UOp) -> bool:
-    """Whether this is a view of a file, which stays one: there is nothing to compute."""
-    return is_disk(node.device) and without_views(node).op is ops.BUFFER
+def _stays_in_file(node: UOp) -> bool:
+    """Whether this is a view of a file, which stays one: there is nothing to compute. The file is written first, if it
+    is not yet."""
+    base = without_views(node)
+    if not is_disk(node.device) or (base is node and base.op is not ops.BUFFER):
+        return False
+    if base.op is not ops.BUFFER:
+        realize([base], None)
+    return True
