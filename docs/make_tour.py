@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import EACCES
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -30,6 +32,8 @@ from whit.ir.rules import INTS, Rule, Rules
 from whit.ir.text import to_text
 from whit.ir.verify import verify
 from whit.render import render
+from whit.runtime.buffer import OutOfMemoryError
+from whit.runtime.disk import file_error
 from whit.schedule import schedule
 from whit.simplify import SIMPLIFY, bounds, index_dtype, simplify
 from whit.target import parse_target
@@ -185,6 +189,22 @@ def two_devices() -> None:
     _ = UOp.buffer(0, FLOAT, (4,), "CPU") + UOp.buffer(1, FLOAT, (4,), "CUDA:0")
 
 
+def missing_file() -> None:
+    Tensor(Path("/no/such/weights"))
+
+
+def folder() -> None:
+    Tensor(Path("/"))
+
+
+def read_only_file() -> None:
+    raise file_error("written", "/data/weights", PermissionError(EACCES, "as if it were so"))
+
+
+def not_shared() -> None:
+    np.from_dlpack(Tensor([1.0], device="NULL"))
+
+
 def unknown_op() -> None:
     op_named("floordvi")
 
@@ -220,6 +240,10 @@ ERRORS: tuple[Callable[[], None], ...] = (
     wrong_argument,
     wrong_position,
     two_devices,
+    missing_file,
+    folder,
+    read_only_file,
+    not_shared,
     unknown_op,
     wrong_text,
     too_large,
@@ -228,7 +252,7 @@ ERRORS: tuple[Callable[[], None], ...] = (
     growing_rule,
     endless_rules,
 )
-NOT_RAISED_YET = (BackendError, JitError)  # by anything that exists
+NOT_SHOWN = (BackendError, JitError, OutOfMemoryError)  # what they say depends on the machine, or on a program
 
 
 def messages() -> str:
@@ -241,7 +265,7 @@ def messages() -> str:
         else:
             raise SystemExit(f"make_tour: {mistake.__name__} is no mistake")
     shown = {type(error) for error in caught}
-    kinds = {kind for kind in subclasses(WhitError) if kind not in (UserError, InternalError, *NOT_RAISED_YET)}
+    kinds = {kind for kind in subclasses(WhitError) if kind not in (UserError, InternalError, *NOT_SHOWN)}
     if shown != kinds:
         raise SystemExit(f"make_tour: no message of {sorted(kind.__name__ for kind in kinds - shown)}")
     return "\n\n".join(f"{type(error).__name__}: {error}" for error in caught)

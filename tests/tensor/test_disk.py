@@ -440,7 +440,7 @@ def test_a_missing_file_names_the_nearest(file: pathlib.Path) -> None:
 
 
 def test_folders_and_files_without_a_size_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(FileError, match="is no regular file\n  it is a folder"):
+    with pytest.raises(FileError, match="is no regular file\n  it is a folder\n  Name a file in it"):
         Tensor(tmp_path)
     with pytest.raises(FileError, match="does not say how long it is"):
         Tensor(pathlib.Path("/proc/self/maps"))

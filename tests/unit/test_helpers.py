@@ -126,4 +126,28 @@ def test_raw_memory() -> None:
     assert data == b"aXcdef"
     pointer = helpers.from_mv(view)
     assert ctypes.addressof(pointer) == address
+    frozen = b"abc"
+    assert bytes(helpers.to_mv(helpers.mv_address(memoryview(frozen)), 3)) == b"abc"
     assert helpers.temp("x").endswith("x")
+
+
+def test_names_of_the_package() -> None:
+    import whit
+
+    for name in ("Tensor", "Device", "dtypes", "Variable", "Context", "GlobalCounters", "UOp", "getenv", "fetch"):
+        assert name in whit.__all__ and hasattr(whit, name)
+    assert whit.GlobalCounters is helpers.GlobalCounters and whit.fetch is helpers.fetch
+    n = whit.Variable("n", 1, 10)
+    assert n.bind(3).src[1].arg == 3
+    assert (n + 1).op.name == "add" and (n < 4).dtype is whit.dtypes.bool
+
+
+def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(helpers.trange(3, desc="work")) == [0, 1, 2]
+    assert "work: 100%|" in capsys.readouterr().err
+    with helpers.Profiling(frac=0.1):
+        sum(range(10))
+    assert "function calls" in capsys.readouterr().out
+    with helpers.Profiling(enabled=False):
+        pass
+    assert capsys.readouterr().out == ""

@@ -143,16 +143,17 @@ def open_file(path: str, *, create: bool = False) -> File:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise FileError(
-            f"file: {path} is no regular file", _kind(status.st_mode), "Read its bytes, and build a tensor of them."
-        )
+        raise FileError(f"file: {path} is no regular file", *_kind(status.st_mode))
     file = File(path, descriptor, bool(flags & os.O_RDWR))
     with _files_lock:
         return _files.setdefault((status.st_dev, status.st_ino), file)
 
 
-def _kind(mode: int) -> str:
-    return "it is a folder" if stat.S_ISDIR(mode) else "it is a device, a pipe or a socket"
+def _kind(mode: int) -> tuple[str, str]:
+    """What a path is, and what to do then."""
+    if stat.S_ISDIR(mode):
+        return "it is a folder", "Name a file in it."
+    return "it is a device, a pipe or a socket", "Read its bytes, and build a tensor of them."
 
 
 def file_error(what: str, path: str, error: OSError, details: str = "") -> FileError:
@@ -184,3 +185,12 @@ def _missing(path: str) -> tuple[str, str]:
     with suppress(OSError):
         return f"{folder} has no {name}.{nearest(name, os.listdir(folder))}", "Check the path."
     return f"{folder} has no {name}", "Check the path."
+
+
+def _after_fork() -> None:
+    global _files_lock
+    _files_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -53,9 +53,7 @@ class Exchange(Data):
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the elements are, in DLPack's numbers."""
         if is_disk(self.device) or self.device.startswith("NULL"):
-            raise NotSharedError(
-                f"__dlpack__: {self.device} has no memory to share", self._made(), 'Move it first: x.to("CPU").'
-            )
+            raise NotSharedError(f"__dlpack__: {self.device} has no memory to share", fix='Move it first: x.to("CPU").')
         return HOST
 
     @classmethod
