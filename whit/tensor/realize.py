@@ -62,7 +62,7 @@ def item(buffer: UOp) -> Any:
 
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
     """The BUFFERs of a state after so many steps of one graph."""
-    from whit.engine.repeat import repeat as run  # lazy, as above
+    from whit.engine.repeat import repeat as run  # lazy: as above
 
     return run(step, state, count, device)
 
