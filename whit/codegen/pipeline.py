@@ -14,6 +14,7 @@ from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.panels import apply_panels, choose_tiling, find_contraction
 from whit.codegen.simplify_lanes import simplify_lanes
+from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.strategy import choose_strategy
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
@@ -76,6 +77,11 @@ PASSES = (
         lambda body, job: simplify(rewrite(read_scalar_params(body), FLATTEN, once=True)),
     ),
     Pass(
+        "write_sort",
+        "a kernel that sorts is an algorithm, not a nest of loops: its program is complete here",
+        lambda body, job: write_sort(body, job.target) if has_sort(body) else body,
+    ),
+    Pass(
         "merge_ranges",
         "fewer, longer loops, before anything is split",
         lambda body, job: merge_ranges(body),
@@ -123,6 +129,8 @@ def generate(body: UOp, target: Target, name: str = "kernel", observe: Observer 
         body = step.run(body, job)
         if observe is not None:
             observe(step, body)
+        if body.op is ops.LINEAR:
+            break
     if CHECK_OOB:
         from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
 

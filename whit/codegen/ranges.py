@@ -29,6 +29,8 @@ def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
             found = found | {node}
         elif node.op is ops.REDUCE or node.op is ops.STAGE:
             found = found - set(node.src[1:])
+        elif node.op is ops.SORT:
+            found = found - set(node.src[2:3])
         free[node] = found
     return free
 

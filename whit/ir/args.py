@@ -96,6 +96,19 @@ class ScanArg:
 
     op: Op
     axis: int | None = None
+    reverse: bool = False  # position i combines i and all after it
+    exclusive: bool = False  # without the element at the position itself: the first is the identity
+
+
+@dataclass(frozen=True, slots=True)
+class SortArg:
+    """The order of the keys along an axis (tensor stage), or over the range in the sources (kernel stage)."""
+
+    count: int  # how many of the sorted elements: all, or the first few
+    axis: int | None = None
+    descending: bool = False
+    piece: int = 0  # elements that are sorted by themselves, one piece after another; 0 is all together
+    runs: int = 0  # a promise: every so many keys are in order already; 0 promises nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +179,7 @@ RECORDS: dict[str, Any] = {
         ArangeArg,
         ReduceArg,
         ScanArg,
+        SortArg,
         Layout,
         StageArg,
         StoreArg,

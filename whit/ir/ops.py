@@ -22,6 +22,7 @@ from whit.ir.args import (
     RangeArg,
     ReduceArg,
     ScanArg,
+    SortArg,
     StageArg,
     StoreArg,
     VariableArg,
@@ -713,6 +714,16 @@ SCAN = define(
     check=shapes.check_scan,
     grad=gradients.scan,
     doc="The running combination along an axis, or over the range in the sources: position i combines 0..i.",
+)
+SORT = define(
+    "sort",
+    arity=(2, None),
+    dtype=shapes.sort_dtype,
+    shape=shapes.sort,
+    stages=TENSOR | KERNEL,
+    arg_type=SortArg,
+    check=shapes.check_sort,
+    doc="The second source in the order of the first, stable, NaN as the largest: all of an axis, or its first few.",
 )
 
 # ---- memory, staging, ordering

@@ -276,6 +276,39 @@ def check_scan(op: Op, src: Sources, arg: Any) -> None:
     check_ranges(op, src, arg)
 
 
+def sort_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """The dtype of what is put in order."""
+    return src[1].dtype
+
+
+def check_sort(op: Op, src: Sources, arg: Any) -> None:
+    """Keys and what goes with them, and either an axis, or a range, a position and memory to work in."""
+    key, value, *rest = src
+    if (arg.axis is None) != bool(rest):
+        raise ArgumentError("sort: give either an axis or a range", fix="An axis before ranges exist, a range after.")
+    if rest and (len(rest) < 2 or rest[0].op.name != "range" or not rest[1].dtype.is_int):
+        raise ArgumentError("sort: no range and position follow the value", where_made(src), "Give a RANGE, an index.")
+    if arg.axis is not None and (len(src) != 2 or key.shape != value.shape):
+        shapes = f"{spell_shape(key.shape)} and {spell_shape(value.shape)}"
+        raise ShapeError(f"sort: keys and values have shapes {shapes}", where_made(src), "Give them one shape.")
+
+
+def sort(op: Op, src: Sources, arg: Any) -> Shape:
+    """The shape with the axis as long as what is kept of it."""
+    shape: Shape = src[1].shape
+    if arg.axis is None:
+        return shape
+    _axes_exist(op, src, (arg.axis,))
+    size = shape[arg.axis]
+    if not isinstance(size, int) or not 0 <= arg.count <= size:
+        raise OutOfRangeError(
+            f"sort: {arg.count} of an axis of size {spell_size(size)}",
+            where_made(src),
+            "At most all of it, and its size is known.",
+        )
+    return (*shape[: arg.axis], arg.count, *shape[arg.axis + 1 :])
+
+
 def check_range(op: Op, src: Sources, arg: Any) -> None:
     """One number, which is not negative."""
     (size,) = src

@@ -34,6 +34,7 @@ from whit.ir.args import (
     RangeKind,
     ReduceArg,
     ScanArg,
+    SortArg,
     StageArg,
     StoreArg,
     VariableArg,
@@ -505,9 +506,20 @@ class UOp(Record):
         """Combined by `op` along axes, or over ranges."""
         return make(ops.REDUCE, (self, *ranges), ReduceArg(op, tuple(axes)))
 
-    def scan(self, op: Op, axis: int | None = None, range: UOp | None = None) -> UOp:
+    def scan(
+        self,
+        op: Op,
+        axis: int | None = None,
+        range: UOp | None = None,
+        reverse: bool = False,
+        exclusive: bool = False,
+    ) -> UOp:
         """Running combination along an axis, or over a range."""
-        return make(ops.SCAN, (self,) if range is None else (self, range), ScanArg(op, axis))
+        return make(ops.SCAN, (self,) if range is None else (self, range), ScanArg(op, axis, reverse, exclusive))
+
+    def sort(self, values: UOp, axis: int, count: int, descending: bool = False) -> UOp:
+        """The first so many of the values along an axis, in the order of this node's elements."""
+        return make(ops.SORT, (self, values), SortArg(count, axis, descending))
 
     def index(self, *positions: UOp | int, gate: UOp | None = None) -> UOp:
         """The elements at these positions of the first axes; 0 where the gate is false."""

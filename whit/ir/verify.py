@@ -165,6 +165,8 @@ def free_ranges(nodes: Nodes) -> dict[UOp, frozenset[UOp]]:
             found = free[node.src[0]].difference(closed)
             for size in (size for r in closed for size in r.src):
                 found |= free[size]
+        elif node.op is ops.SORT:
+            found = found.difference(node.src[2:3])
         free[node] = found
     return free
 

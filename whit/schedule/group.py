@@ -32,6 +32,7 @@ class Group:
     reads: set[UOp] = field(default_factory=set)  # kept nodes and params
     scanned: set[UOp] = field(default_factory=set)
     contracts: bool = False
+    sorts: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Facts:
     moved: frozenset[UOp]  # those that it reads elsewhere than at the position it is computing
     scanned: frozenset[UOp]  # ranges
     contracts: bool  # a reduction reads something that does not vary with every range around it, as a matmul does
+    sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
 
 
 def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
@@ -68,6 +70,7 @@ def facts_of(kernel: Kernel) -> Facts:
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
     contracts = False
+    sorts: set[Any] = set()
     for node in kernel.value.topological():
         if node.op is ops.INDEX and node.src[0].op is ops.FUNCTION:
             memory, *position = node.src
@@ -75,10 +78,12 @@ def facts_of(kernel: Kernel) -> Facts:
                 moved.update(memory.src)
         elif node.op is ops.SCAN:
             scanned.add(node.src[1])
+        elif node.op is ops.SORT:
+            sorts.add((node.src[0], node.src[2:], node.arg))
         elif node.op is ops.REDUCE and node.src[0].op is ops.MUL:
             left, right = ({r for r in s.topological() if r.op is ops.RANGE} for s in node.src[0].src)
             contracts = contracts or left != right
-    return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts)
+    return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts, frozenset(sorts))
 
 
 def _in_order(kernels: dict[UOp, Kernel], facts: dict[UOp, Facts]) -> list[Kernel]:
@@ -109,6 +114,8 @@ def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group]) -> 
             continue
         if len(group.scanned | known.scanned) > 1:
             continue  # the loop of a scan is the innermost one
+        if group.sorts != known.sorts:
+            continue
         if any(other.level >= group.level for other in needed if other is not group):
             continue  # something this kernel needs runs after the group, or beside it
         inside = [r for r in known.reads if of_root.get(r) is group]
@@ -135,3 +142,4 @@ def _join(group: Group, kernel: Kernel, known: Facts) -> None:
     group.reads |= {r for r in known.reads if r not in group.values}
     group.scanned |= known.scanned
     group.contracts = group.contracts or known.contracts
+    group.sorts = known.sorts

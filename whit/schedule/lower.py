@@ -13,7 +13,7 @@ asked for at two positions). If such a value is expensive it is reported in `to_
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -98,6 +98,9 @@ class Lowering:
             return True
         total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
         redundancy = total / max(prod_of(node.shape), 1)
+        if node.op is ops.SORT:
+            self.to_keep.append(node)
+            return True
         if node.op in (ops.REDUCE, ops.SCAN):
             if redundancy > 1 or (node.op is ops.REDUCE and is_serial(node)) or node.op is ops.SCAN:
                 self.to_keep.append(self._with_epilogue(node, redundancy))
@@ -164,6 +167,8 @@ class Lowering:
             return (yield from self._reduce(request))
         if op is ops.SCAN:
             return (yield from self._scan(request))
+        if op is ops.SORT:
+            return (yield from self._sort(request))
         if op is ops.INDEX:
             return (yield from self._gather(request))
         if op is ops.STACK:
@@ -232,6 +237,21 @@ class Lowering:
             return of_one(node, result)
         return result.scan(node.arg.op, range=along)
 
+    def _sort(self, request: Request) -> Step:
+        node, position, axis = request.node, request.position, request.node.arg.axis
+        if node.src[0].shape[axis] == 1:
+            return (yield Request(node.src[1], position, request.gate, request.loops))
+        for source in node.src:
+            if needs_loops(source, self.kept):
+                self.to_keep.append(source)
+        along = UOp.range(node.src[0].shape[axis], REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE)
+        self.reduce_ranges += 1
+        inside = (*position[:axis], along, *position[axis + 1 :])
+        parts: list[UOp] = []
+        for source in node.src:
+            parts.append((yield Request(source, inside, request.gate, (*request.loops, along))))
+        return make(ops.SORT, (*parts, along, position[axis]), replace(node.arg, axis=None))
+
     def _gather(self, request: Request) -> Step:
         node, position, gate, loops = request.node, request.position, request.gate, request.loops
         value, *indices = node.src
@@ -261,6 +281,21 @@ class Lowering:
         for i in reversed(range(len(parts) - 1)):
             result = first.eq(i).where(parts[i], result)
         return result
+
+
+def needs_loops(root: UOp, kept: set[UOp]) -> bool:
+    """Whether a value that is not kept has reductions inside: a kernel that sorts has no loops for them."""
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        if node in kept:
+            continue
+        if node.op in (ops.REDUCE, ops.SCAN, ops.SORT):
+            return True
+        fresh = [s for s in node.src if s not in seen]
+        seen.update(fresh)
+        stack.extend(fresh)
+    return False
 
 
 def conjuncts(gate: UOp) -> list[UOp]:
@@ -331,6 +366,8 @@ def _free_of(node: UOp, known: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
         return free | {node}
     if node.op is ops.REDUCE or node.op is ops.STAGE:
         return free - set(node.src[1:])
+    if node.op is ops.SORT:
+        return free - set(node.src[2:3])
     return free
 
 
@@ -356,7 +393,7 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
         node = stack.pop()
         total += 0 if node.op in _FREE else _PRICES.get(node.op, 1)
         for s in node.src:
-            if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN):
+            if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
                 seen.add(s)
                 stack.append(s)
     return total

@@ -1,6 +1,7 @@
 """From the tensor graph to a schedule: the passes, in order.
 
 split_reduce     first: it changes the graph, the others only read it
+split_sort       the same for long rows that are sorted
 choose_stages    which values get a buffer; movement ops become index arithmetic on the way
 group_kernels    values over the same ranges share a kernel
 share_loops      reductions in one kernel share loops
@@ -18,6 +19,7 @@ from whit.schedule.choose_stages import choose_stages
 from whit.schedule.group import Group, group_kernels
 from whit.schedule.lower import KEPT, prod_of, reads_of
 from whit.schedule.share_loops import share_loops
+from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.simplify import simplify
 
@@ -26,7 +28,7 @@ PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 
 def schedule(graph: UOp) -> UOp:
     """GROUP of STOREs of values into params -> LINEAR of kernel calls over params and temporary buffers."""
-    graph = rewrite(graph, SPLIT_REDUCE, once=True)
+    graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
     for store in graph.src:
         if store.op is not ops.STORE or len(store.src) != 2:
@@ -71,6 +73,9 @@ def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
     places = {make(ops.FUNCTION, (root,), KEPT): memory[root] for root in read}
     body = UOp.group(*stores).substitute(places)
     body = simplify(share_loops(body))
+    scratch = scratch_of(body, len(memory))
+    memory.update(zip(scratch, scratch, strict=True))
+    body = with_scratch(body, scratch) if scratch else body
     written = [store.src[0] for store in body.src]
     used = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER)]
     arguments = list(dict.fromkeys([*written, *used]))

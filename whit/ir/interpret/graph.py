@@ -27,7 +27,18 @@ from whit.ir.graph import topological
 from whit.ir.interpret.frame import Frame
 from whit.ir.interpret.program import run_program
 from whit.ir.interpret.ranged import Value, align, at_positions, bind, in_order, move
-from whit.ir.interpret.values import Array, bitcast, cast, constant, elementwise, mma, reduce, scan, write
+from whit.ir.interpret.values import (
+    Array,
+    bitcast,
+    cast,
+    constant,
+    elementwise,
+    mma,
+    reduce,
+    running,
+    sort_order,
+    write,
+)
 from whit.ir.interpret.views import Views, written
 from whit.ir.op import Op
 from whit.ir.uop import UOp
@@ -266,14 +277,31 @@ class _Evaluation:
 
     def scan(self, node: UOp, sources: list[Any]) -> Value:
         x, *ranges = sources
+        arg = node.arg
         if ranges:
             kept, array = bind(x, ranges)
             (each,) = ranges
-            unordered = scan(node.arg.op, node.dtype, array)
+            unordered = running(arg.op, node.dtype, array, arg.reverse, arg.exclusive)
             return in_order(Value(np.moveaxis(unordered, -1, 0), each.ranges + kept))
-        axis = len(x.ranges) + node.arg.axis
-        result = scan(node.arg.op, node.dtype, np.moveaxis(x.array, axis, -1))
+        axis = len(x.ranges) + arg.axis
+        result = running(arg.op, node.dtype, np.moveaxis(x.array, axis, -1), arg.reverse, arg.exclusive)
         return Value(np.moveaxis(result, -1, axis), x.ranges)
+
+    def sort(self, node: UOp, sources: list[Any]) -> Value:
+        key, value, *rest = sources
+        arg = node.arg
+        ranges, both = align([key, value], rest[0].ranges if rest else ())
+        axis = ranges.index(rest[0].ranges[0]) if rest else len(ranges) + arg.axis
+        sizes = list(np.broadcast_shapes(both[0].shape, both[1].shape))
+        if rest:
+            sizes[axis] = len(rest[0].array)
+        keys, values = (np.moveaxis(np.broadcast_to(array, sizes), axis, -1) for array in both)
+        order = sort_order(keys, arg.descending, arg.piece)
+        found = np.take_along_axis(values, order, -1)[..., : arg.count]
+        if not rest:
+            return Value(np.moveaxis(found, -1, axis), ranges)
+        kept = Value(found, tuple(r for r in ranges if r is not rest[0].ranges[0]))
+        return at_positions(node, kept, rest[1:2], None)
 
     def stage(self, node: UOp, sources: list[Any]) -> Value:
         x, *ranges = sources
@@ -415,6 +443,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.COPY: _Evaluation.first,
     ops.REDUCE: _Evaluation.reduce,
     ops.SCAN: _Evaluation.scan,
+    ops.SORT: _Evaluation.sort,
     ops.INDEX: _Evaluation.index,
     ops.STAGE: _Evaluation.stage,
     ops.MMA: _Evaluation.mma,

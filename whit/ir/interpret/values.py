@@ -227,6 +227,27 @@ def scan(op: Op, dtype: DType, values: Array) -> Array:
     return _running(op, dtype, _after_identity(op, dtype, values))[..., 1:]
 
 
+def running(op: Op, dtype: DType, values: Array, reverse: bool, exclusive: bool) -> Array:
+    """A scan along the last axis from either end, with or without the element at the position itself."""
+    if reverse:
+        return running(op, dtype, values[..., ::-1], False, exclusive)[..., ::-1]
+    if not exclusive:
+        return scan(op, dtype, values)
+    return _running(op, dtype, _after_identity(op, dtype, values))[..., : values.shape[-1]]
+
+
+def sort_order(keys: Array, descending: bool, piece: int) -> Array:
+    """The positions of the keys in order along the last axis: stable, NaN as the largest, zeros equal."""
+    size = keys.shape[-1]
+    exact = keys if keys.dtype.kind in "iub" else keys.astype(np.float64)
+    ranks = np.unique(exact, return_inverse=True, equal_nan=True)[1].reshape(keys.shape)
+    parts = []
+    for start in range(0, size, piece or max(size, 1)):
+        part = ranks[..., start : start + (piece or size)]
+        parts.append(start + np.argsort(-part if descending else part, axis=-1, kind="stable"))
+    return np.concatenate(parts, axis=-1) if parts else np.zeros(keys.shape, np.int64)
+
+
 def reduce(op: Op, dtype: DType, values: Array) -> Array:
     """The identity combined with all elements of the last axis, in order."""
     if _is_bounded(op, dtype):

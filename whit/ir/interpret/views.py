@@ -48,6 +48,8 @@ def written(root: UOp) -> set[UOp]:
     for node in order:
         if node.op is ops.STORE:
             found.append(base.get(node.src[0]))
+        elif node.op is ops.SORT:
+            found.extend(base.get(scratch) for scratch in node.src[4:])
         elif node.op is ops.CALL:
             function, *arguments = node.src
             for target in written(function.src[0]):

@@ -1,0 +1,99 @@
+"""Sorting: the memory that a kernel works in, and long rows on all cores.
+
+A kernel that sorts gets scratch memory from the schedule, as further sources of its SORT. Its shape says how the rows
+are handed out and which way to go (`whit.codegen.sort` follows):
+
+    none                             rows are short enough to count, for each element, those in front of it
+    (blocks, 2, n)                   radix sort, from one half to the other; `blocks` rows are sorted at the same time
+    (blocks, 2, less than n)         the first few: candidates are collected, and sorted when there is no more room
+
+One word of it holds a key and, where positions are wanted, the position beside it; if 64 bits are not enough for both,
+there are two memories.
+
+A single long row would use one core. It is sorted in two pieces, which a second kernel merges:
+
+    sort of (10000000,)    ->    sort( sort of pieces of 5000000, runs=5000000 )
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.rules import Rules, function_rule
+from whit.ir.uop import UOp, make
+from whit.schedule.lower import fill_free_ranges, prod_of
+
+SHORT = 256  # up to here counting is faster than a radix sort (bench/cpu.py)
+WORTH_TWO_CORES = 1 << 16  # elements of a row that is sorted in two pieces
+FEW_ROWS = 2  # rows that do not keep the cores busy
+SELECTS = 8  # the first n/8 and less are selected instead of sorted
+ROOM = 512  # candidates at least that are collected before they are sorted
+MOST_BLOCKS = 64
+BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more than 8
+
+
+@function_rule(ops.SORT)
+def split_long_sort(node: UOp) -> UOp | None:
+    """sort of a long row -> sort of its sorted halves"""
+    key, value = node.src
+    arg, size = node.arg, node.src[0].shape[node.arg.axis]
+    rows = prod_of(key.shape) // max(size, 1)
+    if arg.piece or arg.runs or size < WORTH_TWO_CORES or rows > FEW_ROWS or arg.count * SELECTS <= size:
+        return None
+    half = -(-size // 2)
+    pieces = replace(arg, count=size, piece=half)
+    keys = make(ops.SORT, (key, key), pieces)
+    values = keys if value is key else make(ops.SORT, (key, value), pieces)
+    return make(ops.SORT, (keys, values), replace(arg, runs=half))
+
+
+SPLIT_SORT = Rules("split_sort", (split_long_sort,))
+
+
+def sorts_of(root: UOp) -> list[UOp]:
+    """The sorts of a kernel."""
+    return [node for node in topological((root,)) if node.op is ops.SORT]
+
+
+def scratch_of(body: UOp, first_id: int) -> list[UOp]:
+    """Memory for the sorts of a kernel, which all have the same keys; numbered from an id on."""
+    found = sorts_of(body)
+    if not found:
+        return []
+    key, _, along, _ = found[0].src
+    arg, size = found[0].arg, along.size
+    assert isinstance(size, int)
+    if arg.runs or size <= SHORT:
+        return []
+    free: dict[UOp, frozenset[UOp]] = {}
+    fill_free_ranges(body, free)
+    rows = prod(int(r.size) for r in free[key] - {along} if isinstance(r.size, int))
+    piece = arg.piece or size
+    blocks = rows * -(-size // piece)
+    capacity = piece
+    if arg.count * SELECTS <= size:
+        capacity = min(arg.count + 2 * max(ROOM, arg.count), piece)
+    blocks = min(blocks, MOST_BLOCKS, max(8, BLOCK_WORDS // capacity))
+    has_positions = any(node.src[1] is not node.src[0] for node in found)
+    words = _words(key.dtype, size if has_positions else 1)
+    return [UOp.buffer(first_id + i, word, (blocks, 2, capacity)) for i, word in enumerate(words)]
+
+
+def _words(key: DType, size: int) -> list[DType]:
+    """The words of a record: a key and a position below `size`."""
+    bits = 8 * key.itemsize + (size - 1).bit_length()
+    if bits > 64:
+        return [dtypes.uint64, dtypes.uint32 if size <= 1 << 32 else dtypes.uint64]
+    return [next(word for word in _UNSIGNED if word.bitsize >= bits)]
+
+
+_UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
+
+
+def with_scratch(body: UOp, scratch: list[UOp]) -> UOp:
+    """The kernel with the memory as sources of its sorts."""
+    return body.substitute({node: make(ops.SORT, (*node.src, *scratch), node.arg) for node in sorts_of(body)})
