@@ -39,6 +39,7 @@ from whit.target import Target
 
 RADIX_BITS = 8
 RADIX = 1 << RADIX_BITS
+COUNTED = 256  # candidates up to which counting is faster than a radix sort; places fit the smallest key, a byte
 MERGE_PARTS = 32  # parts of a merged row, for the cores
 WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking another
 PLACEHOLDER = 900_000  # the id of a range that stands for the first lane of a vector
@@ -206,17 +207,15 @@ def _plain(node: UOp) -> UOp:
 
 def _count_rows(job: Job) -> None:
     """The place of an element is the number of elements in front of it."""
-    w, size, dtype = job.w, job.size, bits_dtype(job.key.dtype)
-    width = max(job.target.vector_bytes // dtype.itemsize, 1)
-    vectors = -(-size // width)
-    keys, ranks = w.buffer(dtype, vectors * width), w.buffer(dtype, vectors * width)
+    w, size, width = job.w, job.size, _vector_width(job)
+    keys, ranks = _key_memory(job, size)
     on_cores = job.row_count > 1 and job.row_count * size >= WORTH_THREADS
     with w.loop(job.row_count, RangeKind.CORE if on_cores else RangeKind.LOOP) as number:
         row = job.row(number)
         with w.loop(size) as i:
             w.store(keys, w.value(job.key_from(job.bits_at(row, i))), i)
-        with w.loop(vectors) as v:
-            w.store(ranks, _count_vector(job, keys, v * width, width), v * width)
+        with w.loop(-(-size // width)) as v:
+            w.store(ranks, _count_vector(w, keys, v * width, width, index(size)), v * width)
         with w.loop(size) as i:
             rank = w.value(w.load(ranks, i).cast(dtypes.int64))
             if job.arg.count == size:
@@ -226,15 +225,25 @@ def _count_rows(job: Job) -> None:
                     job.write(row, rank, i, None)
 
 
-def _count_vector(job: Job, keys: UOp, start: UOp, width: int) -> UOp:
+def _vector_width(job: Job) -> int:
+    """Keys in a vector."""
+    return max(job.target.vector_bytes // bits_dtype(job.key.dtype).itemsize, 1)
+
+
+def _key_memory(job: Job, size: int) -> tuple[UOp, UOp]:
+    """Room for so many keys and their places, in whole vectors."""
+    room = -(-size // _vector_width(job)) * _vector_width(job)
+    return job.w.buffer(bits_dtype(job.key.dtype), room), job.w.buffer(bits_dtype(job.key.dtype), room)
+
+
+def _count_vector(w: Writer, keys: UOp, start: UOp, width: int, size: UOp) -> UOp:
     """For each of some neighbouring keys, how many others are in front of it: smaller, or equal and earlier."""
-    w, size = job.w, job.size
     mine = w.load(keys, start, width)
     one, zero = const(mine.dtype, 1), const(mine.dtype, 0)
     found = w.variable(UOp.stack(*([zero] * width)) if width > 1 else zero)
     with w.loop(start) as j:
         found.set(w.value(found.get() + (w.load(keys, j) <= mine).where(one, zero)))
-    rest = index(size) - start
+    rest = size - start
     near = w.value((rest < width).where(rest, index(width)))
     with w.loop(near) as lane:
         other = w.load(keys, w.value(start + lane))
@@ -367,8 +376,9 @@ def _radix(job: Job, counts: UOp, length: UOp, start: UOp) -> UOp:
 
 
 def _select_rows(job: Job) -> None:
-    counts = _counters(job)
     w = job.w
+    shorten = _shorten_by_counting if job.capacity <= COUNTED else _shorten_by_radix
+    memory = _key_memory(job, job.capacity) if job.capacity <= COUNTED else (_counters(job),)
     bits = bits_dtype(job.key.dtype)
     filled = w.variable(index(0))
     limit = w.variable(const(bits, bits.max))
@@ -383,7 +393,10 @@ def _select_rows(job: Job) -> None:
             _collect(job, row, begin, room, start, filled, limit)
             is_last = chunk.eq(chunks - 1)
             with w.when(w.value(is_last | (index(count + room) < filled.get()))):
-                _shorten(job, counts, start, filled, limit)
+                shorten(job, memory, start, filled.get())
+                filled.set(index(count))
+                last = job.key_from(job.record.bits_of(_get(job, w.value(start + count - 1))))
+                limit.set(w.value(last - last.ne(0).where(const(bits, 1), const(bits, 0))))
         _write_records(job, row, first, start, index(count))
 
     _each_piece(job, select)
@@ -419,20 +432,35 @@ def _add(job: Job, row: dict[UOp, UOp], position: UOp, start: UOp, filled: Varia
     filled.set(w.value(count + (job.key_from(bits) <= limit.get()).where(index(1), index(0))))
 
 
-def _shorten(job: Job, counts: UOp, start: UOp, filled: Variable, limit: Variable) -> None:
-    """Sorts the candidates and keeps the first; from now on only what comes before the last of them is wanted."""
-    w, record, count = job.w, job.record, job.arg.count
+# Sorts the candidates and keeps the first; after that only what comes before the last of them is wanted.
+
+
+def _shorten_by_radix(job: Job, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
+    w, record = job.w, job.record
+    (counts,) = memory
     _clear(job, counts)
-    length = filled.get()
     with w.loop(length) as i:
         bits = record.bits_of(_get(job, w.value(start + i)))
         _count_digits(job, counts, w.value(job.key_from(bits)))
     half = _radix(job, counts, length, start)
-    with w.loop(w.value(half * count)) as i:
+    with w.loop(w.value(half * job.arg.count)) as i:
         _put(job, _get(job, w.value(start + job.capacity + i)), w.value(start + i))
-    filled.set(index(count))
-    last = job.key_from(record.bits_of(_get(job, w.value(start + count - 1))))
-    limit.set(w.value(last - last.ne(0).where(const(last.dtype, 1), const(last.dtype, 0))))
+
+
+def _shorten_by_counting(job: Job, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
+    w, record = job.w, job.record
+    keys, ranks = memory
+    width = _vector_width(job)
+    with w.loop(length) as i:
+        w.store(keys, w.value(job.key_from(record.bits_of(_get(job, w.value(start + i))))), i)
+    with w.loop(w.value((length + (width - 1)) // width)) as v:
+        w.store(ranks, _count_vector(w, keys, v * width, width, length), v * width)
+    with w.loop(length) as i:
+        rank = w.value(w.load(ranks, i).cast(dtypes.int64))
+        with w.when(rank < job.arg.count):
+            _put(job, _get(job, w.value(start + i)), w.value(start + job.capacity + rank))
+    with w.loop(job.arg.count) as i:
+        _put(job, _get(job, w.value(start + job.capacity + i)), w.value(start + i))
 
 
 # ---- two runs in order: merging

@@ -27,11 +27,11 @@ from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
 from whit.schedule.lower import fill_free_ranges, prod_of
 
-SHORT = 256  # up to here counting is faster than a radix sort (bench/cpu.py)
+SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
 WORTH_TWO_CORES = 1 << 16  # elements of a row that is sorted in two pieces
 FEW_ROWS = 2  # rows that do not keep the cores busy
 SELECTS = 8  # the first n/8 and less are selected instead of sorted
-ROOM = 512  # candidates at least that are collected before they are sorted
+ROOM = 64  # candidates at least that are collected before they are sorted
 MOST_BLOCKS = 64
 BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more than 8
 
