@@ -20,7 +20,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.ranges import free_ranges, replace_ranges
+from whit.codegen.split_scan import split_scan
 from whit.codegen.strategy import PIECE, Strategy
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -31,11 +33,6 @@ from whit.ir.uop import UOp, as_index, const, make
 REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here
 REDUCE_LOOPS = 1_000_000  # and those of the loops they finally run in
 LEVEL = 16  # ids that one range may use
-
-
-def lane_numbers(width: int) -> UOp:
-    """The vector (0, 1, ..., width-1)."""
-    return UOp.stack(*(const(dtypes.weakint, i) for i in range(width)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Piece:
 
 def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
     """The tiled kernel: a GROUP of stores."""
-    body = _split_reductions(body, strategy)
+    body = split_scan(_split_reductions(body, strategy), strategy)
     needs = _outputs_needed(body, strategy.order)
     stores: list[UOp] = []
     numbers: dict[tuple[UOp, tuple[int, ...]], UOp] = {}
@@ -199,32 +196,6 @@ def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) 
     in_rest = UOp.range(core.eq(blocks).where(one, none), first_id + 1)
     main = _cut(block, width, unroll, core * block, first_id + 2, in_main)
     return main + _cut(rest, width, unroll, as_index(blocks * block), first_id + 6, in_rest)
-
-
-# ---- masks
-
-
-def masked(graph: UOp, mask: UOp) -> UOp:
-    """The graph with every access by lanes restricted to those of the mask.
-
-    What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is.
-    """
-    done: dict[UOp, UOp] = {}
-    for node in topological((graph,)):
-        if node.op is ops.REDUCE and node.arg.axes:
-            done[node] = node
-            continue
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.INDEX and src[1].shape == mask.shape:
-            param, position, *gate = src
-            done[node] = param.index(position, gate=mask if not gate else gate[0] & mask)
-        elif node.op is ops.STORE:
-            target, value, position, *gate = src
-            both = mask if not gate else gate[0] & mask
-            done[node] = target.store(value, position, combine=node.arg.combine, gate=both)
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[graph]
 
 
 # ---- reductions

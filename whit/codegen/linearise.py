@@ -313,7 +313,7 @@ def _reduction(
 def _scan(
     node: UOp, path: Path, linear: _Linear, items: dict[UOp, Item], values: dict[UOp, UOp], number: int
 ) -> tuple[Item, UOp]:
-    """Clears a register before the loop; in every iteration, updates it and is its value."""
+    """Clears a register before the loop; in every iteration, updates it and is its value, or the one before."""
     value, along = node.src
     outside = tuple(r for r in path if r is not along)
     register = _register(node, number)
@@ -327,7 +327,7 @@ def _scan(
     _need_all(update, (value,), items)
     kept = linear.add(register.store(updated, ZERO), path)
     need(kept, update)
-    return update, updated
+    return (old_item, old) if node.arg.exclusive else (update, updated)
 
 
 def _emit(block: Block, values: dict[UOp, UOp], instructions: list[UOp]) -> None:

@@ -48,6 +48,8 @@ def choose_strategy(body: UOp, target: Target) -> Strategy:
     found = regions(body)
     if width > 1 and not scanned:
         _choose_lanes(strategy, body, found, free, width, target)
+    elif width > 1 and len(scanned) == 1 and len(found) == 1:
+        _lanes_of_scan(strategy, body, found[0], free, width, next(iter(scanned)))
     _choose_core(strategy, found, free, target, scanned)
     return strategy
 
@@ -143,6 +145,8 @@ def _score(body: UOp, region: Region, r: UOp, free: dict[UOp, frozenset[UOp]], *
 def _suits(step: int | None) -> float:
     if step == 1:
         return 2
+    if step == -1:
+        return 1.5  # and turned round in the register
     return 0.5 if step == 0 else -4
 
 
@@ -197,6 +201,22 @@ def _lanes_of_stores(
         return
     strategy.unroll[best] = max(min(4 if found[0].nodes < 40 else 2, _size(best) // width), 1)
     strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
+
+
+def _lanes_of_scan(
+    strategy: Strategy, body: UOp, region: Region, free: dict[UOp, frozenset[UOp]], width: int, scanned: UOp
+) -> None:
+    """Lanes across the scan, several at once, or along it: a vector is then scanned in the register."""
+    suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if _size(r) > 1}
+    best = max(suits, key=lambda r: (suits[r], r is not scanned), default=None)
+    if best is None or suits[best] <= 0:
+        return
+    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    if best is scanned:
+        strategy.reasons.append(f"lanes along the scan r{best.arg.id}")
+        return
+    strategy.unroll[best] = max(min(4, _size(best) // width), 1)
+    strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} scans of vectors at a time")
 
 
 def _transposed(

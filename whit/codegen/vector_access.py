@@ -1,6 +1,7 @@
 """Accesses of vectors: neighbours in one go, the rest gathered.
 
 p0[r0*8 + lane]        ->   load 4 of p0 from r0*8 on
+p0[r0*8 - lane]        ->   load 4 of p0 from r0*8 - 3 on, turned round
 p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
 """
 
@@ -13,13 +14,20 @@ from whit.ir.uop import UOp, make
 from whit.simplify.sums import build_sum, linear_form
 
 
-def start_of_neighbours(position: UOp) -> UOp | None:
-    """The scalar s if the position is s + (0, 1, 2, ...)."""
+def start_of_neighbours(position: UOp, step: int = 1) -> UOp | None:
+    """The scalar s if the position is s + (0, 1, 2, ...)*step."""
     terms, offset = linear_form(position)
     vectors = [base for base in terms if base.shape]
-    if len(vectors) != 1 or terms[vectors[0]] != 1 or not is_count(vectors[0]):
+    if len(vectors) != 1 or terms[vectors[0]] != step or not is_count(vectors[0]):
         return None
     return build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
+
+
+def turned(vector: UOp) -> UOp:
+    """The lanes of a vector back to front; a scalar is the same for all of them."""
+    if not vector.shape:
+        return vector
+    return make(ops.SHUFFLE, (vector,), tuple(reversed(range(vector.shape[0]))))
 
 
 def is_count(node: UOp) -> bool:
@@ -39,6 +47,10 @@ def index_to_load(node: UOp) -> UOp | None:
         start = start_of_neighbours(position)
         if start is not None:
             return make(ops.LOAD, (param, start, *gate), position.shape[0])
+        last = start_of_neighbours(position, -1)
+        if last is not None:
+            width = position.shape[0]
+            return turned(make(ops.LOAD, (param, last - (width - 1), *map(turned, gate)), width))
     return make(ops.LOAD, (param, position, *gate), 1)
 
 
@@ -53,6 +65,9 @@ def store_neighbours(node: UOp) -> UOp | None:
     start = start_of_neighbours(position)
     if start is not None and gate and is_first_lane(gate[0]):
         return target.store(value.index(0), start, combine=node.arg.combine)
+    last = start_of_neighbours(position, -1)
+    if last is not None:
+        start, value, gate = last - (position.shape[0] - 1), turned(value), [turned(g) for g in gate]
     new = make(ops.STORE, (target, value, position if start is None else start, *gate), node.arg)
     return None if new is node else new
 

@@ -18,7 +18,7 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index
 from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
-from whit.schedule.movement import ZERO
+from whit.schedule.movement import ZERO, source_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,10 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
 def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
     lowering = Lowering(kept)
+    if root.op is ops.SCAN and root.arg.reverse:
+        ranges, position = _over(root.shape)
+        position = source_position(root.flip((root.arg.axis,)), position)[0]  # the loop goes back through the axis
+        return Kernel(root, lowering.lower(root, ranges, position), ranges, position, 0, lowering.fused), lowering.to_keep
     is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
     ranges, position = _over(root.shape[1:] if is_long_stack else root.shape)
     if is_long_stack:

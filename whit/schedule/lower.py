@@ -21,8 +21,9 @@ from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
-from whit.ir.uop import UOp, const, make
+from whit.ir.uop import UOp, as_index, const, make
 from whit.schedule.movement import ZERO, Position, source_position
+from whit.simplify import simplify
 
 REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
@@ -232,7 +233,10 @@ class Lowering:
     def _scan(self, request: Request) -> Step:
         node, position = request.node, request.position
         result = yield Request(node.src[0], position, request.gate, request.loops)
-        along = position[node.arg.axis]
+        axis = node.arg.axis
+        along = position[axis]
+        if node.arg.reverse:
+            along = simplify(as_index(node.shape[axis]) - 1 - along)
         if along.op is not ops.RANGE:
             return of_one(node, result)
         return result.scan(node.arg.op, range=along)

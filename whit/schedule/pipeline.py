@@ -2,6 +2,7 @@
 
 split_reduce     first: it changes the graph, the others only read it
 split_sort       the same for long rows that are sorted
+turn_scans       flips go in front of scans
 choose_stages    which values get a buffer; movement ops become index arithmetic on the way
 group_kernels    values over the same ranges share a kernel
 share_loops      reductions in one kernel share loops
@@ -21,6 +22,7 @@ from whit.schedule.lower import KEPT, prod_of, reads_of
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_reduce import SPLIT_REDUCE
+from whit.schedule.turn_scans import TURN_SCANS
 from whit.simplify import simplify
 
 PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
@@ -29,6 +31,7 @@ PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 def schedule(graph: UOp) -> UOp:
     """GROUP of STOREs of values into params -> LINEAR of kernel calls over params and temporary buffers."""
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
+    graph = rewrite(graph, TURN_SCANS)
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
     for store in graph.src:
         if store.op is not ops.STORE or len(store.src) != 2:

@@ -1,0 +1,36 @@
+"""The lanes of a vector: their numbers, and masks that leave some of them out."""
+
+from __future__ import annotations
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+
+
+def lane_numbers(width: int) -> UOp:
+    """The vector (0, 1, ..., width-1)."""
+    return UOp.stack(*(const(dtypes.weakint, i) for i in range(width)))
+
+
+def masked(graph: UOp, mask: UOp) -> UOp:
+    """The graph with every access by lanes restricted to those of the mask.
+
+    What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is.
+    """
+    done: dict[UOp, UOp] = {}
+    for node in topological((graph,)):
+        if node.op is ops.REDUCE and node.arg.axes:
+            done[node] = node
+            continue
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.INDEX and src[1].shape == mask.shape:
+            param, position, *gate = src
+            done[node] = param.index(position, gate=mask if not gate else gate[0] & mask)
+        elif node.op is ops.STORE:
+            target, value, position, *gate = src
+            both = mask if not gate else gate[0] & mask
+            done[node] = target.store(value, position, combine=node.arg.combine, gate=both)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[graph]
