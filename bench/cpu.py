@@ -106,6 +106,22 @@ def works() -> list[Work]:
             lambda a: a.T,
             moved=2 * 16 * million,
         ),
+        Work(
+            "cumsum 256x8192",
+            [(256, 8192)],
+            lambda a: a.cumsum(1),
+            lambda a: a.cumsum(1),
+            lambda a: a.cumsum(1),
+            moved=2 * 8 * million,
+        ),
+        Work("sort 1M", [(million,)], lambda a: a.sort(), lambda a: a.sort(), np.sort),
+        Work(
+            "topk 256x8192, 10",
+            [(256, 8192)],
+            lambda a: a.topk(10),
+            lambda a: a.topk(10),
+            lambda a: np.sort(a, 1)[:, : -11 : -1],
+        ),
         matmul("matmul 512^3", 512, 512, 512),
         matmul("matmul 1024^3", 1024, 1024, 1024),
         matmul("matmul 2048^3", 2048, 2048, 2048),
@@ -116,7 +132,7 @@ def works() -> list[Work]:
 def contestants(work: Work, arrays: list[np.ndarray], with_compile: bool) -> dict[str, Callable[[], Any]]:
     """What to call for each."""
     tensors = [Tensor(a).realize() for a in arrays]
-    found: dict[str, Callable[[], Any]] = {"whit": lambda: work.ours(*tensors).realize()}
+    found: dict[str, Callable[[], Any]] = {"whit": lambda: realized(work.ours(*tensors))}
     if torch is not None:
         given = [torch.from_numpy(a) for a in arrays]
         found["torch"] = lambda: work.theirs(*given)
@@ -124,6 +140,11 @@ def contestants(work: Work, arrays: list[np.ndarray], with_compile: bool) -> dic
             compiled = torch.compile(work.theirs)
             found["compile"] = lambda: compiled(*given)
     return found
+
+
+def realized(result: Any) -> Any:
+    """A tensor, or several, computed together."""
+    return Tensor.realize(*result) if isinstance(result, tuple) else result.realize()
 
 
 def measure(work: Work, seconds: float, with_compile: bool) -> None:
@@ -134,6 +155,7 @@ def measure(work: Work, seconds: float, with_compile: bool) -> None:
     wanted = work.reference(*(a.astype(np.float64) for a in arrays))
     for name, call in calls.items():
         result = call()
+        result = result[0] if isinstance(result, tuple) else result  # of a sort, the values
         found = result.numpy() if hasattr(result, "numpy") else np.asarray(result)
         error = np.max(np.abs(found - wanted)) / max(np.max(np.abs(wanted)), 1e-9)
         if not error < 1e-4:

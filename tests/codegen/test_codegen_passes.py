@@ -3,9 +3,10 @@
 import pytest
 from schedule.build import matmul, param, scheduled, total
 
-from whit.codegen.apply_strategy import apply_strategy, lane_numbers, masked, split
+from whit.codegen.apply_strategy import apply_strategy, split
 from whit.codegen.flatten import FLATTEN, flat_position, read_scalar_params
 from whit.codegen.index_dtype import fix_index_dtype
+from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.linearise import linearise, separate_loops
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.pipeline import PASSES, generate
@@ -168,10 +169,11 @@ def test_a_matmul_has_a_register_tile() -> None:
     assert "contraction" in str(strategy)
 
 
-def test_scans_have_no_lanes_and_no_cores_along_them() -> None:
-    body = kernel(param(0, 400, 300).scan(ops.ADD, 0))
+@pytest.mark.parametrize("axis", (0, 1))
+def test_lanes_of_a_scan_are_neighbours_and_it_has_no_cores_along_it(axis: int) -> None:
+    body = kernel(param(0, 400, 300).scan(ops.ADD, axis))
     strategy = choose_strategy(body, TARGET)
-    assert not strategy.lanes
+    assert [r.arg.id for r in strategy.lanes] == [1]
     assert strategy.core is not None
     assert strategy.core not in scanned_ranges(body)
 

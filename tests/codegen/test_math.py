@@ -312,7 +312,7 @@ def test_expansions_are_short_and_of_simple_ops(name: str, dtype: DType) -> None
     assert len(operations) <= OPERATIONS[name][dtype is dtypes.float64]
 
 
-@pytest.mark.parametrize("op", [ops.EXP2, ops.LOG2, ops.SIN, ops.POW], ids=str)
+@pytest.mark.parametrize("op", [ops.EXP2, ops.LOG2, ops.SIN, ops.POW, ops.LOGADDEXP], ids=str)
 def test_small_dtypes_are_computed_in_float32(op: Any) -> None:
     sources = tuple(UOp.param(i, dtypes.bfloat16, (3,)) for i in range(op.least))
     wide = sources[0].cast(dtypes.float32).alu(op, *(s.cast(dtypes.float32) for s in sources[1:]))

@@ -25,9 +25,20 @@ def estimate(body: UOp) -> tuple[int, int, int]:
             param = node.src[0]
             size = prod(n if isinstance(n, int) else 1 for n in param.shape)
             touched[param] = min(touched.get(param, 0) + times, size)
+    work += sum(_sorting(node, free) for node in {node.src[:1]: node for node in free if node.op is ops.SORT}.values())
     written = 0
     for store in body.src:
         times = prod(r.size if isinstance(r.size, int) else 1 for r in free[store])
         written += times * store.src[0].dtype.itemsize
     read = sum(count * param.dtype.itemsize for param, count in touched.items())
     return work, read, written
+
+
+def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
+    """Steps of a sort: one for each digit of a key, or for each other element where these are counted."""
+    key, _, along, _, *scratch = node.src
+    elements = prod(r.size if isinstance(r.size, int) else 1 for r in free[key] | {along})
+    size = along.size if isinstance(along.size, int) else 1
+    if not scratch:
+        return elements * (size if not node.arg.runs else 1)
+    return elements * (1 + key.dtype.itemsize if scratch[0].shape[2] >= (node.arg.piece or size) else 2)

@@ -14,12 +14,14 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from whit.codegen.math import EXPAND_MATH
 from whit.codegen.ranges import free_ranges, in_order, scanned_ranges
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg
 from whit.ir.graph import topological
+from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 
 Path = tuple[UOp, ...]
@@ -321,10 +323,16 @@ def _scan(
     old = _load(register.after(cleared.node))  # type: ignore[arg-type]
     old_item = linear.add(old, path)
     need(old_item, cleared)
-    updated = make(node.arg.op, (old, values[value]))
-    update = linear.add(updated, path)
-    need(update, old_item)
-    _need_all(update, (value,), items)
+    updated = rewrite(make(node.arg.op, (old, values[value])), EXPAND_MATH)
+    known = {old: old_item, values[value]: items.get(value)}
+    for part in topological((updated,), stop=known):
+        if part.op is ops.CONST or part in known:
+            continue
+        known[part] = update = linear.add(part, path)
+        for s in part.src:
+            source = known.get(s)
+            if source is not None and s.op is not ops.RANGE:
+                need(update, source)
     kept = linear.add(register.store(updated, ZERO), path)
     need(kept, update)
     return (old_item, old) if node.arg.exclusive else (update, updated)

@@ -1,4 +1,4 @@
-"""exp2, log2, sin and pow in ops that every target has: the rules for targets without these instructions.
+"""exp2, log2, sin, pow and logaddexp in ops that every target has: the rules for targets without these instructions.
 
     exp2(x: float32)    ->    n = round(x), f = x - n, (1 + f p(f)) * 2**n       17 operations, no branches, no tables
     exp2(x: float16)    ->    cast(exp2(cast(x, float32)), float16)
@@ -31,6 +31,7 @@ __all__ = [
     "exp",
     "expand_exp2",
     "expand_log2",
+    "expand_logaddexp",
     "expand_pow",
     "expand_sin",
     "log",
@@ -159,13 +160,22 @@ def _pow_special_values(numbers: Format, x: UOp, y: UOp, magnitude: UOp, result:
     return (y.eq(0.0) | x.eq(1.0)).where(x.constant(1.0), result)
 
 
+def expand_logaddexp(x: UOp, y: UOp) -> UOp:
+    """The larger + log(1 + t) for t = e**-|x - y|, at most 1; the rounding of 1 + t is divided out again."""
+    high = x.maximum(y)
+    t = exp(-abs(x - y))
+    u = t + 1.0
+    more = u.eq(1.0).where(t, log(u) * (t / (u - 1.0)))
+    return (abs(high) < math.inf).where(high + more, high)
+
+
 # ---- rules
 
 _WIDE = frozenset(FORMATS)
 _BELOW_65536 = SMALL_FLOATS - {dtypes.bfloat16}
 
 
-@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.POW, on=SMALL_FLOATS)
+@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.POW, ops.LOGADDEXP, on=SMALL_FLOATS)
 def compute_in_float32(node: UOp) -> UOp:
     """exp2(x: half) -> cast(exp2(cast(x, float)), half), and so on."""
     wide = tuple(s.cast(dtypes.float32) for s in node.src)
@@ -203,6 +213,12 @@ def expand_pow_node(node: UOp) -> UOp:
     return expand_pow(*node.src)
 
 
+@function_rule(ops.LOGADDEXP, on=_WIDE)
+def expand_logaddexp_node(node: UOp) -> UOp:
+    """logaddexp(x, y) -> max(x, y) + log(1 + exp(-|x - y|))"""
+    return expand_logaddexp(*node.src)
+
+
 # For targets that have the functions in float32, but not in smaller dtypes.
 WIDEN_MATH = Rules("widen_math", (compute_in_float32,))
 
@@ -215,5 +231,6 @@ EXPAND_MATH = Rules(
         expand_log2_node,
         expand_sin_node,
         expand_pow_node,
+        expand_logaddexp_node,
     ),
 )

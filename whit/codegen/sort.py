@@ -160,7 +160,7 @@ class Job:
     @property
     def widest(self) -> int:
         """Bytes of the widest number that is computed for a key."""
-        return max(node.dtype.itemsize for node in topological((self.key,)) if node.dtype is not dtypes.int64)
+        return max(node.dtype.itemsize for node in topological((self.vector,)) if node.dtype.bitsize)
 
     def vector_key(self, width: int) -> tuple[UOp, UOp] | None:
         """A range that stands for a position, and the keys from there on, if they are neighbours in memory."""

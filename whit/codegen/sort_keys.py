@@ -47,8 +47,8 @@ def _ascending(bits: UOp, dtype: DType) -> UOp:
     # Positive numbers stand above all negative ones; those count down from the same zero.
     key = (bits < sign).where(bits + sign, -bits)
     largest = const(bits.dtype, bits.dtype.max)
-    if dtype.name.endswith("fnuz"):  # the one NaN is where -0.0 would be
-        return bits.eq(sign).where(largest, key)
+    if dtype.flavour == "fnuz":  # the one NaN is where -0.0 would be, and the largest number has all ones
+        return bits.eq(sign).where(largest, key - 1)
     has_infinity = dtype is not dtypes.fp8e4m3
     top = encode(dtype, inf if has_infinity else dtype.max)
     is_nan = const(bits.dtype, top) < (bits & const(bits.dtype, bits.dtype.max >> 1))

@@ -24,9 +24,15 @@ def start_of_neighbours(position: UOp, step: int = 1) -> UOp | None:
 
 
 def turned(vector: UOp) -> UOp:
-    """The lanes of a vector back to front; a scalar is the same for all of them."""
+    """The lanes of a vector back to front; a scalar is the same for all of them.
+
+    What is computed of the numbers of lanes is computed of them back to front, so that masks stay arithmetic.
+    """
     if not vector.shape:
         return vector
+    leaves = [node for node in vector.topological() if node.shape and not node.op.elementwise]
+    if all(node.op is ops.STACK for node in leaves):
+        return vector.substitute({node: UOp.stack(*reversed(node.src)) for node in leaves})
     return make(ops.SHUFFLE, (vector,), tuple(reversed(range(vector.shape[0]))))
 
 

@@ -7,6 +7,7 @@ Meanings are written against an array namespace `xp`: NumPy in the interpreter, 
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from whit.dtype import DType
@@ -490,6 +491,16 @@ MIN = define(
     identity=lambda dtype: dtype.max,
     grad=gradients.minimum,
     doc="The smaller; NaN if either is NaN.",
+)
+LOGADDEXP = define(
+    "logaddexp",
+    arity=2,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x, y: xp.logaddexp(x, y),
+    commutative=True,
+    identity=lambda dtype: -inf,
+    doc="log(e**x + e**y) without overflow: a sum of numbers that are given by their logarithms.",
 )
 AND = define(
     "and",

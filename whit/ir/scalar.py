@@ -68,6 +68,14 @@ def log2(x: float) -> float:
     return nan if x < 0 else math.log2(x)
 
 
+def logaddexp(x: float, y: float) -> float:
+    """The larger, and a little more."""
+    if x != x or y != y:
+        return nan
+    high = max(x, y)
+    return high if math.isinf(high) else high + math.log1p(math.exp(-abs(x - y)))
+
+
 def sin(x: float) -> float:
     """NaN at infinity, where math.sin raises."""
     return nan if math.isinf(x) else math.sin(x)

@@ -3,7 +3,7 @@
 `Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
 
     Core -> Data -> Exchange -> Elementwise -> Operators -> Functions -> Activations -> Movement -> Reductions
-         -> Indexing -> Linear -> Windows -> Creation -> Gradients -> Random -> Distributions -> Fourier
+         -> Indexing -> Sorting -> Linear -> Windows -> Creation -> Gradients -> Random -> Distributions -> Fourier
          -> Decompositions -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the

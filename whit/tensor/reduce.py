@@ -265,6 +265,11 @@ class Reductions(Movement):
         result = inner.scan(op, place) if self.shape else inner
         return self._wrap(result.cast(self.uop.dtype) if self.dtype.is_float else result)
 
+    def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int) -> Self:
+        place = self._axis(name, axis)
+        x = self.uop
+        return self._wrap(x.scan(on_bool if x.dtype.is_bool else op, place) if x.shape else x)
+
     def cumsum(self, axis: int = 0, dim: int | None = None) -> Self:
         """At each position the sum up to it. Dtypes are those of `sum`."""
         return self._running("cumsum", ops.ADD, axis if dim is None else dim)
@@ -272,3 +277,17 @@ class Reductions(Movement):
     def cumprod(self, axis: int = 0, dim: int | None = None) -> Self:
         """At each position the product up to it. Dtypes are those of `prod`."""
         return self._running("cumprod", ops.MUL, axis if dim is None else dim)
+
+    def cummax(self, axis: int = 0, dim: int | None = None) -> Self:
+        """At each position the largest up to it; from the first NaN on, NaN. Only the values, not their positions."""
+        return self._running_extreme("cummax", ops.MAX, ops.OR, axis if dim is None else dim)
+
+    def cummin(self, axis: int = 0, dim: int | None = None) -> Self:
+        """At each position the smallest up to it; from the first NaN on, NaN. Only the values, not their positions."""
+        return self._running_extreme("cummin", ops.MIN, ops.AND, axis if dim is None else dim)
+
+    def logcumsumexp(self, axis: int = 0, dim: int | None = None) -> Self:
+        """At each position log(sum(exp(self))) of the elements up to it, without overflow."""
+        place = self._axis("logcumsumexp", axis if dim is None else dim)
+        x = self._wide()
+        return self._narrow(x.scan(ops.LOGADDEXP, place) if x.shape else x)

@@ -8,12 +8,17 @@ need them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import ceil, floor
 from typing import Any, Self
 
 from whit.dtype import dtypes
-from whit.errors import OutOfRangeError
+from whit.errors import ArgumentError, OutOfRangeError, ShapeError
+from whit.ir import ops
 from whit.ir.op import spell_shape
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, const
+from whit.tensor import formulas
+from whit.tensor.core import Core
 from whit.tensor.index import Indexing
 
 
@@ -60,3 +65,146 @@ class Sorting(Indexing):
             )
         values, places = self._ordered("topk", place, largest, k)
         return self._wrap(values), self._wrap(places)
+
+    def msort(self) -> Self:
+        """The elements in order along the first axis."""
+        return self._wrap(self._ordered("msort", 0, False)[0])
+
+    # ---- single elements of the order
+
+    def _some(self, name: str, axis: int) -> int:
+        size = self.shape[axis] if self.shape else 1
+        if size == 0:
+            raise ShapeError(
+                f"{name}: no elements along axis {axis} of {spell_shape(self.shape)}",
+                self._made(),
+                "There is nothing to choose from.",
+            )
+        return int(size)
+
+    def _element(self, value: UOp, axis: int, place: int, keepdim: bool) -> UOp:
+        """One element along an axis, which goes, or stays with size 1."""
+        if not self.shape:
+            return value
+        parts = [(place, 1) if i == axis else (0, size) for i, size in enumerate(value.shape)]
+        found = value.shrink(parts)
+        return found if keepdim else found.reshape((*value.shape[:axis], *value.shape[axis + 1 :]))
+
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
+        """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
+        axis = self._axis("kthvalue", dim)
+        size = self._some("kthvalue", axis)
+        if not 1 <= k <= size:
+            raise OutOfRangeError(
+                f"kthvalue: there is no element {k} among {size}", self._made(), f"k goes from 1 to {size}."
+            )
+        values, places = self._ordered("kthvalue", axis, False, k)
+        found = self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)
+        return self._wrap(found[0]), self._wrap(found[1])
+
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The middle element, or the lower of the two; NaN if there is one.
+
+        Of all elements it is a tensor; along an axis a pair, the values and their positions.
+        """
+        flat = self if dim is not None else self.reshape((self.numel(),))
+        axis = flat._axis("median", 0 if dim is None else dim)
+        size = flat._some("median", axis)
+        values, places = flat._ordered("median", axis, False)
+        middle, last = (flat._element(values, axis, i, keepdim) for i in ((size - 1) // 2, size - 1))
+        where, where_last = (flat._element(places, axis, i, keepdim) for i in ((size - 1) // 2, size - 1))
+        if self.dtype.is_float:
+            is_nan = formulas.isnan(last)
+            middle, where = is_nan.where(last, middle), is_nan.where(where_last, where)
+        if dim is not None:
+            return self._wrap(middle), self._wrap(where)
+        return self._wrap(middle.reshape((1,) * self.ndim) if keepdim else middle)
+
+    def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Self:
+        """Where a fraction q of the elements is below, interpolated between neighbours; NaN if there is one.
+
+        q is a number, or several: then they are the first axis of the result. A tensor q is read.
+        """
+        several = isinstance(q, Sequence) or (isinstance(q, Core) and q.ndim > 0)
+        given = q.tolist() if isinstance(q, Core) else q
+        fractions = [float(f) for f in (given if several else [given])]
+        if not fractions or any(not 0 <= f <= 1 for f in fractions):
+            raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")
+        flat = self if dim is not None else self.reshape((self.numel(),))
+        axis = flat._axis("quantile", 0 if dim is None else dim)
+        size = flat._some("quantile", axis)
+        ordered = self._wrap(flat._ordered("quantile", axis, False)[0])._wide()
+        found = [_between(flat, ordered, axis, fraction * (size - 1), keepdim) for fraction in fractions]
+        if self.dtype.is_float:
+            last = flat._element(ordered, axis, size - 1, keepdim)
+            found = [formulas.isnan(last).where(last, x) for x in found]
+        if keepdim and dim is None:
+            found = [x.reshape((1,) * self.ndim) for x in found]
+        return self._narrow(UOp.stack(*found) if several else found[0])
+
+    def mode(self, dim: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
+        """The most frequent element along an axis, of several the smallest, and the position of its first."""
+        axis = self._axis("mode", dim)
+        size = self._some("mode", axis)
+        if not self.shape:
+            return self, self._wrap(const(dtypes.int32, 0))
+        values, places = self.sort(axis)
+        alone = tuple(size if i == axis else 1 for i in range(self.ndim))
+        count = UOp.arange(size, dtypes.int32).reshape(alone).expand(self.shape)
+        begins = _begins(values.uop, axis).where(count, const(dtypes.int32, 0))
+        length = count - begins.scan(ops.MAX, axis)
+        last = self._wrap(length).argmax(axis, keepdim=True)
+        first = last - self._wrap(length).gather(axis, last)
+        found = values.gather(axis, first), places.gather(axis, first)
+        return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
+
+    # ---- different elements
+
+    def unique(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
+        """The different elements of the whole tensor in order; all NaNs are one.
+
+        How many there are depends on the data, so this computes. With `return_inverse` also, for each element, which
+        of them it is; with `return_counts` how often each occurs; then a tuple.
+        """
+        flat = self.reshape((self.numel(),))
+        size = flat.numel()
+        values, places = flat.sort(0)
+        begins = self._wrap(_begins(values.uop, 0))
+        number = begins.cast(dtypes.int32).cumsum(0)
+        type(self).realize(values, places, begins, number)
+        found = int(number[-1].item()) if size else 0
+        rest = begins.uop.eq(False)
+        results = [self._wrap(rest.sort(values.uop, 0, found))]
+        if return_inverse:
+            inverse = places.uop.sort((number - 1).uop, 0, size)
+            results.append(self._wrap(inverse).reshape(self.shape))
+        if return_counts:
+            starts = self._wrap(rest.sort(UOp.arange(size, dtypes.int32), 0, found))
+            ends = starts[1:].pad(((0, 1),), value=size) if found else starts
+            results.append(ends - starts)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def _between(tensor: Sorting, ordered: UOp, axis: int, place: float, keepdim: bool) -> UOp:
+    """The element at a place between two positions."""
+    low = tensor._element(ordered, axis, floor(place), keepdim)
+    if place == floor(place):
+        return low
+    high = tensor._element(ordered, axis, ceil(place), keepdim)
+    return low + (high - low) * (place - floor(place))
+
+
+def _begins(ordered: UOp, axis: int) -> UOp:
+    """Whether an element in order differs from the one before it; the first does."""
+    size = ordered.shape[axis]
+    if size == 0:
+        return ordered.cast(dtypes.bool)
+    inner = [(0, size - 1) if i == axis else (0, n) for i, n in enumerate(ordered.shape)]
+    outer = [(1, 0) if i == axis else (0, 0) for i in range(len(ordered.shape))]
+    before = ordered.shrink(inner).pad(outer)
+    differs = ordered.ne(before)
+    if ordered.dtype.is_float:
+        differs = differs & ~(formulas.isnan(ordered) & formulas.isnan(before))
+    alone = tuple(size if i == axis else 1 for i in range(len(ordered.shape)))
+    is_first = UOp.arange(size, dtypes.int32).reshape(alone).expand(ordered.shape).eq(0)
+    return differs | is_first

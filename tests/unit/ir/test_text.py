@@ -36,6 +36,7 @@ from whit.ir.args import (
     MmaArg,
     ParamArg,
     RangeKind,
+    SortArg,
     StageArg,
 )
 from whit.ir.diff import diff
@@ -294,6 +295,7 @@ accumulator = UOp.buffer(9, f32, (16, 4))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
 
+OF_FLOATS = (ops.FDIV, ops.POW, ops.LOGADDEXP)
 EXAMPLES = [
     x.bind(5) + n.bind(3),
     UOp.variable("i", -5, 5, i32),
@@ -312,6 +314,9 @@ EXAMPLES = [
     b0.reduce(ops.ADD, ()).flip(()),
     b0.scan(ops.MAX, 1).reduce(ops.MUL, (0,)),
     b0.index(r0, r1).scan(ops.ADD, range=r1),
+    b0.scan(ops.ADD, 0, reverse=True, exclusive=True),
+    b0.sort(b0, 1, 3, descending=True),
+    make(ops.SORT, (b0.index(r0, r1), b0.index(r0, r1), r1, r0, UOp.param(1, i32, (9,))), SortArg(3, None, False, 2, 4)),
     b0.index(r0, gate=r0 < 2),
     b0.load(r0, gate=r0 < 2).sqrt() + b0.load(0, width=4, gate=r0 < 3),
     b0.store(b0, gate=r0 < 2),
@@ -336,9 +341,9 @@ EXAMPLES = [
     UOp.linear(condition.end(), r0, condition),
     matmul(),
     row_sums(),
-    *(UOp.stack(b0, b0).alu(op, *[UOp.stack(b0, b0)] * (op.least - 1)) for op in (ops.FMA, ops.POW, ops.FDIV)),
+    *(UOp.stack(b0, b0).alu(op, *[UOp.stack(b0, b0)] * (op.least - 1)) for op in (ops.FMA, *OF_FLOATS)),
     *(b0.alu(op) for op in ops.ELEMENTWISE if op.least == 1 and op is not ops.NOT),
-    *(x.alu(op, n) for op in ops.ELEMENTWISE if op.least == 2 and op not in (ops.FDIV, ops.POW)),
+    *(x.alu(op, n) for op in ops.ELEMENTWISE if op.least == 2 and op not in OF_FLOATS),
     (~(x < n)).where(x, n),
     const(i32, 3),
 ]
