@@ -120,7 +120,7 @@ def works() -> list[Work]:
             [(256, 8192)],
             lambda a: a.topk(10),
             lambda a: a.topk(10),
-            lambda a: np.sort(a, 1)[:, : -11 : -1],
+            lambda a: np.sort(a, 1)[:, :-11:-1],
         ),
         matmul("matmul 512^3", 512, 512, 512),
         matmul("matmul 1024^3", 1024, 1024, 1024),

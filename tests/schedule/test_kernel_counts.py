@@ -101,6 +101,11 @@ ONE = {
     "scan": A.scan(ops.ADD, 1),
     "scan along the first axis": A.scan(ops.ADD, 0),
     "something of a scan": A.scan(ops.ADD, 1) * 2.0 + B,
+    "scan from the end": A.flip((1,)).scan(ops.ADD, 1).flip((1,)),
+    "flipped scan, rounded": (A * 2.0).scan(ops.ADD, 0).cast(dtypes.float16).flip((0, 1)),
+    "sort": A.sort(A, 1, 8),
+    "sort along the first axis": (A * 2.0).sort(A, 0, 6, descending=True),
+    "the first few": A.sort(A, 1, 2),
     "an expression without axes": (SCALAR * 2.0 + 1.0).sqrt(),
     "a copy": A,
     "a copy of a number": SCALAR,
@@ -121,6 +126,9 @@ SEVERAL_OUTPUTS = {
     "numbers": ([SCALAR * 2.0, SCALAR * 2.0 + 1.0], 1),
     "a copy and more": ([A, A + 1.0], 1),
     "different shapes": ([A + B, total(A)], 2),
+    "a sort and where it came from": ([A.sort(A, 1, 8), A.sort(B, 1, 8)], 1),
+    "sorts by different keys": ([A.sort(A, 1, 8), B.sort(B, 1, 8)], 2),
+    "a sort and something else": ([A.sort(A, 1, 8), A + 1.0], 2),
     "scans along different axes": ([A.scan(ops.ADD, 0), A.scan(ops.ADD, 1)], 2),
     "a sum and what is made of it": ([total(total(A)), A * broadcast(total(total(A)), A.shape)], 2),
 }
@@ -139,9 +147,17 @@ AT_MOST = {
     "attention": (attention(Q, K, X), 3),
     "two matmuls": (matmul(relu(matmul(A, W)), W.permute((1, 0))), 2),
     "softmax of a matmul": (softmax(matmul(A, W)), 2),
+    "scan from the end of a scan": ((A.scan(ops.ADD, 1) * B).scan(ops.ADD, 1, reverse=True), 2),
+    "sort of a softmax": (softmax(A).sort(A, 1, 8), 2),
+    "something of a sort": (A.sort(A, 1, 8) * 2.0 + B, 2),
     "scan of a scan": (A.scan(ops.ADD, 0).scan(ops.ADD, 1), 2),
     "a reduction of reductions": (total(softmax(A), 0), 2),
 }
+
+
+def test_what_is_used_only_where_it_is_computed_is_not_stored() -> None:
+    (call,) = scheduled(A.scan(ops.ADD, 1) * 2.0 + B).src
+    assert [argument.op for argument in call.src[1:]] == [ops.PARAM] * 3
 
 
 @pytest.mark.parametrize("name", AT_MOST)

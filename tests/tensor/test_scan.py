@@ -11,7 +11,21 @@ from whit.engine.counters import GlobalCounters
 from whit.errors import OutOfRangeError
 from whit.ir.interpret import numpy_dtype
 
-SHAPES = ((1,), (2,), (15,), (16,), (17,), (1000,), (70_001,), (3, 5), (33, 47), (64, 64), (4, 5, 6), (5, 1, 3), (2, 300))
+SHAPES = (
+    (1,),
+    (2,),
+    (15,),
+    (16,),
+    (17,),
+    (1000,),
+    (70_001,),
+    (3, 5),
+    (33, 47),
+    (64, 64),
+    (4, 5, 6),
+    (5, 1, 3),
+    (2, 300),
+)
 
 
 def integers(shape: tuple[int, ...], dtype: DType = dtypes.float32) -> Any:
@@ -43,8 +57,12 @@ def test_every_dtype(dtype: DType) -> None:
         total = Tensor(x).cumsum(axis)
         wanted = np.cumsum(wide, axis, dtype=np.float64 if dtype.is_float else numpy_dtype(total.dtype))
         np.testing.assert_array_equal(total.numpy(), wanted.astype(numpy_dtype(total.dtype)))
-        np.testing.assert_array_equal(Tensor(x).cummax(axis).numpy().astype(wide.dtype), np.maximum.accumulate(wide, axis))
-        np.testing.assert_array_equal(Tensor(x).cummin(axis).numpy().astype(wide.dtype), np.minimum.accumulate(wide, axis))
+        np.testing.assert_array_equal(
+            Tensor(x).cummax(axis).numpy().astype(wide.dtype), np.maximum.accumulate(wide, axis)
+        )
+        np.testing.assert_array_equal(
+            Tensor(x).cummin(axis).numpy().astype(wide.dtype), np.minimum.accumulate(wide, axis)
+        )
         assert Tensor(x).cummax(axis).dtype is dtype
 
 

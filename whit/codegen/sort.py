@@ -111,9 +111,7 @@ class Job:
         flat = tuple(UOp.param(s.arg.slot, s.dtype, (prod(s.shape),)) for s in scratch)
         size = along.size
         assert isinstance(size, int)
-        return Job(
-            first.arg, _plain(key), key, _plain(along), size, rows, outputs, flat, shape[0], shape[2], target
-        )
+        return Job(first.arg, _plain(key), key, _plain(along), size, rows, outputs, flat, shape[0], shape[2], target)
 
     @property
     def piece(self) -> int:

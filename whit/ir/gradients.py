@@ -11,7 +11,7 @@ no derivative the choice is in docs/gradients.md: a maximum shares dy among equa
 
 from __future__ import annotations
 
-from math import log, prod
+from math import inf, log, prod
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import dtypes
@@ -207,6 +207,17 @@ def stack(node: UOp, dy: UOp) -> Gradients:
     return tuple(dy.shrink([(i, 1), *whole]).reshape(shape) for i in range(len(node.src)))
 
 
+def logaddexp(node: UOp, dy: UOp) -> Gradients:
+    """log(e**x + e**y): the share that each has in the sum; of infinities, all or nothing."""
+
+    def share(x: UOp) -> UOp:
+        finite = ((x - node) * (1 / LN2)).exp2()
+        return (abs(node) < inf).where(finite, x.eq(inf).where(x.constant(1.0), 0.0))
+
+    x, y = node.src
+    return dy * share(x), dy * share(y)
+
+
 # ---- reductions and scans
 
 
@@ -275,13 +286,42 @@ def _reversed_sum(value: UOp, axis: int) -> UOp:
 def scan(node: UOp, dy: UOp) -> Gradients:
     """add: the sum of dy from here on. max and min: to the element that was the best so far. mul: see below."""
     axis, op = node.arg.axis, node.arg.op
+    if node.arg.reverse:
+        turned = node.src[0].flip((axis,)).scan(op, axis)
+        (found,) = scan(turned, dy.flip((axis,)))
+        return (None if found is None else found.flip((axis,)),)
     if op.name == "add":
         return (_reversed_sum(dy, axis),)
+    if op.name == "logaddexp":
+        return (_running_logarithm(node, dy),)
     if op.name == "mul":
         return (_running_product(node, dy),)
     if op.name in ("max", "min"):
         return (_running_best(node, dy),)
     return (None,)
+
+
+def _running_logarithm(node: UOp, dy: UOp) -> UOp:
+    """e**x times the sum of dy*e**-y from here on, as logarithms: of what is positive, less that of what is not."""
+    (x,), axis = node.src, node.arg.axis
+    nothing = x.constant(-inf)
+
+    def part(weight: UOp) -> UOp:
+        logarithm = (weight > 0.0).where((weight > 0.0).where(weight, 1.0).log2() * LN2, nothing)
+        shifted = node.eq(-inf).where(nothing, logarithm - node)
+        total = shifted.flip((axis,)).scan(node.arg.op, axis).flip((axis,)) + x
+        return (total * (1 / LN2)).exp2()
+
+    return part(dy) - part(-dy)
+
+
+def sort(node: UOp, dy: UOp) -> Gradients:
+    """dy back in the places that the values came from: in the order of those, with zeros for what was left out."""
+    key, value = node.src
+    axis, size = node.arg.axis, node.src[0].shape[node.arg.axis]
+    places = key.sort(place_on(value, axis), axis, size, node.arg.descending)
+    rest = [(0, size - node.arg.count) if i == axis else (0, 0) for i in range(len(value.shape))]
+    return None, places.sort(dy.pad(rest) if node.arg.count < size else dy, axis, size)
 
 
 def _running_product(node: UOp, dy: UOp) -> UOp:

@@ -500,6 +500,7 @@ LOGADDEXP = define(
     python=lambda xp, x, y: xp.logaddexp(x, y),
     commutative=True,
     identity=lambda dtype: -inf,
+    grad=gradients.logaddexp,
     doc="log(e**x + e**y) without overflow: a sum of numbers that are given by their logarithms.",
 )
 AND = define(
@@ -734,6 +735,7 @@ SORT = define(
     stages=TENSOR | KERNEL,
     arg_type=SortArg,
     check=shapes.check_sort,
+    grad=gradients.sort,
     doc="The second source in the order of the first, stable, NaN as the largest: all of an axis, or its first few.",
 )
 

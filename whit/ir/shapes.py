@@ -271,6 +271,8 @@ def check_scan(op: Op, src: Sources, arg: Any) -> None:
     _check_reducer(op, value, arg.op)
     if (arg.axis is None) != bool(ranges):
         raise ArgumentError("scan: give either an axis or a range", fix="An axis before ranges exist, a range after.")
+    if arg.exclusive and arg.axis is not None:
+        raise ArgumentError("scan: only over a range can it leave out the element itself", fix="Shift the result.")
     if arg.axis is not None:
         _axes_exist(op, src, (arg.axis,))
     check_ranges(op, src, arg)

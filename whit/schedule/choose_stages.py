@@ -20,6 +20,8 @@ from whit.ir.uop import UOp, as_index
 from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
 from whit.schedule.movement import ZERO, source_position
 
+FAR = 100  # nodes to look at for a scan
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -64,18 +66,33 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
 def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
     lowering = Lowering(kept)
-    if root.op is ops.SCAN and root.arg.reverse:
-        ranges, position = _over(root.shape)
-        position = source_position(root.flip((root.arg.axis,)), position)[0]  # the loop goes back through the axis
-        return Kernel(root, lowering.lower(root, ranges, position), ranges, position, 0, lowering.fused), lowering.to_keep
     is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
     ranges, position = _over(root.shape[1:] if is_long_stack else root.shape)
+    backward = None if is_long_stack else _backward_axis(root)
+    if backward is not None:
+        position = source_position(root.flip((backward,)), position)[0]
     if is_long_stack:
         sources = (read_value(s, position) if s in kept else lowering.lower(s, ranges, position) for s in root.src)
         value, parts = UOp.group(*sources), len(root.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
     return Kernel(root, value, ranges, position, parts, lowering.fused), lowering.to_keep
+
+
+def _backward_axis(root: UOp) -> int | None:
+    """The axis that a kernel walks from its end: that of a scan from the end, also below elementwise ops, which are
+    then computed on the way."""
+    stack, seen = [root], {root}
+    while stack and len(seen) < FAR:
+        node = stack.pop()
+        if node.op is ops.SCAN and node.arg.reverse:
+            axis: int = node.arg.axis
+            return axis
+        if node.op.elementwise or node.op is ops.CAST:
+            fresh = [s for s in node.src if s not in seen and s.shape == root.shape]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return None
 
 
 def _over(shape: tuple[Any, ...]) -> tuple[tuple[UOp, ...], tuple[UOp, ...]]:

@@ -50,11 +50,11 @@ def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading."""
     facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
     groups: list[Group] = []
-    alike: dict[Any, list[Group]] = {}  # by ranges and shape
+    alike: dict[Any, list[Group]] = {}  # by ranges, position and shape
     of_root: dict[UOp, Group] = {}
     for kernel in _in_order(kernels, facts):
         known = facts[kernel.root]
-        beside = alike.setdefault((kernel.ranges, kernel.root.shape, kernel.parts), [])
+        beside = alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape, kernel.parts), [])
         home = None if kernel.parts else _find_home(known, beside, of_root)
         if home is None:
             home = Group(1 + max((of_root[r].level for r in known.reads if r in of_root), default=-1))

@@ -48,8 +48,10 @@ def schedule(graph: UOp) -> UOp:
         if root not in memory:
             memory[root] = UOp.buffer(len(memory), root.dtype, root.shape)
     calls: list[UOp] = []
-    for group in group_kernels(kernels):
-        stores = _stores(group, memory, targets)
+    groups = group_kernels(kernels)
+    wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
+    for group in groups:
+        stores = _stores(group, memory, targets, wanted)
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
         name = name_of(group)
         for start in range(0, len(stores), most):
@@ -57,10 +59,12 @@ def schedule(graph: UOp) -> UOp:
     return make(ops.LINEAR, tuple(calls))
 
 
-def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]]) -> list[UOp]:
+def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]], wanted: set[UOp]) -> list[UOp]:
     """What a group of kernels writes."""
     stores: list[UOp] = []
     for kernel in group.kernels:
+        if kernel.root not in wanted:
+            continue
         value = group.values[kernel.root]
         for target in targets.get(kernel.root, [memory[kernel.root]]):
             if kernel.parts:

@@ -16,8 +16,8 @@ from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, make
 from whit.tensor.core import expand_to, join_shapes, storable
-from whit.tensor.sort import Sorting
 from whit.tensor.reduce import sum_dtype
+from whit.tensor.sort import Sorting
 
 
 class Linear(Sorting):

@@ -18,7 +18,6 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
-from whit.tensor.core import Core
 from whit.tensor.index import Indexing
 
 
@@ -125,8 +124,8 @@ class Sorting(Indexing):
 
         q is a number, or several: then they are the first axis of the result. A tensor q is read.
         """
-        several = isinstance(q, Sequence) or (isinstance(q, Core) and q.ndim > 0)
-        given = q.tolist() if isinstance(q, Core) else q
+        given = q.tolist() if isinstance(q, Sorting) else q
+        several = isinstance(given, Sequence)
         fractions = [float(f) for f in (given if several else [given])]
         if not fractions or any(not 0 <= f <= 1 for f in fractions):
             raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")

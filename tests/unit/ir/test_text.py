@@ -314,9 +314,11 @@ EXAMPLES = [
     b0.reduce(ops.ADD, ()).flip(()),
     b0.scan(ops.MAX, 1).reduce(ops.MUL, (0,)),
     b0.index(r0, r1).scan(ops.ADD, range=r1),
-    b0.scan(ops.ADD, 0, reverse=True, exclusive=True),
+    b0.scan(ops.ADD, 0, reverse=True) + b0.index(r0, r1).scan(ops.ADD, range=r1, exclusive=True),
     b0.sort(b0, 1, 3, descending=True),
-    make(ops.SORT, (b0.index(r0, r1), b0.index(r0, r1), r1, r0, UOp.param(1, i32, (9,))), SortArg(3, None, False, 2, 4)),
+    make(
+        ops.SORT, (b0.index(r0, r1), b0.index(r0, r1), r1, r0, UOp.param(1, i32, (9,))), SortArg(3, None, False, 2, 4)
+    ),
     b0.index(r0, gate=r0 < 2),
     b0.load(r0, gate=r0 < 2).sqrt() + b0.load(0, width=4, gate=r0 < 3),
     b0.store(b0, gate=r0 < 2),
