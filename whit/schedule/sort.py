@@ -31,7 +31,7 @@ SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
 WORTH_TWO_CORES = 1 << 16  # elements of a row that is sorted in two pieces
 FEW_ROWS = 2  # rows that do not keep the cores busy
 SELECTS = 8  # the first n/8 and less are selected instead of sorted
-ROOM = 64  # candidates at least that are collected before they are sorted
+ROOM = 32  # candidates at least that are collected before they are sorted
 MOST_BLOCKS = 64
 BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more than 8
 
