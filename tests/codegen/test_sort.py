@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedule.build import arrays_for, param, scheduled, stores
+from schedule.build import FIRST_OUTPUT, arrays_for, param, scheduled, stores
 
 from whit.codegen import generate
 from whit.codegen.sort_keys import key_of
 from whit.config import Context
 from whit.dtype import DType, decode, dtypes
 from whit.engine.compile import get_kernel
+from whit.engine.plan import make_plan
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import PROGRAM
@@ -114,6 +115,18 @@ def test_long_rows_are_merged_from_two(size: int) -> None:
     check(values, run_code, LLVM)
     ties = {param(0, size): np.random.default_rng(0).integers(0, 9, size).astype(np.float32)}
     check(sorts(param(0, size), descending=True), run_code, LLVM, ties)
+
+
+def test_the_memory_that_sorting_needs_is_known_before() -> None:
+    def bytes_of(values: list[UOp]) -> int:
+        return make_plan(scheduled(values), FIRST_OUTPUT + len(values)).arena_bytes
+
+    assert bytes_of(sorts(param(0, 1000, 100))) == 0
+    assert bytes_of(sorts(param(0, 50, 1000))[:1]) == 50 * 2 * 4000 // 64 * 64
+    assert bytes_of(sorts(param(0, 5000, 1000))) == 64 * 2 * 8000  # not more for more rows
+    assert bytes_of(sorts(param(0, 50, 1 << 15), 10)) == 50 * 2 * 74 * 8  # nor for longer ones, if few are wanted
+    million = 1_000_000
+    assert bytes_of(sorts(param(0, million))[:1]) == 2 * 4 * million + 4 * million  # two halves, and what is merged
 
 
 def test_merging_runs_of_odd_sizes() -> None:

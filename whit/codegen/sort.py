@@ -37,8 +37,9 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const
 from whit.target import Target
 
-RADIX_BITS = 8
-RADIX = 1 << RADIX_BITS
+DIGIT_BITS = 8
+LONG_DIGIT_BITS = 11  # for long rows: three passes over 32 bits instead of four
+LONG = 1 << 14
 COUNTED = 256  # candidates up to which counting is faster than a radix sort; places fit the smallest key, a byte
 MERGE_PARTS = 32  # parts of a merged row, for the cores
 WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking another
@@ -127,6 +128,22 @@ class Job:
     def row_count(self) -> int:
         """How many rows there are."""
         return prod(_size(r) for r in self.rows)
+
+    @property
+    def digit_bits(self) -> int:
+        """Bits of a digit: more of them are fewer passes, but more counters."""
+        bits = bits_dtype(self.key.dtype).bitsize
+        return LONG_DIGIT_BITS if bits >= 32 and min(self.piece, self.capacity) >= LONG else DIGIT_BITS
+
+    @property
+    def radix(self) -> int:
+        """Values of a digit."""
+        return 1 << self.digit_bits
+
+    @property
+    def passes(self) -> int:
+        """Digits of a key."""
+        return -(-bits_dtype(self.key.dtype).bitsize // self.digit_bits)
 
     @property
     def needs_positions(self) -> bool:
@@ -306,12 +323,8 @@ def _write_records(job: Job, row: dict[UOp, UOp], first: UOp, source: UOp, count
         job.write(row, w.value(first + i), position, w.value(record.bits_of(words)))
 
 
-def _passes(job: Job) -> int:
-    return bits_dtype(job.key.dtype).bitsize // RADIX_BITS
-
-
 def _counters(job: Job) -> UOp:
-    return job.w.buffer(dtypes.int32 if job.piece < 1 << 31 else dtypes.int64, _passes(job) * RADIX)
+    return job.w.buffer(dtypes.int32 if job.piece < 1 << 31 else dtypes.int64, job.passes * job.radix)
 
 
 def _clear(job: Job, counts: UOp) -> None:
@@ -322,13 +335,13 @@ def _clear(job: Job, counts: UOp) -> None:
 def _count_digits(job: Job, counts: UOp, key: UOp) -> None:
     """One more for each digit of a key."""
     w = job.w
-    for number in range(_passes(job)):
-        place = w.value(_digit(key, const(key.dtype, number * RADIX_BITS)) + number * RADIX)
+    for number in range(job.passes):
+        place = w.value(_digit(job, key, const(key.dtype, number * job.digit_bits)) + number * job.radix)
         w.store(counts, w.value(w.load(counts, place) + 1), place)
 
 
-def _digit(key: UOp, shift: UOp) -> UOp:
-    return ((key >> shift) & (RADIX - 1)).cast(dtypes.int64)
+def _digit(job: Job, key: UOp, shift: UOp) -> UOp:
+    return ((key >> shift) & (job.radix - 1)).cast(dtypes.int64)
 
 
 def _put(job: Job, words: tuple[UOp, ...], position: UOp) -> None:
@@ -344,17 +357,17 @@ def _radix(job: Job, counts: UOp, length: UOp, start: UOp) -> UOp:
     """Sorts the records of the first half of a block, whose digits are counted; says in which half they are then."""
     w, record = job.w, job.record
     half = w.variable(index(0))
-    with w.loop(_passes(job)) as number:
+    with w.loop(job.passes) as number:
         now = half.get()
         source = w.value(start + now * job.capacity)
         target = w.value(start + (1 - now) * job.capacity)
-        base = w.value(number * RADIX)
-        shift = w.value((number * RADIX_BITS).cast(record.bits))
+        base = w.value(number * job.radix)
+        shift = w.value((number * job.digit_bits).cast(record.bits))
         some = job.key_from(record.bits_of(_get(job, source)))
-        together = w.load(counts, w.value(base + _digit(some, shift))).cast(dtypes.int64)
+        together = w.load(counts, w.value(base + _digit(job, some, shift))).cast(dtypes.int64)
         with w.when(together.ne(length)):
             total = w.variable(const(counts.dtype, 0))
-            with w.loop(RADIX) as digit:
+            with w.loop(job.radix) as digit:
                 place = w.value(base + digit)
                 count = w.load(counts, place)
                 w.store(counts, total.get(), place)
@@ -362,7 +375,7 @@ def _radix(job: Job, counts: UOp, length: UOp, start: UOp) -> UOp:
             with w.loop(length) as i:
                 words = _get(job, w.value(source + i))
                 key = job.key_from(record.bits_of(words))
-                place = w.value(base + _digit(key, shift))
+                place = w.value(base + _digit(job, key, shift))
                 count = w.load(counts, place)
                 w.store(counts, w.value(count + 1), place)
                 _put(job, words, w.value(target + count.cast(dtypes.int64)))
