@@ -460,8 +460,20 @@ class Generator:
         chosen = self.reducer(x, x.shape[axis])
         if chosen is not None:
             op, limit = chosen
-            node = self.derive(x.scan(op, axis), x, limit=max(limit, 1.0))
+            reverse = self.random.random() < 0.3
+            node = self.derive(x.scan(op, axis, reverse=reverse), x, limit=max(limit, 1.0))
             self.note_order(node, op, x.shape[axis])
+
+    def sort(self) -> None:
+        x = self.pick(lambda node: len(node.shape) > 0 and 0 not in node.shape)
+        if not x.shape or 0 in x.shape:
+            return
+        axis = self.random.randrange(len(x.shape))
+        size = x.shape[axis]
+        count = self.random.choice((size, size, self.random.randint(1, size)))
+        others = [y for y in self.pool if y.shape == x.shape and x not in self.rough]
+        value = self.random.choice([x, x, *others[-3:]])
+        self.derive(x.sort(value, axis, count, self.random.random() < 0.5), x, value)
 
     def note_order(self, node: UOp, op: Op, count: int) -> None:
         if self.mood == "real" and node.dtype.is_float and op in (ops.ADD, ops.MUL) and count > 1:
@@ -551,6 +563,7 @@ STEPS = (
     *(Generator.compare, Generator.choose, Generator.cast, Generator.cast, Generator.bitcast),
     *(
         Generator.scan,
+        Generator.sort,
         Generator.gather,
         Generator.gather,
         Generator.largest,

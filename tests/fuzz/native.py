@@ -108,8 +108,10 @@ class Native:
 
 
 def written_slots(body: UOp) -> set[int]:
-    """The params that a kernel stores into."""
-    return {node.src[0].arg.slot for node in body.topological() if node.op is ops.STORE}
+    """The params that a kernel stores into, or sorts in."""
+    stored = [node.src[0] for node in body.topological() if node.op is ops.STORE]
+    scratch = [memory for node in body.topological() if node.op is ops.SORT for memory in node.src[4:]]
+    return {memory.arg.slot for memory in (*stored, *scratch)}
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

@@ -45,7 +45,18 @@ def test_cases_have_something_of_everything() -> None:
     graphs = [make_case(seed).graph for seed in range(600)]
     seen = {node.op for graph in graphs for node in graph.topological()}
     reducers = {n.arg.op for graph in graphs for n in graph.topological() if n.op in (ops.REDUCE, ops.SCAN)}
-    wanted = {*ops.MOVEMENT, ops.REDUCE, ops.SCAN, ops.INDEX, ops.STACK, ops.ARANGE, ops.CAST, ops.BITCAST, ops.WHERE}
+    wanted = {
+        *ops.MOVEMENT,
+        ops.REDUCE,
+        ops.SCAN,
+        ops.SORT,
+        ops.INDEX,
+        ops.STACK,
+        ops.ARANGE,
+        ops.CAST,
+        ops.BITCAST,
+        ops.WHERE,
+    }
     assert wanted <= seen
     assert set(ops.REDUCERS) <= reducers
     assert any(0 in node.shape for graph in graphs for node in graph.topological())
@@ -64,6 +75,27 @@ def test_the_text_of_a_case_is_the_case() -> None:
 
 # Graphs that were wrong once, as the fuzzer has shown them.
 FOUND = {
+    "the last lane of a vector that is a number": """
+        p100 = param 100, int32(1, 2)
+        %1 = arange size=9, dtype=int32
+        %2 = reshape %1, shape=(1, 9, 1)
+        %3 = expand %2, shape=(2, 9, 4)
+        %4 = shrink %3, parts=((0, 1), (3, 1), (1, 2))
+        %5 = reshape %4, shape=(1, 2)
+        %6 = scan %5, op=or, axis=1
+        %7 = store p100, %6
+        group %7
+    """,
+    "a sort reads the same element in two loops": """
+        p100 = param 100, int32(7,)
+        p1 = param 1, int32(1,)
+        p2 = param 2, int32(7,)
+        %1 = expand p1, shape=(7,)
+        %2 = add %1, p2
+        %3 = sort %2, %2, count=7, axis=0
+        %4 = store p100, %3
+        group %4
+    """,
     "a number's value and a number's memory are one node": """
         p100 = param 100, uint32
         p1 = param 1, int32

@@ -75,6 +75,8 @@ def _error(node: UOp, values: dict[UOp, Any], errors: dict[UOp, float]) -> float
         return math.inf if max(inside[1:]) else inside[0]
     if op is ops.CAST:
         return worst + rounding
+    if op is ops.SORT:  # by other keys, what is near another may change places with it
+        return worst if node.src[0] is node.src[1] or inside[0] == 0.0 else math.inf
     if op in (ops.REDUCE, ops.SCAN):
         return _combined(node, values, worst)
     return worst

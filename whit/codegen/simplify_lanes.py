@@ -3,8 +3,8 @@
     reduce add over the lanes of (x, y, z, w) * 0      ->      reduce add over the lanes of (0, 0, 0, 0)
 
 A number stands for a vector of it wherever one is combined with others, so simplification may leave a number where a
-vector was. Not so below a horizontal reduction, which is over as many lanes as there were. So these are taken out,
-their vectors simplified beside the rest, and put back.
+vector was. Not so below a horizontal reduction, which is over as many lanes as there were, nor where lanes are picked
+or change places. So these are taken out, their vectors simplified beside the rest, and put back.
 """
 
 from __future__ import annotations
@@ -14,21 +14,35 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.simplify import simplify
 
-FIRST_SLOT = 1_000_000  # of the params that stand for reductions meanwhile
+FIRST_SLOT = 1_000_000  # of the params that stand for these nodes meanwhile
+MEMORY = (ops.PARAM, ops.BUFFER, ops.AFTER)
+
+
+def needs_lanes(node: UOp) -> bool:
+    """Whether the sources of a node must be vectors."""
+    if node.op is ops.INDEX:
+        return bool(node.src[0].shape) and node.src[0].op not in MEMORY
+    return node.op is ops.SHUFFLE or (node.op is ops.REDUCE and bool(node.arg.axes))
 
 
 def simplify_lanes(body: UOp) -> UOp:
-    """The kernel simplified, its horizontal reductions over as many lanes as before."""
-    across = [node for node in topological((body,)) if node.op is ops.REDUCE and node.arg.axes]
-    if not across:
+    """The kernel simplified, what needs lanes with as many as before."""
+    found = [node for node in topological((body,)) if needs_lanes(node)]
+    if not found:
         return simplify(body)
-    meanwhile = {node: UOp.param(FIRST_SLOT + i, node.dtype) for i, node in enumerate(across)}
-    vectors = [node.src[0] for node in across]
-    *simplified, result = simplify(UOp.group(*vectors, body).substitute(meanwhile)).src
+    meanwhile = {node: UOp.param(FIRST_SLOT + i, node.dtype, node.shape) for i, node in enumerate(found)}
+    sources = [source for node in found for source in node.src]
+    *simplified, result = simplify(UOp.group(*sources, body).substitute(meanwhile)).src
     back: dict[UOp, UOp] = {}
-    for node, vector, value in zip(across, vectors, simplified, strict=True):  # inner ones first
-        lanes = value.substitute(back)
-        if not lanes.shape:
-            lanes = UOp.stack(*([lanes] * vector.shape[0]))
-        back[meanwhile[node]] = make(ops.REDUCE, (lanes,), node.arg)
+    rest = iter(simplified)
+    for node in found:  # inner ones first
+        src = tuple(_as_wide(next(rest).substitute(back), source) for source in node.src)
+        back[meanwhile[node]] = make(node.op, src, node.arg)
     return result.substitute(back)
+
+
+def _as_wide(value: UOp, before: UOp) -> UOp:
+    """A value with the lanes that it had before it was simplified."""
+    if value.shape or not before.shape:
+        return value
+    return UOp.stack(*([value] * before.shape[0]))

@@ -170,7 +170,7 @@ class Job:
 
     def bits_at(self, row: dict[UOp, UOp], position: UOp) -> UOp:
         """The bits of the key at a position of a row."""
-        return self.w.value(to_bits(self.key.substitute({**row, self.along: position})))
+        return self.w.value(to_bits(self.w.at(self.key, {**row, self.along: position})))
 
     @property
     def widest(self) -> int:
@@ -202,9 +202,8 @@ class Job:
                 value = from_bits(bits, self.key.dtype)
             else:
                 assert position is not None
-                value = output.value.substitute({**row, self.along: position})
-            at = output.place.substitute({**row, output.at: place})
-            w.store(output.memory, w.value(value), w.value(at))
+                value = w.at(output.value, {**row, self.along: position})
+            w.store(output.memory, w.value(value), w.at(output.place, {**row, output.at: place}))
 
 
 def _size(r: UOp) -> int:
@@ -425,7 +424,7 @@ def _collect(
     if vectors is not None:
         with w.loop(whole) as v:
             position = w.value(begin + v * width)
-            keys = job.key_from(to_bits(vectors[1].substitute({**row, vectors[0]: position})))
+            keys = job.key_from(to_bits(w.at(vectors[1], {**row, vectors[0]: position})))
             near = (keys <= limit.get()).reduce(ops.OR, axes=(0,))
             with w.when(w.value(near)), w.loop(width) as lane:
                 _add(job, row, w.value(position + lane), start, filled, limit)

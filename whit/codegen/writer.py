@@ -82,6 +82,11 @@ class Writer:
                 self._list(node)
         return root
 
+    def at(self, expression: UOp, values: dict[UOp, UOp]) -> UOp:
+        """An expression over ranges and params with values for the ranges; it reads the params here."""
+        params = [node for node in expression.topological() if node.op is ops.PARAM]
+        return self.value(expression.substitute({**values, **{param: self._now(param) for param in params}}))
+
     def _list(self, node: UOp) -> None:
         stays = node.op in (ops.LOAD, ops.STORE, ops.AFTER)
         depth = len(self.openers) if stays else max((self.depth_of.get(s, 0) for s in node.src), default=0)
