@@ -19,6 +19,7 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.interpret.values import rounded
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
+from whit.tensor import formulas, trigonometry
 
 HAS_EXTENDED = np.finfo(np.longdouble).nmant >= 63
 
@@ -50,16 +51,29 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "log": np.log,
     "cos": np.cos,
     "tan": np.tan,
+    "log10": np.log10,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
     "tanh": np.tanh,
     "sigmoid": _sigmoid,
     "erf": _erf,
 }
-_NODES = {"exp2": UOp.exp2, "log2": UOp.log2, "sin": UOp.sin, "pow": UOp.__pow__}
+_NODES = {"exp2": UOp.exp2, "log2": UOp.log2, "sin": UOp.sin, "cos": UOp.cos, "pow": UOp.__pow__}
 
 
 def node_of(name: str, *operands: UOp) -> UOp:
     """The function as whoever calls it builds it."""
-    build = _NODES.get(name) or getattr(functions, name)
+    places = [m for m in (functions, formulas, trigonometry) if hasattr(m, name)]
+    build = _NODES.get(name) or getattr(places[0], name)
     result: UOp = build(*operands)
     return result
 

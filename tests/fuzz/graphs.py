@@ -268,11 +268,11 @@ class Generator:
     def real_floats(self, x: UOp) -> None:
         kind = self.random.random()
         if kind < 0.25:
-            op = self.random.choice((ops.EXP2, ops.SIN, ops.LOG2, ops.SQRT, ops.NEG, ops.ABS, ops.RECIPROCAL))
+            op = self.random.choice((ops.EXP2, ops.SIN, ops.COS, ops.LOG2, ops.SQRT, ops.NEG, ops.ABS, ops.RECIPROCAL))
             if op in (ops.SQRT, ops.LOG2, ops.RECIPROCAL):
                 x = self.derive(self.derive(abs(x), x) + 0.5, x)
             node = self.derive(x.alu(op), x)
-            if op in (ops.EXP2, ops.SIN, ops.LOG2):
+            if op in (ops.EXP2, ops.SIN, ops.COS, ops.LOG2):
                 self.rough.add(node)
             return
         y = self.match(x)

@@ -65,7 +65,7 @@ def _error(node: UOp, values: dict[UOp, Any], errors: dict[UOp, float]) -> float
         return math.inf if least <= 0 else 1.5 * worst / least + ULPS * 2 * rounding
     if op is ops.EXP2:
         return math.inf if worst > 0.5 else out * (2 * worst) + ULPS * 2 * rounding
-    if op is ops.SIN:
+    if op in (ops.SIN, ops.COS):
         return worst + ULPS * 2 * rounding
     if op in (ops.FLOOR, ops.TRUNC, ops.CEIL, ops.ROUND, ops.POW):
         return math.inf if worst else 0.0

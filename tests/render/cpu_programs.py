@@ -22,7 +22,7 @@ from whit.runtime.llvm import compile_llvm, load_object
 from whit.target import parse_target
 
 I64 = dtypes.int64
-BEFORE = (ops.EXP2, ops.LOG2, ops.SIN, ops.POW, ops.LOGADDEXP)  # expanded before anything is rendered
+BEFORE = (ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP)  # expanded before anything is rendered
 
 
 def index(value: int) -> UOp:

@@ -1,9 +1,9 @@
-"""exp2, log2, sin, pow and logaddexp in ops that every target has: the rules for targets without these instructions.
+"""exp2, log2, sin, cos, pow and logaddexp in ops that every target has: the rules for targets without these instructions.
 
     exp2(x: float32)    ->    n = round(x), f = x - n, (1 + f p(f)) * 2**n       17 operations, no branches, no tables
     exp2(x: float16)    ->    cast(exp2(cast(x, float32)), float16)
 
-Goes in: graphs with EXP2, LOG2, SIN or POW. Comes out: the same graphs with additions, fused multiply-adds, bit
+Goes in: graphs with EXP2, LOG2, SIN, COS or POW. Comes out: the same graphs with additions, fused multiply-adds, bit
 operations and choices, elementwise on any shape. FMA must round once: the errors of products are computed with it.
 float32 and float64 are computed in themselves (float32's sine in float64), everything smaller in float32.
 
@@ -17,7 +17,7 @@ import math
 from whit.codegen.math_functions import erf, exp, log, sigmoid, tanh
 from whit.codegen.math_parts import fma, polynomial, scale_by_rounded, split_exponent, two_product, two_sum
 from whit.codegen.math_tables import FORMATS, SMALL_FLOATS, Format, format_of
-from whit.codegen.math_trig import cos, expand_sin, sin_of_small, tan
+from whit.codegen.math_trig import cos_of_small, expand_cos, expand_sin, sin_of_small
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
@@ -26,9 +26,9 @@ from whit.ir.uop import UOp, make
 __all__ = [
     "EXPAND_MATH",
     "WIDEN_MATH",
-    "cos",
     "erf",
     "exp",
+    "expand_cos",
     "expand_exp2",
     "expand_log2",
     "expand_logaddexp",
@@ -36,7 +36,6 @@ __all__ = [
     "expand_sin",
     "log",
     "sigmoid",
-    "tan",
     "tanh",
 ]
 
@@ -175,7 +174,7 @@ _WIDE = frozenset(FORMATS)
 _BELOW_65536 = SMALL_FLOATS - {dtypes.bfloat16}
 
 
-@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.POW, ops.LOGADDEXP, on=SMALL_FLOATS)
+@function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP, on=SMALL_FLOATS)
 def compute_in_float32(node: UOp) -> UOp:
     """exp2(x: half) -> cast(exp2(cast(x, float)), half), and so on."""
     wide = tuple(s.cast(dtypes.float32) for s in node.src)
@@ -187,6 +186,13 @@ def expand_sin_of_small(node: UOp) -> UOp:
     """sin(x: half) -> cast(polynomial of cast(x, double)): no large arguments to care for."""
     (x,) = node.src
     return sin_of_small(x)
+
+
+@function_rule(ops.COS, on=_BELOW_65536)
+def expand_cos_of_small(node: UOp) -> UOp:
+    """cos(x: half) -> cast(polynomial of cast(x, double)): no large arguments to care for."""
+    (x,) = node.src
+    return cos_of_small(x)
 
 
 @function_rule(ops.EXP2, on=_WIDE)
@@ -205,6 +211,12 @@ def expand_log2_node(node: UOp) -> UOp:
 def expand_sin_node(node: UOp) -> UOp:
     """sin(x) -> +-polynomial(x - n pi)"""
     return expand_sin(*node.src)
+
+
+@function_rule(ops.COS, on=_WIDE)
+def expand_cos_node(node: UOp) -> UOp:
+    """cos(x) -> +-polynomial(x - (n + 1/2) pi)"""
+    return expand_cos(*node.src)
 
 
 @function_rule(ops.POW, on=_WIDE)
@@ -226,10 +238,12 @@ EXPAND_MATH = Rules(
     "expand_math",
     (
         expand_sin_of_small,
+        expand_cos_of_small,
         compute_in_float32,
         expand_exp2_node,
         expand_log2_node,
         expand_sin_node,
+        expand_cos_node,
         expand_pow_node,
         expand_logaddexp_node,
     ),

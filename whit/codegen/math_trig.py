@@ -20,7 +20,6 @@ from whit.codegen.math_tables import (
     HALF_PI,
     SIN_HALF_TURNS,
     SIN_TAIL,
-    SMALL_FLOATS,
     format_of,
     one_over_pi_without,
     two_over_pi_word,
@@ -44,27 +43,17 @@ def sin_of_small(x: UOp) -> UOp:
     return _sin_pi(*_half_turns(x.cast(dtypes.float64), 0.0, large=False)).cast(x.dtype)
 
 
-def cos(x: UOp) -> UOp:
-    """cos(x). Not built of ops with gradients: that of cos(x) is -sin(x)."""
-    if x.dtype in SMALL_FLOATS:
-        return cos(x.cast(dtypes.float32)).cast(x.dtype)
+def cos_of_small(x: UOp) -> UOp:
+    """cos(x) for dtypes without numbers from 2**16 on."""
+    return _sin_pi(*_half_turns(x.cast(dtypes.float64), 0.5, large=False)).cast(x.dtype)
+
+
+def expand_cos(x: UOp) -> UOp:
+    """cos(x) for float32 and float64."""
     if format_of("cos", x).dtype is dtypes.float32:
         return _sin_pi(*_half_turns(x.cast(dtypes.float64), 0.5)).cast(dtypes.float32)
     sine, cosine, quarters = _sin_and_cos(abs(x))
     return _quadrant(sine, cosine, quarters + 1, x.bitcast(dtypes.int64).constant(0))
-
-
-def tan(x: UOp) -> UOp:
-    """tan(x). Not built of ops with gradients: that of t = tan(x) is 1 + t*t."""
-    if x.dtype in SMALL_FLOATS:
-        return tan(x.cast(dtypes.float32)).cast(x.dtype)
-    if format_of("tan", x).dtype is dtypes.float32:
-        wide = x.cast(dtypes.float64)
-        return (_sin_pi(*_half_turns(wide, 0.0)) / _sin_pi(*_half_turns(wide, 0.5))).cast(dtypes.float32)
-    sine, cosine, quarters = _sin_and_cos(abs(x))
-    is_odd = (quarters & 1).ne(0)
-    quotient = is_odd.where(-cosine, sine) / is_odd.where(sine, cosine)
-    return (quotient.bitcast(dtypes.int64) ^ (x.bitcast(dtypes.int64) & SIGN)).bitcast(dtypes.float64)
 
 
 # ---- float32: all in float64

@@ -54,6 +54,7 @@ PRECEDENCE: tuple[Op, ...] = (
     ops.EXP2,
     ops.LOG2,
     ops.SIN,
+    ops.COS,
     ops.POW,
     ops.NOT,
     ops.AND,

@@ -80,10 +80,15 @@ def log2(node: UOp, dy: UOp) -> Gradients:
 
 
 def sine(node: UOp, dy: UOp) -> Gradients:
-    """sin(x): the cosine is 1 - 2 sin(x/2)**2, since x/2 is exact."""
+    """sin(x)"""
     (x,) = node.src
-    half = (x * 0.5).sin()
-    return (dy * (half * half * -2.0 + 1.0),)
+    return (dy * x.cos(),)
+
+
+def cosine(node: UOp, dy: UOp) -> Gradients:
+    """cos(x)"""
+    (x,) = node.src
+    return (-(dy * x.sin()),)
 
 
 def add(node: UOp, dy: UOp) -> Gradients:

@@ -275,6 +275,15 @@ SIN = define(
     grad=gradients.sine,
     doc="Sine of x in radians, right for arguments of any size; NaN at infinity.",
 )
+COS = define(
+    "cos",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.cos(x),
+    grad=gradients.cosine,
+    doc="Cosine of x in radians, right for arguments of any size; NaN at infinity.",
+)
 TRUNC = define(
     "trunc",
     arity=1,

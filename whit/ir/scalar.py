@@ -81,6 +81,11 @@ def sin(x: float) -> float:
     return nan if math.isinf(x) else math.sin(x)
 
 
+def cos(x: float) -> float:
+    """NaN at infinity, where math.cos raises."""
+    return nan if math.isinf(x) else math.cos(x)
+
+
 def _keep_special(x: float) -> bool:
     return x != x or math.isinf(x) or x == 0
 

@@ -446,6 +446,10 @@ class UOp(Record):
         """Sine."""
         return make(ops.SIN, (self,))
 
+    def cos(self) -> UOp:
+        """Cosine."""
+        return make(ops.COS, (self,))
+
     def trunc(self) -> UOp:
         """Rounded toward zero."""
         return make(ops.TRUNC, (self,))

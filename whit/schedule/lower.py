@@ -384,8 +384,17 @@ def is_serial(node: UOp) -> bool:
     return bool(results <= FEW and prod_of(node.src[0].shape) >= MANY * max(results, 1))
 
 
-_PRICES = {ops.EXP2: 8, ops.LOG2: 10, ops.SIN: 20, ops.POW: 30, ops.SQRT: 4, ops.FDIV: 4, ops.RECIPROCAL: 4}
-_PRICES[ops.LOGADDEXP] = 30
+_PRICES = {
+    ops.EXP2: 8,
+    ops.LOG2: 10,
+    ops.SIN: 20,
+    ops.COS: 20,
+    ops.POW: 30,
+    ops.LOGADDEXP: 30,
+    ops.SQRT: 4,
+    ops.FDIV: 4,
+    ops.RECIPROCAL: 4,
+}
 _LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
 _FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, *ops.MOVEMENT)
 

@@ -2,9 +2,10 @@
 
 `Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
 
-    Core -> Data -> Exchange -> Elementwise -> Operators -> Functions -> Activations -> Movement -> Reductions
-         -> Indexing -> Sorting -> Linear -> Windows -> Creation -> Gradients -> Random -> Distributions -> Fourier
-         -> Decompositions -> Tensor
+    Core -> Data -> Exchange -> Elementwise -> Operators -> Comparisons -> Functions -> Activations -> Movement
+         -> Padding -> Arrangement -> Reductions -> Indexing -> Sorting -> Linear -> Einsum -> Windows
+         -> Convolution -> Resizing -> Attention -> Losses -> Creation -> Gradients -> Random -> Distributions
+         -> Fourier -> Decompositions -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.

@@ -1,4 +1,4 @@
-"""The derivatives of the functions in `formulas`, by the names under which they mark their results.
+"""The derivatives of the functions in `formulas` and `trigonometry`, by the names under which they mark their results.
 
 Goes in: the value y, its gradient dy and the operands, of one float dtype. Comes out: the gradient of each operand.
 Each is right where the function is flat or steep: no infinity is multiplied by a zero that underflowed.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from whit.dtype import dtypes
 from whit.grad import derivative
 from whit.ir.uop import UOp
-from whit.tensor import formulas
+from whit.tensor import formulas, trigonometry
 
 Slope = Callable[..., UOp]
 
@@ -38,13 +38,12 @@ slope("log")(lambda y, x: x.reciprocal())
 slope("log10")(lambda y, x: (x * math.log(10)).reciprocal())
 slope("expm1")(lambda y, x: y + 1.0)
 slope("log1p")(lambda y, x: (x + 1.0).reciprocal())
-slope("cos")(lambda y, x: -x.sin())
 slope("tan")(lambda y, x: y * y + 1.0)
 slope("atan")(lambda y, x: (x * x + 1.0).reciprocal())
 slope("asin")(lambda y, x: ((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
 slope("acos")(lambda y, x: -((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
-slope("sinh")(lambda y, x: formulas.cosh(x))
-slope("cosh")(lambda y, x: formulas.sinh(x))
+slope("sinh")(lambda y, x: trigonometry.cosh(x))
+slope("cosh")(lambda y, x: trigonometry.sinh(x))
 slope("tanh")(lambda y, x: (1.0 - y) * (y + 1.0))
 slope("asinh")(lambda y, x: (abs(x) < 1e10).where((x * x + 1.0).sqrt(), abs(x)).reciprocal())
 slope("acosh")(lambda y, x: ((x - 1.0).sqrt() * (x + 1.0).sqrt()).reciprocal())

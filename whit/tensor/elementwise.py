@@ -189,8 +189,15 @@ class Elementwise(Exchange):
         return self._wrap(formulas.copysign(*self._pair("copysign", other, real=True)))
 
     def lerp(self, end: Any, weight: Any) -> Self:
-        """self + (end - self) * weight."""
-        return self.add(self.sub(end, reverse=True).mul(weight))
+        """self + (end - self) * weight: exactly self at weight 0 and end at weight 1."""
+        x, y = self._pair("lerp", end, real=True)
+        start, stop = self._wrap(x), self._wrap(y)
+        way = stop.sub(start)
+        if isinstance(weight, _SCALARS):
+            return start.add(way.mul(weight)) if weight < 0.5 else stop.sub(way.mul(1 - weight))
+        share = self._operand("lerp", weight)
+        near, far = start.add(way.mul(share)), stop.sub(way.mul(share.sub(1, reverse=True)))
+        return share._compare("lerp", 0.5, ops.LT).where(near, far)
 
     def clamp(self, min_: Any = None, max_: Any = None) -> Self:
         """Not below min_, then not above max_. NaN stays."""

@@ -4,7 +4,7 @@
 
 Goes in: nodes of one float dtype. Comes out: a node of that dtype and shape. Where a formula has several steps, dtypes
 smaller than float32 are computed in float32 and rounded once, at the end (`widened`). Exp, log, sigmoid, tanh and
-erf are those of `whit.codegen.math`, which are accurate to a few units in the last place. Every step has a gradient.
+erf are those of `whit.codegen.math`. docs/accuracy.md lists the errors. Every step has a gradient.
 """
 
 from __future__ import annotations
@@ -185,10 +185,19 @@ def log(x: UOp) -> UOp:
     return accurate().log(x)  # type: ignore[no-any-return]
 
 
+# log10(2) rounded down to each dtype, and the rest: above zero, so that infinities do not cancel
+_LOG10_2 = {
+    dtypes.float32: (0.3010299801826477, 1.548133349014752e-08),
+    dtypes.float64: (0.30102999566398114, 5.2719330637107653e-17),
+}
+
+
 @widened
 def log10(x: UOp) -> UOp:
     """The logarithm to base 10."""
-    return x.log2() * math.log10(2)
+    binary = x.log2()
+    high, low = _LOG10_2[x.dtype]
+    return binary.fma(x.constant(high), binary * low)
 
 
 @widened
@@ -196,7 +205,7 @@ def expm1(x: UOp) -> UOp:
     """e ** x - 1, also where x is small. Kahan: the error of u = exp(x) is divided out by x / log(u)."""
     u = exp(x)
     below = u - 1.0
-    middle = below * x / log(u)
+    middle = below * (x / log(u))
     return u.eq(1.0).where(x, (u < math.inf).where((u > 2.0**-60).where(middle, below), u))
 
 
@@ -204,7 +213,8 @@ def expm1(x: UOp) -> UOp:
 def log1p(x: UOp) -> UOp:
     """log(1 + x), also where x is small: the error of u = 1 + x is divided out by x / (u - 1)."""
     u = x + 1.0
-    return u.eq(1.0).where(x, (abs(u) < math.inf).where((u > 0.0).where(log(u) * x / (u - 1.0), log(u)), u))
+    inside = (u > 0.0) & (u < math.inf)
+    return u.eq(1.0).where(x, inside.where(log(u) * (x / (u - 1.0)), log(u)))
 
 
 @widened
@@ -214,119 +224,12 @@ def logaddexp(x: UOp, y: UOp) -> UOp:
     return (abs(high) < math.inf).where(high + log1p(exp(-abs(x - y))), high)
 
 
-# ---- trigonometry
-
-
-@widened
-def cos(x: UOp) -> UOp:
-    """Cosine: 1 - 2 sin(x/2)**2, since x/2 is exact and the sine right for arguments of any size."""
-    half = (x * 0.5).sin()
-    return 1.0 - half * half * 2.0
-
-
-@widened
-def tan(x: UOp) -> UOp:
-    """Tangent."""
-    return x.sin() / cos(x)
-
-
-def _horner(z: UOp, coefficients: tuple[float, ...]) -> UOp:
-    """c0 + c1 z + c2 z**2 + ..."""
-    result = z.constant(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        result = result.fma(z, z.constant(c)) if result.op is not ops.CONST else (z * result.arg) + c
-    return result
-
-
-# atan(x)/x in powers of x**2 for |x| <= tan(pi/8): Taylor's series, which needs 16 terms for float64 and 8 for float32
-# there, because tan(pi/8)**2 is 0.17.
-_ATAN = tuple((-1) ** k / (2 * k + 1) for k in range(21))
-_TAN_EIGHTH = math.sqrt(2) - 1
-
-
-@widened
-def atan(x: UOp) -> UOp:
-    """The angle whose tangent is x: pi/4 + atan((x - 1)/(x + 1)) and pi/2 - atan(1/x) bring |x| below tan(pi/8)."""
-    terms = _ATAN if x.dtype is dtypes.float64 else _ATAN[:10]
-    magnitude = abs(x)
-    is_large, is_middle = magnitude > 1 / _TAN_EIGHTH, magnitude > _TAN_EIGHTH
-    upper = is_large.where(x.constant(-1.0), is_middle.where(magnitude - 1.0, magnitude))
-    lower = is_large.where(magnitude, is_middle.where(magnitude + 1.0, 1.0))
-    small = upper / lower
-    offset = is_large.where(x.constant(math.pi / 2), is_middle.where(x.constant(math.pi / 4), 0.0))
-    return copysign(offset + small * _horner(small * small, terms), x)
-
-
-@widened
-def asin(x: UOp) -> UOp:
-    """The angle in [-pi/2, pi/2] whose sine is x; NaN outside of [-1, 1]."""
-    return atan(x / ((1.0 - x) * (x + 1.0)).sqrt())
-
-
-@widened
-def acos(x: UOp) -> UOp:
-    """The angle in [0, pi] whose cosine is x; NaN outside of [-1, 1]."""
-    return atan(((1.0 - x) / (x + 1.0)).sqrt()) * 2.0
-
-
-@widened
-def sinh(x: UOp) -> UOp:
-    """(e**x - e**-x) / 2."""
-    small = expm1(abs(x))
-    near = (small + small / (small + 1.0)) * 0.5
-    half = exp(abs(x) * 0.5)
-    far = half * 0.5 * half  # e**x itself would overflow before the result does
-    return copysign((abs(x) < 20.0).where(near, far), x)
-
-
-@widened
-def cosh(x: UOp) -> UOp:
-    """(e**x + e**-x) / 2."""
-    half = exp(abs(x) * 0.5)
-    return half * 0.5 * half + 0.5 / half / half
-
-
-@widened
-def tanh(x: UOp) -> UOp:
-    """Hyperbolic tangent."""
-    return accurate().tanh(x)  # type: ignore[no-any-return]
-
-
-_HUGE = 2.0**28  # from here on sqrt(x*x + 1) is x in float64, and in float32 x*x is far from overflow below
-
-
-@widened
-def asinh(x: UOp) -> UOp:
-    """The inverse of sinh."""
-    a = abs(x)
-    inside = (a < _HUGE).where(a, 1.0)
-    near = log1p(inside + inside * inside / ((inside * inside + 1.0).sqrt() + 1.0))
-    return copysign((a < _HUGE).where(near, log(a) + math.log(2)), x)
-
-
-@widened
-def acosh(x: UOp) -> UOp:
-    """The inverse of cosh; NaN below 1."""
-    t = (x < _HUGE).where(x - 1.0, 1.0)
-    result = (x < _HUGE).where(log1p(t + (t * (t + 2.0)).sqrt()), log(x) + math.log(2))
-    return (x < 1.0).where(x.constant(math.nan), result)
-
-
-@widened
-def atanh(x: UOp) -> UOp:
-    """The inverse of tanh; infinite at -1 and 1, NaN outside."""
-    a = abs(x)
-    return copysign(log1p(a * 2.0 / (1.0 - a)) * 0.5, x)
-
-
 def erf(x: UOp) -> UOp:
     """The error function."""
     return accurate().erf(x)  # type: ignore[no-any-return]
 
 
-# ---- activations
-
-
+@widened
 def sigmoid(x: UOp) -> UOp:
     """1 / (1 + e**-x)."""
     return accurate().sigmoid(x)  # type: ignore[no-any-return]
@@ -339,13 +242,28 @@ def softplus(x: UOp) -> UOp:
 
 
 @widened
-def gelu(x: UOp) -> UOp:
-    """x * P(N(0, 1) < x)."""
-    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
+def xlogy(x: UOp, y: UOp) -> UOp:
+    """x * log(y), and 0 where x is, unless y is NaN."""
+    return (x.eq(0.0) & y.eq(y)).where(x.constant(0.0), x * log(y))
+
+
+# ---- roots
 
 
 @widened
-def gelu_tanh(x: UOp) -> UOp:
-    """The same with the usual approximation, (1 + tanh(u)) / 2 written as sigmoid(2u)."""
-    inner = x * (x * x * 0.044715 + 1.0) * (2.0 * math.sqrt(2 / math.pi))
-    return x * sigmoid(inner)
+def cbrt(x: UOp) -> UOp:
+    """The cube root, also of negative numbers: a power, and Newton's step for what 1/3 has lost by rounding."""
+    magnitude = abs(x)
+    root = magnitude ** x.constant(1 / 3)
+    better = root - (root - magnitude / (root * root)) * (1 / 3)
+    return (x.eq(0.0) | ~isfinite(x)).where(x, copysign(better, x))
+
+
+@widened
+def hypot(x: UOp, y: UOp) -> UOp:
+    """sqrt(x*x + y*y) without overflow; infinite if either is, even beside NaN."""
+    a, b = abs(x), abs(y)
+    large, small = a.maximum(b), a.minimum(b)
+    ratio = large.eq(0.0).where(small, small / large)
+    result = large * (ratio.fma(ratio, x.constant(1.0))).sqrt()
+    return (a.eq(math.inf) | b.eq(math.inf)).where(x.constant(math.inf), result)

@@ -1,20 +1,20 @@
-"""Mathematical functions of each element, and activations. Integers and bools are computed in the default float."""
+"""Mathematical functions of each element. Integers and bools are computed in the default float."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError
 from whit.ir.uop import UOp, const
-from whit.tensor import formulas
+from whit.tensor import formulas, trigonometry
 from whit.tensor.bitcast import bitcast
+from whit.tensor.compare import Comparisons
 from whit.tensor.core import spread, storable
-from whit.tensor.operators import Operators
 
 
-class Functions(Operators):
-    """One input."""
+class Functions(Comparisons):
+    """Of one number, or of a few."""
 
     __slots__ = ()
 
@@ -61,57 +61,81 @@ class Functions(Operators):
         """The logarithm to base 10."""
         return self._apply(formulas.log10)
 
+    def expm1(self) -> Self:
+        """e ** self - 1, also where that is small."""
+        return self._apply(formulas.expm1)
+
+    def log1p(self) -> Self:
+        """log(1 + self), also where self is small."""
+        return self._apply(formulas.log1p)
+
+    def cbrt(self) -> Self:
+        """The cube root, also of negative numbers."""
+        return self._apply(formulas.cbrt)
+
+    def deg2rad(self) -> Self:
+        """Degrees as radians."""
+        return self._apply(formulas.widened(lambda x: x * (math.pi / 180)))
+
+    def rad2deg(self) -> Self:
+        """Radians as degrees."""
+        return self._apply(formulas.widened(lambda x: x * (180 / math.pi)))
+
     def sin(self) -> Self:
         """Sine."""
         return self._wrap(self._as_float().sin())
 
     def cos(self) -> Self:
         """Cosine."""
-        return self._apply(formulas.cos)
+        return self._wrap(self._as_float().cos())
 
     def tan(self) -> Self:
         """Tangent."""
-        return self._apply(formulas.tan)
+        return self._apply(trigonometry.tan)
 
     def asin(self) -> Self:
         """The inverse of sin, in [-pi/2, pi/2]."""
-        return self._apply(formulas.asin)
+        return self._apply(trigonometry.asin)
 
     def acos(self) -> Self:
         """The inverse of cos, in [0, pi]."""
-        return self._apply(formulas.acos)
+        return self._apply(trigonometry.acos)
 
     def atan(self) -> Self:
         """The inverse of tan, in [-pi/2, pi/2]."""
-        return self._apply(formulas.atan)
+        return self._apply(trigonometry.atan)
 
     def sinh(self) -> Self:
         """Hyperbolic sine."""
-        return self._apply(formulas.sinh)
+        return self._apply(trigonometry.sinh)
 
     def cosh(self) -> Self:
         """Hyperbolic cosine."""
-        return self._apply(formulas.cosh)
+        return self._apply(trigonometry.cosh)
 
     def tanh(self) -> Self:
         """Hyperbolic tangent."""
-        return self._apply(formulas.tanh)
+        return self._apply(trigonometry.tanh)
 
     def asinh(self) -> Self:
         """The inverse of sinh."""
-        return self._apply(formulas.asinh)
+        return self._apply(trigonometry.asinh)
 
     def acosh(self) -> Self:
         """The inverse of cosh; NaN below 1."""
-        return self._apply(formulas.acosh)
+        return self._apply(trigonometry.acosh)
 
     def atanh(self) -> Self:
         """The inverse of tanh."""
-        return self._apply(formulas.atanh)
+        return self._apply(trigonometry.atanh)
 
     def erf(self) -> Self:
         """The error function."""
         return self._apply(formulas.erf)
+
+    def sinc(self) -> Self:
+        """sin(pi * self) / (pi * self), 1 at 0."""
+        return self._apply(trigonometry.sinc)
 
     def _rounded(self, formula: formulas.Formula) -> Self:
         """Integers are whole already."""
@@ -133,6 +157,20 @@ class Functions(Operators):
         """Rounded to the nearest, halves to even."""
         return self._rounded(UOp.round)
 
+    def frac(self) -> Self:
+        """What `trunc` takes away."""
+        return self - self.trunc()
+
+    def signbit(self) -> Self:
+        """Whether it is negative; of floats the sign bit, which -0.0 has too."""
+        if self.dtype.is_float:
+            return self._wrap(formulas.is_negative(self.uop))
+        return self._never() if self.dtype.is_bool or self.dtype.is_unsigned else self.lt(0)
+
+    def positive(self) -> Self:
+        """+self."""
+        return self
+
     def _never(self) -> Self:
         return self._wrap(spread(const(dtypes.bool, False), self.shape))
 
@@ -150,9 +188,43 @@ class Functions(Operators):
         """Neither infinite nor NaN."""
         return self._wrap(formulas.isfinite(self.uop)) if self.dtype.is_float else self._never().logical_not()
 
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
+        """Other numbers in the place of NaN and the infinities: those of the largest magnitude if none are given."""
+        if not self.dtype.is_float:
+            return self
+        x = self.uop
+        high = self.dtype.largest if posinf is None else float(posinf)
+        low = -self.dtype.largest if neginf is None else float(neginf)
+        x = formulas.isinf(x, detect_negative=False).where(x.constant(high), x)
+        x = formulas.isinf(x, detect_positive=False).where(x.constant(low), x)
+        return self._wrap(formulas.isnan(x).where(x.constant(float(nan)), x))
+
+    # ---- two inputs
+
+    def _both(self, name: str, formula: formulas.Formula, other: Any) -> Self:
+        return self._wrap(formula(*self._pair(name, other, real=True)))
+
+    def atan2(self, other: Any) -> Self:
+        """The angle of the point (other, self), in [-pi, pi]."""
+        return self._both("atan2", trigonometry.atan2, other)
+
+    def hypot(self, other: Any) -> Self:
+        """sqrt(self**2 + other**2) without overflow."""
+        return self._both("hypot", formulas.hypot, other)
+
+    def xlogy(self, other: Any) -> Self:
+        """self * log(other), and 0 where self is 0."""
+        return self._both("xlogy", formulas.xlogy, other)
+
+    def heaviside(self, values: Any) -> Self:
+        """0 below zero, 1 above, `values` at zero; NaN stays."""
+        x, y = self._pair("heaviside", values)
+        step = x.eq(0).where(y, (x > 0).where(x.constant(1), x.constant(0)))
+        return self._wrap(formulas.isnan(x).where(x, step) if x.dtype.is_float else step)
+
     def logaddexp(self, other: Any) -> Self:
         """log(exp(self) + exp(other)) without overflow."""
-        return self._wrap(formulas.logaddexp(*self._pair("logaddexp", other, real=True)))
+        return self._both("logaddexp", formulas.logaddexp, other)
 
     # ---- conversion
 
@@ -165,85 +237,3 @@ class Functions(Operators):
         """The same bits read as another dtype. One of another size makes the last axis longer or shorter."""
         wanted = storable("bitcast", dtype)
         return self if wanted is self.uop.dtype else self._wrap(bitcast(self.uop, wanted, self._made()))
-
-
-class Activations(Functions):
-    """What stands between the layers of networks."""
-
-    __slots__ = ()
-
-    def relu(self) -> Self:
-        """max(self, 0). NaN stays."""
-        return self._wrap(self.uop if self.dtype.is_bool else self.uop.maximum(0))
-
-    def relu6(self) -> Self:
-        """min(max(self, 0), 6)."""
-        return self.clamp(0, 6)
-
-    def leaky_relu(self, neg_slope: float = 0.01) -> Self:
-        """self, or neg_slope * self below 0."""
-        return self._apply(formulas.widened(lambda x: (x < 0.0).where(x * neg_slope, x)))
-
-    def elu(self, alpha: float = 1.0) -> Self:
-        """self, or alpha * (exp(self) - 1) below 0."""
-        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha)))
-
-    def celu(self, alpha: float = 1.0) -> Self:
-        """self, or alpha * (exp(self / alpha) - 1) below 0."""
-        return self._apply(formulas.widened(lambda x: x.maximum(0.0) + formulas.expm1(x.minimum(0.0) / alpha) * alpha))
-
-    def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
-        """gamma * elu(self, alpha)."""
-        return self._apply(
-            formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha) * gamma)
-        )
-
-    def gelu(self, approximate: str = "tanh") -> Self:
-        """self * P(N(0, 1) < self), by the usual approximation ("tanh") or exactly ("none")."""
-        if approximate not in ("tanh", "none"):
-            raise ArgumentError(f"gelu: there is no approximation {approximate!r}", fix='Use "tanh" or "none".')
-        return self._apply(formulas.gelu_tanh if approximate == "tanh" else formulas.gelu)
-
-    def quick_gelu(self) -> Self:
-        """self * sigmoid(1.702 * self)."""
-        return self._apply(formulas.widened(lambda x: x * formulas.sigmoid(x * 1.702)))
-
-    def sigmoid(self) -> Self:
-        """1 / (1 + exp(-self))."""
-        return self._apply(formulas.sigmoid)
-
-    def logsigmoid(self) -> Self:
-        """log(sigmoid(self)), without underflow."""
-        return self._apply(formulas.widened(lambda x: -formulas.softplus(-x)))
-
-    def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
-        """alpha * self + beta between 0 and 1."""
-        return self._apply(formulas.widened(lambda x: (x * alpha + beta).maximum(0.0).minimum(1.0)))
-
-    def hardswish(self) -> Self:
-        """self * relu6(self + 3) / 6."""
-        return self._apply(formulas.widened(lambda x: x * (x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)))
-
-    def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
-        """self between min_val and max_val."""
-        return self.clamp(min_val, max_val)
-
-    def silu(self) -> Self:
-        """self * sigmoid(self)."""
-        return self._apply(formulas.widened(lambda x: x * formulas.sigmoid(x)))
-
-    def swish(self) -> Self:
-        """The same as `silu`."""
-        return self.silu()
-
-    def mish(self) -> Self:
-        """self * tanh(softplus(self))."""
-        return self._apply(formulas.widened(lambda x: x * formulas.tanh(formulas.softplus(x))))
-
-    def softplus(self, beta: float = 1.0) -> Self:
-        """log(1 + exp(beta * self)) / beta."""
-        return self._apply(formulas.widened(lambda x: formulas.softplus(x * beta) / beta))
-
-    def softsign(self) -> Self:
-        """self / (1 + |self|)."""
-        return self._apply(formulas.widened(lambda x: x / (abs(x) + 1.0)))

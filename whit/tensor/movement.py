@@ -13,9 +13,9 @@ from whit.dtype import dtypes, least_upper_dtype, resolve_weak
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
+from whit.tensor.activations import Activations
 from whit.tensor.core import Core, expand_to, spread
 from whit.tensor.elementwise import scalar_node
-from whit.tensor.functions import Activations
 
 
 def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ steps. `mean` divides the sum by the number of elements. `max` and `min` give Na
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any, Self
 
@@ -58,6 +59,22 @@ def count_of(value: UOp, axes: tuple[int, ...], less: int = 0) -> UOp:
         return value.constant(float(max(count - less, 0)))
     symbolic: UOp = count
     return (symbolic - less).maximum(0).cast(value.dtype)
+
+
+def norm_of(name: str, x: UOp, p: float, axes: tuple[int, ...], keepdim: bool) -> UOp:
+    """The p-norm of float32 or float64 along axes."""
+    if p == 2.0:
+        return reduced(x * x, ops.ADD, axes, keepdim).sqrt()
+    size = abs(x)
+    if p == 1.0:
+        return reduced(size, ops.ADD, axes, keepdim)
+    if p == 0.0:
+        return reduced(x.ne(0.0).where(x.constant(1.0), 0.0), ops.ADD, axes, keepdim)
+    if math.isinf(p):
+        return reduced(size, ops.MAX if p > 0 else ops.MIN, axes, keepdim)
+    if math.isnan(p):
+        raise ArgumentError(f"{name}: there is no {p}-norm", fix="Use a number.")
+    return reduced(size ** x.constant(p), ops.ADD, axes, keepdim) ** x.constant(1 / p)
 
 
 class Reductions(Movement):
@@ -123,6 +140,33 @@ class Reductions(Movement):
         """Whether all elements are close (`isclose`)."""
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 
+    def equal(self, other: Any) -> bool:
+        """Whether shapes and all elements are equal."""
+        right = self._operand("equal", other)
+        return right.shape == self.shape and bool(self.eq(right).all().item())
+
+    def count_nonzero(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """How many are not zero."""
+        return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keepdim)
+
+    def nansum(
+        self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None
+    ) -> Self:
+        """The sum of those that are not NaN."""
+        return self._without_nan().sum(either("nansum", axis, dim), keepdim, dtype)
+
+    def nanmean(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """The mean of those that are not NaN; NaN if there are none."""
+        axis = either("nanmean", axis, dim)
+        count = self.isnan().logical_not().sum(axis, keepdim)
+        total = self._wrap(self._without_nan()._wide()).sum(axis, keepdim)
+        return self._narrow((total / count).uop)
+
+    def _without_nan(self) -> Self:
+        return (
+            self._wrap(formulas.isnan(self.uop).where(self.uop.constant(0), self.uop)) if self.dtype.is_float else self
+        )
+
     # ---- moments
 
     def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
@@ -147,14 +191,18 @@ class Reductions(Movement):
         """The square root of the variance."""
         return self._narrow(self._variance("std", either("std", axis, dim), keepdim, correction)[0].sqrt())
 
-    def var_mean(self, axis: Any = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+    def var_mean(
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None
+    ) -> tuple[Self, Self]:
         """Variance and mean."""
-        variance, middle = self._variance("var_mean", axis, keepdim, correction)
+        variance, middle = self._variance("var_mean", either("var_mean", axis, dim), keepdim, correction)
         return self._narrow(variance), self._narrow(middle)
 
-    def std_mean(self, axis: Any = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+    def std_mean(
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None
+    ) -> tuple[Self, Self]:
         """Standard deviation and mean."""
-        variance, middle = self._variance("std_mean", axis, keepdim, correction)
+        variance, middle = self._variance("std_mean", either("std_mean", axis, dim), keepdim, correction)
         return self._narrow(variance.sqrt()), self._narrow(middle)
 
     # ---- where the extremes are
@@ -214,10 +262,9 @@ class Reductions(Movement):
         return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("log_softmax", dtype)))
 
     def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
-        """log(sum(exp(self))) without overflow."""
+        """log(sum(exp(self))) without overflow; -inf of no elements."""
         axes = self._axes("logsumexp", either("logsumexp", axis, dim))
         x = self._wide()
-        self._not_empty("logsumexp", axes)
         top = reduced(x, ops.MAX, axes, keepdim=True).detach()
         top = formulas.isfinite(top).where(top, 0.0)
         total = reduced(formulas.exp(x - spread_over(top, x)), ops.ADD, axes, keepdim)
@@ -247,15 +294,18 @@ class Reductions(Movement):
         """self divided by its p-norm along an axis, or by eps if that is larger."""
         axes = self._axes("normalize", dim)
         x = self._wide()
-        if p == 2.0:
-            norm = reduced(x * x, ops.ADD, axes, keepdim=True).sqrt()
-        elif p == 1.0:
-            norm = reduced(abs(x), ops.ADD, axes, keepdim=True)
-        elif p > 0:
-            norm = reduced(abs(x) ** x.constant(p), ops.ADD, axes, keepdim=True) ** x.constant(1 / p)
-        else:
-            raise ArgumentError(f"normalize: there is no {p}-norm", self._made(), "Use p > 0.")
+        norm = norm_of("normalize", x, p, axes, keepdim=True)
         return self._narrow(x / spread_over(norm.maximum(eps), x))
+
+    def norm(self, p: float | str = 2.0, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+        """The p-norm of the elements: sum(|x|**p)**(1/p); "fro" is 2, inf the largest, 0 the number of non-zeros."""
+        axes = self._axes("norm", either("norm", axis, dim))
+        power = 2.0 if p == "fro" else p
+        if not isinstance(power, int | float):
+            raise ArgumentError(f"norm: there is no norm {p!r}", self._made(), 'Use a number, inf, -inf or "fro".')
+        if math.isinf(power):
+            self._not_empty("norm", axes)
+        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keepdim))
 
     # ---- running combinations
 

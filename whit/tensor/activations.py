@@ -1,0 +1,122 @@
+"""What stands between the layers of networks. Integers and bools are computed in the default float.
+
+All have their limits at the infinities: `silu` of -inf is 0, where x * sigmoid(x) would be NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+from whit.errors import ArgumentError
+from whit.ir.uop import UOp
+from whit.tensor import formulas
+from whit.tensor.functions import Functions
+from whit.tensor.trigonometry import tanh
+
+_LOWEST = -1e4  # all gates are 0 from here down, in every dtype
+
+
+def _gated(gate: formulas.Formula) -> formulas.Formula:
+    """x * gate(x), where the gate goes to 0 faster than x to -infinity."""
+
+    def formula(x: UOp) -> UOp:
+        bounded = x.maximum(_LOWEST)
+        return bounded * gate(bounded)
+
+    return formulas.widened(formula)
+
+
+_gelu = _gated(lambda x: (formulas.erf(x * math.sqrt(0.5)) + 1.0) * 0.5)
+
+# (1 + tanh(u)) / 2 is sigmoid(2u).
+_gelu_tanh = _gated(lambda x: formulas.sigmoid(x * (x * x * 0.044715 + 1.0) * (2.0 * math.sqrt(2 / math.pi))))
+
+
+@formulas.widened
+def _softsign(x: UOp) -> UOp:
+    largest = float(x.dtype.largest)
+    bounded = x.maximum(-largest).minimum(largest)
+    return bounded / (abs(bounded) + 1.0)
+
+
+class Activations(Functions):
+    """What stands between the layers of networks."""
+
+    __slots__ = ()
+
+    def relu(self) -> Self:
+        """max(self, 0). NaN stays."""
+        return self._wrap(self.uop if self.dtype.is_bool else self.uop.maximum(0))
+
+    def relu6(self) -> Self:
+        """min(max(self, 0), 6)."""
+        return self.clamp(0, 6)
+
+    def leaky_relu(self, neg_slope: float = 0.01) -> Self:
+        """self, or neg_slope * self below 0."""
+        return self._apply(formulas.widened(lambda x: (x < 0.0).where(x * neg_slope, x)))
+
+    def elu(self, alpha: float = 1.0) -> Self:
+        """self, or alpha * (exp(self) - 1) below 0."""
+        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha)))
+
+    def celu(self, alpha: float = 1.0) -> Self:
+        """self, or alpha * (exp(self / alpha) - 1) below 0."""
+        return self._apply(formulas.widened(lambda x: x.maximum(0.0) + formulas.expm1(x.minimum(0.0) / alpha) * alpha))
+
+    def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
+        """gamma * elu(self, alpha)."""
+        return self._apply(
+            formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha) * gamma)
+        )
+
+    def gelu(self, approximate: str = "tanh") -> Self:
+        """self * P(N(0, 1) < self), by the usual approximation ("tanh") or exactly ("none")."""
+        if approximate not in ("tanh", "none"):
+            raise ArgumentError(f"gelu: there is no approximation {approximate!r}", fix='Use "tanh" or "none".')
+        return self._apply(_gelu_tanh if approximate == "tanh" else _gelu)
+
+    def quick_gelu(self) -> Self:
+        """self * sigmoid(1.702 * self)."""
+        return self._apply(_gated(lambda x: formulas.sigmoid(x * 1.702)))
+
+    def sigmoid(self) -> Self:
+        """1 / (1 + exp(-self))."""
+        return self._apply(formulas.sigmoid)
+
+    def logsigmoid(self) -> Self:
+        """log(sigmoid(self)), without underflow."""
+        return self._apply(formulas.widened(lambda x: -formulas.softplus(-x)))
+
+    def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
+        """alpha * self + beta between 0 and 1."""
+        return self._apply(formulas.widened(lambda x: (x * alpha + beta).maximum(0.0).minimum(1.0)))
+
+    def hardswish(self) -> Self:
+        """self * relu6(self + 3) / 6."""
+        return self._apply(_gated(lambda x: (x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)))
+
+    def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
+        """self between min_val and max_val."""
+        return self.clamp(min_val, max_val)
+
+    def silu(self) -> Self:
+        """self * sigmoid(self)."""
+        return self._apply(_gated(formulas.sigmoid))
+
+    def swish(self) -> Self:
+        """The same as `silu`."""
+        return self.silu()
+
+    def mish(self) -> Self:
+        """self * tanh(softplus(self))."""
+        return self._apply(_gated(lambda x: tanh(formulas.softplus(x))))
+
+    def softplus(self, beta: float = 1.0) -> Self:
+        """log(1 + exp(beta * self)) / beta."""
+        return self._apply(formulas.widened(lambda x: formulas.softplus(x * beta) / beta))
+
+    def softsign(self) -> Self:
+        """self / (1 + |self|)."""
+        return self._apply(_softsign)
