@@ -241,7 +241,6 @@ def test_movement_keeps_the_dtype(dtype: DType) -> None:
         (lambda y: y.flip(0, -2), OutOfRangeError, "names an axis twice"),
         (lambda y: y.shrink(((0, 3), None)), ShapeError, "shrink: (0, 3) is not inside axis 0 of (2, 3)"),
         (lambda y: y.pad((1, 2, 3)), ShapeError, "pad: (1, 2, 3) does not fit the 2 axes of (2, 3)"),
-        (lambda y: y.pad((1, 1), mode="reflect"), NotImplementedError, "is not there yet"),
         (lambda y: y.unflatten(1, (2, 2)), ShapeError, "axis 1 has size 3, and (2, 2) holds 4"),
         (lambda y: y.unsqueeze(4), ShapeError, "there is no place 4"),
         (lambda y: y.split([1, 1], 1), ShapeError, "split: sizes [1, 1] for axis 1 of (2, 3)"),

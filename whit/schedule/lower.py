@@ -106,7 +106,7 @@ class Lowering:
             if redundancy > 1 or (node.op is ops.REDUCE and is_serial(node)) or node.op is ops.SCAN:
                 self.to_keep.append(self._with_epilogue(node, redundancy))
                 return True
-        elif redundancy > 1:
+        elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
             weight = weigh(node, self.kept)
             if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
                 self.to_keep.append(node)

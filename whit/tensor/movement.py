@@ -1,4 +1,4 @@
-"""The same elements in other places: reshape, expand, permute, flip, pad, shrink, and what is made of them.
+"""The same elements in other places: reshape, expand, permute, flip, shrink, and what is made of them.
 
 Sizes and axes may be given one by one or as a tuple. Axes count from either end.
 """
@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import dtypes, least_upper_dtype, resolve_weak
-from whit.errors import ArgumentError, NotSupportedError, ShapeError
+from whit.dtype import least_upper_dtype, resolve_weak
+from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.ir.uop import UOp, const
+from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
 from whit.tensor.core import Core, expand_to, spread
-from whit.tensor.elementwise import scalar_node
 
 
 def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -167,47 +166,6 @@ class Movement(Activations):
             return self
         return self._wrap(self.uop.shrink([(start, end - start) for start, end in windows]))
 
-    def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Self:
-        """`value` before and after each axis: ((before, after), ...), or PyTorch's flat form, last axis first.
-
-        Negative padding cuts off.
-        """
-        if mode in ("reflect", "replicate", "circular"):
-            raise NotSupportedError(f'pad: mode="{mode}" is not there yet', self._made(), 'Use mode="constant".')
-        if mode != "constant":
-            raise ArgumentError(f"pad: there is no mode {mode!r}", self._made(), 'Use mode="constant".')
-        pads = self._padding(padding)
-        kept = [
-            (max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)
-        ]
-        inner = self.shrink(kept) if any(pad < 0 for pair in pads for pad in pair) else self
-        grow = [(max(before, 0), max(after, 0)) for before, after in pads]
-        if not any(pad for pair in grow for pad in pair):
-            return inner
-        padded = inner.uop.pad(grow)
-        if value == 0:
-            return self._wrap(padded)
-        inside = spread(const(dtypes.bool, True), inner.shape).pad(grow)
-        weak = type(value) is float and not self.dtype.is_float
-        dtype = dtypes.default_float if weak else self.dtype
-        return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))
-
-    def _padding(self, padding: Any) -> list[tuple[int, int]]:
-        count = self.ndim
-        if not isinstance(padding, tuple | list):
-            raise ArgumentError(f"pad: {padding!r} is no padding", self._made(), "Give ((before, after), ...).")
-        if any(isinstance(pair, tuple | list) or pair is None for pair in padding):
-            if len(padding) == count:
-                return [(0, 0) if pair is None else (int(pair[0]), int(pair[1])) for pair in padding]
-        elif len(padding) % 2 == 0 and len(padding) <= 2 * count:
-            flat = [(int(padding[i]), int(padding[i + 1])) for i in range(0, len(padding), 2)]
-            return [(0, 0)] * (count - len(flat)) + flat[::-1]
-        raise ShapeError(
-            f"pad: {tuple(padding)} does not fit the {count} axes of {spell_shape(self.shape)}",
-            self._made(),
-            "Give (before, after) for each axis, or pairs of numbers for the last axes, last axis first.",
-        )
-
     # ---- axes joined, split, added, removed
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
@@ -310,7 +268,10 @@ class Movement(Activations):
         return tuple(tensor.cast(dtype) for tensor in tensors)
 
     def stack(self, *args: Any, dim: int = 0) -> Self:
-        """Tensors of one shape along a new axis."""
+        """Tensors of one shape along a new axis. `stack([a, b])` is `stack(a, b)`."""
+        if isinstance(self, list | tuple):
+            first, *rest = (*self, *args)
+            return first.stack(*rest, dim=dim)
         tensors = self._together("stack", args)
         for tensor in tensors:
             if tensor.shape != self.shape:
@@ -322,7 +283,10 @@ class Movement(Activations):
         return self._wrap(_along_first(tensors, self.unsqueeze(dim).ndim, dim))
 
     def cat(self, *args: Any, dim: int = 0) -> Self:
-        """Tensors one after another along an axis."""
+        """Tensors one after another along an axis. `cat([a, b])` is `cat(a, b)`."""
+        if isinstance(self, list | tuple):
+            first, *rest = (*self, *args)
+            return first.cat(*rest, dim=dim)
         tensors = self._together("cat", args)
         axis = self._axis("cat", dim, scalars=False)
         for tensor in tensors:

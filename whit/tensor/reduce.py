@@ -17,8 +17,8 @@ from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
+from whit.tensor.arrange import Arrangement
 from whit.tensor.core import either, expand_to, storable
-from whit.tensor.movement import Movement
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -77,7 +77,7 @@ def norm_of(name: str, x: UOp, p: float, axes: tuple[int, ...], keepdim: bool) -
     return reduced(size ** x.constant(p), ops.ADD, axes, keepdim) ** x.constant(1 / p)
 
 
-class Reductions(Movement):
+class Reductions(Arrangement):
     """`axis=` or `dim=`: one axis, several, or None for all."""
 
     __slots__ = ()

@@ -1,9 +1,4 @@
-"""Convolution and pooling: windows that slide over axes, made by movement ops alone, and a reduction over them.
-
-A window of k elements at stride s and dilation d over an axis of n: element (j, i) is x[i*s + j*d]. In k copies of the
-axis, laid end to end and cut again into rows of n + d, row j starts d further on than row j - 1, so that its element at
-i*s is the one wanted. Index arithmetic, (j*(n + d) + i*s) % n, is all that is left of it.
-"""
+"""Convolution and pooling: windows that slide over axes (`sliding.py`), and a reduction over them."""
 
 from __future__ import annotations
 
@@ -18,6 +13,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import expand_to, spread, storable
 from whit.tensor.linear import Linear
 from whit.tensor.reduce import reduced, sum_dtype
+from whit.tensor.sliding import windows
 
 Pads = list[tuple[int, int]]
 
@@ -40,65 +36,6 @@ def _pads(name: str, padding: Any, count: int) -> Pads:
         flat = _each(name, "padding", padding, 2 * count)
         return [(flat[i], flat[i + 1]) for i in range(0, 2 * count, 2)][::-1]
     return [(p, p) for p in _each(name, "padding", padding, count)]
-
-
-def _output_size(size: int, k: int, s: int, d: int) -> int:
-    return (size - d * (k - 1) - 1) // s + 1
-
-
-def windows(x: UOp, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> UOp:
-    """(..., n1, n2) -> (..., o1, o2, k1, k2): all positions of a window over the last axes."""
-    lead = len(x.shape) - len(kernel)
-    for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True), lead):
-        x = _window(x, lead + 2 * (axis - lead), k, s, d)
-    count = len(kernel)
-    outputs = [lead + 2 * i for i in range(count)]
-    return x.permute((*range(lead), *outputs, *(axis + 1 for axis in outputs)))
-
-
-def _window(x: UOp, axis: int, k: int, s: int, d: int) -> UOp:
-    """Axis n -> axes (o, k)."""
-    o = _output_size(x.shape[axis], k, s, d)
-    if k == s and d == 1:  # side by side
-        return _with(_slice(x, axis, 0, o * s), axis, (o, k))
-    used = (o - 1) * s + (k - 1) * d + 1
-    x = _slice(x, axis, 0, used)
-    if k == 1:
-        return _with(_strided(x, axis, o, s), axis, (o, 1))
-    n = max(used, o * s - d)  # so that a row of n + d holds o pieces of s
-    x = _pad_end(x, axis, n - used)
-    copies = -(-k * (n + d) // n)
-    x = _with(x, axis, (1, n))
-    x = x.expand((*x.shape[:axis], copies, *x.shape[axis + 1 :]))
-    x = _slice(_with(x, axis, (copies * n,), 2), axis, 0, k * (n + d))
-    x = _slice(_with(x, axis, (k, n + d)), axis + 1, 0, o * s)
-    x = _strided(x, axis + 1, o, s)
-    order = [*range(len(x.shape))]
-    order[axis], order[axis + 1] = axis + 1, axis
-    return x.permute(tuple(order))
-
-
-def _strided(x: UOp, axis: int, count: int, step: int) -> UOp:
-    """Every step-th element."""
-    if step == 1:
-        return x
-    x = _with(_pad_end(x, axis, count * step - x.shape[axis]), axis, (count, step))
-    return _with(_slice(x, axis + 1, 0, 1), axis, (count,), 2)
-
-
-def _pad_end(x: UOp, axis: int, extra: int) -> UOp:
-    return x.pad([(0, extra if i == axis else 0) for i in range(len(x.shape))]) if extra else x
-
-
-def _slice(x: UOp, axis: int, start: int, size: int) -> UOp:
-    if x.shape[axis] == size:
-        return x
-    return x.shrink([(start, size) if i == axis else (0, n) for i, n in enumerate(x.shape)])
-
-
-def _with(x: UOp, axis: int, sizes: tuple[int, ...], replaced: int = 1) -> UOp:
-    """These sizes in the place of `replaced` axes."""
-    return x.reshape((*x.shape[:axis], *sizes, *x.shape[axis + replaced :]))
 
 
 class Windows(Linear):

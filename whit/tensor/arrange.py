@@ -1,0 +1,236 @@
+"""Axes in other arrangements: formulas of names, rolling, repeating, windows, diagonals, grids: all movement."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Self
+
+from whit.dtype import dtypes
+from whit.errors import ArgumentError, ShapeError
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp, const
+from whit.tensor.core import Core, spread
+from whit.tensor.formula import Group, parse_formula
+from whit.tensor.movement import listed
+from whit.tensor.padding import Padding
+from whit.tensor.sliding import window
+
+
+class Arrangement(Padding):
+    """What is not a single movement op."""
+
+    __slots__ = ()
+
+    # ---- other names and orders
+
+    def ravel(self) -> Self:
+        """All elements in one axis."""
+        return self.reshape((-1,)) if self.numel() else self.reshape((0,))
+
+    def broadcast_to(self, shape: Any, *args: Any) -> Self:
+        """The same as `expand`."""
+        return self.expand(shape, *args)
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """The same as `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def moveaxis(self, source: Any, destination: Any) -> Self:
+        """Some axes at other places; the others keep their order."""
+        old, new = (listed(axes, ()) for axes in (source, destination))
+        if len(old) != len(new):
+            raise ArgumentError(
+                f"moveaxis: {len(old)} axes to {len(new)} places", self._made(), "Give one place for each axis."
+            )
+        sources, places = ([self._axis("moveaxis", axis) for axis in axes] for axes in (old, new))
+        self._axes("moveaxis", old), self._axes("moveaxis", new)  # each named once
+        order: list[int] = [axis for axis in range(self.ndim) if axis not in sources]
+        for place, axis in sorted(zip(places, sources, strict=True)):
+            order.insert(place, axis)
+        return self.permute(tuple(order))
+
+    def movedim(self, source: Any, destination: Any) -> Self:
+        """The same as `moveaxis`."""
+        return self.moveaxis(source, destination)
+
+    def rot90(self, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Self:
+        """A quarter turn k times, from the first of two axes to the second."""
+        axes = self._axes("rot90", tuple(dims))
+        if len(axes) != 2 or self.ndim < 2:
+            raise ArgumentError(f"rot90: {dims!r} are not two axes", self._made(), "Name two different axes.")
+        first, second = (self._axis("rot90", axis) for axis in dims)
+        turns = k % 4
+        if turns == 2:
+            return self.flip(first, second)
+        if not turns:
+            return self
+        return self.flip(second).transpose(first, second) if turns == 1 else self.transpose(first, second).flip(second)
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """The slices along an axis, without it."""
+        axis = self._axis("unbind", dim, scalars=False)
+        rest = self.shape[:axis] + self.shape[axis + 1 :]
+        return tuple(piece.reshape(rest) for piece in self.split([1] * self.shape[axis], axis))
+
+    def rearrange(self, formula: str, **sizes: int) -> Self:
+        """Axes split, ordered and joined by a formula of names: "b (h w) c -> b c h w", h=4."""
+        left, right = parse_formula(formula, self.ndim, self._made())
+        lengths = self._lengths(formula, left, sizes)
+        names = [name for group in left for name in group]
+        order = [name for group in right for name in group]
+        x = self.reshape(tuple(lengths[name] for name in names))
+        x = x.permute(tuple(names.index(name) for name in order))
+        return x.reshape(tuple(prod(lengths[name] for name in group) for group in right))
+
+    def _lengths(self, formula: str, left: list[Group], sizes: dict[str, int]) -> dict[str, Any]:
+        """The size of each name, worked out from the shape and the sizes given."""
+        known: dict[str, Any] = {}
+        for name, size in sizes.items():
+            if not any(name in group for group in left):
+                raise ArgumentError(
+                    f"rearrange: {name}={size} is no axis on the left of {formula!r}", self._made(), "Leave it out."
+                )
+        for group, total in zip(left, self.shape, strict=True):
+            open_names = [name for name in group if name not in sizes]
+            rest = prod(sizes[name] for name in group if name in sizes)
+            fits = total == rest if not open_names else rest > 0 and total % rest == 0
+            if len(open_names) > 1 or not fits:
+                raise ShapeError(
+                    f"rearrange: ({' '.join(group)}) for an axis of size {total} in {formula!r}",
+                    self._made(),
+                    "The sizes must multiply to that of the axis, and all but one must be given.",
+                )
+            known |= {name: sizes[name] for name in group if name in sizes}
+            known |= dict.fromkeys(open_names, total // rest)
+        return known
+
+    # ---- repeated and rolled
+
+    def tile(self, repeats: Any, *args: Any) -> Self:
+        """`repeat` as NumPy has it: fewer numbers than axes are for the last ones."""
+        counts = listed(repeats, args)
+        return self.repeat((1,) * (self.ndim - len(counts)) + counts)
+
+    def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Self:
+        """Each element several times in a row; of a flat copy if no axis is named. A list has a number for each.
+
+        Numbers in a tensor are read when this is called, because they decide the shape.
+        """
+        if dim is None:
+            return self.ravel().repeat_interleave(repeats, 0)
+        axis = self._axis("repeat_interleave", dim, scalars=False)
+        if isinstance(repeats, Core):
+            repeats = repeats.tolist()  # type: ignore[attr-defined]
+        size, shape = self.shape[axis], self.shape
+        counts = [repeats] if isinstance(repeats, int) else list(repeats)
+        if len(counts) not in (1, size) or any(not isinstance(count, int) or count < 0 for count in counts):
+            raise ArgumentError(
+                f"repeat_interleave: repeats {counts} for axis {axis} of {spell_shape(shape)}",
+                self._made(),
+                "Give one number of at least 0, or one for each position.",
+            )
+        if len(counts) == 1:
+            x = self.uop.reshape((*shape[: axis + 1], 1, *shape[axis + 1 :]))
+            x = x.expand((*shape[: axis + 1], counts[0], *shape[axis + 1 :]))
+            return self._wrap(x.reshape((*shape[:axis], size * counts[0], *shape[axis + 1 :])))
+        places = [place for place, count in enumerate(counts) for _ in range(count)]
+        if not places:
+            return self.shrink([(0, 0) if i == axis else None for i in range(self.ndim)])
+        index = type(self)(places, device=self.device, dtype=dtypes.int32)
+        order = (axis, *(i for i in range(self.ndim) if i != axis))
+        back = (*range(1, axis + 1), 0, *range(axis + 1, self.ndim))
+        return self._wrap(self.uop.permute(order).index(index.uop.cast(dtypes.weakint)).permute(back))
+
+    def roll(self, shifts: Any, dims: Any = None) -> Self:
+        """Elements moved along axes; what leaves at the end comes back at the start."""
+        if dims is None:
+            return self.ravel().roll(shifts, 0).reshape(self.shape)
+        axes = [self._axis("roll", axis, scalars=False) for axis in listed(dims, ())]
+        steps = listed(shifts, ())
+        steps = steps * len(axes) if len(steps) == 1 else steps
+        if len(steps) != len(axes):
+            raise ArgumentError(
+                f"roll: {len(steps)} shifts for {len(axes)} axes", self._made(), "Give one shift for each axis."
+            )
+        x = self.uop
+        for axis, step in zip(axes, steps, strict=True):
+            x = _rolled(x, axis, step)
+        return self._wrap(x)
+
+    def unfold(self, dim: int, size: int, step: int) -> Self:
+        """All windows of `size` elements along an axis, `step` apart, in a new last axis."""
+        axis = self._axis("unfold", dim, scalars=False)
+        if not 1 <= size <= self.shape[axis] or step < 1:
+            raise ShapeError(
+                f"unfold: windows of {size}, {step} apart, on axis {axis} of {spell_shape(self.shape)}",
+                self._made(),
+                "A window has at least 1 element and fits the axis; the step is at least 1.",
+            )
+        x = window(self.uop, axis, size, step, 1)
+        last = [i for i in range(len(x.shape)) if i != axis + 1]
+        return self._wrap(x.permute((*last, axis + 1)))
+
+    # ---- diagonals and grids
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """The elements whose position on dim2 is that on dim1 plus `offset`, in a new last axis."""
+        first, second = (self._axis("diagonal", axis, scalars=False) for axis in (dim1, dim2))
+        if first == second:
+            raise ArgumentError(f"diagonal: {dim1} and {dim2} are one axis", self._made(), "Name two.")
+        rest = [axis for axis in range(self.ndim) if axis not in (first, second)]
+        x = self.uop.permute((*rest, first, second))
+        *lead, rows, columns = x.shape
+        top, left = max(-offset, 0), max(offset, 0)
+        n = max(min(rows - top, columns - left), 0)
+        if not n:
+            return self._wrap(x.shrink([*((0, size) for size in lead), (0, 0), (0, 0)]).reshape((*lead, 0)))
+        whole = [(0, size) for size in lead]
+        x = x.shrink([*whole, (top, n), (left, n)]).reshape((*lead, n * n))
+        # In rows of n + 1 the diagonal is the first column.
+        x = x.pad([*((0, 0) for _ in lead), (0, n)]).reshape((*lead, n, n + 1))
+        return self._wrap(x.shrink([*whole, (0, n), (0, 1)]).reshape((*lead, n)))
+
+    def diag(self, diagonal: int = 0) -> Self:
+        """A matrix with this vector on a diagonal and zeros elsewhere; of a matrix, its diagonal."""
+        if self.ndim == 2:
+            return self.diagonal(diagonal)
+        if self.ndim != 1:
+            raise ShapeError(
+                f"diag: {spell_shape(self.shape)} is neither a vector nor a matrix", self._made(), "Use diagonal()."
+            )
+        (n,) = self.shape
+        if not n:
+            return self._wrap(spread(const(self.dtype, 0), (abs(diagonal), abs(diagonal))))
+        x = self.uop.reshape((n, 1)).pad([(0, 0), (0, n)]).reshape((n * (n + 1),))
+        x = x.shrink([(0, n * n)]).reshape((n, n))
+        top, left = max(-diagonal, 0), max(diagonal, 0)
+        return self._wrap(x.pad([(top, left), (left, top)]) if diagonal else x)
+
+    def meshgrid(self, *others: Any, indexing: str = "ij") -> tuple[Self, ...]:
+        """Vectors spread over the grid that they span: one tensor each. "xy" exchanges the first two axes."""
+        if indexing not in ("ij", "xy"):
+            raise ArgumentError(f"meshgrid: there is no indexing {indexing!r}", self._made(), 'Use "ij" or "xy".')
+        vectors = [self, *(self._operand("meshgrid", other) for other in others)]
+        for vector in vectors:
+            if vector.ndim > 1:
+                raise ShapeError(
+                    f"meshgrid: {spell_shape(vector.shape)} is no vector", vector._made(), "Use ravel() first."
+                )
+        shape = tuple(vector.numel() for vector in vectors)
+        grids = []
+        for place, vector in enumerate(vectors):
+            alone = tuple(size if i == place else 1 for i, size in enumerate(shape))
+            grid = vector.reshape(alone).expand(shape)
+            grids.append(grid.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else grid)
+        return tuple(grids)
+
+
+def _rolled(x: UOp, axis: int, step: int) -> UOp:
+    """A window of two copies laid end to end."""
+    shape, n = x.shape, x.shape[axis]
+    start = -step % n if n else 0
+    if not start:
+        return x
+    x = x.reshape((*shape[:axis], 1, *shape[axis:])).expand((*shape[:axis], 2, *shape[axis:]))
+    x = x.reshape((*shape[:axis], 2 * n, *shape[axis + 1 :]))
+    return x.shrink([(start, n) if i == axis else (0, size) for i, size in enumerate(shape)])

@@ -1,0 +1,133 @@
+"""Axes with more before and after them: numbers, mirror images, repetitions. One kernel, whatever the mode.
+
+    reflect    [0, 1, 2, 3]  ->  2 1 [0, 1, 2, 3] 2 1      the edge itself is not repeated
+    replicate  [0, 1, 2, 3]  ->  0 0 [0, 1, 2, 3] 3 3
+    circular   [0, 1, 2, 3]  ->  2 3 [0, 1, 2, 3] 0 1
+
+Padding may be longer than the axis: it goes on back and forth, or round and round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.dtype import dtypes
+from whit.errors import ArgumentError, ShapeError
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp, const
+from whit.tensor.core import spread
+from whit.tensor.elementwise import scalar_node
+from whit.tensor.movement import Movement
+
+MODES = ("constant", "reflect", "replicate", "circular")
+
+
+class Padding(Movement):
+    """`pad`."""
+
+    __slots__ = ()
+
+    def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Self:
+        """More before and after each axis: ((before, after), ...), or PyTorch's flat form, last axis first.
+
+        Modes: "constant" (`value`), "reflect", "replicate", "circular". Negative padding cuts off, first.
+        """
+        if mode not in MODES:
+            raise ArgumentError(
+                f"pad: there is no mode {mode!r}", self._made(), f"Use one of {', '.join(repr(m) for m in MODES)}."
+            )
+        pads = self._padding(padding)
+        inner = self._cropped(pads)
+        grow = [(max(before, 0), max(after, 0)) for before, after in pads]
+        if not any(pad for pair in grow for pad in pair):
+            return inner
+        if mode != "constant":
+            return self._wrap(self._continued(inner.uop, grow, mode))
+        padded = inner.uop.pad(grow)
+        if value == 0:
+            return self._wrap(padded)
+        inside = spread(const(dtypes.bool, True), inner.shape).pad(grow)
+        weak = type(value) is float and not self.dtype.is_float
+        dtype = dtypes.default_float if weak else self.dtype
+        return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))
+
+    def _cropped(self, pads: list[tuple[int, int]]) -> Self:
+        """Without what negative padding takes away."""
+        if all(pad >= 0 for pair in pads for pad in pair):
+            return self
+        for axis, (size, (before, after)) in enumerate(zip(self.shape, pads, strict=True)):
+            if size + min(before, 0) + min(after, 0) < 0:
+                raise ShapeError(
+                    f"pad: ({before}, {after}) takes more than axis {axis} of {spell_shape(self.shape)} has",
+                    self._made(),
+                    "Cut off less.",
+                )
+        return self.shrink(
+            [(max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)]
+        )
+
+    def _continued(self, x: UOp, grow: list[tuple[int, int]], mode: str) -> UOp:
+        """Each axis with elements of its own before and after it."""
+        extend = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}[mode]
+        for axis, (before, after) in enumerate(grow):
+            if not before and not after:
+                continue
+            if x.shape[axis] == 0:
+                raise ShapeError(
+                    f'pad: mode="{mode}" of axis {axis}, which has no elements, in {spell_shape(self.shape)}',
+                    self._made(),
+                    "There is nothing to repeat.",
+                )
+            x = extend(x, axis, before, after)
+        return x
+
+    def _padding(self, padding: Any) -> list[tuple[int, int]]:
+        count = self.ndim
+        if not isinstance(padding, tuple | list):
+            raise ArgumentError(f"pad: {padding!r} is no padding", self._made(), "Give ((before, after), ...).")
+        if any(isinstance(pair, tuple | list) or pair is None for pair in padding):
+            if len(padding) == count:
+                return [(0, 0) if pair is None else (int(pair[0]), int(pair[1])) for pair in padding]
+        elif len(padding) % 2 == 0 and len(padding) <= 2 * count:
+            flat = [(int(padding[i]), int(padding[i + 1])) for i in range(0, len(padding), 2)]
+            return [(0, 0)] * (count - len(flat)) + flat[::-1]
+        raise ShapeError(
+            f"pad: {tuple(padding)} does not fit the {count} axes of {spell_shape(self.shape)}",
+            self._made(),
+            "Give (before, after) for each axis, or pairs of numbers for the last axes, last axis first.",
+        )
+
+
+def _taken(x: UOp, axis: int, positions: UOp) -> UOp:
+    """The elements at these positions of an axis."""
+    rank = len(x.shape)
+    first = (axis, *(i for i in range(rank) if i != axis))
+    back = (*range(1, axis + 1), 0, *range(axis + 1, rank))
+    return x.permute(first).index(positions).permute(back)
+
+
+def _circular(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """Copies end to end, and a window of them."""
+    n, shape = x.shape[axis], x.shape
+    front = -(-before // n)  # whole copies before it
+    copies = front + 1 - (-after // n)
+    x = x.reshape((*shape[:axis], 1, *shape[axis:])).expand((*shape[:axis], copies, *shape[axis:]))
+    x = x.reshape((*shape[:axis], copies * n, *shape[axis + 1 :]))
+    window = (front * n - before, before + n + after)
+    return x.shrink([window if i == axis else (0, size) for i, size in enumerate(x.shape)])
+
+
+def _reflected(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """There and back without the two ends, again and again; of a single element, that element."""
+    n = x.shape[axis]
+    if n <= 2:
+        return _circular(x, axis, before, after)
+    trip = 2 * n - 2
+    place = (UOp.arange(before + n + after) + (-before % trip)) % trip
+    return _taken(x, axis, place.minimum(trip - place))
+
+
+def _replicated(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """The first element before, the last after."""
+    n = x.shape[axis]
+    return _taken(x, axis, (UOp.arange(before + n + after) - before).maximum(0).minimum(n - 1))
