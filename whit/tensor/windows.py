@@ -11,7 +11,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import expand_to, spread, storable
-from whit.tensor.linear import Linear
+from whit.tensor.einsum import Einsum
 from whit.tensor.reduce import reduced, sum_dtype
 from whit.tensor.sliding import windows
 
@@ -38,7 +38,7 @@ def _pads(name: str, padding: Any, count: int) -> Pads:
     return [(p, p) for p in _each(name, "padding", padding, count)]
 
 
-class Windows(Linear):
+class Windows(Einsum):
     """Channels are axis 1, space the axes after it; any number of them."""
 
     __slots__ = ()
