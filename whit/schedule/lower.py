@@ -405,7 +405,8 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
     stack, seen = [root], {root}
     while stack and total <= TWICE_IS_FINE:
         node = stack.pop()
-        total += 0 if node.op in _FREE else _PRICES.get(node.op, 1)
+        is_position = not node.dtype.itemsize  # computed where a loop is entered, and next to nothing inside
+        total += 0 if node.op in _FREE or is_position else _PRICES.get(node.op, 1)
         for s in node.src:
             if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
                 seen.add(s)

@@ -13,7 +13,7 @@ from whit.tensor.core import Core, spread
 from whit.tensor.formula import Group, parse_formula
 from whit.tensor.movement import listed
 from whit.tensor.padding import Padding
-from whit.tensor.sliding import window
+from whit.tensor.sliding import taken, window
 
 
 class Arrangement(Padding):
@@ -137,9 +137,7 @@ class Arrangement(Padding):
         if not places:
             return self.shrink([(0, 0) if i == axis else None for i in range(self.ndim)])
         index = type(self)(places, device=self.device, dtype=dtypes.int32)
-        order = (axis, *(i for i in range(self.ndim) if i != axis))
-        back = (*range(1, axis + 1), 0, *range(axis + 1, self.ndim))
-        return self._wrap(self.uop.permute(order).index(index.uop.cast(dtypes.weakint)).permute(back))
+        return self._wrap(taken(self.uop, axis, index.uop.cast(dtypes.weakint)))
 
     def roll(self, shifts: Any, dims: Any = None) -> Self:
         """Elements moved along axes; what leaves at the end comes back at the start."""

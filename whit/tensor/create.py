@@ -15,9 +15,9 @@ from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core, placed, spread, storable
+from whit.tensor.losses import Losses
 from whit.tensor.movement import listed
 from whit.tensor.realize import new_buffer
-from whit.tensor.windows import Windows
 
 
 def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -28,7 +28,7 @@ def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(size if isinstance(size, UOp) else size.__index__() for size in sizes)
 
 
-class Creation(Windows):
+class Creation(Losses):
     """Constructors."""
 
     __slots__ = ()

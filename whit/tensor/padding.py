@@ -18,6 +18,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import spread
 from whit.tensor.elementwise import scalar_node
 from whit.tensor.movement import Movement
+from whit.tensor.sliding import taken
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
@@ -98,14 +99,6 @@ class Padding(Movement):
         )
 
 
-def _taken(x: UOp, axis: int, positions: UOp) -> UOp:
-    """The elements at these positions of an axis."""
-    rank = len(x.shape)
-    first = (axis, *(i for i in range(rank) if i != axis))
-    back = (*range(1, axis + 1), 0, *range(axis + 1, rank))
-    return x.permute(first).index(positions).permute(back)
-
-
 def _circular(x: UOp, axis: int, before: int, after: int) -> UOp:
     """Copies end to end, and a window of them."""
     n, shape = x.shape[axis], x.shape
@@ -124,10 +117,10 @@ def _reflected(x: UOp, axis: int, before: int, after: int) -> UOp:
         return _circular(x, axis, before, after)
     trip = 2 * n - 2
     place = (UOp.arange(before + n + after) + (-before % trip)) % trip
-    return _taken(x, axis, place.minimum(trip - place))
+    return taken(x, axis, place.minimum(trip - place))
 
 
 def _replicated(x: UOp, axis: int, before: int, after: int) -> UOp:
     """The first element before, the last after."""
     n = x.shape[axis]
-    return _taken(x, axis, (UOp.arange(before + n + after) - before).maximum(0).minimum(n - 1))
+    return taken(x, axis, (UOp.arange(before + n + after) - before).maximum(0).minimum(n - 1))

@@ -67,3 +67,11 @@ def _slice(x: UOp, axis: int, start: int, size: int) -> UOp:
 def _with(x: UOp, axis: int, sizes: tuple[int, ...], replaced: int = 1) -> UOp:
     """These sizes in the place of `replaced` axes."""
     return x.reshape((*x.shape[:axis], *sizes, *x.shape[axis + replaced :]))
+
+
+def taken(x: UOp, axis: int, positions: UOp) -> UOp:
+    """The elements at these positions of an axis."""
+    rank = len(x.shape)
+    first = (axis, *(i for i in range(rank) if i != axis))
+    back = (*range(1, axis + 1), 0, *range(axis + 1, rank))
+    return x.permute(first).index(positions).permute(back)

@@ -1,16 +1,16 @@
-"""Convolution and pooling: windows that slide over axes (`sliding.py`), and a reduction over them."""
+"""Pooling: windows that slide over axes (`sliding.py`), and a reduction over them."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes, least_upper_float
-from whit.errors import ArgumentError, NotSupportedError, ShapeError
+from whit.dtype import dtypes, least_upper_float
+from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import expand_to, spread, storable
+from whit.tensor.core import expand_to, spread
 from whit.tensor.einsum import Einsum
 from whit.tensor.reduce import reduced, sum_dtype
 from whit.tensor.sliding import windows
@@ -18,10 +18,10 @@ from whit.tensor.sliding import windows
 Pads = list[tuple[int, int]]
 
 
-def _each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
+def each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
     """One number for all axes, or one for each."""
     values = (value,) * count if isinstance(value, int) else tuple(value)
-    least = 0 if what == "padding" else 1
+    least = 0 if what in ("padding", "output_padding") else 1
     if len(values) != count or any(not isinstance(v, int) or v < least for v in values):
         raise ArgumentError(
             f"{name}: {what}={value!r} for {count} axes",
@@ -30,12 +30,30 @@ def _each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
     return values
 
 
-def _pads(name: str, padding: Any, count: int) -> Pads:
-    """One number, one for each axis, or (before, after) of the last axis, then of the one before, ..."""
+def paddings(
+    name: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> Pads:
+    """One number; one for each axis; (before, after) for each axis; the same as one list, last axis first; or a word.
+
+    "valid" is none at all, "same" what keeps the sizes, the odd one after.
+    """
+    count = len(kernel)
+    if padding == "valid":
+        return [(0, 0)] * count
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise ArgumentError(f'{name}: padding="same" and stride {stride}', fix="The stride must be 1.")
+        totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        return [(total // 2, total - total // 2) for total in totals]
+    if isinstance(padding, str):
+        raise ArgumentError(f"{name}: there is no padding {padding!r}", fix='Use numbers, "same" or "valid".')
+    if not isinstance(padding, int) and len(padding) == count and all(isinstance(p, tuple | list) for p in padding):
+        pairs = [each(name, "padding", pair, 2) for pair in padding]
+        return [(before, after) for before, after in pairs]
     if not isinstance(padding, int) and len(padding) == 2 * count and count:
-        flat = _each(name, "padding", padding, 2 * count)
+        flat = each(name, "padding", padding, 2 * count)
         return [(flat[i], flat[i + 1]) for i in range(0, 2 * count, 2)][::-1]
-    return [(p, p) for p in _each(name, "padding", padding, count)]
+    return [(p, p) for p in each(name, "padding", padding, count)]
 
 
 class Windows(Einsum):
@@ -52,57 +70,6 @@ class Windows(Einsum):
                     "Pad more, or use a smaller window.",
                 )
 
-    def conv2d(
-        self,
-        weight: Any,
-        bias: Any = None,
-        groups: int = 1,
-        stride: Any = 1,
-        dilation: Any = 1,
-        padding: Any = 0,
-        dtype: DType | str | None = None,
-    ) -> Self:
-        """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space). Sums as in `dot`."""
-        kernels = self._operand("conv2d", weight)
-        self._one_device("conv2d", kernels)
-        count = kernels.ndim - 2
-        made = f"the tensor {self._made()}, the weight {kernels._made()}"
-        if count < 1 or self.ndim != kernels.ndim:
-            raise ShapeError(
-                f"conv2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)}",
-                made,
-                "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
-            )
-        batch, inputs = self.shape[:2]
-        outputs, part = kernels.shape[:2]
-        if inputs != part * groups or outputs % groups:
-            raise ShapeError(
-                f"conv2d: {inputs} input channels do not fit a weight {spell_shape(kernels.shape)} in {groups} groups",
-                made,
-                "The weight is (out, in / groups, *window), and groups divides out.",
-            )
-        left, right = self._together("conv2d", (kernels,))
-        narrow = left.dtype if dtype is None else storable("conv2d", dtype)
-        wide = sum_dtype(narrow)
-        kernel = kernels.shape[2:]
-        steps, gaps = _each("conv2d", "stride", stride, count), _each("conv2d", "dilation", dilation, count)
-        pads = _pads("conv2d", padding, count)
-        x = left.pad([(0, 0), (0, 0), *pads]).uop.cast(wide)
-        self._fits("conv2d", kernel, gaps, x.shape[2:])
-        x = windows(x, kernel, steps, gaps)  # (batch, in, *space, *window)
-        space = x.shape[2 : 2 + count]
-        full = (batch, groups, outputs // groups, *space, part, *kernel)
-        x = x.reshape((batch, groups, part, *space, *kernel))
-        last = range(3 + count, 3 + 2 * count)
-        x = x.permute((0, 1, *range(3, 3 + count), 2, *last))
-        x = x.reshape((batch, groups, 1, *space, part, *kernel)).expand(full)
-        w = right.uop.cast(wide).reshape((1, groups, outputs // groups, *(1,) * count, part, *kernel)).expand(full)
-        total = (x * w).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).reshape((batch, outputs, *space))
-        result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
-        if bias is None:
-            return result
-        return result + self._operand("conv2d", bias).reshape((1, outputs, *(1,) * count))
-
     def _pool_plan(
         self, name: str, kernel_size: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Pads, Pads]:
@@ -113,10 +80,10 @@ class Windows(Einsum):
             raise ShapeError(
                 f"{name}: {count} window axes for a tensor {spell_shape(self.shape)}", self._made(), "Add axes."
             )
-        _each(name, "kernel_size", kernel, count)
-        steps = kernel if stride is None else _each(name, "stride", stride, count)
-        gaps = _each(name, "dilation", dilation, count)
-        pads = _pads(name, padding, count)
+        each(name, "kernel_size", kernel, count)
+        steps = kernel if stride is None else each(name, "stride", stride, count)
+        gaps = each(name, "dilation", dilation, count)
+        pads = paddings(name, padding, kernel, steps, gaps)
         space = tuple(n + sum(pair) for n, pair in zip(self.shape[self.ndim - count :], pads, strict=True))
         self._fits(name, kernel, gaps, space)
         extra = [(0, 0)] * count
@@ -147,12 +114,17 @@ class Windows(Einsum):
         total = _pooled(_padded(x, both), kernel, steps, gaps, ops.ADD)
         if not any(more for _, more in extra) and (count_include_pad or not any(map(sum, pads))):
             return self._wrap((total / float(prod(kernel))).cast(least_upper_float(self.uop.dtype)))
-        ones = spread(const(x.dtype, 1.0), self.shape[lead:])
-        if count_include_pad:
-            ones = spread(const(x.dtype, 1.0), tuple(n + sum(p) for n, p in zip(ones.shape, pads, strict=True)))
-            both = extra
-        number = _pooled(_padded(ones, both), kernel, steps, gaps, ops.ADD)
-        return self._wrap((total / expand_to(number, total.shape)).cast(least_upper_float(self.uop.dtype)))
+        number = UOp.const(dtypes.weakint, 1)
+        outputs = total.shape[lead:]
+        for i, (n, o) in enumerate(zip(self.shape[lead:], outputs, strict=True)):
+            before, after = pads[i]
+            inside = (0, n + before + after) if count_include_pad else (before, n)
+            counted = _counted(o, kernel[i], steps[i], gaps[i], *inside)
+            alone = counted.reshape(tuple(o if j == i else 1 for j in range(count)))
+            number = number * alone.expand(outputs)
+        return self._wrap(
+            (total / expand_to(number.cast(x.dtype), total.shape)).cast(least_upper_float(self.uop.dtype))
+        )
 
     def max_pool2d(
         self,
@@ -162,10 +134,11 @@ class Windows(Einsum):
         padding: Any = 0,
         ceil_mode: bool = False,
         return_indices: bool = False,
-    ) -> Self:
-        """The largest of each window of the last axes; stride None is the window's size."""
-        if return_indices:
-            raise NotSupportedError("max_pool2d: return_indices is not there yet", self._made(), "Leave it out.")
+    ) -> Any:
+        """The largest of each window of the last axes; stride None is the window's size.
+
+        With `return_indices` also where it is: its place among all positions of these axes, row by row.
+        """
         plan = self._pool_plan("max_pool2d", kernel_size, stride, dilation, padding, ceil_mode)
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
@@ -173,7 +146,30 @@ class Windows(Einsum):
         if any(pad for pair in both for pad in pair):
             inside = _padded(spread(const(dtypes.bool, True), self.shape), both)
             x = inside.where(x, const(x.dtype, x.dtype.min))
-        return self._wrap(_pooled(x, kernel, steps, gaps, ops.OR if self.dtype.is_bool else ops.MAX))
+        op = ops.OR if self.dtype.is_bool else ops.MAX
+        best = _pooled(x, kernel, steps, gaps, op)
+        if not return_indices:
+            return self._wrap(best)
+        return self._wrap(best), self._wrap(self._first_places(x, best, both, plan))
+
+    def _first_places(self, x: UOp, best: UOp, pads: Pads, plan: Any) -> UOp:
+        """Where in each window its first largest element or NaN is: the number of the position in the whole space."""
+        kernel, steps, gaps, *_ = plan
+        count = len(kernel)
+        space = self.shape[self.ndim - count :]
+        dtype = dtypes.default_int
+        number = prod(space)
+        place = UOp.arange(number, dtype).reshape(space)
+        if any(map(sum, pads)):
+            inside = spread(const(dtypes.bool, True), space).pad(pads)
+            place = inside.where(place.pad(pads), const(dtype, number))
+        seen = windows(x, kernel, steps, gaps)
+        around = (*best.shape, *(1,) * count)
+        hit = seen.eq(best.reshape(around).expand(seen.shape))
+        hit = hit | seen.ne(seen) if x.dtype.is_float else hit
+        places = expand_to(windows(place, kernel, steps, gaps), seen.shape)
+        rank = len(seen.shape)
+        return reduced(hit.where(places, const(dtype, number)), ops.MIN, tuple(range(rank - count, rank)))
 
 
 def _padded(x: UOp, pads: Pads) -> UOp:
@@ -181,6 +177,14 @@ def _padded(x: UOp, pads: Pads) -> UOp:
     if not any(pad for pair in pads for pad in pair):
         return x
     return x.pad([(0, 0)] * (len(x.shape) - len(pads)) + pads)
+
+
+def _counted(outputs: int, k: int, s: int, d: int, start: int, size: int) -> UOp:
+    """How many elements of each window lie in the `size` positions from `start` on."""
+    first = UOp.arange(outputs) * s - start  # of the window, as seen from there
+    below = ((-first).maximum(0) + (d - 1)) // d  # elements of the window before it
+    upto = ((first * -1 + (size - 1)) // d).minimum(k - 1)
+    return upto - below + 1
 
 
 def _pooled(x: UOp, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], op: Any) -> UOp:

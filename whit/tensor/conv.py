@@ -1,0 +1,132 @@
+"""Convolution in any number of dimensions: windows times weights, summed. One kernel, with bias and activation.
+
+The transposed one spreads the elements `stride` apart and slides the weights over them, turned round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.dtype import DType
+from whit.errors import ArgumentError, ShapeError
+from whit.ir import ops
+from whit.ir.op import spell_shape
+from whit.tensor.core import storable
+from whit.tensor.reduce import sum_dtype
+from whit.tensor.sliding import windows
+from whit.tensor.windows import Windows, each, paddings
+
+
+class Convolution(Windows):
+    """Channels are axis 1, space the axes after it; any number of them."""
+
+    __slots__ = ()
+
+    def conv2d(
+        self,
+        weight: Any,
+        bias: Any = None,
+        groups: int = 1,
+        stride: Any = 1,
+        dilation: Any = 1,
+        padding: Any = 0,
+        dtype: DType | str | None = None,
+    ) -> Self:
+        """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space). Sums as in `dot`.
+
+        `padding`: a number, one for each axis, (before, after) for each, PyTorch's flat list, "same" or "valid".
+        """
+        kernels = self._operand("conv2d", weight)
+        self._one_device("conv2d", kernels)
+        count = kernels.ndim - 2
+        made = f"the tensor {self._made()}, the weight {kernels._made()}"
+        if count < 1 or self.ndim != kernels.ndim:
+            raise ShapeError(
+                f"conv2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)}",
+                made,
+                "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
+            )
+        batch, inputs = self.shape[:2]
+        outputs, part = kernels.shape[:2]
+        if inputs != part * groups or outputs % groups:
+            raise ShapeError(
+                f"conv2d: {inputs} input channels do not fit a weight {spell_shape(kernels.shape)} in {groups} groups",
+                made,
+                "The weight is (out, in / groups, *window), and groups divides out.",
+            )
+        left, right = self._together("conv2d", (kernels,))
+        narrow = left.dtype if dtype is None else storable("conv2d", dtype)
+        wide = sum_dtype(narrow)
+        kernel = kernels.shape[2:]
+        steps, gaps = each("conv2d", "stride", stride, count), each("conv2d", "dilation", dilation, count)
+        pads = paddings("conv2d", padding, kernel, steps, gaps)
+        x = left.pad([(0, 0), (0, 0), *pads]).uop.cast(wide)
+        self._fits("conv2d", kernel, gaps, x.shape[2:])
+        x = windows(x, kernel, steps, gaps)  # (batch, in, *space, *window)
+        space = x.shape[2 : 2 + count]
+        full = (batch, groups, outputs // groups, *space, part, *kernel)
+        x = x.reshape((batch, groups, part, *space, *kernel))
+        last = range(3 + count, 3 + 2 * count)
+        x = x.permute((0, 1, *range(3, 3 + count), 2, *last))
+        x = x.reshape((batch, groups, 1, *space, part, *kernel)).expand(full)
+        w = right.uop.cast(wide).reshape((1, groups, outputs // groups, *(1,) * count, part, *kernel)).expand(full)
+        total = (x * w).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).reshape((batch, outputs, *space))
+        result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
+        if bias is None:
+            return result
+        return result + self._operand("conv2d", bias).reshape((1, outputs, *(1,) * count))
+
+    def conv_transpose2d(
+        self,
+        weight: Any,
+        bias: Any = None,
+        groups: int = 1,
+        stride: Any = 1,
+        dilation: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+    ) -> Self:
+        """(batch, in, *space) with (in, out / groups, *window) -> (batch, out, *space): the gradient of `conv2d`.
+
+        `padding` is cut off from the result at both ends, `output_padding` added at the end of each axis.
+        """
+        kernels = self._operand("conv_transpose2d", weight)
+        count = kernels.ndim - 2
+        if count < 1 or self.ndim != kernels.ndim or self.shape[1] != kernels.shape[0] or self.shape[1] % groups:
+            raise ShapeError(
+                f"conv_transpose2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)} "
+                f"in {groups} groups",
+                f"the tensor {self._made()}, the weight {kernels._made()}",
+                "They are (batch, in, *space) and (in, out / groups, *window), and groups divides in.",
+            )
+        inputs, part, *kernel = kernels.shape
+        steps, gaps = (
+            each("conv_transpose2d", what, given, count) for what, given in (("stride", stride), ("dilation", dilation))
+        )
+        pads = paddings("conv_transpose2d", padding, tuple(kernel), (1,) * count, gaps)
+        more = each("conv_transpose2d", "output_padding", output_padding, count)
+        if any(extra and extra >= max(s, d) for extra, s, d in zip(more, steps, gaps, strict=True)):
+            raise ArgumentError(
+                f"conv_transpose2d: output_padding {more} with stride {steps} and dilation {gaps}",
+                self._made(),
+                "It must be smaller than the stride or the dilation.",
+            )
+        turned = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
+        turned = turned.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
+        reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
+        around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
+        spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
+        return spread.conv2d(turned, bias, groups, dilation=gaps)
+
+    def _spread_out(self, steps: tuple[int, ...]) -> Self:
+        """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""
+        x = self
+        for axis, step in enumerate(steps, self.ndim - len(steps)):
+            size = x.shape[axis]
+            if step == 1 or size == 0:
+                continue
+            rest = x.ndim - axis
+            x = x.unsqueeze(axis + 1).pad([*[(0, 0)] * (axis + 1), (0, step - 1), *[(0, 0)] * (rest - 1)])
+            x = x.flatten(axis, axis + 1)
+            x = x.shrink([(0, (size - 1) * step + 1) if i == axis else None for i in range(x.ndim)])
+        return x
