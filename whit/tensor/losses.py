@@ -107,11 +107,12 @@ class Losses(Attention):
     ) -> Self:
         chosen = self._classes(name, classes, axis)
         _smoothing(name, label_smoothing)
-        logits = self._wrap(self._wide())
-        whole = logits.logsumexp(axis).uop
-        loss = whole - _picked(logits.uop, chosen.uop, axis)
+        x = self._wide()
+        shifted, top, axes = self._shifted(name, axis)
+        whole = formulas.log(reduced(formulas.exp(shifted), ops.ADD, axes))
+        loss = whole - (_picked(x, chosen.uop, axis) - top.reshape(whole.shape))
         if label_smoothing:
-            rest = whole - mean_of(logits.uop, (axis,))
+            rest = whole - mean_of(shifted, axes)
             loss = loss * (1 - label_smoothing) + rest * label_smoothing
         counts = chosen.ne(ignore_index).uop
         loss = counts.where(loss, 0.0)
@@ -200,14 +201,14 @@ def _smoothing(name: str, label_smoothing: float) -> None:
 
 
 def _picked(x: UOp, classes: UOp, axis: int) -> UOp:
-    """x at the class of each position; NaN where there is no such class."""
+    """x at the class of each position, x having the other axes too, or none; NaN where there is no such class."""
     count: int = x.shape[axis]
     place = classes.cast(dtypes.weakint)
     inside = (place >= 0) & (place < count)
     shape = classes.shape
     order = (*(i for i in range(len(x.shape)) if i != axis), axis)
     positions = []
-    for i, size in enumerate(shape):
+    for i, size in enumerate(shape if len(x.shape) > 1 else ()):
         alone = tuple(size if j == i else 1 for j in range(len(shape)))
         positions.append(UOp.arange(size).reshape(alone).expand(shape))
     found = x.permute(order).index(*positions, place, gate=inside)
