@@ -87,9 +87,18 @@ def test_conv_transpose_by_hand_and_wrong() -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("kernel, stride, padding, dilation", [
-    (2, None, 0, 1), (3, 2, 1, 1), (3, 1, 1, 2), ((2, 3), (1, 2), (1, 0), (2, 1)), (3, 3, 1, 1), (2, 3, 0, 1),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel, stride, padding, dilation",
+    [
+        (2, None, 0, 1),
+        (3, 2, 1, 1),
+        (3, 1, 1, 2),
+        ((2, 3), (1, 2), (1, 0), (2, 1)),
+        (3, 3, 1, 1),
+        (2, 3, 0, 1),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("ceil_mode", (False, True))
 def test_max_pool_and_where_it_is(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
     x = array(2, 3, 8, 9)
@@ -149,10 +158,17 @@ def test_windows_are_one_kernel(name: str) -> None:
 # ---- interpolation
 
 TORCH_MODES = {
-    ("nearest", 1): "nearest", ("nearest", 2): "nearest", ("nearest", 3): "nearest",
-    ("nearest-exact", 1): "nearest-exact", ("nearest-exact", 2): "nearest-exact", ("nearest-exact", 3): "nearest-exact",
-    ("linear", 1): "linear", ("linear", 2): "bilinear", ("linear", 3): "trilinear", ("cubic", 2): "bicubic",
-}  # fmt: skip
+    ("nearest", 1): "nearest",
+    ("nearest", 2): "nearest",
+    ("nearest", 3): "nearest",
+    ("nearest-exact", 1): "nearest-exact",
+    ("nearest-exact", 2): "nearest-exact",
+    ("nearest-exact", 3): "nearest-exact",
+    ("linear", 1): "linear",
+    ("linear", 2): "bilinear",
+    ("linear", 3): "trilinear",
+    ("cubic", 2): "bicubic",
+}
 SIZES = [1, 3, 5, 7, 10, 13]
 
 
