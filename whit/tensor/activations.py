@@ -5,7 +5,6 @@ All have their limits at the infinities: `silu` of -inf is 0, where x * sigmoid(
 
 from __future__ import annotations
 
-import math
 from typing import Self
 
 from whit.errors import ArgumentError
@@ -13,24 +12,6 @@ from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.functions import Functions
 from whit.tensor.trigonometry import tanh
-
-_LOWEST = -1e4  # all gates are 0 from here down, in every dtype
-
-
-def _gated(gate: formulas.Formula) -> formulas.Formula:
-    """x * gate(x), where the gate goes to 0 faster than x to -infinity."""
-
-    def formula(x: UOp) -> UOp:
-        bounded = x.maximum(_LOWEST)
-        return bounded * gate(bounded)
-
-    return formulas.widened(formula)
-
-
-_gelu = _gated(lambda x: (formulas.erf(x * math.sqrt(0.5)) + 1.0) * 0.5)
-
-# (1 + tanh(u)) / 2 is sigmoid(2u).
-_gelu_tanh = _gated(lambda x: formulas.sigmoid(x * (x * x * 0.044715 + 1.0) * (2.0 * math.sqrt(2 / math.pi))))
 
 
 @formulas.widened
@@ -75,11 +56,11 @@ class Activations(Functions):
         """self * P(N(0, 1) < self), by the usual approximation ("tanh") or exactly ("none")."""
         if approximate not in ("tanh", "none"):
             raise ArgumentError(f"gelu: there is no approximation {approximate!r}", fix='Use "tanh" or "none".')
-        return self._apply(_gelu_tanh if approximate == "tanh" else _gelu)
+        return self._apply(formulas.gelu_tanh if approximate == "tanh" else formulas.gelu)
 
     def quick_gelu(self) -> Self:
         """self * sigmoid(1.702 * self)."""
-        return self._apply(_gated(lambda x: formulas.sigmoid(x * 1.702)))
+        return self._apply(formulas.gated(lambda x: formulas.sigmoid(x * 1.702)))
 
     def sigmoid(self) -> Self:
         """1 / (1 + exp(-self))."""
@@ -95,7 +76,7 @@ class Activations(Functions):
 
     def hardswish(self) -> Self:
         """self * relu6(self + 3) / 6."""
-        return self._apply(_gated(lambda x: (x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)))
+        return self._apply(formulas.gated(lambda x: (x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)))
 
     def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
         """self between min_val and max_val."""
@@ -103,7 +84,7 @@ class Activations(Functions):
 
     def silu(self) -> Self:
         """self * sigmoid(self)."""
-        return self._apply(_gated(formulas.sigmoid))
+        return self._apply(formulas.gated(formulas.sigmoid))
 
     def swish(self) -> Self:
         """The same as `silu`."""
@@ -111,7 +92,7 @@ class Activations(Functions):
 
     def mish(self) -> Self:
         """self * tanh(softplus(self))."""
-        return self._apply(_gated(lambda x: tanh(formulas.softplus(x))))
+        return self._apply(formulas.gated(lambda x: tanh(formulas.softplus(x))))
 
     def softplus(self, beta: float = 1.0) -> Self:
         """log(1 + exp(beta * self)) / beta."""

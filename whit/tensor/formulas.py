@@ -241,6 +241,29 @@ def softplus(x: UOp) -> UOp:
     return x.maximum(0.0) + log1p(exp(-abs(x)))
 
 
+LOWEST = -1e4  # e**x is 0 from here down, in every dtype
+
+
+def gated(gate: Formula) -> Formula:
+    """x * gate(x), where the gate goes to 0 faster than x to -infinity: 0 there, not NaN."""
+
+    def formula(x: UOp) -> UOp:
+        bounded = x.maximum(LOWEST)
+        return bounded * gate(bounded)
+
+    return widened(formula)
+
+
+def gelu(x: UOp) -> UOp:
+    """x * P(N(0, 1) < x)."""
+    return gated(lambda x: (erf(x * math.sqrt(0.5)) + 1.0) * 0.5)(x)
+
+
+def gelu_tanh(x: UOp) -> UOp:
+    """The same with the usual approximation, (1 + tanh(u)) / 2 written as sigmoid(2u)."""
+    return gated(lambda x: sigmoid(x * (x * x * 0.044715 + 1.0) * (2.0 * math.sqrt(2 / math.pi))))(x)
+
+
 @widened
 def xlogy(x: UOp, y: UOp) -> UOp:
     """x * log(y), and 0 where x is, unless y is NaN."""
