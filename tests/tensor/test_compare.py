@@ -239,3 +239,10 @@ def test_reverse_exchanges_the_operands(name: str, symbol: str) -> None:
     x = np.array([1, 2, 3], np.int32)
     found = getattr(Tensor(x), name)(7, reverse=True)
     same(found, eval(f"7 {symbol} x"), ulps=1)
+
+
+@pytest.mark.parametrize("dtype", (*INTS, dtypes.bool), ids=str)
+def test_every_bit_flipped(dtype: DType) -> None:
+    x = some(dtype, (20,), 1)
+    same(Tensor(x).bitwise_not(), np.invert(x), dtype)
+    same(~Tensor(x), np.invert(x), dtype)

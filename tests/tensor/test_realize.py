@@ -41,6 +41,23 @@ PROGRAMS: dict[str, Any] = {
     "scalar": lambda x: x.sum() * 2,
     "constant": lambda x: Tensor.full((2, 2), 7),
     "empty": lambda x: x[:, :0].sum(1),
+    "angles": lambda x: x.cos() + x.tan().atan2(x.sinh()) + x.hypot(x.asinh()),
+    "logarithms": lambda x: x.expm1().log1p() + x.cbrt() + x.sinc() + x.logaddexp(1.0),
+    "powers": lambda x: (x * 3).int() ** 3 + (x * 3).int().abs() ** Tensor([0, 1, 2, 5]),
+    "reflected": lambda x: x.pad(((1, 2), (5, 1)), "reflect") + x.pad(((1, 2), (5, 1)), "replicate"),
+    "circular": lambda x: x.pad(((1, 2), (5, 1)), "circular").roll(2, 1),
+    "rearranged": lambda x: x.rearrange("a (b c) -> b (c a)", b=2) + x.diagonal()[:2].unsqueeze(1),
+    "unfolded": lambda x: x.unfold(1, 2, 1).sum(2) + x.repeat_interleave([1, 0, 2], 0)[:, :3],
+    "einsum": lambda x: Tensor.einsum("ij,kj,il->kl", x, x, x),
+    "kron": lambda x: x.kron(x[:2]).norm(3, 1),
+    "conv_transpose": lambda x: x.reshape(1, 3, 4).conv_transpose2d(Tensor.ones(3, 2, 3), stride=2, padding=1),
+    "indices": lambda x: x.reshape(1, 1, 3, 4).max_pool2d(2, 1, padding=1, return_indices=True)[1],
+    "resized": lambda x: x.interpolate((5, 7)) + x.interpolate((5, 7), "nearest"),
+    "cubic": lambda x: x.interpolate((5, 7), "cubic", align_corners=True),
+    "attention": lambda x: x.scaled_dot_product_attention(x, x, is_causal=True),
+    "cross_entropy": lambda x: x.cross_entropy(Tensor([1, 3, 0]), label_smoothing=0.1),
+    "binary_crossentropy": lambda x: x.binary_crossentropy_logits(x > 0, "none", 2.0),
+    "newton_schulz": lambda x: x.newton_schulz(3, (1.5, -0.5)),
 }
 
 
@@ -109,3 +126,11 @@ def test_devices() -> None:
     assert Tensor.ones(2).to("PYTHON").device == "PYTHON"
     assert Tensor.ones(2, device="PYTHON").realize().uop.device == "PYTHON"
     assert x.clone().tolist() == x.detach().tolist() == x.contiguous().tolist() == [1, 2]
+
+
+def test_a_tensor_can_move_itself() -> None:
+    x = Tensor([1.0, 2.0])
+    same_one = x.to_("PYTHON")
+    assert same_one is x
+    assert x.device == "PYTHON"
+    np.testing.assert_array_equal(x.numpy(), [1, 2])

@@ -10,7 +10,7 @@ from tensor.check import same, some, value
 from whit import Tensor
 from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
-from whit.errors import ArgumentError, ShapeError
+from whit.errors import ArgumentError, InternalError, ShapeError
 
 try:
     import torch
@@ -19,6 +19,8 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 needs_torch = pytest.mark.skipif(torch is None, reason="compares with PyTorch")
+
+needs_writes = pytest.mark.xfail(raises=InternalError, strict=False, reason="the engine has no scatter yet")
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -122,6 +124,45 @@ def test_avg_pool(kernel: Any, stride: Any, padding: Any, ceil_mode: bool, inclu
     x = array(2, 3, 8, 9)
     found = Tensor(x).avg_pool2d(kernel, stride, 1, padding, ceil_mode, include)
     close(found, F.avg_pool2d(torch.tensor(x), kernel, stride, padding, ceil_mode, include))
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    "kernel, stride, padding, size",
+    [
+        (2, None, 0, None),
+        (2, None, 0, (9, 9)),
+        (3, 2, 1, None),
+        (2, 1, 0, None),
+        ((2, 3), (2, 3), 0, (1, 2, 8, 10)),
+    ],
+    ids=str,
+)
+@needs_writes
+def test_max_unpool_puts_values_back(kernel: Any, stride: Any, padding: Any, size: Any) -> None:
+    x = torch.tensor(array(1, 2, 8, 9))
+    pooled, where = F.max_pool2d(x, kernel, stride, padding, return_indices=True)
+    places = Tensor(where.numpy())
+    expected = F.max_unpool2d(pooled, where, kernel, stride, padding, size or (8, 9))
+    found = Tensor(pooled.numpy()).max_unpool2d(places, kernel, stride, padding=padding, output_size=size or (8, 9))
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    if size is None and kernel == 2 and stride is None:
+        own = Tensor(pooled.numpy()).max_unpool2d(places % 64)
+        assert own.shape == (1, 2, 8, 8)
+
+
+@needs_writes
+def test_max_unpool_needs_places() -> None:
+    x = Tensor.ones(1, 2, 2)
+    found = x.max_unpool2d(Tensor([[[0, 3], [15, 99]]])).numpy()
+    np.testing.assert_array_equal(found, np.eye(16)[[0, 3, 15]].sum(0).reshape(1, 4, 4))
+
+
+def test_max_unpool_of_wrong_places() -> None:
+    x = Tensor.ones(1, 2, 2)
+    for wrong in (Tensor.ones(1, 2, 2), Tensor([[1, 2]])):
+        with pytest.raises(ShapeError, match="max_unpool2d: values"):
+            x.max_unpool2d(wrong)
 
 
 @needs_torch

@@ -152,6 +152,49 @@ class Windows(Einsum):
             return self._wrap(best)
         return self._wrap(best), self._wrap(self._first_places(x, best, both, plan))
 
+    def max_unpool2d(
+        self,
+        indices: Any,
+        kernel_size: Any = (2, 2),
+        stride: Any = None,
+        dilation: Any = 1,
+        padding: Any = 0,
+        output_size: Any = None,
+    ) -> Self:
+        """Each element at the place that `max_pool2d` found it, zeros elsewhere; of equal places the last one counts.
+
+        `output_size`: the sizes of the last axes, where they are not those that one window after the other would give.
+        """
+        places = self._operand("max_unpool2d", indices)
+        self._one_device("max_unpool2d", places)
+        kernel = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        count = len(kernel)
+        lead, space = self.shape[: self.ndim - count], self.shape[self.ndim - count :]
+        if places.shape != self.shape or not places.dtype.is_int or self.ndim < count:
+            raise ShapeError(
+                f"max_unpool2d: values {spell_shape(self.shape)} and places {spell_shape(places.shape)} of "
+                f"{places.dtype.name} for a window of {count} axes",
+                f"values {self._made()}, places {places._made()}",
+                "Use what max_pool2d(return_indices=True) gave.",
+            )
+        steps = kernel if stride is None else each("max_unpool2d", "stride", stride, count)
+        gaps = each("max_unpool2d", "dilation", dilation, count)
+        pads = paddings("max_unpool2d", padding, kernel, steps, gaps)
+        sizes = tuple(
+            (n - 1) * s - sum(pair) + d * (k - 1) + 1
+            for n, k, s, d, pair in zip(space, kernel, steps, gaps, pads, strict=True)
+        )
+        if output_size is not None:
+            sizes = each("max_unpool2d", "output_size", tuple(output_size)[-count:], count)
+        number = prod(sizes)
+        place = places.uop.cast(dtypes.weakint).reshape((prod(lead), prod(space)))
+        row = UOp.arange(prod(lead)).reshape((prod(lead), 1)).expand(place.shape)
+        inside = (place >= 0) & (place < number)
+        empty = spread(const(self.dtype, 0), (prod(lead), number))
+        values = self.uop.reshape(place.shape)
+        filled = empty.after(empty.store(values, row, place, gate=inside))
+        return self._wrap(filled.reshape((*lead, *sizes)))
+
     def _first_places(self, x: UOp, best: UOp, pads: Pads, plan: Any) -> UOp:
         """Where in each window its first largest element or NaN is: the number of the position in the whole space."""
         kernel, steps, gaps, *_ = plan

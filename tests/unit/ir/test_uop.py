@@ -298,6 +298,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (a34.exp2(), f32, (3, 4)),
     (a34.log2(), f32, (3, 4)),
     (a34.sin(), f32, (3, 4)),
+    (a34.cos(), f32, (3, 4)),
     (a34.trunc(), f32, (3, 4)),
     (a34.floor(), f32, (3, 4)),
     (a34.ceil(), f32, (3, 4)),
