@@ -133,3 +133,16 @@ def test_one_kernel_each() -> None:
         GlobalCounters.reset()
         program().realize()
         assert GlobalCounters.kernel_count == 1
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_batchnorm_is_rounded_once(dtype: DType) -> None:
+    x = some(dtype, (2, 3, 4), 1)
+    mean, scale, weight, bias = (some(dtype, (3,), seed, 0.5, 2) for seed in range(2, 6))
+    each = [wide(a).reshape(1, 3, 1) for a in (mean, scale, weight, bias)]
+    expected = (wide(x) - each[0]) * each[1] * each[2] + each[3]
+    tensors = [Tensor(a) for a in (weight, bias, mean, scale)]
+    ulps = 0.51 if dtype.mantissa_bits < 23 else 8
+    same(Tensor(x).batchnorm(*tensors), expected, dtype, ulps=ulps, scale=1e-2 if ulps < 1 else 8)
+    plain = (wide(x) - each[0]) * each[1]
+    same(Tensor(x).batchnorm(None, None, *tensors[2:]), plain, dtype, ulps=ulps, scale=1e-2 if ulps < 1 else 8)

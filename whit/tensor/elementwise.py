@@ -276,6 +276,8 @@ class Elementwise(Exchange):
     def isclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Whether |self - other| <= atol + rtol * |other|, infinities being close to themselves only."""
         x, y = self._pair("isclose", other, real=True)
+        if x.dtype.itemsize < 4:  # too coarse for the tolerance
+            x, y = x.cast(dtypes.float32), y.cast(dtypes.float32)
         near = (abs(x - y) <= abs(y) * rtol + atol) & formulas.isfinite(x) & formulas.isfinite(y)
         near = near | x.eq(y)
         return self._wrap(near | (x.ne(x) & y.ne(y)) if equal_nan else near)

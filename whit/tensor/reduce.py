@@ -11,7 +11,7 @@ import math
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes, least_upper_float
+from whit.dtype import DType, dtypes, least_upper_dtype, least_upper_float, resolve_weak
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
@@ -283,12 +283,20 @@ class Reductions(Arrangement):
         """(self - mean) * invstd * weight + bias, each of which has the sizes of the axes named."""
         axes = self._axes("batchnorm", axis)
         shape = tuple(size if i in axes else 1 for i, size in enumerate(self.shape))
-        result = self - self._operand("batchnorm", mean).reshape(shape)
-        if weight is not None:
-            result = result * self._operand("batchnorm", weight).reshape(shape)
-        scale = self._operand("batchnorm", invstd)
-        result = result * (scale.reshape(shape) if scale.ndim == len(axes) else scale)
-        return result if bias is None else result + self._operand("batchnorm", bias).reshape(shape)
+        given = [None if t is None else self._operand("batchnorm", t) for t in (mean, invstd, weight, bias)]
+        present = [t for t in given if t is not None]
+        self._one_device("batchnorm", *present)
+        narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
+        middle, scale, factor, offset = (
+            None if t is None else t.cast(sum_dtype(narrow)).reshape(t.shape if t.ndim == self.ndim else shape)
+            for t in given
+        )
+        result = self.cast(sum_dtype(narrow))
+        if middle is not None:
+            result = result - middle
+        for times in (scale, factor):
+            result = result if times is None else result * times
+        return (result if offset is None else result + offset).cast(narrow)
 
     def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Self:
         """self divided by its p-norm along an axis, or by eps if that is larger."""
