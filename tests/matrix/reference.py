@@ -162,6 +162,7 @@ TRANSCENDENTAL: dict[Op, Callable[..., Any]] = {
     ops.EXP2: np.exp2,
     ops.LOG2: np.log2,
     ops.SIN: np.sin,
+    ops.COS: np.cos,
     ops.POW: lambda x, y: np.power(x, np.array(y)),
 }
 

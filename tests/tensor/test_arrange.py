@@ -228,3 +228,15 @@ def test_bits_stay_as_they_are(dtype: Any) -> None:
     ):
         assert moved.dtype is dtype
         assert value(moved).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+def test_axes_are_spelled_both_ways() -> None:
+    a, b = Tensor(X), Tensor(X + 100)
+    same(a.cat(b, axis=1), np.concatenate([X, X + 100], 1))
+    same(a.stack(b, axis=2), np.stack([X, X + 100], 2))
+    same(Tensor.cat([a, b], axis=-1), np.concatenate([X, X + 100], -1))  # type: ignore[arg-type]
+    same(a.roll(1, axis=2), np.roll(X, 1, 2))
+    same(a[:1].squeeze(axis=0), X[0])
+    same(a.split(1, axis=2)[1], X[:, :, 1:2])
+    with pytest.raises(ArgumentError, match="both axis=0 and dim=1"):
+        a.squeeze(1, axis=0)

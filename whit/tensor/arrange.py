@@ -9,7 +9,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, spread
+from whit.tensor.core import Core, either, spread
 from whit.tensor.formula import Group, parse_formula
 from whit.tensor.movement import listed
 from whit.tensor.padding import Padding
@@ -139,8 +139,9 @@ class Arrangement(Padding):
         index = type(self)(places, device=self.device, dtype=dtypes.int32)
         return self._wrap(taken(self.uop, axis, index.uop.cast(dtypes.weakint)))
 
-    def roll(self, shifts: Any, dims: Any = None) -> Self:
+    def roll(self, shifts: Any, dims: Any = None, axis: Any = None) -> Self:
         """Elements moved along axes; what leaves at the end comes back at the start."""
+        dims = either("roll", axis, dims)
         if dims is None:
             return self.ravel().roll(shifts, 0).reshape(self.shape)
         axes = [self._axis("roll", axis, scalars=False) for axis in listed(dims, ())]
@@ -151,8 +152,8 @@ class Arrangement(Padding):
                 f"roll: {len(steps)} shifts for {len(axes)} axes", self._made(), "Give one shift for each axis."
             )
         x = self.uop
-        for axis, step in zip(axes, steps, strict=True):
-            x = _rolled(x, axis, step)
+        for place, step in zip(axes, steps, strict=True):
+            x = _rolled(x, place, step)
         return self._wrap(x)
 
     def unfold(self, dim: int, size: int, step: int) -> Self:

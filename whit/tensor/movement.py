@@ -14,7 +14,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
-from whit.tensor.core import Core, expand_to, spread
+from whit.tensor.core import Core, either, expand_to, spread
 
 
 def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -194,9 +194,9 @@ class Movement(Activations):
             )
         return self.reshape((*self.shape[:axis], *parts, *self.shape[axis + 1 :]))
 
-    def squeeze(self, dim: Any = None) -> Self:
+    def squeeze(self, dim: Any = None, axis: Any = None) -> Self:
         """Without axes of size 1: all of them, or those named."""
-        axes = self._axes("squeeze", dim)
+        axes = self._axes("squeeze", either("squeeze", axis, dim))
         shape = tuple(size for axis, size in enumerate(self.shape) if axis not in axes or size != 1)
         return self.reshape(shape)
 
@@ -214,9 +214,9 @@ class Movement(Activations):
 
     # ---- several tensors from one, one from several
 
-    def split(self, sizes: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+    def split(self, sizes: int | Sequence[int], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """Pieces along an axis: of one size, the last perhaps smaller, or of these sizes."""
-        axis = self._axis("split", dim, scalars=False)
+        axis = self._axis("split", dim if axis is None else axis, scalars=False)
         total = self.shape[axis]
         if isinstance(sizes, int):
             if sizes < 1:
@@ -267,11 +267,12 @@ class Movement(Activations):
         dtype = resolve_weak(least_upper_dtype(*(tensor.uop.dtype for tensor in tensors)))
         return tuple(tensor.cast(dtype) for tensor in tensors)
 
-    def stack(self, *args: Any, dim: int = 0) -> Self:
+    def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
         """Tensors of one shape along a new axis. `stack([a, b])` is `stack(a, b)`."""
         if isinstance(self, list | tuple):
             first, *rest = (*self, *args)
-            return first.stack(*rest, dim=dim)
+            return first.stack(*rest, dim=dim, axis=axis)
+        dim = dim if axis is None else axis
         tensors = self._together("stack", args)
         for tensor in tensors:
             if tensor.shape != self.shape:
@@ -282,26 +283,27 @@ class Movement(Activations):
                 )
         return self._wrap(_along_first(tensors, self.unsqueeze(dim).ndim, dim))
 
-    def cat(self, *args: Any, dim: int = 0) -> Self:
+    def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
         """Tensors one after another along an axis. `cat([a, b])` is `cat(a, b)`."""
         if isinstance(self, list | tuple):
             first, *rest = (*self, *args)
-            return first.cat(*rest, dim=dim)
+            return first.cat(*rest, dim=dim, axis=axis)
+        dim = dim if axis is None else axis
         tensors = self._together("cat", args)
-        axis = self._axis("cat", dim, scalars=False)
+        place = self._axis("cat", dim, scalars=False)
         for tensor in tensors:
-            if tensor.ndim != self.ndim or _without(tensor, axis) != _without(self, axis):
+            if tensor.ndim != self.ndim or _without(tensor, place) != _without(self, place):
                 raise ShapeError(
-                    f"cat: shapes {spell_shape(self.shape)} and {spell_shape(tensor.shape)} differ beside axis {axis}",
+                    f"cat: shapes {spell_shape(self.shape)} and {spell_shape(tensor.shape)} differ beside axis {place}",
                     f"the first {self._made()}, the other {tensor._made()}",
                     "All other sizes must be equal.",
                 )
-        filled = tuple(t for t in tensors if t.shape[axis] != 0)
+        filled = tuple(t for t in tensors if t.shape[place] != 0)
         if len(filled) <= 1:
             return (filled or tensors)[0]
         if all(tensor.shape == filled[0].shape for tensor in filled):
-            return self._wrap(_along_first(filled, self.ndim + 1, axis)).flatten(axis, axis + 1)
-        return self._wrap(_joined([tensor.uop for tensor in filled], axis))
+            return self._wrap(_along_first(filled, self.ndim + 1, place)).flatten(place, place + 1)
+        return self._wrap(_joined([tensor.uop for tensor in filled], place))
 
 
 def _without(tensor: Core, axis: int) -> tuple[Any, ...]:

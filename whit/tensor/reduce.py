@@ -271,9 +271,9 @@ class Reductions(Arrangement):
         back = top if keepdim or not axes else top.reshape(total.shape)
         return self._narrow(formulas.log(total) + back)
 
-    def layernorm(self, axis: Any = -1, eps: float = 1e-05) -> Self:
+    def layernorm(self, axis: Any = -1, eps: float = 1e-05, dim: Any = None) -> Self:
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
-        axes = self._axes("layernorm", axis)
+        axes = self._axes("layernorm", axis if dim is None else dim)
         x = self._wide()
         away = x - spread_over(mean_of(x, axes, keepdim=True), x)
         scale = (mean_of(away * away, axes, keepdim=True) + eps).sqrt().reciprocal()
