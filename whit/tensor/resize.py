@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import floor
 from typing import Any, Self
 
@@ -50,16 +49,26 @@ class Line:
         return UOp.arange(count) * self.slope + self.offset
 
 
+def _ratio(value: float) -> tuple[int, int]:
+    """A quotient of small integers as close to a float as they come: its continued fraction, cut off."""
+    above, below = value.as_integer_ratio()
+    (a, b), (c, d) = (0, 1), (1, 0)
+    while below and (above // below) * d + b <= _MOST:
+        whole, rest = divmod(above, below)
+        (a, b), (c, d) = (c, d), (whole * c + a, whole * d + b)
+        above, below = below, rest
+    return c, d
+
+
 def _line(mode: str, source: int, count: int, scale: float | None, align_corners: bool) -> Line:
     if align_corners:
-        step = Fraction(source - 1, count - 1) if count > 1 else Fraction(0)
-        return Line(step.numerator, 0, step.denominator)
-    step = Fraction(source, count) if scale is None else (1 / Fraction(scale)).limit_denominator(_MOST)
+        return Line(source - 1, 0, count - 1) if count > 1 else Line(0, 0, 1)
+    step, unit = (source, count) if scale is None else _ratio(1 / scale)
     if mode == "nearest":
-        return Line(step.numerator, 0, step.denominator)
-    if mode == "nearest-exact":  # (i + 1/2) * step
-        return Line(2 * step.numerator, step.numerator, 2 * step.denominator)
-    return Line(2 * step.numerator, step.numerator - step.denominator, 2 * step.denominator)
+        return Line(step, 0, unit)
+    if mode == "nearest-exact":  # (i + 1/2) * step / unit
+        return Line(2 * step, step, 2 * unit)
+    return Line(2 * step, step - unit, 2 * unit)
 
 
 class Resizing(Convolution):
