@@ -107,6 +107,7 @@ def test_sequential() -> None:
     assert x.sequential([]) is x
 
 
+@pytest.mark.slow  # loads PyTorch
 def test_values_are_pytorchs() -> None:
     torch = pytest.importorskip("torch")
     q, k, v = array(2, 4, 5, 8), array(2, 2, 7, 8, seed=1), array(2, 2, 7, 3, seed=2)

@@ -178,6 +178,7 @@ def test_wrong_arguments() -> None:
         assert words in str(caught.value)
 
 
+@pytest.mark.slow  # loads PyTorch
 def test_values_are_pytorchs() -> None:
     torch = pytest.importorskip("torch")
     functional = torch.nn.functional

@@ -18,6 +18,7 @@ try:
 except ImportError:
     torch = None  # type: ignore[assignment]
 
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Using padding")]  # loads PyTorch
 needs_torch = pytest.mark.skipif(torch is None, reason="compares with PyTorch")
 
 needs_writes = pytest.mark.xfail(raises=InternalError, strict=False, reason="the engine has no scatter yet")
