@@ -120,3 +120,13 @@ def test_values_are_pytorchs() -> None:
         expected = reference(*tensors, enable_gqa=True, **theirs)
         found = Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), enable_gqa=True, **ours)
         same(found, expected.numpy(), ulps=64, scale=1)
+
+
+def test_dropout_of_probabilities_while_training() -> None:
+    q, k, v = Tensor(array(64, 8)), Tensor(array(64, 8, seed=1)), Tensor.ones(64, 2, dtype="float64")
+    plain = q.scaled_dot_product_attention(k, v, dropout_p=0.5).numpy()
+    np.testing.assert_allclose(plain, 1)  # nothing is dropped outside of training
+    with Tensor.train():
+        dropped = q.scaled_dot_product_attention(k, v, dropout_p=0.5).numpy()
+    assert np.abs(dropped - 1).max() > 0.05
+    np.testing.assert_allclose(dropped.mean(), 1, atol=0.1)
