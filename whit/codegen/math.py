@@ -1,4 +1,4 @@
-"""exp2, log2, sin, cos, pow and logaddexp in ops that every target has: the rules for targets without these instructions.
+"""exp2, log2, sin, cos, pow, logaddexp in ops that every target has: rules for targets without these instructions.
 
     exp2(x: float32)    ->    n = round(x), f = x - n, (1 + f p(f)) * 2**n       17 operations, no branches, no tables
     exp2(x: float16)    ->    cast(exp2(cast(x, float32)), float16)

@@ -103,3 +103,39 @@ def _copysign(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """The sign that was changed, 0 at 0."""
     same = (formulas.is_negative(a) ^ formulas.is_negative(b)).where(-dy, dy)
     return a.eq(0.0).where(dy.constant(0.0), same), None
+
+
+@slope("cbrt")
+def _cbrt(y: UOp, x: UOp) -> UOp:
+    """1 / (3 y**2); infinite at 0."""
+    return (y * y * 3.0).reciprocal()
+
+
+@slope("sinc")
+def _sinc(y: UOp, x: UOp) -> UOp:
+    """(cos(pi x) - y) / x; its series near 0, where both are almost 1."""
+    near = abs(x) < 1e-2
+    apart = near.where(x.constant(1.0), x)
+    square = x * x * math.pi**2
+    series = x * (math.pi**2 / 3) * (square * 0.1 - 1.0)
+    return near.where(series, ((apart * math.pi).cos() - y) / apart)
+
+
+@derivative("xlogy")
+def _xlogy(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
+    """log(y) and x / y; 0 / 0 is 0 there."""
+    return dy * formulas.log(y), x.eq(0.0).where(dy * 0.0, dy * x / y)
+
+
+@derivative("hypot")
+def _hypot(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
+    """The direction; 0 at the origin."""
+    length = z.eq(0.0).where(z.constant(1.0), z)
+    return dy * (x / length), dy * (y / length)
+
+
+@derivative("atan2")
+def _atan2(z: UOp, dy: UOp, y: UOp, x: UOp) -> tuple[UOp | None, ...]:
+    """x / (x**2 + y**2) and -y / (x**2 + y**2), without overflow."""
+    length = formulas.hypot(x, y)
+    return dy * (x / length / length), -(dy * (y / length / length))

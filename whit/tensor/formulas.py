@@ -42,6 +42,16 @@ def widened(formula: Formula) -> Formula:
     return compute
 
 
+def named(formula: Formula) -> Formula:
+    """The formula, whose results are known by its name: their gradient is that of the function (`derivatives`)."""
+
+    @functools.wraps(formula)
+    def compute(*operands: UOp) -> UOp:
+        return formula(*operands).formula(formula.__name__, *operands)
+
+    return compute
+
+
 # ---- questions and signs
 
 
@@ -76,6 +86,7 @@ def is_negative(x: UOp) -> UOp:
 _INTEGERS = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 
+@named
 def copysign(x: UOp, y: UOp) -> UOp:
     """The magnitude of x with the sign of y."""
     return is_negative(y).where(-abs(x), abs(x))
@@ -91,6 +102,7 @@ def sign(x: UOp) -> UOp:
 # ---- division with a remainder
 
 
+@named
 @widened
 def truncating_modulo(x: UOp, y: UOp) -> UOp:
     """x - trunc(x / y) * y, exact up to quotients of 2**mantissa_bits; the sign of x.
@@ -105,6 +117,7 @@ def truncating_modulo(x: UOp, y: UOp) -> UOp:
     return (abs(y).eq(math.inf) & isfinite(x)).where(x, signed)
 
 
+@named
 @widened
 def floor_modulo(x: UOp, y: UOp) -> UOp:
     """x - floor(x / y) * y, with the sign of y."""
@@ -114,6 +127,7 @@ def floor_modulo(x: UOp, y: UOp) -> UOp:
     return result.eq(0.0).where(copysign(result, y), result)
 
 
+@named
 @widened
 def floor_divide(x: UOp, y: UOp) -> UOp:
     """The largest integer at most x / y: 0.3 // 0.1 is 2, though 0.3 / 0.1 rounds to 3."""
@@ -175,11 +189,13 @@ def _constant_power(x: UOp, exponent: int) -> UOp:
 # ---- exponentials and logarithms
 
 
+@named
 def exp(x: UOp) -> UOp:
     """e ** x."""
     return accurate().exp(x)  # type: ignore[no-any-return]
 
 
+@named
 def log(x: UOp) -> UOp:
     """The natural logarithm."""
     return accurate().log(x)  # type: ignore[no-any-return]
@@ -192,6 +208,7 @@ _LOG10_2 = {
 }
 
 
+@named
 @widened
 def log10(x: UOp) -> UOp:
     """The logarithm to base 10."""
@@ -200,6 +217,7 @@ def log10(x: UOp) -> UOp:
     return binary.fma(x.constant(high), binary * low)
 
 
+@named
 @widened
 def expm1(x: UOp) -> UOp:
     """e ** x - 1, also where x is small. Kahan: the error of u = exp(x) is divided out by x / log(u)."""
@@ -209,6 +227,7 @@ def expm1(x: UOp) -> UOp:
     return u.eq(1.0).where(x, (u < math.inf).where((u > 2.0**-60).where(middle, below), u))
 
 
+@named
 @widened
 def log1p(x: UOp) -> UOp:
     """log(1 + x), also where x is small: the error of u = 1 + x is divided out by x / (u - 1)."""
@@ -217,6 +236,7 @@ def log1p(x: UOp) -> UOp:
     return u.eq(1.0).where(x, inside.where(log(u) * (x / (u - 1.0)), log(u)))
 
 
+@named
 @widened
 def logaddexp(x: UOp, y: UOp) -> UOp:
     """log(exp(x) + exp(y)) without overflow."""
@@ -224,17 +244,20 @@ def logaddexp(x: UOp, y: UOp) -> UOp:
     return (abs(high) < math.inf).where(high + log1p(exp(-abs(x - y))), high)
 
 
+@named
 def erf(x: UOp) -> UOp:
     """The error function."""
     return accurate().erf(x)  # type: ignore[no-any-return]
 
 
+@named
 @widened
 def sigmoid(x: UOp) -> UOp:
     """1 / (1 + e**-x)."""
     return accurate().sigmoid(x)  # type: ignore[no-any-return]
 
 
+@named
 @widened
 def softplus(x: UOp) -> UOp:
     """log(1 + e**x), without overflow."""
@@ -254,16 +277,19 @@ def gated(gate: Formula) -> Formula:
     return widened(formula)
 
 
+@named
 def gelu(x: UOp) -> UOp:
     """x * P(N(0, 1) < x)."""
     return gated(lambda x: (erf(x * math.sqrt(0.5)) + 1.0) * 0.5)(x)
 
 
+@named
 def gelu_tanh(x: UOp) -> UOp:
     """The same with the usual approximation, (1 + tanh(u)) / 2 written as sigmoid(2u)."""
     return gated(lambda x: sigmoid(x * (x * x * 0.044715 + 1.0) * (2.0 * math.sqrt(2 / math.pi))))(x)
 
 
+@named
 @widened
 def xlogy(x: UOp, y: UOp) -> UOp:
     """x * log(y), and 0 where x is, unless y is NaN."""
@@ -273,6 +299,7 @@ def xlogy(x: UOp, y: UOp) -> UOp:
 # ---- roots
 
 
+@named
 @widened
 def cbrt(x: UOp) -> UOp:
     """The cube root, also of negative numbers: a power, and Newton's step for what 1/3 has lost by rounding."""
@@ -282,6 +309,7 @@ def cbrt(x: UOp) -> UOp:
     return (x.eq(0.0) | ~isfinite(x)).where(x, copysign(better, x))
 
 
+@named
 @widened
 def hypot(x: UOp, y: UOp) -> UOp:
     """sqrt(x*x + y*y) without overflow; infinite if either is, even beside NaN."""

@@ -14,9 +14,10 @@ import math
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.tensor.formulas import accurate, copysign, exp, expm1, is_negative, log, log1p, widened
+from whit.tensor.formulas import accurate, copysign, exp, expm1, is_negative, log, log1p, named, widened
 
 
+@named
 @widened
 def tan(x: UOp) -> UOp:
     """Tangent."""
@@ -37,6 +38,7 @@ _ATAN = tuple((-1) ** k / (2 * k + 1) for k in range(21))
 _TAN_EIGHTH = math.sqrt(2) - 1
 
 
+@named
 @widened
 def atan(x: UOp) -> UOp:
     """The angle whose tangent is x: pi/4 + atan((x - 1)/(x + 1)) and pi/2 - atan(1/x) bring |x| below tan(pi/8)."""
@@ -50,6 +52,7 @@ def atan(x: UOp) -> UOp:
     return copysign(offset + small * _horner(small * small, terms), x)
 
 
+@named
 @widened
 def atan2(y: UOp, x: UOp) -> UOp:
     """The angle of the point (x, y), in [-pi, pi]; the signs of zeros count, and infinities are equally far."""
@@ -62,6 +65,7 @@ def atan2(y: UOp, x: UOp) -> UOp:
     return copysign(angle, y)
 
 
+@named
 @widened
 def sinc(x: UOp) -> UOp:
     """sin(pi x) / (pi x), 1 at 0 and 0 at every other integer."""
@@ -72,18 +76,21 @@ def sinc(x: UOp) -> UOp:
     return x.eq(0.0).where(x.constant(1.0), signed / (x * math.pi))
 
 
+@named
 @widened
 def asin(x: UOp) -> UOp:
     """The angle in [-pi/2, pi/2] whose sine is x; NaN outside of [-1, 1]."""
     return atan(x / ((1.0 - x) * (x + 1.0)).sqrt())
 
 
+@named
 @widened
 def acos(x: UOp) -> UOp:
     """The angle in [0, pi] whose cosine is x; NaN outside of [-1, 1]."""
     return atan(((1.0 - x) / (x + 1.0)).sqrt()) * 2.0
 
 
+@named
 @widened
 def sinh(x: UOp) -> UOp:
     """(e**x - e**-x) / 2."""
@@ -94,6 +101,7 @@ def sinh(x: UOp) -> UOp:
     return copysign((abs(x) < 20.0).where(near, far), x)
 
 
+@named
 @widened
 def cosh(x: UOp) -> UOp:
     """(e**x + e**-x) / 2."""
@@ -101,6 +109,7 @@ def cosh(x: UOp) -> UOp:
     return half * 0.5 * half + 0.5 / half / half
 
 
+@named
 @widened
 def tanh(x: UOp) -> UOp:
     """Hyperbolic tangent."""
@@ -110,6 +119,7 @@ def tanh(x: UOp) -> UOp:
 _HUGE = 2.0**28  # from here on sqrt(x*x + 1) is x in float64, and in float32 x*x is far from overflow below
 
 
+@named
 @widened
 def asinh(x: UOp) -> UOp:
     """The inverse of sinh."""
@@ -119,6 +129,7 @@ def asinh(x: UOp) -> UOp:
     return copysign((a < _HUGE).where(near, log(a) + math.log(2)), x)
 
 
+@named
 @widened
 def acosh(x: UOp) -> UOp:
     """The inverse of cosh; NaN below 1."""
@@ -127,6 +138,7 @@ def acosh(x: UOp) -> UOp:
     return (x < 1.0).where(x.constant(math.nan), result)
 
 
+@named
 @widened
 def atanh(x: UOp) -> UOp:
     """The inverse of tanh; infinite at -1 and 1, NaN outside."""

@@ -1,0 +1,98 @@
+"""Derivatives of named functions: against small steps, and finite at the ends of the numbers."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.grad.test_reverse import check, data
+from whit import Tensor
+from whit.grad import FORMULAS
+
+INSIDE = {"acosh": (1.2, 4.0), "atanh": (-0.8, 0.8), "asin": (-0.8, 0.8), "acos": (-0.8, 0.8)}
+POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt")
+FUNCTIONS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sinc cbrt "
+    "sqrt rsqrt sigmoid logsigmoid softplus gelu silu mish relu relu6 leaky_relu elu celu selu quick_gelu hardsigmoid "
+    "hardswish hardtanh softsign abs square"
+).split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_one_number(name: str) -> None:
+    low, high = INSIDE.get(name, (0.3, 2.0) if name in POSITIVE else (-0.9, 2.1))
+    check(getattr(Tensor, name), data(3, 4, low=low, high=high))
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "gelu", "softplus", "silu", "log"])
+def test_second_derivatives(name: str) -> None:
+    def slope(x: Tensor) -> Tensor:
+        return getattr(x, name)().sum().gradient(x)[0]
+
+    check(slope, data(5, low=0.3, high=2.0), tolerance=1e-4)
+
+
+TWO = ["logaddexp", "atan2", "hypot", "xlogy", "copysign", "fmod", "mod", "pow", "maximum", "minimum", "div"]
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_functions_of_two_numbers(name: str) -> None:
+    check(getattr(Tensor, name), data(3, 4, low=0.5, high=2.0), data(1, 4, low=0.6, high=1.9))
+
+
+def test_gelu_of_both_kinds() -> None:
+    check(lambda x: x.gelu(approximate="none"), data(6, low=-3.0, high=3.0))
+    check(lambda x: x.gelu(approximate="tanh"), data(6, low=-3.0, high=3.0))
+
+
+# (function, x, value, slope) where a careless formula gives NaN or infinity
+EXTREMES = [
+    ("sigmoid", -1e4, 0.0, 0.0),
+    ("sigmoid", 1e4, 1.0, 0.0),
+    ("sigmoid", -math.inf, 0.0, 0.0),
+    ("tanh", 1e4, 1.0, 0.0),
+    ("tanh", -1e4, -1.0, 0.0),
+    ("tanh", math.inf, 1.0, 0.0),
+    ("softplus", 1e4, 1e4, 1.0),
+    ("softplus", -1e4, 0.0, 0.0),
+    ("softplus", -math.inf, 0.0, 0.0),
+    ("logsigmoid", -1e4, -1e4, 1.0),
+    ("logsigmoid", 1e4, 0.0, 0.0),
+    ("gelu", 1e4, 1e4, 1.0),
+    ("gelu", -1e4, 0.0, 0.0),
+    ("silu", 1e4, 1e4, 1.0),
+    ("silu", -1e4, 0.0, 0.0),
+    ("mish", 1e4, 1e4, 1.0),
+    ("mish", -1e4, 0.0, 0.0),
+    ("elu", 1e4, 1e4, 1.0),
+    ("elu", -1e4, -1.0, 0.0),
+    ("erf", 1e4, 1.0, 0.0),
+    ("atan", 1e30, math.pi / 2, 0.0),
+    ("asinh", 1e30, math.log(2e30), 1e-30),
+    ("abs", 0.0, 0.0, 0.0),
+    ("relu", 0.0, 0.0, 0.5),
+    ("exp", -1e4, 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("name", "x", "value", "slope"), EXTREMES, ids=[f"{n}({x})" for n, x, _, _ in EXTREMES])
+def test_extreme_values_and_slopes(name: str, x: float, value: float, slope: float) -> None:
+    point = Tensor([x], device="PYTHON")
+    result = getattr(point, name)()
+    (found,) = result.gradient(point, gradient=Tensor([1.0], device="PYTHON"))
+    np.testing.assert_allclose(result.numpy(), [value], rtol=1e-6)
+    np.testing.assert_allclose(found.numpy(), [slope], rtol=1e-6)
+
+
+def test_powers_at_the_corners() -> None:
+    x, y = Tensor([0.0, 0.0, 2.0, 0.0], device="PYTHON"), Tensor([2.0, 1.0, 0.0, 0.0], device="PYTHON")
+    dx, dy = (x**y).sum().gradient(x, y)
+    np.testing.assert_allclose(dx.numpy(), [0.0, 1.0, 0.0, 0.0])
+    np.testing.assert_allclose(dy.numpy(), [0.0, 0.0, math.log(2), 0.0], rtol=1e-6)
+
+
+def test_every_formula_is_tested() -> None:
+    named = {"truncating_modulo": "fmod", "floor_modulo": "mod", "gelu_tanh": "gelu", "floor_divide": "div"}
+    tested = {*FUNCTIONS, *TWO}
+    ours = {name for name, rule in FORMULAS.items() if rule.__module__ == "whit.tensor.derivatives"}
+    assert {named.get(name, name) for name in ours} <= tested
