@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.apply_strategy import lane_numbers, masked
+from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.ranges import free_ranges, replace_ranges, stride
 from whit.dtype import dtypes
 from whit.ir import ops
