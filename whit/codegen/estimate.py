@@ -30,6 +30,10 @@ def estimate(body: UOp) -> tuple[int, int, int]:
     for store in body.src:
         times = prod(r.size if isinstance(r.size, int) else 1 for r in free[store])
         written += times * store.src[0].dtype.itemsize
+        if store.arg.combine is not None:
+            param = store.src[0]
+            size = prod(n if isinstance(n, int) else 1 for n in param.shape)
+            touched[param] = min(touched.get(param, 0) + times, size)
     read = sum(count * param.dtype.itemsize for param, count in touched.items())
     return work, read, written
 

@@ -6,11 +6,12 @@ stored values outside of all reductions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.simplify.sums import linear_form
@@ -38,6 +39,25 @@ def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
 def scanned_ranges(body: UOp) -> set[UOp]:
     """The ranges along which something is scanned: they run in order, inside all others."""
     return {node.src[1] for node in topological((body,)) if node.op is ops.SCAN}
+
+
+def ordered_ranges(body: UOp, free: dict[UOp, frozenset[UOp]]) -> set[UOp]:
+    """The ranges whose iterations may write one place: they run in order, on one core.
+
+    Those that are marked so, and those that a store's position has no stride along: it leaves them out, or hides them
+    behind data.
+    """
+    found = {r for r in free[body] if r.arg.kind is RangeKind.ORDERED}
+    for store in body.src:
+        place = store.src[2]
+        terms, _ = linear_form(place)
+        found.update(r for r in free[store] if r not in terms and not _moves(terms, r, free))
+    return found
+
+
+def _moves(terms: Mapping[UOp, int], r: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
+    """Whether a part of a position that is arithmetic alone depends on the range."""
+    return any(r in free[base] and not any(n.op is ops.INDEX for n in base.topological()) for base in terms)
 
 
 def in_order(ranges: Iterable[UOp], innermost: Collection[UOp] = ()) -> list[UOp]:

@@ -27,6 +27,7 @@ class RangeKind(enum.Enum):
 
     LOOP = "loop"  # one after another
     REDUCE = "reduce"  # one after another, feeding a reduction
+    ORDERED = "ordered"  # one after another: two iterations may write one place, and the later one must come later
     UNROLL = "unroll"  # written out
     LANE = "lane"  # the lanes of a vector register
     CORE = "core"  # the cores of a CPU

@@ -416,6 +416,12 @@ def check_store(op: Op, src: Sources, arg: Any) -> None:
             where_made(src),
             "Without positions the shapes must be equal, or the value scalar; with them, name at most every axis.",
         )
+    if arg.gated and count == 0 and positions[-1].shape not in ((), target.shape):
+        raise ShapeError(
+            f"store: a gate of shape {spell_shape(positions[-1].shape)} for {spell_shape(target.shape)}",
+            where_made(src),
+            "Without positions a gate has the shape of the target.",
+        )
 
 
 def mma_dtype(op: Op, src: Sources, arg: Any) -> DType:

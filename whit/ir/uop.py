@@ -148,8 +148,8 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
         return arg.device  # type: ignore[no-any-return]
     if op in (ops.FUNCTION, ops.GROUP, ops.LINEAR):  # members of a group may live apart
         return None
-    if op is ops.AFTER:  # an effect elsewhere may have to come first
-        return src[0].device
+    if op is ops.AFTER:  # an effect elsewhere may have to come first; a constant is where its new elements are
+        return src[0].device or _common_device(op, src[1:])
     if op is ops.ITEM and src[0].op is ops.GROUP:
         member: UOp = src[0].src[arg]
         return member.device

@@ -19,7 +19,7 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
-_SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.CORE)
+_SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.CORE)
 _STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER)
 
 

@@ -11,14 +11,14 @@ grows, so this ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from whit.ir import ops
-from whit.ir.uop import UOp, as_index
+from whit.ir.uop import UOp
 from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
-from whit.schedule.movement import ZERO, source_position
+from whit.schedule.lower_write import lower_write
+from whit.schedule.movement import over, source_position
 
 FAR = 100  # nodes to look at for a scan
 
@@ -33,11 +33,29 @@ class Kernel:
     position: tuple[UOp, ...]  # one for each axis
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
+    is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
 
 
-def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
-    """The kernels that compute the outputs, by the value they compute."""
-    roots = list(dict.fromkeys(outputs))
+@dataclass(slots=True)
+class Writes:
+    """What is written over, and what had to be kept or copied so that this comes out right."""
+
+    over: dict[UOp, UOp]  # write -> the value whose memory it takes
+    staged: dict[tuple[UOp, int], None] = field(default_factory=dict)  # stores of a write whose sources are kept first
+    saved: dict[UOp, UOp] = field(default_factory=dict)  # value that is overwritten too early -> its copy
+
+    @property
+    def overwritten(self) -> Collection[UOp]:
+        """The values whose memory is taken."""
+        return self.over.values()
+
+
+NO_WRITES = Writes({})
+
+
+def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UOp, Kernel]:
+    """The kernels that compute the outputs and the writes, by the value they compute."""
+    roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
     kept = set(roots)
     kernels: dict[UOp, Kernel] = {}
     owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
@@ -47,7 +65,7 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
         root = todo.pop()
         if root in kernels:
             continue
-        kernel, to_keep = lower_kernel(root, kept)
+        kernel, to_keep = lower_kernel(root, kept, writes)
         to_keep += _shared(kernel, owners, kernels, kept)
         fresh = [narrowest(node) for node in to_keep]
         fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
@@ -63,11 +81,15 @@ def choose_stages(outputs: Iterable[UOp]) -> dict[UOp, Kernel]:
     return kernels
 
 
-def lower_kernel(root: UOp, kept: set[UOp]) -> tuple[Kernel, list[UOp]]:
+def lower_kernel(root: UOp, kept: set[UOp], writes: Writes = NO_WRITES) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
-    lowering = Lowering(kept)
+    lowering = Lowering(kept, _saved_for(root, writes.saved))
+    if root in writes.over:
+        staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
+        ranges, value = lower_write(root, staged, writes.overwritten, lowering)
+        return Kernel(root, value, ranges, (), 0, lowering.fused, is_write=True), lowering.to_keep
     is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
-    ranges, position = _over(root.shape[1:] if is_long_stack else root.shape)
+    ranges, position = over(root.shape[1:] if is_long_stack else root.shape)
     backward = None if is_long_stack else _backward_axis(root)
     if backward is not None:
         position = source_position(root.flip((backward,)), position)[0]
@@ -95,17 +117,11 @@ def _backward_axis(root: UOp) -> int | None:
     return None
 
 
-def _over(shape: tuple[Any, ...]) -> tuple[tuple[UOp, ...], tuple[UOp, ...]]:
-    """A range for each axis that is longer than 1, and the position of an element by them."""
-    ranges: list[UOp] = []
-    position: list[UOp] = []
-    for axis, size in enumerate(shape):
-        if size == 1:
-            position.append(ZERO)
-        else:
-            ranges.append(UOp.range(as_index(size), axis))
-            position.append(ranges[-1])
-    return tuple(ranges), tuple(position)
+def _saved_for(root: UOp, saved: Mapping[UOp, UOp]) -> Mapping[UOp, UOp]:
+    """The copies to read; the kernel that makes a copy reads what it copies."""
+    if root not in saved.values():
+        return saved
+    return {value: copy for value, copy in saved.items() if copy is not root}
 
 
 def narrowest(node: UOp) -> UOp:

@@ -9,6 +9,7 @@ read something in common and neither needs the other.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,18 +47,24 @@ class Facts:
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
 
 
-def group_kernels(kernels: dict[UOp, Kernel]) -> list[Group]:
-    """The kernels in an order in which they can run, merged where that saves reading."""
+def group_kernels(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, Collection[UOp]] | None = None) -> list[Group]:
+    """The kernels in an order in which they can run, merged where that saves reading.
+
+    `earlier` has for writes what must run before them although they do not read it: those who read the old content.
+    """
     facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
+    before = earlier or {}
     groups: list[Group] = []
     alike: dict[Any, list[Group]] = {}  # by ranges, position and shape
     of_root: dict[UOp, Group] = {}
-    for kernel in _in_order(kernels, facts):
+    for kernel in in_order(kernels, {root: (*known.reads, *before.get(root, ())) for root, known in facts.items()}):
         known = facts[kernel.root]
-        beside = alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape, kernel.parts), [])
-        home = None if kernel.parts else _find_home(known, beside, of_root)
+        is_alone = kernel.parts or kernel.is_write
+        beside = [] if is_alone else alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape), [])
+        home = None if is_alone else _find_home(known, beside, of_root)
         if home is None:
-            home = Group(1 + max((of_root[r].level for r in known.reads if r in of_root), default=-1))
+            needed = (*known.reads, *before.get(kernel.root, ()))
+            home = Group(1 + max((of_root[r].level for r in needed if r in of_root), default=-1))
             groups.append(home)
             beside.append(home)
         _join(home, kernel, known)
@@ -86,15 +93,15 @@ def facts_of(kernel: Kernel) -> Facts:
     return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts, frozenset(sorts))
 
 
-def _in_order(kernels: dict[UOp, Kernel], facts: dict[UOp, Facts]) -> list[Kernel]:
-    """Kernels before their users."""
+def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
+    """Kernels after what they need."""
     number = {root: i for i, root in enumerate(kernels)}
     order: list[Kernel] = []
     placed: set[UOp] = set()
     stack = list(reversed(kernels))
     while stack:
         root = stack[-1]
-        missing = [r for r in facts[root].reads if r in number and r not in placed and r is not root]
+        missing = [r for r in needs[root] if r in number and r not in placed and r is not root]
         if root in placed or not missing:
             stack.pop()
             if root not in placed:

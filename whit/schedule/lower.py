@@ -12,17 +12,17 @@ asked for at two positions). If such a value is expensive it is reported in `to_
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from whit.dtype import dtypes
+from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.uop import UOp, as_index, const, make
-from whit.schedule.movement import ZERO, Position, source_position
+from whit.schedule.movement import ZERO, Position, source_position, view_position
 from whit.simplify import simplify
 
 REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
@@ -49,6 +49,7 @@ class Lowering:
     """The state of lowering one kernel."""
 
     kept: set[UOp]  # nodes that are read from memory
+    saved: Mapping[UOp, UOp] = field(default_factory=dict)  # what is overwritten too early -> the copy to read instead
     to_keep: list[UOp] = field(default_factory=list)
     fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
@@ -58,8 +59,19 @@ class Lowering:
     free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
 
     def lower(self, root: UOp, ranges: tuple[UOp, ...], position: Position) -> UOp:
-        """The element of root at this position. Iterative: generators on a stack instead of calls."""
-        first = Request(root, position, None, ranges)
+        """The element of root at this position, computed here."""
+        return self._run(Request(root, position, None, ranges))
+
+    def ask(self, request: Request) -> UOp:
+        """The value asked for: from memory if it is there, else computed here."""
+        answer = self._at_hand(request)
+        if answer is not None:
+            return answer
+        self.fused[request.node] = None
+        return self._run(request)
+
+    def _run(self, first: Request) -> UOp:
+        """Iterative: generators on a stack instead of calls."""
         self.path.append(first)
         stack: list[Step] = [self._compute(first)]
         answer: Any = None
@@ -71,23 +83,28 @@ class Lowering:
                 request = self.path.pop()
                 answer = self.done[request.node, request.position, request.gate] = finished.value
                 continue
-            node = request.node
-            answer = self.done.get((node, request.position, request.gate))
-            if answer is not None:
-                continue
-            if 0 in node.shape:  # it has no elements, so this one is never needed
-                answer = zero_of(node)
-                continue
-            if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
-                answer = self.done[node, request.position, request.gate] = self._read(request)
-                continue
-            self.fused[node] = None
-            self.path.append(request)
-            stack.append(self._compute(request))
+            answer = self._at_hand(request)
+            if answer is None:
+                self.fused[request.node] = None
+                self.path.append(request)
+                stack.append(self._compute(request))
         return answer  # type: ignore[no-any-return]
 
+    def _at_hand(self, request: Request) -> UOp | None:
+        """The value if it need not be computed here."""
+        node = request.node
+        answer = self.done.get((node, request.position, request.gate))
+        if answer is not None:
+            return answer
+        if 0 in node.shape:  # it has no elements, so this one is never needed
+            return zero_of(node)
+        if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
+            answer = self.done[node, request.position, request.gate] = self._read(request)
+        return answer
+
     def _read(self, request: Request) -> UOp:
-        return read_value(request.node, request.position, request.gate)
+        node = self.saved.get(request.node, request.node)
+        return read_value(node, request.position, request.gate)
 
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
@@ -174,6 +191,8 @@ class Lowering:
             return (yield from self._gather(request))
         if op is ops.STACK:
             return (yield from self._stack(request))
+        if op is ops.AFTER:
+            return (yield from self._after(request))
         raise NotSupportedError(f"schedule: {op.name} cannot be lowered", node.short())
 
     def _move(self, request: Request) -> Step:
@@ -286,6 +305,48 @@ class Lowering:
             result = first.eq(i).where(parts[i], result)
         return result
 
+    def _after(self, request: Request) -> Step:
+        """The old element, or the new one of the last store that has one for this position."""
+        position, gate, loops = request.position, request.gate, request.loops
+        old, *stores = request.node.src
+        result = yield Request(old, position, gate, loops)
+        for store in stores:
+            target, value, *gates = store.src
+            place, inside = _place_in_view(target, position)
+            both = _and(gate, inside)
+            for allowed in gates:
+                condition = yield Request(allowed, place if allowed.shape else (), both, loops)
+                inside = _and(condition, inside)
+            new = yield Request(value, place if value.shape else (), _and(gate, inside), loops)
+            if store.arg.combine is not None:
+                new = make(store.arg.combine, (_bits(result, target.dtype), new))
+            new = _bits(new, old.dtype)
+            result = new if inside is None else inside.where(new, result)
+        return result
+
+
+def _place_in_view(target: UOp, position: Position) -> tuple[Position, UOp | None]:
+    """Where a view of a memory has the element at this position of the memory, and whether it has it."""
+    views = [target]
+    while views[-1].src and views[-1].op is not ops.PARAM:
+        views.append(views[-1].src[0])
+    inside: UOp | None = None
+    for view in reversed(views):
+        if view.op in ops.MOVEMENT:
+            position, valid = view_position(view, position)
+            inside = _and(inside, valid)
+    return position, inside
+
+
+def _and(a: UOp | None, b: UOp | None) -> UOp | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return a & b
+
+
+def _bits(value: UOp, dtype: DType) -> UOp:
+    return value if value.dtype is dtype else value.bitcast(dtype)
+
 
 def needs_loops(root: UOp, kept: set[UOp]) -> bool:
     """Whether a value that is not kept has reductions inside: a kernel that sorts has no loops for them."""
@@ -321,6 +382,7 @@ def zero_of(node: UOp) -> UOp:
 
 
 KEPT = FunctionArg("kept")
+WRITTEN = FunctionArg("written")
 
 
 def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
@@ -334,8 +396,13 @@ def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
 
 def reads_of(value: UOp) -> list[UOp]:
     """The memory that a kernel reads: kept nodes, params and buffers."""
-    found = [node for node in value.topological() if node.op in (ops.PARAM, ops.BUFFER, ops.FUNCTION)]
-    return [node.src[0] if node.op is ops.FUNCTION else node for node in found]
+    found: list[UOp] = []
+    for node in value.topological():
+        if node.op in (ops.PARAM, ops.BUFFER):
+            found.append(node)
+        elif node.op is ops.FUNCTION and node.arg == KEPT:
+            found += node.src
+    return found
 
 
 def prod_of(shape: tuple[Any, ...]) -> Any:

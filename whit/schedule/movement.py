@@ -22,6 +22,19 @@ Position = tuple[UOp, ...]
 ZERO = const(dtypes.weakint, 0)
 
 
+def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Position]:
+    """A range for each axis that is longer than 1, and the position of an element by them."""
+    ranges: list[UOp] = []
+    position: list[UOp] = []
+    for axis, size in enumerate(shape):
+        if size == 1:
+            position.append(ZERO)
+        else:
+            ranges.append(UOp.range(as_index(size), first_id + axis))
+            position.append(ranges[-1])
+    return tuple(ranges), tuple(position)
+
+
 def source_position(node: UOp, position: Position) -> tuple[Position, UOp | None]:
     """Where a movement op reads its source, and the condition under which it does."""
     (value, *_), sizes = node.src, node.sizes
@@ -38,8 +51,28 @@ def source_position(node: UOp, position: Position) -> tuple[Position, UOp | None
     if node.op is ops.FLIP:
         return _flip(node, position), None
     if node.op is ops.PAD:
-        return _pad(value, sizes, position)
+        return _pad(value.shape, sizes, position)
     return reshape_position(value.shape, node.shape, position), None
+
+
+def view_position(view: UOp, position: Position) -> tuple[Position, UOp | None]:
+    """The other way round: where a view that shows each element at most once shows the element at this position of its
+    source, and the condition under which it does."""
+    (value, *_), sizes = view.src, view.sizes
+    if view.op is ops.PERMUTE:
+        return tuple(position[axis] for axis in view.arg), None
+    if view.op is ops.SHRINK:
+        lengths = tuple(length for _, length in sizes)
+        rests = zip(sizes, value.shape, strict=True)
+        pads = tuple((start, 0 if start == 0 and length is size else 1) for (start, length), size in rests)
+        return _pad(lengths, pads, position)
+    if view.op is ops.FLIP:
+        return _flip(view, position), None
+    if view.op is ops.PAD:
+        return tuple(_plus(i, before) for i, (before, _) in zip(position, sizes, strict=True)), None
+    if view.op is ops.EXPAND:
+        return position, None
+    return reshape_position(view.shape, value.shape, position), None
 
 
 def _plus(i: UOp, offset: Any) -> UOp:
@@ -54,10 +87,11 @@ def _flip(node: UOp, position: Position) -> Position:
     return tuple(flipped)
 
 
-def _pad(value: UOp, pads: tuple[Any, ...], position: Position) -> tuple[Position, UOp | None]:
+def _pad(sizes: tuple[Any, ...], pads: tuple[Any, ...], position: Position) -> tuple[Position, UOp | None]:
+    """The position without what was padded before each axis, and whether it is inside of the sizes."""
     inner: list[UOp] = []
     valid: UOp | None = None
-    for i, size, (before, after) in zip(position, value.shape, pads, strict=True):
+    for i, size, (before, after) in zip(position, sizes, pads, strict=True):
         place = _plus(i, -before if isinstance(before, int) else before * -1)
         inner.append(place)
         checks = []
@@ -83,7 +117,7 @@ def reshape_position(old: tuple[Any, ...], new: tuple[Any, ...], position: Posit
         if sizes_old == sizes_new:
             result.extend(places)
         else:
-            result.extend(_unflatten(_flatten(places, sizes_new), sizes_old))
+            result.extend(_unflatten(flat_position(places, sizes_new), sizes_old))
         start_old, start_new = end_old, end_new
     return tuple(result)
 
@@ -113,7 +147,8 @@ def _groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]
     return ends
 
 
-def _flatten(position: Position, sizes: tuple[Any, ...]) -> UOp:
+def flat_position(position: Position, sizes: tuple[Any, ...]) -> UOp:
+    """The number of an element in row-major order."""
     flat = ZERO
     for i, size in zip(position, sizes, strict=True):
         flat = flat * as_index(size) + i

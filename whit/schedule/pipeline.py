@@ -3,7 +3,9 @@
 split_reduce     first: it changes the graph, the others only read it
 split_sort       the same for long rows that are sorted
 turn_scans       flips go in front of scans
+settle_writes    which stores are values like others, and which are written into memory that has a content
 choose_stages    which values get a buffer; movement ops become index arithmetic on the way
+choose_writes    around it, again until every read comes before the write that it must not see
 group_kernels    values over the same ranges share a kernel
 share_loops      reductions in one kernel share loops
 simplify         last: index arithmetic and gates, with all ranges known
@@ -11,45 +13,45 @@ simplify         last: index arithmetic and gates, with all ranges known
 
 from __future__ import annotations
 
-from whit.errors import InternalError
 from whit.ir import ops
-from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
-from whit.schedule.choose_stages import choose_stages
+from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
-from whit.schedule.lower import KEPT, prod_of, reads_of
+from whit.schedule.lower import prod_of
+from whit.schedule.order_writes import choose_writes
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
+from whit.schedule.writes import settle_writes, value_order
 from whit.simplify import simplify
 
 PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 
 
 def schedule(graph: UOp) -> UOp:
-    """GROUP of STOREs of values into params -> LINEAR of kernel calls over params and temporary buffers."""
+    """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
+    buffers. A read of a param that is also stored to sees what was there before."""
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
-    graph = rewrite(graph, TURN_SCANS)
+    settled = settle_writes(rewrite(graph, TURN_SCANS))
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
-    for store in graph.src:
-        if store.op is not ops.STORE or len(store.src) != 2:
-            raise InternalError(f"schedule: {store.short()} is not a store of a whole value")
-        target, value = store.src
-        if value.op in (ops.PARAM, ops.BUFFER):
+    homes: dict[UOp, UOp] = {}  # copy that is written over -> the param that gets it in the end
+    for target, value in settled.outputs:
+        if value in settled.writes and settled.take_home(value, homes, target):
+            continue
+        if value.op in (ops.PARAM, ops.BUFFER) or value in settled.writes:
             value = value.stage()  # a copy: something other than the memory that it reads
         if prod_of(target.shape):
             targets.setdefault(value, []).append(target)
-    forced = [node for node in topological((graph,)) if node.op is ops.STAGE and prod_of(node.shape)]
-    kernels = choose_stages([*targets, *forced])
-    memory = {root: found[0] for root, found in targets.items()}
-    for root in kernels:
-        if root not in memory:
-            memory[root] = UOp.buffer(len(memory), root.dtype, root.shape)
+    nodes = value_order([*targets, *settled.writes])
+    forced = [node for node in nodes if node.op is ops.STAGE and prod_of(node.shape)]
+    kernels, earlier = choose_writes([*targets, *forced], settled.writes)
+    memory = _places(kernels, targets, homes, settled.writes)
     calls: list[UOp] = []
-    groups = group_kernels(kernels)
+    groups = group_kernels(kernels, earlier)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
+    wanted.update(settled.writes, settled.writes.values())
     for group in groups:
         stores = _stores(group, memory, targets, wanted)
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
@@ -59,6 +61,21 @@ def schedule(graph: UOp) -> UOp:
     return make(ops.LINEAR, tuple(calls))
 
 
+def _places(
+    kernels: dict[UOp, Kernel], targets: dict[UOp, list[UOp]], homes: dict[UOp, UOp], over: dict[UOp, UOp]
+) -> dict[UOp, UOp]:
+    """The memory of every kernel's value: a param, a new buffer, or that of the value it writes over."""
+    memory = {root: found[0] for root, found in targets.items()} | homes
+    buffers = 0
+    for root in kernels:
+        if root not in memory and root not in over:
+            memory[root] = UOp.buffer(len(targets) + buffers, root.dtype, root.shape)
+            buffers += 1
+    for write, old in over.items():  # in the order in which they happen
+        memory[write] = memory.get(old, old)
+    return memory
+
+
 def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]], wanted: set[UOp]) -> list[UOp]:
     """What a group of kernels writes."""
     stores: list[UOp] = []
@@ -66,6 +83,9 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]],
         if kernel.root not in wanted:
             continue
         value = group.values[kernel.root]
+        if kernel.is_write:
+            stores.extend(value.src)
+            continue
         for target in targets.get(kernel.root, [memory[kernel.root]]):
             if kernel.parts:
                 stores.extend(target.store(part, i, *kernel.position) for i, part in enumerate(value.src))
@@ -76,10 +96,12 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]],
 
 def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
     """Stores as the call of a function over its own params."""
-    read = dict.fromkeys(root for store in stores for root in reads_of(store.src[1]) if root in memory)
-    places = {make(ops.FUNCTION, (root,), KEPT): memory[root] for root in read}
-    body = UOp.group(*stores).substitute(places)
-    body = simplify(share_loops(body))
+    body = UOp.group(*stores)
+    places: dict[UOp, UOp] = {}
+    for node in body.topological():
+        if node.op is ops.FUNCTION:
+            places[node] = memory[node.src[0]]
+    body = simplify(share_loops(body.substitute(places)))
     scratch = scratch_of(body, len(memory))
     memory.update(zip(scratch, scratch, strict=True))
     body = with_scratch(body, scratch) if scratch else body

@@ -39,7 +39,7 @@ from whit.ir.interpret.values import (
     sort_order,
     write,
 )
-from whit.ir.interpret.views import Views, written
+from whit.ir.interpret.views import Views, changed_values, written
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
@@ -192,6 +192,7 @@ class _Evaluation:
         order = topological((root,))
         if any(node.op is ops.STORE or node.op is ops.CALL for node in order):
             self._allocate_outputs(root)
+            self.views.values.update(changed_values(order))
         skipped = _bound_variables(order)
         for node in order:
             if node in skipped:
@@ -339,7 +340,8 @@ class _Evaluation:
 
     def contents(self, node: UOp) -> dict[UOp, Array]:
         """The last content of every buffer that is written on the way to this node."""
-        return {base: self._content(base, self.happened.get(node, 0)) for base in self.writes_to}
+        happened = self.happened.get(node, 0)
+        return {base: self._content(base, happened) for base in self.writes_to if base not in self.views.values}
 
     def _content(self, base: UOp, happened: int) -> Array:
         """The content of a buffer after these writes, in the order in which the graph lists them."""
@@ -349,11 +351,20 @@ class _Evaluation:
             last = happened.bit_length() - 1
             missing.append(last)
             happened ^= 1 << last
-        content = self.content_cache[base, happened] if happened else self.frame.leaf(base)
+        content = self.content_cache[base, happened] if happened else self._first_content(base)
         for i in reversed(missing):
             happened |= 1 << i
             content = self.content_cache[base, happened] = self.writes[i].applied_to(content)
         return content
+
+    def _first_content(self, base: UOp) -> Array:
+        """What is in a buffer before all effects; a value that is changed in parts starts as itself."""
+        if base not in self.views.values:
+            return self.frame.leaf(base)
+        value = self.values[base]
+        if value.ranges:
+            raise InternalError("store: a value that depends on a range cannot be changed in parts", base.short())
+        return np.asarray(value.array)
 
     def _happens(self, node: UOp, effect: _Write) -> None:
         bit = 1 << len(self.writes)
@@ -387,7 +398,7 @@ class _Evaluation:
             raise InternalError(
                 f"store: {target.short()} is no memory", fix="Store into a buffer, a param or a view of one."
             )
-        content = self.frame.leaf(base)
+        content = self._first_content(base)
         moves = [view for view in self.views.chain(target) if view.op is not ops.BITCAST]
         # Counted from 1, because padding and gates give 0.
         numbers = self._view(moves, Value(np.arange(1, content.size + 1).reshape(content.shape)))
@@ -398,8 +409,11 @@ class _Evaluation:
         _, value, *positions = sources
         gate = positions.pop() if node.arg.gated else None
         places = self.places(target)
-        if positions or gate is not None:
+        if positions:
             places = at_positions(node, places, positions, gate, fill=-1)
+        elif gate is not None:
+            together, (numbers, wanted) = align([places, gate])
+            places = Value(np.where(wanted, numbers, -1), together)
         ranges, (where, what) = align([places, value])
         shape = np.broadcast_shapes(where.shape, what.shape)
         if len(shape) - len(ranges) != places.array.ndim - len(places.ranges):

@@ -16,6 +16,7 @@ class Views:
     """For each node of a graph that shows memory: which buffer, through which views. Nodes are added sources first."""
 
     def __init__(self, nodes: Iterable[UOp] = ()) -> None:
+        self.values: set[UOp] = set()  # values that are no memory, and are changed in parts as if they were
         self.base: dict[UOp, UOp] = {}
         self.links: dict[UOp, Any] = {}  # (view, links of what it views), innermost first; None for the buffer
         for node in nodes:
@@ -23,7 +24,7 @@ class Views:
 
     def add(self, node: UOp) -> None:
         """Enters a node, if it is memory or a view of memory."""
-        if node.op is ops.BUFFER or node.op is ops.PARAM:
+        if node.op is ops.BUFFER or node.op is ops.PARAM or node in self.values:
             self.base[node], self.links[node] = node, None
         elif node.op in _VIEWS and node.src[0] in self.base:
             links = self.links[node.src[0]]
@@ -38,6 +39,22 @@ class Views:
             view, links = links
             chain.append(view)
         return chain[::-1]
+
+
+def changed_values(order: Iterable[UOp]) -> set[UOp]:
+    """What AFTERs stand on that is no memory: zeros.after(zeros.shrink(...).store(x))."""
+    found: set[UOp] = set()
+    for node in order:
+        if node.op is ops.AFTER:
+            old = node.src[0]
+            while old.op is ops.AFTER:
+                (old, *_) = old.src
+            leaf = old
+            while leaf.op in _VIEWS:
+                (leaf, *_) = leaf.src
+            if leaf.op is not ops.BUFFER and leaf.op is not ops.PARAM and any(s.op is ops.STORE for s in node.src[1:]):
+                found.add(old)
+    return found
 
 
 def written(root: UOp) -> set[UOp]:

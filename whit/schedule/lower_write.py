@@ -1,0 +1,115 @@
+"""The kernel of a write: stores into the memory of what an AFTER stands on.
+
+    after(p0, store(shrink (2, 3) of place, v))     ->   store p0, v[r0], r0 + 2
+    after(p0, store(place, v, rows))                ->   store p0, v[r0, r1], rows[r0], r1      r0 ordered
+    two stores of 3 and 5 elements                  ->   store p0, a[r0], r0, where r0 < 3;  store p0, b[r0], r0 + 7
+
+All stores of a write run over the same ranges, and touch different elements. A range that the data in a position hides
+may lead to one element twice: it is ordered, so that the last store wins, and no two cores meet in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from whit.dtype import dtypes
+from whit.errors import NotSupportedError
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.uop import UOp, as_index, make
+from whit.schedule.boxes import distinct_ranges, target_position
+from whit.schedule.lower import WRITTEN, Lowering, Request, prod_of
+from whit.schedule.movement import Position, over, reshape_position
+from whit.schedule.writes import value_order
+
+
+def written(root: UOp) -> UOp:
+    """What stands for the memory that a write goes to."""
+    return make(ops.FUNCTION, (root,), WRITTEN)
+
+
+def lower_write(
+    root: UOp, staged: Sequence[bool], overwritten: Collection[UOp], lowering: Lowering
+) -> tuple[tuple[UOp, ...], UOp]:
+    """The ranges of a write, and its stores at them."""
+    _, *stores = root.src
+    if any(staged):
+        old = set(overwritten)
+        stores = [with_kept_sources(store, old) if keep else store for store, keep in zip(stores, staged, strict=True)]
+    for store in stores:
+        lowering.to_keep.extend(s for s in store.src[1:] if s.op is ops.STAGE)
+    if len(stores) == 1 and has_positions(stores[0]):
+        return _lower_scatter(root, stores[0], lowering)
+    shapes = [store.src[0].shape for store in stores]
+    if len(set(shapes)) == 1:
+        ranges, position = over(shapes[0])
+        return ranges, UOp.group(*(_lower_store(root, store, ranges, position, None, lowering) for store in stores))
+    counts = [prod_of(shape) for shape in shapes]
+    along = UOp.range(max(counts), 0)
+    lowered = []
+    for store, shape, count in zip(stores, shapes, counts, strict=True):
+        inside = along < as_index(count) if count < max(counts) else None
+        position = reshape_position(shape, (count,), (along,))
+        lowered.append(_lower_store(root, store, (along,), position, inside, lowering))
+    return (along,), UOp.group(*lowered)
+
+
+def has_positions(store: UOp) -> bool:
+    """Whether a store is a scatter."""
+    return len(store.src) - 2 > int(store.arg.gated)
+
+
+def with_kept_sources(store: UOp, overwritten: set[UOp]) -> UOp:
+    """The store with everything computed before that reads a value whose memory is taken."""
+    target, *sources = store.src
+    kept = [s if overwritten.isdisjoint(value_order([s])) else s.stage() for s in sources]
+    return make(ops.STORE, (target, *kept), store.arg)
+
+
+def _lower_store(
+    root: UOp, store: UOp, ranges: tuple[UOp, ...], position: Position, inside: UOp | None, lowering: Lowering
+) -> UOp:
+    """One store to a view."""
+    target, value, *gates = store.src
+    gate = inside
+    for allowed in gates:
+        condition = lowering.ask(Request(allowed, position if allowed.shape else (), inside, ranges))
+        gate = condition if gate is None else gate & condition
+    new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
+    return _stored(root, store, new, target_position(target, position), gate)
+
+
+def _stored(root: UOp, store: UOp, value: UOp, position: Position, gate: UOp | None) -> UOp:
+    memory = written(root)
+    if value.dtype is not memory.dtype:
+        if store.arg.combine is not None:
+            raise NotSupportedError(
+                f"store: {store.arg.combine.name} of {value.dtype.name} in memory of {memory.dtype.name}",
+                store.short(),
+                "Combine in the dtype of the memory, or write the combined value.",
+            )
+        value = value.bitcast(memory.dtype)
+    return memory.store(value, *position, combine=store.arg.combine, gate=gate)
+
+
+def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp, ...], UOp]:
+    target, value, *positions = store.src
+    allowed = positions.pop() if store.arg.gated else None
+    picked: tuple[Any, ...] = next((p.shape for p in positions if p.shape), ())
+    if allowed is not None and allowed.shape:
+        picked = allowed.shape
+    ranges, position = over(picked + target.shape[len(positions) :])
+    outer, rest = position[: len(picked)], position[len(picked) :]
+    gate = None
+    if allowed is not None:
+        gate = lowering.ask(Request(allowed, outer if allowed.shape else (), None, ranges))
+    places = [lowering.ask(Request(p, outer if p.shape else (), gate, ranges)) for p in positions]
+    place = target_position(target, (*(p.cast(dtypes.weakint) for p in places), *rest))
+    new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
+    apart = distinct_ranges(place)
+    renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED) for r in ranges if r not in apart}
+    if renamed and any(node.op in (ops.REDUCE, ops.SCAN) for node in lowering.fused):
+        lowering.to_keep.append(value)  # one core would compute it: on all of them, first
+    result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)
+    return tuple(renamed.get(r, r) for r in ranges), result
