@@ -12,13 +12,14 @@ The copy is saved where nobody could notice: the old content belongs to this gra
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from sys import getrefcount
-from typing import Any
 
 from whit.engine.device import is_disk
-from whit.engine.storage import computed_entries
+from whit.engine.storage import computed, computed_entries
 from whit.ir import ops
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, make
 
 # Views that show every element of their memory once.
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.BITCAST, ops.DETACH})
@@ -38,47 +39,161 @@ def stored_value(node: UOp) -> UOp | None:
     return value if covers else None
 
 
-def memory_of(tensor: UOp) -> UOp:
-    """The node whose memory is written when the tensor is: a BUFFER or something computed that the tensor shows all of.
-    Failing that, the tensor itself, which gets memory by being realised."""
-    node = tensor
-    while node.op in WHOLE_VIEWS and id(node) not in computed_entries:
-        node = node.src[0]
-    return node if node.op is ops.BUFFER or id(node) in computed_entries else tensor
+def views_between(view: UOp, memory: UOp) -> list[UOp] | None:
+    """The movement ops from a memory to a view of it, the first one first; None if it is not a view of that memory."""
+    chain: list[UOp] = []
+    while view is not memory:
+        if view.op in ops.MOVEMENT or view.op is ops.BITCAST:
+            chain.append(view)
+        elif view.op is not ops.DETACH:
+            return None
+        view = view.src[0]
+    chain.reverse()
+    return chain
 
 
-def is_private(order: list[UOp]) -> bool:
-    """Whether nothing can ask for the old content of an AFTER, once it is realised.
+def on_views(views: list[UOp], memory: UOp, source: Callable[[UOp], UOp]) -> UOp:
+    """The same views of another memory."""
+    for view in views:
+        memory = make(view.op, (memory, *[source(s) for s in view.src[1:]]), view.arg)
+    return memory
 
-    `order` is everything below the AFTER, itself last, in a list that the caller has made for this question. References
-    are counted: a node that depends on the old content and is held by anything else (a Tensor, another graph) could be
-    computed later. So the caller must hold no node but the last.
+
+def is_partial(node: UOp) -> bool:
+    """Whether a node changes parts of a tensor, and that is still to be done."""
+    return node.op is ops.AFTER and id(node) not in computed_entries and stored_value(node) is None
+
+
+def under(node: UOp) -> UOp:
+    """What an AFTER changes: another AFTER, a BUFFER or something computed, seen as a whole; else the tensor itself."""
+    old: UOp = node.src[0]
+    inner = old
+    while inner.op in WHOLE_VIEWS and id(inner) not in computed_entries:
+        inner = inner.src[0]
+    if inner.op is ops.BUFFER or id(inner) in computed_entries or is_partial(inner):
+        return inner
+    return old
+
+
+def memory_under(node: UOp) -> UOp | None:
+    """The BUFFER with the content that an AFTER changes, if it is in memory."""
+    base = under(node)
+    return base if base.op is ops.BUFFER else computed(base)
+
+
+def replaced(node: UOp) -> list[UOp]:
+    """What an AFTER that replaces a whole tensor refers to besides the new value: sources first, itself last."""
+    nodes = [node, node.src[1]]
+    old = node.src[0]
+    while old is not under(node):
+        nodes.append(old)
+        old = old.src[0]
+    return [*nodes, old][::-1]
+
+
+@dataclass(slots=True)
+class Effect:
+    """The last of a chain of AFTERs that change one memory."""
+
+    top: UOp
+    chain: list[UOp]  # the AFTERs, the first one first
+    base: UOp  # what the first one changes: a BUFFER, or something computed
+    memory: UOp  # the BUFFER
+    in_place: bool
+
+
+def last_changes(order: list[UOp]) -> list[UOp]:
+    """The AFTERs of a graph that no other AFTER stands on."""
+    partial = [node for node in order if node.op is ops.AFTER and is_partial(node)]
+    below = {under(node) for node in partial}
+    return [node for node in partial if node not in below]
+
+
+def effect_of(top: UOp, private: set[int]) -> Effect | None:
+    """The chain under an AFTER; None if what it changes is not in memory. Takes the memory out of `private`."""
+    chain = [top]
+    while is_partial(under(chain[-1])):
+        chain.append(under(chain[-1]))
+    base = under(chain[-1])
+    memory = memory_under(chain[-1])
+    if memory is None:
+        return None
+    in_place = id(memory) in private
+    private.discard(id(memory))
+    return Effect(top, chain[::-1], base, memory, in_place)
+
+
+# ---- whose memory may be overwritten
+
+
+def private_memories(order: list[UOp], realised: set[int]) -> set[int]:
+    """The ids of BUFFERs that AFTERs change and of whose content nobody can ask for any more after this.
+
+    `order` is everything below what is about to be `realised` (ids). References are counted: a node that depends on a
+    content and is held by anything else (a Tensor, another graph) could be computed later. So the caller must hold no
+    node but in that list, and those that are realised.
     """
-    memory = id(memory_of(order[-1].src[0]))
-    inside = Counter([s for node in order for s in node.src])
-    needs: list[Any] = []  # the nodes that depend on it
-    seen: set[int] = set()
-    for node in order[:-1]:
+    candidates = _changed_memories(order)
+    if not candidates:
+        return set()
+    inside: Counter[int] = Counter()
+    depends: dict[int, int] = {}  # node -> the candidates it depends on, as bits
+    for node in order:
+        sources = node.src
+        inside.update([id(s) for s in sources])
+        bits = candidates.get(id(node), 0)
         entry = computed_entries.get(id(node))
         if entry is not None:
-            inside[entry[0]] += 1
-        if id(node) == memory or not seen.isdisjoint([id(s) for s in node.src]):
-            seen.add(id(node))
-            needs.append(node)
-            if entry is not None:
-                needs.append(entry[0])
-    del node, entry
-    needs.append(object())  # one that nobody else holds
-    *counts, alone = _reference_counts(needs)
-    listed = Counter([*order, *needs])
-    for place, count in enumerate(counts):
-        node = needs[place]
-        # `alone` counts one place in `needs`; a key of a Counter is a reference too.
-        known = alone - 1 + listed[node] + inside[node] + (node in inside)
-        if count > known:
-            return False
-    return True
+            bits |= candidates.get(id(entry[0]), 0)
+            inside[id(entry[0])] += 1
+        else:
+            if node.op is ops.AFTER and (value := stored_value(node)) is not None:
+                sources = (value,)
+            for s in sources:
+                bits |= depends.get(id(s), 0)
+        if bits:
+            depends[id(node)] = bits
+    node = entry = s = value = sources = None  # type: ignore[assignment]
+    inside.update([id(listed) for listed in order])
+    public = _held(order, depends, realised, inside) | _held_contents(order, candidates, inside)
+    return {memory for memory, bit in candidates.items() if not bit & public}
 
 
-def _reference_counts(things: list[Any]) -> list[int]:
-    return [getrefcount(thing) for thing in things]
+def _changed_memories(order: list[UOp]) -> dict[int, int]:
+    """The BUFFERs that chains of AFTERs end in, by id, with a bit for each."""
+    found: dict[int, int] = {}
+    for node in order:
+        if node.op is ops.AFTER and id(node) not in computed_entries:
+            memory = memory_under(node)
+            if memory is not None and id(memory) not in found:
+                found[id(memory)] = 1 << len(found)
+    return found
+
+
+_PROBE = [object()]
+_ALONE = getrefcount(_PROBE[0])  # of something that nothing but its place in a list holds
+
+
+def _held(order: list[UOp], depends: dict[int, int], realised: set[int], inside: Counter[int]) -> int:
+    """The candidates that nodes depend on which somebody outside of the graph holds."""
+    public = 0
+    for place in range(len(order)):
+        key = id(order[place])
+        bits = depends.get(key, 0)
+        if bits & ~public and key not in realised and getrefcount(order[place]) > inside[key] - 1 + _ALONE:
+            public |= bits
+    return public
+
+
+def _held_contents(order: list[UOp], candidates: dict[int, int], inside: Counter[int]) -> int:
+    """The same for BUFFERs that are not in the graph themselves, as something computed stands for them."""
+    listed = {id(node) for node in order}
+    public = 0
+    for node in order:
+        entry = computed_entries.get(id(node))
+        if entry is None or id(entry[0]) in listed:
+            continue
+        key = id(entry[0])
+        if key in candidates and getrefcount(entry[0]) > inside[key] - 1 + _ALONE:
+            public |= candidates[key]
+    return public

@@ -5,8 +5,8 @@
 Equal computations on different buffers, or with different numbers in them, give the identical graph: BUFFERs become
 PARAMs in the order of their first appearance, bound variables lose their value, and constants that a user might vary
 become PARAMs of shape (). The first slots are the outputs. What was computed before is read from its BUFFER. A value
-after a store that covers all of it is the value that was stored. Copies between devices and stores to parts of a buffer
-were carried out before (`realize`), so that a graph has one device and no effects but its outputs.
+after a store that covers all of it is the value that was stored; one after stores to parts of memory is written there
+(`normalise_effects`). Copies between devices were carried out before (`realize`), so that a graph has one device.
 
 This runs on every `realize`: two passes, together about 2 us a node (bench/realize.py).
 """
@@ -19,7 +19,7 @@ from math import frexp, inf
 
 from whit.cache import register_cache
 from whit.dtype import DType, dtypes
-from whit.engine.effects import stored_value
+from whit.engine.effects import on_views, stored_value, views_between
 from whit.engine.storage import computed_entries
 from whit.errors import ArgumentError, NotSupportedError
 from whit.ir import ops
@@ -121,7 +121,11 @@ class Normaliser:
             elif op is ops.BIND:
                 done[node] = self.bound(node)
             elif op is ops.AFTER:
-                done[node] = done[_stored(node)]
+                done[node] = self.after(node)
+            elif op is ops.STORE:
+                continue  # part of an AFTER
+            elif op is ops.SHRINK:
+                done[node] = self.window(node)
             elif op is ops.BUFFER:
                 done[node] = self.buffer(node)
             elif op.opaque:
@@ -138,15 +142,36 @@ class Normaliser:
             return node
         slot = self.outputs + len(self.slots)
         self.slots.append(node)
-        if node.src:
-            order, _ = below(node.src)
-            self.visit([size for size in order if size not in self.done])
-            shape: Shape = node.arg.shape
-            result = make(ops.PARAM, tuple([self.done[s] for s in node.src]), ParamArg(slot, node.dtype, shape))
-        else:
-            result = param(slot, node.dtype, node.shape)
-        self.params[node] = result
+        result = self.params[node] = self.param_like(node, slot)
         return result
+
+    def param_like(self, node: UOp, slot: int) -> UOp:
+        """A PARAM with the dtype and shape of a BUFFER."""
+        if not node.src:
+            return param(slot, node.dtype, node.shape)
+        order, _ = below(node.src)
+        self.visit([size for size in order if size not in self.done])
+        shape: Shape = node.arg.shape
+        return make(ops.PARAM, tuple([self.done[s] for s in node.src]), ParamArg(slot, node.dtype, shape))
+
+    def after(self, node: UOp) -> UOp:
+        """What was stored everywhere; or the old value with new elements, for the scheduler."""
+        value = stored_value(node)
+        if value is not None:
+            return self.done[value]
+        old, *effects = node.src
+        place = self.done[old]
+        return make(ops.AFTER, (place, *[self.store_into(effect, place, views_to(effect, old)) for effect in effects]))
+
+    def store_into(self, effect: UOp, place: UOp, views: list[UOp]) -> UOp:
+        """A STORE as one to these views of another place."""
+        _, *sources = effect.src
+        target = on_views(views, place, self.done.__getitem__)
+        return make(ops.STORE, (target, *[self.done[s] for s in sources]), effect.arg)
+
+    def window(self, node: UOp) -> UOp:
+        """A SHRINK."""
+        return make(ops.SHRINK, tuple([self.done[s] for s in node.src]), node.arg)
 
     def constant(self, node: UOp) -> UOp:
         """The PARAM of a number that is passed in memory."""
@@ -199,28 +224,29 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     return dtype is not dtypes.weakint and dtype is not dtypes.weakfloat
 
 
-def _stored(node: UOp) -> UOp:
-    value = stored_value(node)
-    if value is None:
+def views_to(effect: UOp, old: UOp) -> list[UOp]:
+    """The views of `old` that a STORE after it goes to."""
+    views = views_between(effect.src[0], old) if effect.op is ops.STORE else None
+    if views is None:
         raise NotSupportedError(
-            "realize: an effect that is not a store to the buffer it stands after",
-            node.short(),
+            "realize: an effect that is not a store to the tensor it stands after",
+            effect.short(),
             "Store into the tensor itself.",
         )
-    return value
+    return views
 
 
 def normalise(roots: Sequence[UOp], order: list[UOp]) -> Normalised:
     """The graph that computes the roots, `order` being what is `below` them."""
     state = Normaliser(len(roots))
     state.visit(order)
-    stores = []
-    for slot, root in enumerate(roots):
-        value = state.done[root]
-        if root.op is ops.CONST and is_varied(root, 0, root):
-            value = state.constant(root)
-        stores.append(output(state, slot, root, value))
+    stores = [output(state, slot, root, value_of(state, root)) for slot, root in enumerate(roots)]
     return Normalised(make(ops.GROUP, tuple(stores)), len(roots), tuple(state.slots), tuple(state.variables.items()))
+
+
+def value_of(state: Normaliser, root: UOp) -> UOp:
+    """What a root has become; a number that might vary is passed in memory."""
+    return state.constant(root) if root.op is ops.CONST and is_varied(root, 0, root) else state.done[root]
 
 
 def output(state: Normaliser, slot: int, root: UOp, value: UOp) -> UOp:

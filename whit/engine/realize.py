@@ -2,10 +2,10 @@
 
     (c,) = realize([a * 2 + b], "CPU")      # the BUFFER that holds the result; `a * 2 + b` is never computed again
 
-The way of a graph: what was computed before is read from its buffer; copies between devices and stores to parts of a
-buffer are carried out first, in order; the rest is normalised (`normalise`), its schedule looked up or made, made ready
-for the device (`plan`, the device's `load`) and run. The second identical step rewrites nothing: one pass over the
-graph, one lookup, one launch.
+The way of a graph: what was computed before is read from its buffer; copies between devices are carried out first, then
+stores to parts of tensors, with everything that can be computed in the same schedule; the rest is normalised
+(`normalise`), its schedule looked up or made, made ready for the device (`plan`, the device's `load`) and run. The
+second identical step rewrites nothing: one pass over the graph, one lookup, one launch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,24 @@ from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.disk import not_computed
-from whit.engine.effects import is_private, memory_of, stored_value
+from whit.engine.effects import (
+    Effect,
+    effect_of,
+    last_changes,
+    memory_under,
+    on_views,
+    private_memories,
+    replaced,
+    stored_value,
+    under,
+    views_between,
+)
 from whit.engine.failure import explain_failure
 from whit.engine.file_views import compute_into_file, copy_into_file, read_view
-from whit.engine.normalise import SPECIAL, SPREADS, Normalised, Normaliser, below, normalise
+from whit.engine.normalise import SPREADS, Normalised, below, normalise
+from whit.engine.normalise_effects import normalise_effects
 from whit.engine.plan import make_plan
+from whit.engine.reuse import can_overwrite
 from whit.engine.show import show_graph
 from whit.engine.storage import (
     attach,
@@ -41,12 +54,13 @@ from whit.engine.storage import (
     storage,
 )
 from whit.engine.view import view_of_buffer
-from whit.errors import BackendError, NotSupportedError, UserError
+from whit.errors import BackendError, UserError
 from whit.ir import ops
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 
 MOST_PLANS = 10_000
+REUSED = 1 << 16  # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
 FILLED_BY_HAND = 4096  # bytes; a constant tensor of at most this size is written from Python, without a kernel
 
 _plans: dict[tuple[Any, ...], Any] = {}  # (graph, device, settings) -> what the device's `load` gave
@@ -54,6 +68,8 @@ _constants: dict[tuple[UOp, str], Buffer] = {}
 _lock = threading.RLock()
 register_cache(_plans.clear, "engine.plans")
 register_cache(_constants.clear, "engine.constants")
+_reused: dict[tuple[UOp, int, int], bool] = {}  # (graph, output, input) -> whether they can be one memory
+register_cache(_reused.clear, "engine.reused")
 
 
 def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
@@ -64,29 +80,81 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
     if todo:
         order, has_special = below([node for node, _ in todo])
         if has_special:
-            special = [node for node in order if node.op in SPECIAL and id(node) not in computed_entries]
-            del order  # a list of its nodes would make every one of them look used
-            _carry_out(special, device)
+            copies = [node for node in order if node.op is ops.COPY and id(node) not in computed_entries]
+            if copies:
+                del order  # a list of its nodes would make every one of them look used
+                _copy_all(copies)
+                order, _ = below([node for node, _ in todo])
+        changed = [node for node in last_changes(order) if node.device is not None] if has_special else []
+        assigned = [root for root in roots if _is_worth_reusing(root)]
+        private = _private(todo, order, changed, assigned) if changed or assigned else set()
+        if changed:
+            found = _change(todo, order, changed, private, assigned)
+            todo = [pair for pair in todo if pair not in found and _known(pair[0]) is None]
             order, _ = below([node for node, _ in todo])
-        batches: dict[str, list[UOp]] = {}
-        for node, name in todo:
-            result = _known(node)
-            if result is None:
-                result = _without_kernel(node, name)
-            if result is not None:
-                _keep(node, name, result, found)
-            else:
-                batches.setdefault(name, []).append(node)
-        for name, batch in batches.items():
-            results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name)
-            for node, result in zip(batch, results, strict=True):
-                _keep(node, name, result, found)
+        found.update(_compute_all(todo, order, _free_memories(assigned, private)))
     return [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
 
 
 def realize_one(node: UOp, device: str) -> UOp:
     """The same for one node."""
     return realize([node], device)[0]
+
+
+def _is_worth_reusing(root: UOp) -> bool:
+    """Whether a root replaces all of a tensor that is large enough to ask whether its memory is free now."""
+    if root.op is not ops.AFTER or id(root) in computed_entries or stored_value(root) is None:
+        return False
+    if nbytes_of(root.dtype, root.shape) < REUSED or _known(_value(root)) is not None:
+        return False
+    return memory_under(root) is not None
+
+
+def _private(todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], assigned: list[UOp]) -> set[int]:
+    """The ids of memories that nobody can ask for any more once all this is realised."""
+    length = len(order)
+    kept = [*(node for node, _ in todo if node.device is not None), *changed, *assigned]
+    if assigned:
+        listed = {id(node) for node in order}
+        for root in assigned:
+            for node in replaced(root):
+                if id(node) not in listed:  # each once, so that each reference is counted once
+                    listed.add(id(node))
+                    order.append(node)
+        del node
+    private = private_memories(order, {id(node) for node in kept})
+    del order[length:]
+    return private
+
+
+def _free_memories(assigned: list[UOp], private: set[int]) -> dict[UOp, UOp]:
+    """Values that replace a whole tensor, with the BUFFER of what they replace, where nobody needs that any more."""
+    found: dict[UOp, UOp] = {}
+    for root in assigned:
+        memory = memory_under(root)
+        if memory is not None and id(memory) in private and nbytes_of(root.dtype, root.shape) == storage(memory).nbytes:
+            private.discard(id(memory))
+            found.setdefault(_value(root), memory)
+    return found
+
+
+def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], free: dict[UOp, UOp]) -> dict[tuple[UOp, str], UOp]:
+    """The values of nodes on their devices, where there are no effects; what is remembered is not in the result."""
+    found: dict[tuple[UOp, str], UOp] = {}
+    batches: dict[str, list[UOp]] = {}
+    for node, name in todo:
+        result = _known(node)
+        if result is None:
+            result = _without_kernel(node, name)
+        if result is not None:
+            _keep(node, name, result, found)
+        else:
+            batches.setdefault(name, []).append(node)
+    for name, batch in batches.items():
+        results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name, free)
+        for node, result in zip(batch, results, strict=True):
+            _keep(node, name, result, found)
+    return found
 
 
 def _value(root: UOp) -> UOp:
@@ -136,21 +204,17 @@ def _encoded(node: UOp) -> bytes:
     return int(bits).to_bytes(node.dtype.itemsize, "little")
 
 
-# ---- first copies and effects
+# ---- first copies between devices
 
 
-def _carry_out(special: list[UOp], device: str | None) -> None:
-    """Copies between devices and stores to parts of buffers, sources before users. Empties the list as it goes, so that
-    what is done looks used by nobody."""
-    special.reverse()
-    while special:
-        node = special.pop()
-        if computed(node) is not None:
-            continue
-        if node.op is ops.COPY:
+def _copy_all(copies: list[UOp]) -> None:
+    """Copies between devices, sources before users. Empties the list as it goes, so that what is done looks used by
+    nobody."""
+    copies.reverse()
+    while copies:
+        node = copies.pop()
+        if computed(node) is None:
             _copy(node)
-        elif stored_value(node) is None:
-            _update(node, device)
 
 
 def _copy(node: UOp) -> None:
@@ -168,100 +232,157 @@ def _copy(node: UOp) -> None:
         remember(node, copy_into_file(source, target, realize_one))
         return
     result = new_buffer(source.dtype, source.shape, target)
-    storage(result).copy_from(storage(source))
-    moved = storage(result).nbytes
-    GlobalCounters.add(target, Counts(copy_count=1, bytes_read=moved, bytes_written=moved))
+    _move(storage(result), storage(source))
     remember(node, result)
 
 
-def _update(node: UOp, device: str | None) -> None:
-    """AFTER of stores to parts of a tensor: into its memory if nobody else can see it, else into a copy."""
-    if is_disk(node.device):
-        raise not_computed(
-            node.device or "", "realize", "a file is written at once, by write_view, and never by a graph"
-        )
-    old, in_place = _old_content(node, device)
-    memory = memory_of(node.src[0])
-    state = Normaliser(1)
-    target = UOp.param(0, old.dtype, old.shape)
-    stores = [_part_store(effect, memory, target, state) for effect in node.src[1:]]
-    graph = Normalised(make(ops.GROUP, tuple(stores)), 1, tuple(state.slots), tuple(state.variables.items()))
-    before = storage(old)
-    is_read = old in state.slots  # what is written must not be what is read: x[1:] = x[:-1]
-    in_place = in_place and not is_read and before.writable and not before.is_shared
-    if in_place:
-        buffer = before
-    else:
-        buffer = Buffer(before.device, before.nbytes)
-        buffer.copy_from(before)
-    _run(graph, [buffer], before.device)
-    result = attach(buffer, old.dtype, old.shape)
-    if in_place:
-        detach_storage(old)
-    views = _chain(node.src[0], memory)
-    if views:
-        (result,) = realize([_on(views, result, lambda size: size)])
-    remember(node, result)
+def _move(target: Buffer, source: Buffer) -> None:
+    target.copy_from(source)
+    moved = target.nbytes
+    GlobalCounters.add(target.device, Counts(copy_count=1, bytes_read=moved, bytes_written=moved))
 
 
-def _old_content(node: UOp, device: str | None) -> tuple[UOp, bool]:
-    """The BUFFER that an AFTER changes, and whether nobody else can ask for what is in it."""
-    if _known(memory_of(node.src[0])) is None:
-        (fresh,) = realize([memory_of(node.src[0])], node.device or device)
-        if memory_of(node.src[0]).device is None:  # made here, and remembered nowhere
-            return fresh, True
-        del fresh
-    is_ours = is_private(below([node])[0])
-    return _known(memory_of(node.src[0])), is_ours  # type: ignore[return-value]
+# ---- then effects, and what can be computed together with them
 
 
-def _part_store(effect: UOp, memory: UOp, target: UOp, state: Normaliser) -> UOp:
-    """A store to a view of the memory as a store to the same view of a param."""
-    views = _chain(effect.src[0], memory) if effect.op is ops.STORE else None
-    if views is None:
-        raise NotSupportedError(
-            "realize: an effect that is not a store to the tensor it stands after",
-            effect.short(),
-            "Store into the tensor itself.",
-        )
-    _, *sources = effect.src
-    order, _ = below([*sources, *(size for view in views for size in view.src[1:])])
-    state.visit([node for node in order if node not in state.done])
-    place = _on(views, target, state.done.__getitem__)
-    return make(ops.STORE, (place, *[state.done[s] for s in sources]), effect.arg)
+def _change(
+    todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], private: set[int], assigned: list[UOp]
+) -> dict[tuple[UOp, str], UOp]:
+    """Carries out the changes of parts of tensors in a graph, and computes what is wanted besides in the same schedule.
+
+    What a view of a changed tensor shows is left for later: it may need no kernel.
+    """
+    batches: dict[str, tuple[list[Effect], list[UOp]]] = {}
+    for top in changed:
+        if is_disk(top.device):
+            why = "a file is written at once, by write_view, and never by a graph"
+            raise not_computed(str(top.device), "realize", why)
+        effect = effect_of(top, private)
+        effects, others = batches.setdefault(str(top.device), ([], []))
+        if effect is not None:
+            effects.append(effect)
+        else:
+            others.append(top)
+    free = _free_memories(assigned, private)
+    tops = set(changed)
+    memories = {effect.memory for effects, _ in batches.values() for effect in effects} | set(free.values())
+    for node, name in todo:
+        if name in batches and not _shows(node, tops) and _needs_kernel(node, memories):
+            batches[name][1].append(node)
+    found: dict[tuple[UOp, str], UOp] = {}
+    for name, (effects, others) in batches.items():
+        roots = list(dict.fromkeys(others))
+        is_all = len(batches) == 1 and len(todo) == 1
+        nodes = order if is_all else below([*roots, *(effect.top for effect in effects)])[0]
+        for node, result in zip(roots, _carry_out(roots, effects, nodes, name, free), strict=True):
+            _keep(node, name, result, found)
+    return found
 
 
-def _chain(view: UOp, memory: UOp) -> list[UOp] | None:
-    """The movement ops from a memory to a view of it, the first one first; None if it is not a view of that memory."""
-    chain: list[UOp] = []
-    while view is not memory:
-        if view.op in ops.MOVEMENT or view.op is ops.BITCAST:
-            chain.append(view)
-        elif view.op is not ops.DETACH:
-            return None
-        view = view.src[0]
-    chain.reverse()
-    return chain
+def _needs_kernel(node: UOp, changed: set[UOp]) -> bool:
+    """Whether a value is computed, or has to be saved from a memory that is about to change."""
+    part = view_of_buffer(node)
+    return part is None or part[0] in changed
 
 
-def _on(views: list[UOp], memory: UOp, source: Callable[[UOp], UOp]) -> UOp:
-    """The same views of another memory."""
-    for view in views:
-        memory = make(view.op, (memory, *[source(s) for s in view.src[1:]]), view.arg)
-    return memory
+def _shows(node: UOp, changed: set[UOp]) -> bool:
+    """Whether a node is a changed tensor or a view of one."""
+    while node not in changed:
+        if not node.src or not (node.op in ops.MOVEMENT or node.op in (ops.BITCAST, ops.DETACH)):
+            return False
+        node = node.src[0]
+    return True
+
+
+def _carry_out(
+    roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, free: dict[UOp, UOp]
+) -> list[UOp]:
+    """Runs one schedule: the values of the roots, and the new contents of memories, in place or in copies."""
+    graph = normalise_effects(roots, effects, order)
+    results = _results(roots, graph, device, free)
+    memories = [_memory_for(effect) for effect in effects]
+    _run(graph, [*(storage(result) for result in results), *memories], device)
+    _let_go(roots, results, free)
+    for effect, buffer in zip(effects, memories, strict=True):
+        content = attach(buffer, effect.memory.dtype, effect.memory.shape)
+        if effect.in_place:
+            detach_storage(effect.memory)
+        views = _views(effect)
+        if views:
+            (content,) = realize([on_views(views, content, lambda size: size)])
+        remember(effect.top, content)
+    return results
+
+
+def _memory_for(effect: Effect) -> Buffer:
+    """The memory with the old content, to be changed."""
+    before = storage(effect.memory)
+    effect.in_place = effect.in_place and before.writable and not before.is_shared
+    if effect.in_place:
+        return before
+    copy = Buffer(before.device, before.nbytes)
+    _move(copy, before)
+    return copy
+
+
+def _views(effect: Effect) -> list[UOp]:
+    """The views through which the last AFTER shows the memory."""
+    views: list[UOp] = []
+    for node in effect.chain:
+        views += views_between(node.src[0], under(node)) or []
+    return views
 
 
 # ---- then everything else
 
 
-def _compute(roots: list[UOp], order: list[UOp], device: str) -> list[UOp]:
+def _compute(roots: list[UOp], order: list[UOp], device: str, free: dict[UOp, UOp]) -> list[UOp]:
     """Runs the schedule of these roots; the BUFFERs with their values."""
     if is_disk(device):
         return [compute_into_file(root, device, realize_one) for root in roots]
     graph = normalise(roots, order)
-    results = [new_buffer(root.dtype, root.shape, device) for root in roots]
+    results = _results(roots, graph, device, free)
     _run(graph, [storage(result) for result in results], device)
+    _let_go(roots, results, free)
     return results
+
+
+def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, UOp]) -> list[UOp]:
+    """BUFFERs for the values of roots: new ones, or in memory that is free, and that the schedule can overwrite."""
+    results = []
+    for slot, root in enumerate(roots):
+        memory = free.get(root)
+        if memory is not None and _is_free(storage(memory), device) and _can_overwrite(graph, slot, memory, device):
+            results.append(attach(storage(memory), root.dtype, root.shape))
+        else:
+            results.append(new_buffer(root.dtype, root.shape, device))
+    return results
+
+
+def _is_free(buffer: Buffer, device: str) -> bool:
+    """Whether a buffer that nobody asks for can be written to; views of it may have been made a moment ago."""
+    return buffer.device == device and buffer.writable and not buffer.is_shared
+
+
+def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> None:
+    """Takes the memory that has a new content from the BUFFERs that had the old one."""
+    for root, result in zip(roots, results, strict=True):
+        memory = free.get(root)
+        if memory is not None and storage(memory) is storage(result):
+            detach_storage(memory)
+
+
+def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
+    """Whether an output can lie in a memory that the graph may read."""
+    if memory not in graph.slots:
+        return True
+    key = (graph.graph, slot, graph.slots.index(memory))
+    found = _reused.get(key)
+    if found is None:
+        loaded = find_plan(graph, device)
+        linear = getattr(loaded, "plan", loaded).linear
+        found = _reused[key] = can_overwrite(linear, slot, graph.outputs + key[2])
+    return found
 
 
 def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:

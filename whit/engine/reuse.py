@@ -1,0 +1,68 @@
+"""Outputs that can lie in the memory of an input: `w.assign(w - step)` needs no second w.
+
+An output may overwrite an input if every kernel that reads the input runs before the one that writes the output, or is
+that one, and reads in every iteration only the element that it then writes, for nothing but that.
+"""
+
+from __future__ import annotations
+
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index
+from whit.simplify import simplify
+
+
+def can_overwrite(linear: UOp, output: int, source: int) -> bool:
+    """Whether the param in slot `output` of a schedule may be the same memory as the one in slot `source`."""
+    writes = [call for call in linear.src if _place(call, output) is not None]
+    first = linear.src.index(writes[0]) if writes else len(linear.src)
+    for number, call in enumerate(linear.src):
+        read = _place(call, source)
+        if read is None or number < first:
+            continue
+        written = _place(call, output)
+        if number > first or written is None or not _is_same_element(call.src[0].src[0], written, read):
+            return False
+    return True
+
+
+def _place(call: UOp, slot: int) -> int | None:
+    """Which argument of a call shows this slot."""
+    _, *arguments = call.src
+    found = None
+    for place, argument in enumerate(arguments):
+        memory = argument
+        while memory.op is not ops.PARAM and memory.src:
+            (memory, *_) = memory.src
+        if memory.op is ops.PARAM and memory.arg.slot == slot:
+            if found is not None or memory is not argument:
+                return -1  # a part of it, or twice: nothing is the same element
+            found = place
+    return found
+
+
+def _is_same_element(body: UOp, written: int, read: int) -> bool:
+    """Whether a kernel reads one param only to write the other, at the same place, in the same iteration.
+
+    What another store of the kernel reads might be loaded after this store.
+    """
+    stores = [store for store in body.src if store.src[0].arg.slot == written]
+    if len(stores) != 1 or stores[0].arg.combine is not None:
+        return False
+    (store,) = stores
+    place = _flat(store.src[0], store.src[2 : len(store.src) - store.arg.gated])
+    for other in body.src:
+        for node in topological(other.src[1:]):
+            if not any(s.op is ops.PARAM and s.arg.slot == read for s in node.src):
+                continue
+            position = node.src[1 : len(node.src) - bool(node.arg)]
+            if other is not store or node.op is not ops.INDEX or _flat(node.src[0], position) is not place:
+                return False
+    return all(s.op is not ops.PARAM or s.arg.slot != read for other in body.src for s in other.src)
+
+
+def _flat(param: UOp, position: tuple[UOp, ...]) -> UOp:
+    flat = as_index(0)
+    for i, size in zip(position, param.shape, strict=True):
+        flat = flat * as_index(size) + i
+    return simplify(flat)
