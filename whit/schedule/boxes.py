@@ -48,6 +48,8 @@ class Box:
 
     def is_apart(self, other: Box) -> bool:
         """Whether no element is in both."""
+        if len(self.spans) != len(other.spans):  # views with other axes
+            return False
         pairs = zip(self.spans, other.spans, strict=True)
         return any(a is not None and b is not None and a.is_apart(b) for a, b in pairs)
 
