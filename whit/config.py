@@ -306,4 +306,5 @@ DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.
 VIZ = ContextVar("VIZ", 0, "Rewrites are recorded for the visualiser. 0: they are not.")
 TRACK_MATCH_STATS = ContextVar("TRACK_MATCH_STATS", 0, "Counts and times each rewrite rule. 0: does not.")
 CHECK_OOB = ContextVar("CHECK_OOB", False, "Proves that every access of every kernel is in bounds.")
+CHECK_INDEX = ContextVar("CHECK_INDEX", False, "Index tensors are computed at the call, and raise where out of range.")
 VERIFY = ContextVar("VERIFY", False, "Checks every graph after every pass.")

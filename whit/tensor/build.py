@@ -81,11 +81,16 @@ def copy_to(node: UOp, device: str) -> UOp:
     return copy_of_view(node, device)
 
 
-def _fitting(value: Any, dtype: DType) -> Any:
+def fitting(name: str, value: Any, dtype: DType) -> UOp:
+    """A Python number as a constant of the dtype."""
+    return const(dtype, _fitting(value, dtype, name))
+
+
+def _fitting(value: Any, dtype: DType, name: str = "Tensor") -> Any:
     """A Python number as one of the dtype. Integers must fit; floats are rounded, and cast to integers."""
     if type(value) is int and dtype.is_int and not dtype.min <= value <= dtype.max:
         raise DTypeError(
-            f"Tensor: {value} is outside {dtype.name}",
+            f"{name}: {value} is outside {dtype.name}",
             f"{dtype.name} holds {dtype.min} to {dtype.max}",
             "Use a wider dtype.",
         )

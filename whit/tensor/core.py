@@ -2,13 +2,16 @@
 
 `Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
 
-    Core -> Data -> Exchange -> Elementwise -> Operators -> Comparisons -> Functions -> Activations -> Movement
-         -> Padding -> Arrangement -> Reductions -> Indexing -> Sorting -> Linear -> Einsum -> Windows
-         -> Convolution -> Resizing -> Attention -> Losses -> Creation -> Gradients -> Random -> Distributions
-         -> Fourier -> Decompositions -> Tensor
+    Core -> Data -> Exchange -> Elementwise -> Assignment -> Operators -> Comparisons -> Functions -> Activations
+         -> Movement -> Padding -> Arrangement -> Reductions -> Selection -> Scattering -> Parsing -> Indexing
+         -> Sorting -> Linear -> Einsum -> Windows -> Convolution -> Resizing -> Attention -> Losses -> Creation
+         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.
+
+`_wrap` makes a tensor with a value of its own. `_view` makes one that shares elements with this one (docs/indexing.md):
+a write through one is seen through the other.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError,
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp
+from whit.tensor.family import Family
 from whit.tensor.place import Place, here, spell_place, user_method
 
 _new = object.__new__
@@ -46,11 +50,12 @@ def leaves() -> list[Core]:
 class Core:
     """A node and its place. `uop` is the graph that computes the tensor, or the BUFFER that holds it."""
 
-    __slots__ = ("__weakref__", "_place", "_wanted", "grad", "requires_grad", "uop")
+    __slots__ = ("__weakref__", "_family", "_place", "_wanted", "grad", "requires_grad", "uop")
 
     uop: UOp
     grad: Any  # the gradient, a tensor, once there is one
     requires_grad: bool | None
+    _family: Family | None  # the tensors that share elements with this one; None as long as there was none
     _place: Place | None
     _wanted: str | None  # the device that was asked for where the node has none, as constants do
 
@@ -65,10 +70,26 @@ class Core:
             _check_in_file(uop)
         result = _new(type(self))
         result.uop = uop
+        result._family = None
         result._place = here()
         result._wanted = self._wanted
         result.grad = None
         result.requires_grad = None
+        return result
+
+    def _view(self, uop: UOp) -> Self:
+        """The tensor of movement on this one's node: it shows the same elements."""
+        result = _new(type(self))
+        result.uop = uop
+        result._place = here()
+        result._wanted = self._wanted
+        result.grad = None
+        result.requires_grad = None
+        family = self._family
+        if family is None:
+            family = self._family = Family(self)
+        result._family = family
+        family.add(result)
         return result
 
     @classmethod
@@ -78,6 +99,7 @@ class Core:
             _check_in_file(uop)
         result = _new(cls)
         result.uop = uop
+        result._family = None
         result._place = here()
         result._wanted = wanted
         result.grad = None

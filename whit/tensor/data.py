@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
 from whit.engine.device import canonicalize, is_disk
-from whit.errors import DTypeError, NotSupportedError, ShapeError
+from whit.errors import DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -37,6 +37,7 @@ class Data(Core):
         dtype: DType | str | None = None,
         requires_grad: bool | None = None,
     ) -> None:
+        self._family = None
         self._place = here()
         self._wanted = None if device is None else canonicalize(device)
         self.grad = None
@@ -52,15 +53,23 @@ class Data(Core):
     # ---- computing
 
     def realize(self, *lst: Core) -> Self:
-        """Computes this tensor and the others together; returns this one."""
+        """Computes this tensor and the others together; returns this one.
+
+        What is a view of another tensor that is still in use stays one: its memory is part of the other's.
+        """
         given: tuple[Core, ...] = (self, *lst)
         tensors = [tensor for tensor in given if not _stays_in_file(tensor.uop)]
-        wanted = {tensor._wanted for tensor in tensors if tensor.uop.device is None}
-        for device in wanted or {None}:
+        for device in {tensor._wanted for tensor in tensors if tensor.uop.device is None} or {None}:
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
-            for tensor, buffer in zip(batch, realize([t.uop for t in batch], device), strict=True):
-                tensor.uop = buffer
-                mark_leaf(tensor)
+            nodes = [_to_realize(tensor) for tensor in batch]
+            for tensor, node, buffer in zip(batch, nodes, realize(nodes, device), strict=True):
+                family = tensor._family
+                if family is None:
+                    tensor.uop = buffer
+                elif family.uop is node and node is not buffer:
+                    family.rebase(buffer)
+                if tensor.uop is buffer:
+                    mark_leaf(tensor)
         return self
 
     def _buffer(self) -> UOp:
@@ -127,16 +136,21 @@ class Data(Core):
     # ---- the same value elsewhere
 
     def contiguous(self, **_: Any) -> Self:
-        """The same value in memory of its own: whatever uses it reads that. A part of a file stays one."""
-        return self if self.uop.op is ops.BUFFER or is_disk(self.uop.device) else self._wrap(self.uop.stage())
+        """The same value in memory of its own, which users of it read. Writes to one are not seen in the other.
+
+        A part of a file stays one.
+        """
+        if is_disk(self.uop.device):
+            return self
+        return self._wrap(self.uop if self.uop.op is ops.BUFFER else self.uop.stage())
 
     def clone(self, device: str | None = None) -> Self:
         """A copy."""
         return self._wrap(self.uop.stage()) if device is None else self.to(device).contiguous()
 
     def detach(self) -> Self:
-        """The same value, where no gradient flows."""
-        return self._wrap(self.uop.detach())
+        """The same elements, where no gradient flows: a view."""
+        return self._view(self.uop.detach())
 
     def to(self, device: str | None) -> Self:
         """The same value on another device."""
@@ -150,17 +164,11 @@ class Data(Core):
     def to_(self, device: str | None) -> Self:
         """`to`, of this very tensor."""
         moved = self.to(device)
-        self.uop, self._wanted = moved.uop, moved._wanted
+        if moved is not self:
+            self.uop, self._wanted, self._family = moved.uop, moved._wanted, None
         return self
 
     # ---- files
-
-    def assign(self, x: Any) -> Self:
-        """Gives this tensor other elements. Of a file, writes them at once."""
-        if is_disk(self.uop.device):
-            self._write_file("assign", x)
-            return self
-        raise NotSupportedError("assign: tensors cannot be assigned to yet", self._made(), "Make a new tensor.")
 
     def _write_file(self, name: str, x: Any) -> None:
         """Writes the elements of `x` to where this tensor, a view of a file, shows."""
@@ -191,3 +199,13 @@ def _stays_in_file(node: UOp) -> bool:
     if base.op is not ops.BUFFER:
         realize([base], None)
     return True
+
+
+def _to_realize(tensor: Core) -> UOp:
+    """The node to compute for a tensor: for views of what was written to, the whole of it, which is computed anyway."""
+    family = tensor._family
+    if family is None:
+        return tensor.uop
+    if tensor.uop is not family.uop and len(family.members()) == 1:
+        family = tensor._family = family.without_others(tensor)
+    return family.uop if family.uop.op in (ops.AFTER, ops.BUFFER) else tensor.uop

@@ -1,184 +1,241 @@
-"""Elements by position: `x[...]`, gathering, and masks made of positions.
+"""`x[...]` on both sides of `=`, by NumPy's rules.
 
-Indexing with integers, slices, None and `...` is movement only: at most one SHRINK, FLIP, PAD and two RESHAPEs. A step
-other than 1 cuts each axis into pieces of that size and keeps the first element of each.
+Integers, slices, None and `...` are movement: at most one SHRINK, FLIP, PAD and two RESHAPEs. What they give is a view.
+A step other than 1 cuts each axis into pieces of that size and keeps the first element of each.
+
+Integer tensors, lists and masks are positions: one INDEX reads them, one STORE writes them. What they give is a copy.
+Their axes come first, those of the shape that they broadcast to in their place:
+
+    x[2:, i, j]     view of x[2:], axes of i and j to the front, index(i, j), common axes to where i and j stood
+    x[i, 2:, j]     the same, but where they do not stand side by side, their axes stay in front
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
-from whit.dtype import dtypes
 from whit.engine.device import is_disk
-from whit.errors import ArgumentError, DTypeError, NotSupportedError, OutOfRangeError, ShapeError
-from whit.ir.op import spell_shape
-from whit.ir.uop import UOp, const
-from whit.tensor.core import Core
-from whit.tensor.reduce import Reductions
+from whit.errors import ArgumentError, ShapeError
+from whit.ir import ops
+from whit.ir.op import Op, Shape, spell_shape
+from whit.ir.uop import UOp
+from whit.simplify import simplify
+from whit.tensor.assign import fitted
+from whit.tensor.core import Core, expand_to, join_shapes
+from whit.tensor.entries import Mask, Parsing, Picked, is_plain
+from whit.tensor.positions import both, moved_axes, nonzero_places, rank_of, taken
 
 
-class Indexing(Reductions):
-    """Reading parts."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A view whose first axes are indexed: `index(*positions)` of it has the shape `common + rest`."""
+
+    view: UOp
+    positions: tuple[UOp, ...]
+    gate: UOp | None
+    common: int  # how many axes the positions have
+    place: int  # where these axes stand in the result
+
+    def shown(self, node: UOp) -> UOp:
+        """The axes of positions, which are the first ones of a node, where they belong."""
+        rest = len(node.shape) - self.common
+        first, others = list(range(self.common)), list(range(self.common, self.common + rest))
+        return moved_axes(node, [*others[: self.place], *first, *others[self.place :]])
+
+    def stored(self, node: UOp) -> UOp:
+        """The opposite."""
+        axes = list(range(len(node.shape)))
+        first = axes[self.place : self.place + self.common]
+        return moved_axes(node, [*first, *axes[: self.place], *axes[self.place + self.common :]])
+
+
+class Indexing(Parsing):
+    """Reading and writing parts."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Self:
-        return self._wrap(_picked(self.uop, self._parsed(index)))
+        entries = self._entries("getitem", index)
+        if is_plain(entries):
+            return self._view(picked(self.uop, entries))
+        target = self._target(entries)
+        return self._wrap(target.shown(taken(target.view, target.positions, target.gate)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if is_disk(self.uop.device):
             self[index]._write_file("setitem", value)
             return
-        raise NotSupportedError(
-            "setitem: tensors cannot be assigned to in parts yet", self._made(), "Use where(), cat() or pad()."
-        )
+        self._put("setitem", index, value, None)
 
     def __iter__(self) -> Iterator[Self]:
         if not self.shape:
             raise ArgumentError("iter: a tensor of shape () has no elements to go through", self._made(), "Use item().")
         return (self[i] for i in range(len(self)))
 
-    def _parsed(self, index: Any) -> list[Any]:
-        """One entry an axis (int or slice) with None for new axes: no `...` left, everything checked."""
-        entries = list(index) if isinstance(index, tuple) else [index]
+    def index_put(self, indices: Any, values: Any, accumulate: bool = False) -> Self:
+        """A copy with values at an index; accumulate: added to what is there, as often as a position is named."""
+        result = self._wrap(self.uop)
+        result._put("index_put", tuple(indices), values, ops.ADD if accumulate else None)
+        return result
+
+    def _put(self, name: str, index: Any, value: Any, combine: Op | None) -> None:
+        entries = self._entries(name, index)
+        if combine is not None and self.dtype.is_bool:
+            combine = ops.OR
+        if is_plain(entries):
+            target = picked(self.uop, entries)
+            if isinstance(value, Core) and value.uop is target and combine is None:
+                return  # what `x[i] += y` ends with: the view was written to already
+            node = self._value_to_write(name, value).cast(self.dtype)
+            self._write(name, target, fitted(name, self, node, target.shape), combine=combine)
+            return
+        node = self._value_to_write(name, value).cast(self.dtype)
+        if combine is None and self._put_by_mask(name, entries, node):
+            return
+        goal = self._target(entries)
+        shape = goal.shown(goal.view.index(*goal.positions)).shape
+        stored = goal.stored(fitted(name, self, node, shape))
+        self._write(name, goal.view, stored, goal.positions, combine, goal.gate)
+
+    def _target(self, entries: list[Any]) -> _Target:
+        """The view and the positions that entries with tensors, lists or masks among them mean."""
+        basic: list[Any] = []
+        chosen: list[Any] = []  # (axis of the view, positions, gate)
+        shapes: list[Shape] = []
+        place: int | None = None
+        rest: list[int] = []
+        is_apart = is_over = False
         for entry in entries:
-            if type(entry) is int or type(entry) is slice:
+            if entry is None or entry is Ellipsis or isinstance(entry, slice):
+                is_over = place is not None
+                if entry is not Ellipsis:  # one that stands for no axes only keeps its neighbours apart
+                    rest.append(len(rest) + len(chosen))
+                    basic.append(entry)
                 continue
-            if isinstance(entry, Core | list) or (hasattr(entry, "__array__") and getattr(entry, "shape", ()) != ()):
-                raise NotSupportedError(
-                    "getitem: tensors, lists and masks cannot be indices yet",
-                    self._made(),
-                    "Use integers, slices, None and ..., or gather().",
-                )
-        dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-        if len(dots) > 1:
-            raise OutOfRangeError(f"getitem: ... stands {len(dots)} times in the index", self._made(), "Use it once.")
-        used = len([entry for entry in entries if entry is not None]) - len(dots)
-        if used > self.ndim:
-            raise OutOfRangeError(
-                f"getitem: {used} indices for the {self.ndim} axes of {spell_shape(self.shape)}",
-                self._made(),
-                "Give at most one for each axis.",
-            )
-        place = dots[0] if dots else len(entries)
-        entries[place : place + 1] = [slice(None)] * (self.ndim - used)
-        axis = 0
-        for i, entry in enumerate(entries):
-            if entry is not None:
-                entries[i] = self._entry(entry, axis)
-                axis += 1
-        return entries
+            is_apart = is_apart or is_over
+            place = len(rest) if place is None else place
+            if isinstance(entry, Picked):
+                shapes.append(entry.shape)
+                chosen.append((len(rest) + len(chosen), entry.places.node, entry.places.gate))
+                basic.append(slice(None))
+            elif isinstance(entry, Mask):
+                count = self._counted_mask(entry)
+                shapes.append((count,))
+                for node in nonzero_places(entry.node, count) if count else [UOp.arange(0)] * len(entry.node.shape):
+                    chosen.append((len(rest) + len(chosen), node, None))
+                    basic.append(slice(None))
+            else:
+                basic.append(entry)
+        common = self._common(shapes)
+        view = picked(self.uop, basic)
+        if not chosen:  # only masks of shape ()
+            view = view.reshape((1, *view.shape))
+            rest = [axis + 1 for axis in rest]
+            chosen.append((0, UOp.arange(common[0]), None))
+        view = moved_axes(view, [*(axis for axis, _, _ in chosen), *rest])
+        positions = tuple(expand_to(node, common) for _, node, _ in chosen)
+        gate = both(*(None if gate is None else expand_to(gate, common) for _, _, gate in chosen))
+        return _Target(view, positions, gate, len(common), 0 if is_apart else place or 0)
 
-    def _entry(self, entry: Any, axis: int) -> Any:
-        size = self.shape[axis]
-        if isinstance(entry, slice):
-            if entry.step is not None and entry.step == 0:
-                raise ArgumentError(
-                    "getitem: the step of a slice is 0", self._made(), "Use a positive or negative one."
-                )
-            return entry
-        if isinstance(entry, bool) or not hasattr(entry, "__index__"):
-            raise ArgumentError(
-                f"getitem: {entry!r} is no index, it is a {type(entry).__name__}",
-                self._made(),
-                "Use integers, slices, None and ... .",
-            )
-        position = entry.__index__()
-        if not -size <= position < size:
-            raise OutOfRangeError(
-                f"getitem: {position} is outside axis {axis} of {spell_shape(self.shape)}",
-                self._made(),
-                f"Positions go from {-size} to {size - 1}." if size else "The axis is empty.",
-            )
-        return int(position % size)
-
-    # ---- positions as values
-
-    def gather(self, dim: int, index: Any) -> Self:
-        """The elements at these positions of an axis, all other positions being the index's own.
-
-        Negative positions count from the end. What lies outside gives NaN, in integers and bools 0.
-        """
-        axis = self._axis("gather", dim, scalars=False)
-        places = self._operand("gather", index)
-        places._require("gather", places.dtype.is_int, "positions are integers", "Cast the index.")
-        self._one_device("gather", places)
-        fits = places.ndim == self.ndim and all(
-            i == axis or size <= mine for i, (size, mine) in enumerate(zip(places.shape, self.shape, strict=False))
-        )
-        if not fits:
+    def _common(self, shapes: list[Shape]) -> Shape:
+        result: Shape | None = ()
+        for shape in shapes:
+            result = join_shapes(result or (), shape) if result is not None else None
+        if result is None:
+            listed = " and ".join(spell_shape(shape) for shape in shapes)
             raise ShapeError(
-                f"gather: an index {spell_shape(places.shape)} for {spell_shape(self.shape)} along axis {axis}",
-                f"the tensor {self._made()}, the index {places._made()}",
-                "It must have as many axes, and beside that axis no larger sizes.",
+                f"index: shapes {listed} of index tensors do not broadcast",
+                self._made(),
+                "Together they name one position for each element. For a grid, reshape them to (n, 1) and (m,).",
             )
-        size, shape = self.shape[axis], places.shape
-        signed = places.uop.cast(dtypes.weakint)
-        wrapped = (signed < 0).where(signed + size, signed)
-        inside = (wrapped >= 0) & (wrapped < size)
-        positions = [wrapped if i == axis else _positions(shape, i) for i in range(self.ndim)]
-        found = self.uop.index(*positions, gate=inside)
-        return self._wrap(inside.where(found, math.nan) if self.dtype.is_float else found)
+        return result
 
-    def one_hot(self, num_classes: int) -> Self:
-        """A new last axis with a 1 at the position that each element names, else 0."""
-        self._require("one_hot", self.dtype.is_int, "classes are integers", "Cast it.")
-        shape = (*self.shape, num_classes)
-        classes = _positions(shape, self.ndim, dtypes.int64)
-        named = self.uop.cast(dtypes.int64).reshape((*self.shape, 1)).expand(shape)
-        dtype = dtypes.default_int
-        return self._wrap(named.eq(classes).where(const(dtype, 1), const(dtype, 0)))
+    # ---- masks on the left
 
-    def masked_fill(self, mask: Any, value: Any) -> Self:
-        """`value` where the mask holds."""
-        chosen = self._operand("masked_fill", mask)
-        if not chosen.dtype.is_bool:
-            raise DTypeError(
-                f"masked_fill: the mask is {chosen.dtype.name}", chosen._made(), "Compare it with something."
+    def _put_by_mask(self, name: str, entries: list[Any], value: UOp) -> bool:
+        """x[mask] = value, where nothing but slices stands beside the mask: no positions are needed."""
+        masks = [entry for entry in entries if isinstance(entry, Mask)]
+        others = [entry for entry in entries if not isinstance(entry, Mask | slice) and entry not in (None, Ellipsis)]
+        if len(masks) != 1 or others or not masks[0].node.shape:
+            return False
+        mask = masks[0].node
+        basic: list[Any] = []
+        before = 0
+        for entry in entries:
+            if isinstance(entry, Mask):
+                before = len([e for e in basic if e is not Ellipsis])
+                basic += [slice(None)] * len(mask.shape)
+            elif entry is not Ellipsis:
+                basic.append(entry)
+        view = picked(self.uop, basic)
+        after = len(view.shape) - before - len(mask.shape)
+        shape = value.shape
+        while len(shape) > before + 1 + after and shape[0] == 1:
+            shape = shape[1:]
+        padded = (1,) * (before + 1 + after - len(shape)) + shape
+        if len(padded) != before + 1 + after:
+            return False  # the general way finds what is wrong
+        gate = mask.reshape((*(1,) * before, *mask.shape, *(1,) * after))
+        node = value.reshape(padded) if value.shape != padded else value
+        if padded[before] == 1:
+            node = node.reshape((*padded[:before], *(1,) * len(mask.shape), *padded[before + 1 :]))
+        else:
+            self._check_count(name, masks[0], padded[before])
+            node = _spread_out(node, mask, before)
+        node = fitted(name, self, node, view.shape)
+        self._write(name, view, node, gate=expand_to(gate, view.shape))
+        return True
+
+    def _check_count(self, name: str, mask: Mask, given: int) -> None:
+        count = self._counted_mask(mask)
+        if given != count:
+            raise ShapeError(
+                f"{name}: {given} values where the mask holds {count} times",
+                self._made(),
+                "Give one value for each, or one for all.",
             )
-        return chosen.where(value, self)
-
-    def _triangle(self, name: str, diagonal: int, lower: bool) -> Self:
-        if self.ndim < 2:
-            raise ShapeError(f"{name}: {spell_shape(self.shape)} has fewer than 2 axes", self._made(), "Use a matrix.")
-        row = _positions(self.shape, self.ndim - 2, dtypes.int64) + diagonal
-        column = _positions(self.shape, self.ndim - 1, dtypes.int64)
-        return self._wrap((column <= row if lower else column >= row).where(self.uop, 0))
-
-    def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two axes, zeros above."""
-        return self._triangle("tril", diagonal, lower=True)
-
-    def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two axes, zeros below."""
-        return self._triangle("triu", diagonal, lower=False)
 
 
-def _positions(shape: tuple[Any, ...], axis: int, dtype: Any = dtypes.weakint) -> UOp:
-    """The position on one axis, at every element of a shape."""
-    alone = tuple(size if i == axis else 1 for i, size in enumerate(shape))
-    return UOp.arange(shape[axis], dtype).reshape(alone).expand(shape)
+def _spread_out(values: UOp, mask: UOp, axis: int) -> UOp:
+    """Values along an axis put, in order, where a mask holds; its axes replace that one."""
+    first = moved_axes(values, [axis, *(i for i in range(len(values.shape)) if i != axis)])
+    found = first.index(rank_of(mask), gate=mask)
+    count = len(mask.shape)
+    rest = list(range(count, len(found.shape)))
+    return moved_axes(found, [*rest[:axis], *range(count), *rest[axis:]])
 
 
-def _picked(node: UOp, entries: list[Any]) -> UOp:
-    """The elements that checked entries name."""
-    windows, flips, steps, shape = [], [], [], []
+def picked(node: UOp, entries: list[Any]) -> UOp:
+    """The elements that checked integers, slices and None name."""
+    windows: list[tuple[Any, Any]] = []
+    flips: list[int] = []
+    steps: list[tuple[Any, int]] = []
+    shape: list[Any] = []
     sizes = iter(enumerate(node.shape))
     for entry in entries:
         if entry is None:
             shape.append(1)
             continue
+        if entry is Ellipsis:
+            continue
         axis, size = next(sizes)
-        if isinstance(entry, int):
+        if not isinstance(entry, slice):
             windows.append((entry, 1))
             steps.append((1, 1))
             continue
-        if entry == slice(None):  # also where the size is symbolic
+        if entry == _ALL:  # also where the size is symbolic
             windows.append((0, size))
             steps.append((size, 1))
             shape.append(size)
+            continue
+        if isinstance(entry.stop, UOp) or isinstance(entry.start, UOp):
+            length = simplify(entry.stop - entry.start)
+            length = length.arg if length.op is ops.CONST else length
+            windows.append((entry.start, length))
+            steps.append((length, 1))
+            shape.append(length)
             continue
         positions = range(size)[entry]
         count, step = len(positions), abs(positions.step)
@@ -197,7 +254,10 @@ def _picked(node: UOp, entries: list[Any]) -> UOp:
     return node if node.shape == tuple(shape) else node.reshape(tuple(shape))
 
 
-def _every(node: UOp, steps: list[tuple[int, int]]) -> UOp:
+_ALL = slice(None)
+
+
+def _every(node: UOp, steps: list[tuple[Any, int]]) -> UOp:
     """(count, step) for each axis: its elements 0, step, 2*step ... The last piece is padded; that is never read."""
     if all(step == 1 for _, step in steps):
         return node

@@ -1,6 +1,7 @@
 """The same elements in other places: reshape, expand, permute, flip, shrink, and what is made of them.
 
-Sizes and axes may be given one by one or as a tuple. Axes count from either end.
+Sizes and axes may be given one by one or as a tuple. Axes count from either end. What only moves elements gives a view,
+as in NumPy; what may show an element twice or not at all (pad, repeat, cat) has a value of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
 from whit.tensor.core import Core, either, expand_to, spread
+from whit.tensor.family import is_reshape_a_view
 
 
 def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -63,14 +65,22 @@ class Movement(Activations):
                 new = self._worked_out(new)
                 break
         if not is_known(old) or not is_known(new):
-            return self._wrap(self.uop.reshape(new))  # symbolic sizes are compared there
+            return self._reshaped(new)  # symbolic sizes are compared there
         if prod(old) != prod(new):
             raise ShapeError(
                 f"reshape: {spell_shape(old)} has {prod(old)} elements and {spell_shape(new)} has {prod(new)}",
                 self._made(),
                 "The number of elements must stay the same.",
             )
-        return self if new == old else self._wrap(self.uop.reshape(new))
+        return self if new == old else self._reshaped(new)
+
+    def _reshaped(self, shape: tuple[Any, ...]) -> Self:
+        """A view where NumPy makes one; else the elements are copied."""
+        node = self.uop.reshape(shape)
+        family = self._family
+        if family is None or is_reshape_a_view(family, self.uop, shape):
+            return self._view(node)
+        return self._wrap(node)
 
     def _worked_out(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
         """A shape with the sizes in the places of -1 and of None, which keeps the size that the axis has."""
@@ -113,7 +123,7 @@ class Movement(Activations):
                 self._made(),
                 "Only axes of size 1 grow; new axes come in front; -1 keeps a size.",
             )
-        return self if new == old else self._wrap(expand_to(self.uop, new) if old else spread(self.uop, new))
+        return self if new == old else self._view(expand_to(self.uop, new) if old else spread(self.uop, new))
 
     def permute(self, order: Any, *args: Any) -> Self:
         """The axes in another order."""
@@ -125,7 +135,7 @@ class Movement(Activations):
                 self._made(),
                 "Name each axis once.",
             )
-        return self if axes == tuple(range(self.ndim)) else self._wrap(self.uop.permute(axes))
+        return self if axes == tuple(range(self.ndim)) else self._view(self.uop.permute(axes))
 
     def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
         """Two axes exchanged."""
@@ -143,7 +153,7 @@ class Movement(Activations):
     def flip(self, axis: Any, *args: Any) -> Self:
         """These axes back to front."""
         axes = self._axes("flip", listed(axis, args))
-        return self._wrap(self.uop.flip(axes)) if axes else self
+        return self._view(self.uop.flip(axes)) if axes else self
 
     def shrink(self, arg: Sequence[tuple[Any, Any] | None]) -> Self:
         """A window (start, end) of each axis; None is all of it."""
@@ -164,7 +174,7 @@ class Movement(Activations):
                 )
         if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
             return self
-        return self._wrap(self.uop.shrink([(start, end - start) for start, end in windows]))
+        return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
 
     # ---- axes joined, split, added, removed
 
@@ -300,7 +310,7 @@ class Movement(Activations):
                 )
         filled = tuple(t for t in tensors if t.shape[place] != 0)
         if len(filled) <= 1:
-            return (filled or tensors)[0]
+            return self._wrap((filled or tensors)[0].uop)
         if all(tensor.shape == filled[0].shape for tensor in filled):
             return self._wrap(_along_first(filled, self.ndim + 1, place)).flatten(place, place + 1)
         return self._wrap(_joined([tensor.uop for tensor in filled], place))

@@ -1,20 +1,18 @@
 """The operators of Python on tensors, with their reflected and in-place forms.
 
-`x += y` makes `x` itself, the object, the tensor of the sum: its dtype and shape must stay.
+`x += y` writes the sum into `x`, and so into all that share its elements (whit/tensor/assign.py).
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from whit.errors import DTypeError, ShapeError
 from whit.ir import ops
-from whit.ir.op import spell_shape
+from whit.tensor.assign import Assignment
 from whit.tensor.core import Core
-from whit.tensor.elementwise import Elementwise
 
 
-class Operators(Elementwise):
+class Operators(Assignment):
     """`+ - * / // % ** & | ^ << >> ~ < <= > >= == !=`."""
 
     __slots__ = ()
@@ -95,7 +93,7 @@ class Operators(Elementwise):
         return self.neg()
 
     def __pos__(self) -> Self:
-        return self
+        return self._wrap(self.uop)
 
     def __abs__(self) -> Self:
         return self.abs()
@@ -124,22 +122,6 @@ class Operators(Elementwise):
     __hash__ = Core.__hash__
 
     # ---- in place
-
-    def _become(self, name: str, other: Core) -> Self:
-        if other.uop.dtype is not self.uop.dtype:
-            raise DTypeError(
-                f"{name}: the result is {other.dtype.name}, and the tensor is {self.dtype.name}",
-                self._made(),
-                "Cast the tensor first, or write x = x + y.",
-            )
-        if other.uop.shape != self.uop.shape:
-            raise ShapeError(
-                f"{name}: the result has shape {spell_shape(other.shape)}, and the tensor {spell_shape(self.shape)}",
-                self._made(),
-                "Expand the tensor first, or write x = x + y.",
-            )
-        self.uop = other.uop
-        return self
 
     def __iadd__(self, x: Any) -> Self:
         return self._become("+=", self + x)

@@ -1,0 +1,182 @@
+"""Which tensors share their elements, and how a write through one reaches the others.
+
+Nodes are values and never change. A tensor and the views that were made of it are a family: they have a base node in
+common, and the node of every member is a chain of movement on that base. A write makes a new base; the members that
+are still alive get the same chains on it. So a lazy value that was made before keeps reading the old base, and once
+nobody refers to that any more, the engine writes into its memory.
+
+    x = Tensor(...)          x.uop: b
+    y = x[2:4]               y.uop: shrink(b)                 the family is {x, y}, its base is b
+    z = x * 2                z.uop: b * 2                     no member
+    y += 1                   b' = after(b, store(shrink(b), shrink(b) + 1)), x.uop: b', y.uop: shrink(b')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from whit.ir import ops
+from whit.ir.uop import UOp, make
+
+if TYPE_CHECKING:
+    from whit.tensor.core import Core
+
+ROW_MAJOR: tuple[int, ...] = (-1,)  # in place of strides that the shape says
+
+# Movement that has an opposite, because it shows every element once.
+WHOLE = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.DETACH})
+
+
+class Family:
+    """The tensors that show one base. It holds them weakly.
+
+    What can be reshaped without a copy, and what can be written to, is decided when a view is made and never changes:
+    a view that is left alone and realised takes its `strides` along, though its memory is row-major then.
+    """
+
+    __slots__ = ("_limit", "_members", "is_read_only", "strides", "uop")
+
+    def __init__(self, first: Core, strides: tuple[int, ...] | None = ROW_MAJOR, is_read_only: bool = False) -> None:
+        self.uop = first.uop
+        self.strides = strides  # of the base; None if they are not known
+        self.is_read_only = is_read_only
+        self._members: list[ref[Core]] = [ref(first)]
+        self._limit = 16
+
+    def add(self, tensor: Core) -> None:
+        """One more member. The places of dead ones are given up whenever as many may be dead as alive."""
+        members = self._members
+        if len(members) >= self._limit:
+            members[:] = [member for member in members if member() is not None]
+            self._limit = 2 * len(members) + 16
+        members.append(ref(tensor))
+
+    def members(self) -> list[Core]:
+        """The tensors that are alive and have not left."""
+        alive = [member() for member in self._members]
+        return [tensor for tensor in alive if tensor is not None and tensor._family is self]
+
+    def without_others(self, tensor: Core) -> Family:
+        """A family for a view that is the only member left."""
+        strides = strides_of(tensor.uop, self.uop, self.strides)
+        return Family(tensor, strides, self.is_read_only or is_repeating(tensor.uop, self.uop))
+
+    def rebase(self, base: UOp) -> None:
+        """Another base, and for every member the same view of it."""
+        old, self.uop = self.uop, base
+        known = {old: base}
+        for tensor in self.members():
+            tensor.uop = moved(tensor.uop, known)
+
+
+def moved(view: UOp, known: dict[UOp, UOp]) -> UOp:
+    """A chain of movement on another node; `known` says on which, and is filled on the way."""
+    chain = []
+    while view not in known:
+        chain.append(view)
+        view = view.src[0]
+    result = known[view]
+    for link in reversed(chain):
+        result = known[link] = make(link.op, (result, *link.src[1:]), link.arg)
+    return result
+
+
+def chain_of(view: UOp, base: UOp) -> list[UOp]:
+    """The movement from a base to a view of it, the first one first."""
+    chain = []
+    while view is not base:
+        chain.append(view)
+        view = view.src[0]
+    return chain[::-1]
+
+
+def is_repeating(view: UOp, base: UOp) -> bool:
+    """Whether a view shows elements more than once."""
+    return any(link.op is ops.EXPAND for link in chain_of(view, base))
+
+
+def value_for_base(chain: Sequence[UOp], base: UOp, value: UOp) -> UOp | None:
+    """What a base must become for a view of it to be `value`; None if the view does not show all of it."""
+    for link in reversed(chain):
+        if link.op not in WHOLE:
+            return None
+    for link in reversed(chain):
+        if link.op is ops.RESHAPE:
+            value = value.reshape(link.src[0].shape)
+        elif link.op is ops.FLIP:
+            value = value.flip(link.arg)
+        elif link.op is ops.PERMUTE:
+            value = value.permute(tuple(link.arg.index(axis) for axis in range(len(link.arg))))
+    return value
+
+
+# ---- reshaping without a copy
+
+
+def is_reshape_a_view(family: Family, view: UOp, shape: tuple[Any, ...]) -> bool:
+    """Whether NumPy could reshape such a view without copying it."""
+    if view is family.uop and family.strides is ROW_MAJOR:
+        return True
+    strides = strides_of(view, family.uop, family.strides)
+    return strides is not None and regroup(view.shape, strides, shape) is not None
+
+
+def strides_of(view: UOp, base: UOp, strides: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """How far the neighbours on each axis of a view are apart, if that has one answer; `strides` are the base's."""
+    sizes = [size for link in (base, view) for size in link.shape]
+    if strides is None or not all(type(size) is int for size in sizes):
+        return None
+    if strides is ROW_MAJOR:
+        strides = row_major(base.shape)
+    for link in chain_of(view, base):
+        before = link.src[0].shape
+        if link.op is ops.PERMUTE:
+            strides = tuple(strides[axis] for axis in link.arg)
+        elif link.op is ops.FLIP:
+            strides = tuple(-stride if axis in link.arg else stride for axis, stride in enumerate(strides))
+        elif link.op is ops.EXPAND:
+            sizes_and_strides = zip(before, link.shape, strides, strict=True)
+            strides = tuple(stride if old == new else 0 for old, new, stride in sizes_and_strides)
+        elif link.op is ops.RESHAPE:
+            strides = regroup(before, strides, link.shape)
+        if strides is None:
+            return None
+    return strides
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an array whose last axis goes fastest."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def regroup(shape: tuple[Any, ...], strides: tuple[int, ...], new: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The strides under another shape; None if no strides reach the same elements in the same order.
+
+    From the right, axes of both shapes are gathered until their products agree. Such a group is possible where the
+    old axes in it follow one another without a jump.
+    """
+    if not all(type(size) is int for size in (*shape, *new)):
+        return None
+    if 0 in shape:
+        return row_major(new)
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    result = [1] * len(new)
+    axis = len(new) - 1
+    while old:
+        size, step = old.pop()
+        start, reach = step, size * step  # the next axis to the left continues the group if its stride is `reach`
+        count = 1
+        while count != size or (axis >= 0 and new[axis] == 1):
+            if axis >= 0 and size % (count * new[axis]) == 0:
+                result[axis] = start * count
+                count *= new[axis]
+                axis -= 1
+            elif old and old[-1][1] == reach:
+                more, _ = old.pop()
+                size, reach = size * more, reach * more
+            else:
+                return None
+    return tuple(result)
