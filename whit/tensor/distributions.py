@@ -16,7 +16,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
 from whit.tensor.core import spread, storable
-from whit.tensor.index import _positions
+from whit.tensor.positions import along
 from whit.tensor.random import Random, _sizes
 
 
@@ -135,7 +135,7 @@ class Distributions(Random, metaclass=Training):
         total = last.expand(shape)
         (pair,) = self._draw(shape, self.device)
         target = uniform.unit(pair, dtypes.float64) * total
-        rows = [_positions(shape, i) for i in range(rank - 1)]
+        rows = [along(shape, i) for i in range(rank - 1)]
         found = spread(const(dtypes.int64, 0), shape)
         step = 1 << max(size - 1, 1).bit_length() - 1
         while step:

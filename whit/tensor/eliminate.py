@@ -13,7 +13,7 @@ from whit.ir import ops
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import spread
-from whit.tensor.index import _positions
+from whit.tensor.positions import along
 from whit.tensor.realize import repeat
 
 
@@ -25,7 +25,7 @@ def at(x: UOp, *positions: UOp | int, shape: Shape) -> UOp:
 
 def places(shape: Shape) -> list[UOp]:
     """The position on each axis, at every element."""
-    return [_positions(shape, axis) for axis in range(len(shape))]
+    return [along(shape, axis) for axis in range(len(shape))]
 
 
 def over(values: UOp, shape: Shape) -> UOp:
