@@ -207,3 +207,11 @@ def test_what_has_no_gradient_is_an_error() -> None:
         x.gradient(x, gradient=Tensor([1.0, 1.0, 1.0]))
     with pytest.raises(ValueError, match=r"a target is the plain number 2\.0"):
         x.sum().gradient(Tensor(2.0))
+
+
+def test_contiguous_backward_keeps_the_gradient_in_memory() -> None:
+    x = Tensor([1.0, 2.0, 3.0])
+    (dx,) = (x.exp().contiguous_backward() * x).sum().gradient(x)
+    want = (np.array([1.0, 2.0, 3.0]) + 1) * np.exp([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(dx.numpy(), want, rtol=1e-6)
+    assert any(node.op is ops.STAGE for node in dx.uop.topological())

@@ -1,4 +1,4 @@
-"""Axes in other arrangements: formulas of names, rolling, repeating, windows, diagonals, grids: all movement."""
+"""Axes in other arrangements: formulas of names, rolling, repeating, windows, grids: all movement."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Self
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, either, spread
+from whit.ir.uop import UOp
+from whit.tensor.core import Core, either
 from whit.tensor.formula import Group, parse_formula
 from whit.tensor.movement import listed
 from whit.tensor.padding import Padding
@@ -169,41 +169,7 @@ class Arrangement(Padding):
         last = [i for i in range(len(x.shape)) if i != axis + 1]
         return self._wrap(x.permute((*last, axis + 1)))
 
-    # ---- diagonals and grids
-
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """The elements whose position on dim2 is that on dim1 plus `offset`, in a new last axis."""
-        first, second = (self._axis("diagonal", axis, scalars=False) for axis in (dim1, dim2))
-        if first == second:
-            raise ArgumentError(f"diagonal: {dim1} and {dim2} are one axis", self._made(), "Name two.")
-        rest = [axis for axis in range(self.ndim) if axis not in (first, second)]
-        x = self.uop.permute((*rest, first, second))
-        *lead, rows, columns = x.shape
-        top, left = max(-offset, 0), max(offset, 0)
-        n = max(min(rows - top, columns - left), 0)
-        if not n:
-            return self._wrap(x.shrink([*((0, size) for size in lead), (0, 0), (0, 0)]).reshape((*lead, 0)))
-        whole = [(0, size) for size in lead]
-        x = x.shrink([*whole, (top, n), (left, n)]).reshape((*lead, n * n))
-        # In rows of n + 1 the diagonal is the first column.
-        x = x.pad([*((0, 0) for _ in lead), (0, n)]).reshape((*lead, n, n + 1))
-        return self._wrap(x.shrink([*whole, (0, n), (0, 1)]).reshape((*lead, n)))
-
-    def diag(self, diagonal: int = 0) -> Self:
-        """A matrix with this vector on a diagonal and zeros elsewhere; of a matrix, its diagonal."""
-        if self.ndim == 2:
-            return self.diagonal(diagonal)
-        if self.ndim != 1:
-            raise ShapeError(
-                f"diag: {spell_shape(self.shape)} is neither a vector nor a matrix", self._made(), "Use diagonal()."
-            )
-        (n,) = self.shape
-        if not n:
-            return self._wrap(spread(const(self.dtype, 0), (abs(diagonal), abs(diagonal))))
-        x = self.uop.reshape((n, 1)).pad([(0, 0), (0, n)]).reshape((n * (n + 1),))
-        x = x.shrink([(0, n * n)]).reshape((n, n))
-        top, left = max(-diagonal, 0), max(diagonal, 0)
-        return self._wrap(x.pad([(top, left), (left, top)]) if diagonal else x)
+    # ---- grids
 
     def meshgrid(self, *others: Any, indexing: str = "ij") -> tuple[Self, ...]:
         """Vectors spread over the grid that they span: one tensor each. "xy" exchanges the first two axes."""

@@ -124,10 +124,6 @@ class Einsum(Linear):
         (a, b), (u, v) = ((t.roll(-1, axis), t.roll(-2, axis)) for t, axis in zip((self, right), axes, strict=True))
         return a * v - b * u
 
-    def trace(self, offset: int = 0) -> Self:
-        """The sum of the diagonal of the first two axes."""
-        return self.diagonal(offset).sum(-1)
-
     def newton_schulz(self, steps: int, params: Sequence[float], eps: float = 1e-07) -> Self:
         """Near the orthogonal matrix closest to this one: x <- (p0 + p1 x x' + p2 (x x')**2 + ...) x, `steps` times.
 

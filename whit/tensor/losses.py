@@ -41,7 +41,7 @@ class Losses(Attention):
             loss = reduced(loss, ops.ADD, axes) / reduced(weight, ops.ADD, axes)
         return self._narrow(loss)
 
-    def _target(self, name: str, target: Any) -> tuple[UOp, UOp]:
+    def _loss_target(self, name: str, target: Any) -> tuple[UOp, UOp]:
         """Predictions and what they should be, broadcast, in a wide float."""
         x, y = self._pair(name, target, real=True)
         wide = sum_dtype(x.dtype)
@@ -86,7 +86,7 @@ class Losses(Attention):
                 f"logits {self._made()}, probabilities {target._made()}",
                 "Probabilities have the shape of the logits; class numbers are integers.",
             )
-        x, y = self._target("cross_entropy", target)
+        x, y = self._loss_target("cross_entropy", target)
         _smoothing("cross_entropy", label_smoothing)
         if label_smoothing:
             y = y * (1 - label_smoothing) + label_smoothing / self.shape[axis]
@@ -147,13 +147,13 @@ class Losses(Attention):
 
     def binary_crossentropy(self, Y: Any, reduction: str = "mean") -> Self:
         """-(Y log p + (1 - Y) log(1 - p)), self being probabilities; logarithms are not below -100."""
-        p, y = self._target("binary_crossentropy", Y)
+        p, y = self._loss_target("binary_crossentropy", Y)
         yes, no = formulas.log(p).maximum(-100.0), formulas.log1p(-p).maximum(-100.0)
         return self._settled("binary_crossentropy", -(y * yes + (1.0 - y) * no), reduction)
 
     def binary_crossentropy_logits(self, Y: Any, reduction: str = "mean", pos_weight: Any = None) -> Self:
         """`binary_crossentropy` of sigmoid(self), without overflow. `pos_weight` multiplies the loss where Y is 1."""
-        x, y = self._target("binary_crossentropy_logits", Y)
+        x, y = self._loss_target("binary_crossentropy_logits", Y)
         if pos_weight is None:
             loss = x.maximum(0.0) - x * y + formulas.log1p(formulas.exp(-abs(x)))
             return self._settled("binary_crossentropy_logits", loss, reduction)
@@ -169,17 +169,17 @@ class Losses(Attention):
 
     def mse_loss(self, Y: Any, reduction: str = "mean") -> Self:
         """(self - Y) squared."""
-        x, y = self._target("mse_loss", Y)
+        x, y = self._loss_target("mse_loss", Y)
         return self._settled("mse_loss", (x - y) * (x - y), reduction)
 
     def l1_loss(self, Y: Any, reduction: str = "mean") -> Self:
         """|self - Y|."""
-        x, y = self._target("l1_loss", Y)
+        x, y = self._loss_target("l1_loss", Y)
         return self._settled("l1_loss", abs(x - y), reduction)
 
     def huber_loss(self, Y: Any, reduction: str = "mean", delta: float = 1.0) -> Self:
         """Half the square of the distance up to delta; beyond, a straight line."""
-        x, y = self._target("huber_loss", Y)
+        x, y = self._loss_target("huber_loss", Y)
         away = abs(x - y)
         loss = (away < delta).where(away * away * 0.5, (away - 0.5 * delta) * delta)
         return self._settled("huber_loss", loss, reduction)
@@ -190,7 +190,7 @@ class Losses(Attention):
 
     def kl_div(self, Y: Any, reduction: str = "mean", log_target: bool = False) -> Self:
         """Y * (log(Y) - self), self being logarithms, and Y too with `log_target`."""
-        x, y = self._target("kl_div", Y)
+        x, y = self._loss_target("kl_div", Y)
         loss = formulas.exp(y) * (y - x) if log_target else formulas.xlogy(y, y) - y * x
         return self._settled("kl_div", loss, reduction)
 

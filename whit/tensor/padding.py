@@ -41,7 +41,7 @@ class Padding(Movement):
         inner = self._cropped(pads)
         grow = [(max(before, 0), max(after, 0)) for before, after in pads]
         if not any(pad for pair in grow for pad in pair):
-            return inner
+            return self._wrap(inner.uop)
         if mode != "constant":
             return self._wrap(self._continued(inner.uop, grow, mode))
         padded = inner.uop.pad(grow)
