@@ -180,3 +180,39 @@ def test_reshape_is_a_view_where_numpys_is(seed: int) -> None:
     for shape in [*shapes, (*view.shape, 1), (1, *view.shape)]:
         found = regroup(view.shape, view.strides, tuple(int(n) for n in shape))
         assert (found is not None) == np.shares_memory(view.reshape(shape), base)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_write_through_a_flip_of_what_was_written_through_it(device: str) -> None:
+    x = Tensor(np.array([-1, 0, 1], np.int32), device=device)
+    back = x[::-1]
+    back += Tensor(np.array([-1, 0, 1], np.int32), device=device)
+    back[2] = Tensor(np.array(1, np.int32), device=device)
+    assert x.tolist() == [1, 0, 0]
+
+
+def test_an_expression_whose_memory_was_written_over_is_computed_again() -> None:
+    x = Tensor([1, 2, 3]) * 2
+    y = x.contiguous()
+    assert y.tolist() == [2, 4, 6]
+    y[0] = y[2] + 0
+    assert y.tolist() == [6, 4, 6]
+    assert x.clone().tolist() == [2, 4, 6]
+
+
+def test_a_change_of_a_realised_view_keeps_its_direction() -> None:
+    x = Tensor(np.arange(6, dtype=np.int32).reshape(2, 3), device="PYTHON") * 2
+    x[1:] = 1
+    back = Tensor(x.flip(1))
+    assert back.tolist() == [[4, 2, 0], [1, 1, 1]]
+    last, first = back[-1] + 0, back[0] + 0
+    back[0] = last
+    back[-1] = first
+    del last, first
+    assert back.tolist() == [[1, 1, 1], [4, 2, 0]]
+
+
+def test_what_is_kept_for_nothing_is_not_computed() -> None:
+    x = Tensor([[1, 2], [3, 4]])
+    kept = (x.sum() + 1).contiguous().reshape(1, 1)[:0]
+    assert (kept.sum(0) + 1).tolist() == [1]

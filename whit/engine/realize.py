@@ -63,7 +63,7 @@ MOST_PLANS = 10_000
 REUSED = 1 << 16  # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
 FILLED_BY_HAND = 4096  # bytes; a constant tensor of at most this size is written from Python, without a kernel
 
-_plans: dict[tuple[Any, ...], Any] = {}  # (graph, device, settings) -> what the device's `load` gave
+_plans: dict[tuple[Any, ...], Any] = {}  # (graph, slots, device, settings) -> what the device's `load` gave
 _constants: dict[tuple[UOp, str], Buffer] = {}
 _lock = threading.RLock()
 register_cache(_plans.clear, "engine.plans")
@@ -128,13 +128,13 @@ def _private(todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], 
 
 
 def _free_memories(assigned: list[UOp], private: set[int]) -> dict[UOp, UOp]:
-    """Values that replace a whole tensor, with the BUFFER of what they replace, where nobody needs that any more."""
+    """Values that replace a whole tensor, with what they replace, where nobody needs the memory of that any more."""
     found: dict[UOp, UOp] = {}
     for root in assigned:
         memory = memory_under(root)
         if memory is not None and id(memory) in private and nbytes_of(root.dtype, root.shape) == storage(memory).nbytes:
             private.discard(id(memory))
-            found.setdefault(_value(root), memory)
+            found.setdefault(_value(root), under(root))
     return found
 
 
@@ -169,6 +169,13 @@ def _value(root: UOp) -> UOp:
 def _known(node: UOp) -> UOp | None:
     """The BUFFER of a node, if it has one."""
     return node if node.op is ops.BUFFER else computed(node)
+
+
+def _memory_of(node: UOp) -> UOp:
+    """The BUFFER of a node that has one."""
+    found = _known(node)
+    assert found is not None
+    return found
 
 
 def _keep(node: UOp, device: str, result: UOp, found: dict[tuple[UOp, str], UOp]) -> None:
@@ -265,7 +272,7 @@ def _change(
             others.append(top)
     free = _free_memories(assigned, private)
     tops = set(changed)
-    memories = {effect.memory for effects, _ in batches.values() for effect in effects} | set(free.values())
+    memories = {effect.memory for effects, _ in batches.values() for effect in effects} | {_memory_of(base) for base in free.values()}
     for node, name in todo:
         if name in batches and not _shows(node, tops) and _needs_kernel(node, memories):
             batches[name][1].append(node)
@@ -301,15 +308,15 @@ def _carry_out(
     graph = normalise_effects(roots, effects, order)
     results = _results(roots, graph, device, free)
     memories = [_memory_for(effect) for effect in effects]
+    views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
     _run(graph, [*(storage(result) for result in results), *memories], device)
     _let_go(roots, results, free)
-    for effect, buffer in zip(effects, memories, strict=True):
+    for effect, buffer, shown in zip(effects, memories, views, strict=True):
         content = attach(buffer, effect.memory.dtype, effect.memory.shape)
         if effect.in_place:
-            detach_storage(effect.memory)
-        views = _views(effect)
-        if views:
-            (content,) = realize([on_views(views, content, lambda size: size)])
+            detach_storage(effect.memory, effect.base)
+        if shown:
+            (content,) = realize([on_views(shown, content, lambda size: size)])
         remember(effect.top, content)
     return results
 
@@ -351,7 +358,7 @@ def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, U
     """BUFFERs for the values of roots: new ones, or in memory that is free, and that the schedule can overwrite."""
     results = []
     for slot, root in enumerate(roots):
-        memory = free.get(root)
+        memory = _memory_of(free[root]) if root in free else None
         if memory is not None and _is_free(storage(memory), device) and _can_overwrite(graph, slot, memory, device):
             results.append(attach(storage(memory), root.dtype, root.shape))
         else:
@@ -367,9 +374,9 @@ def _is_free(buffer: Buffer, device: str) -> bool:
 def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> None:
     """Takes the memory that has a new content from the BUFFERs that had the old one."""
     for root, result in zip(roots, results, strict=True):
-        memory = free.get(root)
+        memory = _memory_of(free[root]) if root in free else None
         if memory is not None and storage(memory) is storage(result):
-            detach_storage(memory)
+            detach_storage(memory, free[root])
 
 
 def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
@@ -395,8 +402,13 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
 
 def find_plan(graph: Normalised, device: str) -> Any:
     """What the device runs for a graph; made, if it is the first of its kind."""
-    loaded = _plans.get((graph.graph, device, settings_key()))
+    loaded = _plans.get(_key(graph, device))
     return _load(graph, device) if loaded is None else loaded
+
+
+def _key(graph: Normalised, device: str) -> tuple[Any, ...]:
+    """What a plan is found under. A slot that the graph does not use is passed all the same, so their number counts."""
+    return graph.graph, len(graph.slots), device, settings_key()
 
 
 def memory_of_slot(slot: UOp, device: str) -> Buffer:
@@ -416,7 +428,7 @@ def _constant(node: UOp, device: str) -> Buffer:
 
 def _load(graph: Normalised, device: str) -> Any:
     """Schedules the graph and makes it ready for the device."""
-    key = (graph.graph, device, settings_key())
+    key = _key(graph, device)
     with _lock:
         if key in _plans:  # another thread was first
             return _plans[key]

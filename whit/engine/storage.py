@@ -120,10 +120,12 @@ def storage(node: UOp) -> Buffer:
     return found
 
 
-def detach_storage(node: UOp) -> Buffer:
-    """The memory of a BUFFER whose content nobody can ask for any more."""
+def detach_storage(node: UOp, shown: UOp) -> Buffer:
+    """The memory of a BUFFER whose content nobody can ask for any more. `shown` is the expression that it was the value
+    of: should somebody build that again, it is computed again."""
     buffer = storage(node)
     _buffers.pop(node)
+    _computed.pop(shown)
     return buffer
 
 

@@ -1,6 +1,7 @@
 """From the tensor graph to a schedule: the passes, in order.
 
-split_reduce     first: it changes the graph, the others only read it
+part_targets     first: rewriting would tell what is written to from its views
+split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
 turn_scans       flips go in front of scans
 settle_writes    which stores are values like others, and which are written into memory that has a content
@@ -24,7 +25,7 @@ from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
-from whit.schedule.writes import settle_writes, value_order
+from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
 
 PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
@@ -33,6 +34,7 @@ PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 def schedule(graph: UOp) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
     buffers. A read of a param that is also stored to sees what was there before."""
+    graph = part_targets(graph)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
     settled = settle_writes(rewrite(graph, TURN_SCANS))
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
@@ -54,6 +56,8 @@ def schedule(graph: UOp) -> UOp:
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:
         stores = _stores(group, memory, targets, wanted)
+        if not stores:  # kept for something that has no elements
+            continue
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
         name = name_of(group)
         for start in range(0, len(stores), most):

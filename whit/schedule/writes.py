@@ -22,6 +22,7 @@ from typing import Any
 
 from whit.errors import ArgumentError, InternalError, ShapeError
 from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.schedule.boxes import Box, box_of, target_position
@@ -60,6 +61,33 @@ class Settled:
 def place(value: UOp) -> UOp:
     """What stands for the memory of a value in the targets of stores."""
     return UOp.param(PLACE, value.dtype, value.shape)
+
+
+def part_targets(graph: UOp) -> UOp:
+    """The graph with placeholders under the targets of stores that values stand after.
+
+    A target is a view of the very node that is written to. Rewriting may change either of them alone, as when the flip
+    of a flip goes away; so this comes first.
+    """
+    done: dict[UOp, UOp] = {}
+    for node in topological((graph,)):
+        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
+        if node.op is ops.AFTER:
+            old, *effects = node.src
+            src = (src[0], *[_parted(effect, old, done) for effect in effects])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[graph]
+
+
+def _parted(effect: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
+    if effect.op is not ops.STORE:
+        return done[effect]
+    target, *sources = effect.src
+    views, leaf = views_of(target, old)
+    if leaf is not old and leaf.op not in MEMORY:  # a chain of changes of one memory names the memory itself
+        raise InternalError(f"schedule: {effect.short()} writes to something else than it stands on")
+    memory = on_views(views, place(done[old]), done.__getitem__)
+    return make(ops.STORE, (memory, *[done[s] for s in sources]), effect.arg)
 
 
 def settle_writes(graph: UOp) -> Settled:
