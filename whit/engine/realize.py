@@ -272,7 +272,8 @@ def _change(
             others.append(top)
     free = _free_memories(assigned, private)
     tops = set(changed)
-    memories = {effect.memory for effects, _ in batches.values() for effect in effects} | {_memory_of(base) for base in free.values()}
+    memories = {effect.memory for effects, _ in batches.values() for effect in effects}
+    memories.update(_memory_of(base) for base in free.values())
     for node, name in todo:
         if name in batches and not _shows(node, tops) and _needs_kernel(node, memories):
             batches[name][1].append(node)
