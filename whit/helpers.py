@@ -9,19 +9,18 @@ import contextlib
 import ctypes
 import functools
 import itertools
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
 from whit.engine.counters import GlobalCounters
 from whit.engine.show import colored, time_to_str
 from whit.errors import ArgumentError, BackendError, FileMissingError, ShapeError, nearest
+from whit.progress import tqdm, trange
 
 __all__ = [
     "DEBUG",
@@ -189,104 +188,6 @@ class Profiling(contextlib.ContextDecorator):
         if self.fn:
             self._profile.dump_stats(self.fn)
         pstats.Stats(self._profile).strip_dirs().sort_stats(self.sort).print_stats(self.frac)
-
-
-class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
-    """A progress bar around an iterable, or moved by `update`."""
-
-    def __init__(
-        self,
-        iterable: Iterable[Item] | None = None,
-        desc: str = "",
-        disable: bool = False,
-        unit: str = "it",
-        unit_scale: bool = False,
-        total: int | None = None,
-        rate: float = 10.0,
-    ) -> None:
-        self.iterable = iterable
-        self.desc = desc
-        self.disable = disable
-        self.unit = unit
-        self.unit_scale = unit_scale
-        self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0  # type: ignore[arg-type]
-        self.rate = rate  # prints at most so often a second
-        self.n = 0
-        self._start = self._printed = time.perf_counter()
-
-    def __iter__(self) -> Iterator[Item]:
-        with self:
-            for item in self.iterable or ():
-                yield item
-                self.update()
-
-    def __enter__(self) -> tqdm[Item]:
-        self._print()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.update(0, close=True)
-
-    def set_description(self, desc: str) -> None:
-        """The text before the bar."""
-        self.desc = desc
-
-    def update(self, n: int = 0, close: bool = False) -> None:
-        """So many more are done."""
-        self.n += n if close or n else 1
-        if close or time.perf_counter() - self._printed > 1 / self.rate:
-            self._print(close)
-
-    @staticmethod
-    def write(text: str) -> None:
-        """A line that does not get in the way of the bar."""
-        print(f"\r\033[K{text}", file=sys.stderr)
-
-    def _print(self, close: bool = False) -> None:
-        if self.disable:
-            return
-        now = time.perf_counter()
-        self._printed = now
-        elapsed = now - self._start
-        speed = self.n / elapsed if elapsed > 0 and self.n else 0.0
-        head = f"{self.desc}: " if self.desc else ""
-        tail = f"{self._scaled(self.n)}{self._of()} [{_clock(elapsed)}, {self._scaled(speed, 2)}{self.unit}/s]"
-        bar = ""
-        if self.total:
-            done = min(self.n / self.total, 1.0)
-            width = max(_columns() - len(head) - len(tail) - 9, 4)
-            bar = f"{done:4.0%}|{'#' * int(done * width):{width}s}| "
-        print(f"\r\033[K{head}{bar}{tail}", end="\n" if close else "", file=sys.stderr, flush=True)
-
-    def _of(self) -> str:
-        return f"/{self._scaled(self.total)}" if self.total else self.unit
-
-    def _scaled(self, number: float, digits: int = 0) -> str:
-        if not self.unit_scale or number < 1000:
-            return f"{number:.{digits}f}"
-        power = min(int(math.log10(number)) // 3, 4)
-        return f"{number / 1000**power:.2f}{' kMGT'[power]}"
-
-
-def _columns() -> int:
-    """The width of the terminal."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except (OSError, ValueError, AttributeError):  # no terminal
-        return 80
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
-
-
-def trange(n: int, **options: Any) -> tqdm[int]:
-    """A progress bar over range(n)."""
-    return tqdm(range(n), total=n, **options)
 
 
 # ---- files
