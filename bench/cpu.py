@@ -39,6 +39,7 @@ class Work:
     reference: Callable[..., np.ndarray]
     moved: int = 0  # bytes
     flops: int = 0
+    below: int = 0  # the last input is integers below this, if it is given
     times: dict[str, float] = field(default_factory=dict)
 
 
@@ -58,6 +59,12 @@ def layernorm_numpy(x: np.ndarray) -> np.ndarray:
 def matmul(name: str, m: int, k: int, n: int) -> Work:
     shapes = [(m, k), (k, n)]
     return Work(name, shapes, lambda a, b: a @ b, lambda a, b: a @ b, lambda a, b: a @ b, flops=2 * m * k * n)
+
+
+def added(a: np.ndarray, b: np.ndarray, i: np.ndarray) -> np.ndarray:
+    result = a.copy()
+    np.add.at(result, i.astype(np.int64), b)
+    return result
 
 
 def works() -> list[Work]:
@@ -122,6 +129,39 @@ def works() -> list[Work]:
             lambda a: a.topk(10),
             lambda a: np.sort(a, 1)[:, :-11:-1],
         ),
+        Work(
+            "gather 4096 rows of 512",
+            [(32000, 512), (4096,)],
+            lambda a, i: a[i],
+            lambda a, i: a[i],
+            lambda a, i: a[i],
+            moved=2 * 8 * million,
+            below=32000,
+        ),
+        Work(
+            "scatter-add 4096 rows of 512",
+            [(32000, 512), (4096, 512), (4096,)],
+            lambda a, b, i: a.index_add(0, i, b),
+            lambda a, b, i: a.index_add(0, i, b),
+            added,
+            below=32000,
+        ),
+        Work(
+            "cat 4 of 1024x1024, axis 1",
+            [(1024, 1024)] * 4,
+            lambda *a: Tensor.cat(*a, dim=1),
+            lambda *a: torch.cat(a, 1),
+            lambda *a: np.concatenate(a, 1),
+            moved=2 * 16 * million,
+        ),
+        Work(
+            "cat 8 of 1M",
+            [(million,)] * 8,
+            lambda *a: Tensor.cat(*a),
+            lambda *a: torch.cat(a),
+            lambda *a: np.concatenate(a),
+            moved=2 * 32 * million,
+        ),
         matmul("matmul 512^3", 512, 512, 512),
         matmul("matmul 1024^3", 1024, 1024, 1024),
         matmul("matmul 2048^3", 2048, 2048, 2048),
@@ -151,8 +191,10 @@ def measure(work: Work, seconds: float, with_compile: bool) -> None:
     """Fills work.times with the least milliseconds of each contestant."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in work.shapes]
+    if work.below:
+        arrays[-1] = rng.integers(0, work.below, work.shapes[-1])
     calls = contestants(work, arrays, with_compile)
-    wanted = work.reference(*(a.astype(np.float64) for a in arrays))
+    wanted = work.reference(*(a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays))
     for name, call in calls.items():
         result = call()
         result = result[0] if isinstance(result, tuple) else result  # of a sort, the values
