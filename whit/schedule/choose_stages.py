@@ -20,6 +20,8 @@ from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, rea
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import over, source_position
 
+LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
+WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
 FAR = 100  # nodes to look at for a scan
 
 
@@ -88,17 +90,28 @@ def lower_kernel(root: UOp, kept: set[UOp], writes: Writes = NO_WRITES) -> tuple
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
         return Kernel(root, value, ranges, (), 0, lowering.fused, is_write=True), lowering.to_keep
-    is_long_stack = root.op is ops.STACK and len(root.src) > MOST_STACKED
-    ranges, position = over(root.shape[1:] if is_long_stack else root.shape)
-    backward = None if is_long_stack else _backward_axis(root)
+    stack = stack_under(root, kept)
+    ranges, position = over(root.shape if stack is None else stack.shape[1:])
+    backward = None if stack is not None else _backward_axis(root)
     if backward is not None:
         position = source_position(root.flip((backward,)), position)[0]
-    if is_long_stack:
-        sources = (read_value(s, position) if s in kept else lowering.lower(s, ranges, position) for s in root.src)
-        value, parts = UOp.group(*sources), len(root.src)
+    if stack is not None:
+        sources = (read_value(s, position) if s in kept else lowering.lower(s, ranges, position) for s in stack.src)
+        value, parts = UOp.group(*sources), len(stack.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
     return Kernel(root, value, ranges, position, parts, lowering.fused), lowering.to_keep
+
+
+def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:
+    """The STACK that a value shows all of in some order, if it is to be written part by part: many, or large ones."""
+    node = root
+    while node.op in WHOLE_VIEWS and (node is root or node not in kept):
+        node = node.src[0]
+    if node.op is not ops.STACK or (node is not root and node in kept):
+        return None
+    is_long = len(node.src) > MOST_STACKED or prod_of(node.shape[1:]) >= LARGE_PART
+    return node if is_long else None
 
 
 def _backward_axis(root: UOp) -> int | None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from whit.ir import ops
 from whit.ir.rewrite import rewrite
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp, as_index, make
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
 from whit.schedule.lower import prod_of
+from whit.schedule.movement import view_position
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
@@ -92,10 +93,23 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]],
             continue
         for target in targets.get(kernel.root, [memory[kernel.root]]):
             if kernel.parts:
-                stores.extend(target.store(part, i, *kernel.position) for i, part in enumerate(value.src))
+                places = (place_of_part(kernel, i) for i in range(kernel.parts))
+                stores.extend(target.store(part, *place) for part, place in zip(value.src, places, strict=True))
             else:
                 stores.append(target.store(value, *kernel.position) if kernel.root.shape else target.store(value))
     return stores
+
+
+def place_of_part(kernel: Kernel, part: int) -> tuple[UOp, ...]:
+    """Where an element of a source of a STACK is in the value, which may show the STACK in another order."""
+    views, node = [], kernel.root
+    while node.op is not ops.STACK:
+        views.append(node)
+        node = node.src[0]
+    place: tuple[UOp, ...] = (as_index(part), *kernel.position)
+    for view in reversed(views):
+        place, _ = view_position(view, place)
+    return place
 
 
 def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
