@@ -254,3 +254,15 @@ def test_repr_says_what_it_is_and_computes_nothing() -> None:
     assert repr(Tensor.ones(3, device="PYTHON")) == "<Tensor (3,) float32 on PYTHON, constant>"
     assert repr(Tensor(3)) == "<Tensor () int32 on CPU, constant>"
     assert repr(y.realize()) == "<Tensor (1, 2) float32 on CPU, realised>"
+
+
+def test_one_number_takes_a_format_and_no_format_computes_nothing() -> None:
+    assert f"{Tensor([1.0, 2.0]).mean():.2f}" == "1.50"
+    assert f"{Tensor([[255]]):#x} {Tensor(7):>3} {Tensor(0.25):.0%} {Tensor(True):d}" == "0xff   7 25% 1"
+    lazy = Tensor([1.0]) * 2
+    assert f"{lazy}" == "<Tensor (1,) float32 on CPU, lazy>"
+
+
+def test_several_numbers_take_no_format() -> None:
+    with pytest.raises(TypeError, match=r"format: a tensor of shape \(2,\) is not one number for '.2f'(.|\n)*tolist"):
+        f"{Tensor([1.0, 2.0]):.2f}"

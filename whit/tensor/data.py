@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
 from whit.engine.device import canonicalize, is_disk
-from whit.errors import DTypeError, ShapeError
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -132,6 +132,18 @@ class Data(Core):
     def __index__(self) -> int:
         self._require("index", self.dtype.is_int, "only integers can be used as an index", "Cast it.")
         return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """`f"{x.mean():.2f}"`: the one element, formatted as a Python number. Without a format, what `str` gives."""
+        if not spec:
+            return str(self)
+        if self.numel() != 1:
+            raise ArgumentError(
+                f"format: a tensor of shape {spell_shape(self.shape)} is not one number for {spec!r}",
+                self._made(),
+                "Index or reduce it to one element first, or format the numbers of tolist().",
+            )
+        return format(self.item(), spec)
 
     # ---- the same value elsewhere
 
