@@ -6,11 +6,12 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
 from whit.engine.device import canonicalize, is_disk
-from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -159,6 +160,29 @@ class Data(Core):
     def clone(self, device: str | None = None) -> Self:
         """A copy."""
         return self._wrap(self.uop.stage()) if device is None else self.to(device).contiguous()
+
+    def __copy__(self) -> Self:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A tensor of its own with the same elements and gradient, which gradients do not flow through. Of a file, the
+        same part."""
+        is_value = is_disk(self.uop.device) or self.uop.op is ops.CONST
+        result = self._wrap(self.uop if is_value else self.uop.detach().stage())
+        result.requires_grad = self.requires_grad
+        result.grad = deepcopy(self.grad, memo)
+        mark_leaf(result)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the elements, the dtype and the device."""
+        if is_disk(self.uop.device):
+            raise NotSupportedError(
+                f"pickle: a tensor of {self.device} is a part of a file",
+                self._made(),
+                'Pickle x.to("CPU"), or the path.',
+            )
+        return type(self), (self.numpy(), self.device, self.dtype.name, self.requires_grad)
 
     def detach(self) -> Self:
         """The same elements, where no gradient flows: a view."""
