@@ -246,3 +246,17 @@ def test_every_bit_flipped(dtype: DType) -> None:
     x = some(dtype, (20,), 1)
     same(Tensor(x).bitwise_not(), np.invert(x), dtype)
     same(~Tensor(x), np.invert(x), dtype)
+
+
+def test_in_looks_for_one_number() -> None:
+    x = Tensor([[1, 2], [3, 4]])
+    assert 3 in x
+    assert 3.0 in x
+    assert 3.5 not in x
+    assert np.int64(4) in x
+    assert x[0, 1] in x
+    assert 1 not in Tensor([])
+    assert nan not in Tensor([nan])
+    assert True in Tensor(True)
+    with pytest.raises(ShapeError, match=r"in: looks for one number, and shape \(2,\) has 2(.|\n)*x == y"):
+        [1, 2] in x  # noqa: B015

@@ -136,6 +136,19 @@ class Reductions(Arrangement):
         axes = self._axes("any", either("any", axis, dim))
         return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keepdim))
 
+    def __contains__(self, x: Any) -> bool:
+        """`3 in x`: whether one element equals the number. Computes."""
+        if not isinstance(x, int | float):
+            x = self._operand("in", x)
+            if x.numel() != 1:
+                raise ShapeError(
+                    f"in: looks for one number, and shape {spell_shape(x.shape)} has {x.numel()}",
+                    self._made(),
+                    "Compare with x == y, and use all() and any() along the axes.",
+                )
+            x = x.reshape(())
+        return bool((self == x).any())
+
     def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
         """Whether all elements are close (`isclose`)."""
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
