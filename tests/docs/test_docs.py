@@ -58,6 +58,13 @@ def test_commands_and_files_in_the_readme_exist() -> None:
     assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
 
 
+def test_the_program_in_the_readme_prints_what_it_says(pages: ModuleType) -> None:
+    program, printed = (block for block in pages.blocks((ROOT / "README.md").read_text()) if block.language != "sh")
+    done = _python("-c", program.code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed.code
+
+
 # ---- the tool that runs the examples
 
 EXAMPLE = """\
