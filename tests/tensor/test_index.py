@@ -211,3 +211,18 @@ def test_mistakes(wrong: Any, error: type[Exception], words: str) -> None:
 def test_a_slice_is_one_shrink() -> None:
     y = Tensor.empty(8, 8)
     assert y[1:5].uop.op is ops.SHRINK and y[1:5].uop.src[0] is y.uop
+
+
+def test_a_loop_of_masks_does_not_compute_its_past_again() -> None:
+    def kernels(steps: int) -> int:
+        x, step = np.array([0.1, 0.5, 0.9], np.float32), np.array([0.03, 0.1, 0.2], np.float32)
+        mine, my_step = Tensor(x.copy()), Tensor(step)
+        GlobalCounters.reset()
+        for _ in range(steps):
+            x[x < 1] = (x + step)[x < 1]
+            low = mine < 1
+            mine[low] = (mine + my_step)[low]
+        np.testing.assert_array_equal(mine.numpy(), x)
+        return GlobalCounters.kernel_count
+
+    assert kernels(24) - kernels(16) == kernels(16) - kernels(8)

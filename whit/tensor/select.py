@@ -16,7 +16,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
 from whit.tensor.core import Core, either, expand_to, join_shapes, spread
 from whit.tensor.positions import Places, along, counting_dtype, kept, moved_axes, nonzero_places, places_of, taken
-from whit.tensor.realize import from_numpy
+from whit.tensor.realize import from_numpy, item, realize
 from whit.tensor.reduce import Reductions
 
 
@@ -177,7 +177,13 @@ class Selection(Reductions):
             if size < 0:
                 raise ArgumentError(f"{name}: size={size}", self._made(), "Sizes are zero or more.")
             return size
-        return int(mask.sum().item())
+        total = mask.sum()
+        # The mask and the tensor are kept, too: a loop would compute all of its past again in every turn. (Values of
+        # constants have no device and are never kept.)
+        count, *_ = realize(
+            [total.uop, *(node for node in (mask.uop, self.uop) if node.device is not None)], self._wanted
+        )
+        return int(item(count))
 
     # ---- sorted data
 
