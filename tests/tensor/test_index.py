@@ -226,3 +226,30 @@ def test_a_loop_of_masks_does_not_compute_its_past_again() -> None:
         return GlobalCounters.kernel_count
 
     assert kernels(24) - kernels(16) == kernels(16) - kernels(8)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 2])
+@pytest.mark.parametrize("shape", [(4, 5), (3, 2, 4), (4, 3, 2), (1, 3), (2, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["plain", "permuted", "flipped", "part"])
+def test_a_diagonal_is_reshaped_without_a_copy_where_numpy_does_it(
+    offset: int, shape: tuple[int, ...], kind: str
+) -> None:
+    base = np.arange(np.prod(shape)).reshape(shape).astype(np.int32)
+    x = Tensor(base.copy())
+    if kind == "permuted":
+        base, x = base.swapaxes(0, 1), x.transpose(0, 1)
+    elif kind == "flipped":
+        base, x = np.flip(base, 1), x.flip(1)
+    elif kind == "part":
+        base, x = base[:, 1:], x[:, 1:]
+    window, mine = np.diagonal(base, offset), x.diagonal(offset)
+    for new in ((*window.shape, 1), (1, *window.shape), (window.size,), (window.shape[0], 1, *window.shape[1:])):
+        expected, changed = window.reshape(new), mine.reshape(new)
+        assert changed.tolist() == expected.tolist()
+        if window.size > 1 and changed is not mine:
+            assert (changed._family is mine._family) == np.shares_memory(expected, base)
+    if window.size:
+        mine.unsqueeze(-1)[0] = -7
+        window.setflags(write=True)
+        window[0] = -7
+        assert x.tolist() == base.tolist()

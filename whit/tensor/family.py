@@ -131,7 +131,9 @@ def strides_of(view: UOp, base: UOp, strides: tuple[int, ...] | None) -> tuple[i
         return None
     if strides is ROW_MAJOR:
         strides = row_major(base.shape)
-    for link in chain_of(view, base):
+    chain = chain_of(view, base)
+    while chain:
+        link = chain.pop(0)
         before = link.src[0].shape
         if link.op is ops.PERMUTE:
             strides = tuple(strides[axis] for axis in link.arg)
@@ -140,11 +142,23 @@ def strides_of(view: UOp, base: UOp, strides: tuple[int, ...] | None) -> tuple[i
         elif link.op is ops.EXPAND:
             sizes_and_strides = zip(before, link.shape, strides, strict=True)
             strides = tuple(stride if old == new else 0 for old, new, stride in sizes_and_strides)
+        elif link.op is ops.RESHAPE and _is_diagonal(link, chain[:4]):
+            strides = (*strides[:-2], strides[-2] + strides[-1])
+            del chain[:4]
         elif link.op is ops.RESHAPE:
             strides = regroup(before, strides, link.shape)
         if strides is None:
             return None
     return strides
+
+
+def _is_diagonal(merge: UOp, then: list[UOp]) -> bool:
+    """Whether a merge of two axes is the first step of `diagonal`: its rows may be apart, and still it is a view."""
+    if [link.op for link in then] != [ops.PAD, ops.RESHAPE, ops.SHRINK, ops.RESHAPE]:
+        return False
+    *lead, n = then[3].shape
+    shapes = [link.shape for link in (merge.src[0], merge, then[1], then[2])]
+    return shapes == [(*lead, n, n), (*lead, n * n), (*lead, n, n + 1), (*lead, n, 1)]
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
