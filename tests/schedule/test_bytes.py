@@ -223,3 +223,31 @@ def test_realising_several_at_once_counts_shared_inputs_once() -> None:
     first, second, again = realize([(x.uop + y.uop), (x.uop * y.uop), (x.uop + y.uop)])
     assert again is first and second is not first
     assert (GlobalCounters.kernel_count, GlobalCounters.bytes_read, GlobalCounters.bytes_written) == (1, 2 * N, 2 * N)
+
+
+def test_a_running_sum_is_not_added_up_again_by_every_kernel() -> None:
+    """A residual stream: two kernels a layer, and what is read grows with the layers, not with their square."""
+
+    def stream(layers: int) -> tuple[int, int]:
+        h = Tensor(np.ones((64, 32), np.float32))
+        for _ in range(layers):
+            h = h + (h.layernorm() @ Tensor(np.ones((32, 32), np.float32))).relu()
+        GlobalCounters.reset()
+        h.realize()
+        return GlobalCounters.kernel_count, GlobalCounters.global_mem
+
+    (few, short), (many, long) = stream(8), stream(16)
+    assert many <= 2 * few + 2
+    assert long <= 2.2 * short
+
+
+def test_a_sum_over_an_expanded_axis_is_a_multiply() -> None:
+    x = Tensor.full((10_000_000,), 0.1)
+    assert x.sum().item() == 1e6
+    assert Tensor([1, 2, 3]).reshape(3, 1).expand(3, 1000).sum(1).tolist() == [1000, 2000, 3000]
+    assert Tensor([2.5]).expand(7).max().item() == 2.5
+
+
+def test_a_long_sum_over_two_axes_is_as_exact_as_over_one() -> None:
+    values = np.full((1000, 1000), 0.1, np.float32)
+    assert abs(Tensor(values).sum().item() - 1e5) < 1

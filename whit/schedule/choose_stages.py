@@ -11,10 +11,12 @@ grows, so this ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
 from whit.schedule.lower_write import lower_write
@@ -22,6 +24,7 @@ from whit.schedule.movement import over, source_position
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
+MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
 FAR = 100  # nodes to look at for a scan
 
 
@@ -62,13 +65,14 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UO
     kernels: dict[UOp, Kernel] = {}
     owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
     users: dict[UOp, dict[UOp, None]] = {}  # node -> the kernels that have computed it
+    uses = Counter(s for node in topological(roots) for s in node.src)
     todo = list(reversed(roots))
     while todo:
         root = todo.pop()
         if root in kernels:
             continue
         kernel, to_keep = lower_kernel(root, kept, writes)
-        to_keep += _shared(kernel, owners, kernels, kept)
+        to_keep += _shared(kernel, owners, kernels, kept, uses)
         fresh = [narrowest(node) for node in to_keep]
         fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
         kept.update(fresh)
@@ -148,18 +152,40 @@ def narrowest(node: UOp) -> UOp:
         node = node.src[0]
 
 
-def _shared(kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], kept: set[UOp]) -> list[UOp]:
-    """Reductions of this kernel that another kernel computes too: they are computed once and kept."""
+def _shared(
+    kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], kept: set[UOp], uses: Counter[UOp]
+) -> list[UOp]:
+    """What this kernel and another compute: reductions, and values that read much, are computed once and kept."""
     found = []
     for node in kernel.fused:
-        if node.op is not ops.REDUCE or node is kernel.root:
+        is_reduce = node.op is ops.REDUCE
+        if node is kernel.root or not (is_reduce or (node.op.elementwise and uses[node] > 1)):
             continue
         owner = owners.setdefault(node, kernel.root)
         if owner is not kernel.root and owner in kernels and node in kernels[owner].fused:
-            found.append(node)
+            if is_reduce or reads_much(node, kept):
+                found.append(node)
         elif owner is not kernel.root:
             owners[node] = kernel.root
     return found
+
+
+def reads_much(root: UOp, kept: set[UOp]) -> bool:
+    """Whether a value reads so many others of its size that reading it instead is worth storing it.
+
+    A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it.
+    """
+    size, reads = prod_of(root.shape), 0
+    stack, seen = [root], {root}
+    while stack and reads < MUCH and len(seen) < FAR:
+        node = stack.pop()
+        if node is not root and (node in kept or node.op in (ops.PARAM, ops.BUFFER)):
+            reads += 2 * prod_of(node.shape) >= size
+        elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
+            fresh = [s for s in node.src if s not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return reads >= MUCH
 
 
 def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, dict[UOp, None]]) -> list[UOp]:

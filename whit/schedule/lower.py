@@ -222,7 +222,12 @@ class Lowering:
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
         result = yield Request(value, tuple(inner), self._relevant(gate, position), (*self._hoisted(request), *ranges))
-        return result.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else of_one(node, result)
+        if not ranges:
+            return of_one(node, result)
+        same = [r for r in ranges if r not in self.ranges_of(result)]
+        if same and has_repeated(node):
+            return repeated(node, result, [r for r in ranges if r not in same], prod(_known(r.size) for r in same))
+        return result.reduce(node.arg.op, ranges=tuple(ranges))
 
     def _relevant(self, gate: UOp | None, position: Position) -> UOp | None:
         """The conditions that say something about the position: those that share ranges with it, directly or not.
@@ -479,6 +484,25 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
                 seen.add(s)
                 stack.append(s)
     return total
+
+
+def has_repeated(node: UOp) -> bool:
+    """Whether a reduction of one value many times is known: a product, or the value itself."""
+    is_exact = node.dtype.itemsize >= 4 or not node.dtype.is_float
+    known = all(isinstance(size, int) for size in node.src[0].shape)
+    return known and is_exact and node.arg.op in (ops.ADD, ops.MAX, ops.MIN, ops.AND, ops.OR)
+
+
+def repeated(node: UOp, value: UOp, ranges: list[UOp], count: int) -> UOp:
+    """The reduction of a value over ranges, of which each element is there `count` times: the sum is a product, which
+    is rounded once."""
+    result = value.reduce(node.arg.op, ranges=tuple(ranges)) if ranges else of_one(node, value)
+    if node.arg.op is not ops.ADD:
+        return result
+    times = count if node.dtype.is_float else count % (1 << node.dtype.bitsize)
+    if not node.dtype.is_float and times > node.dtype.max:
+        times -= 1 << node.dtype.bitsize
+    return result * const(node.dtype, times)
 
 
 def of_one(node: UOp, value: UOp) -> UOp:

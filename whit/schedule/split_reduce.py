@@ -16,6 +16,7 @@ from whit.ir.uop import UOp, const
 from whit.schedule.lower import is_serial
 
 PIECES = 64
+FEWEST = 16  # pieces that are worth a kernel
 
 
 @function_rule(ops.REDUCE)
@@ -26,9 +27,11 @@ def split_serial_reduce(node: UOp) -> UOp | None:
         return None
     axis = max(node.arg.axes, key=lambda a: value.shape[a])
     size = value.shape[axis]
-    if size < PIECES * 64:
-        return None
     pieces = _divisor(size)
+    if pieces is None and size < PIECES * 64:
+        pieces = size  # short beside the others: one for each
+    if pieces is not None and pieces < FEWEST:
+        return None
     if pieces is None:
         value, pieces = _padded(value, axis, node), PIECES
         size = value.shape[axis]
