@@ -3,7 +3,8 @@
 `UserError` is the caller's: a shape, a dtype, a name, a device. Its subclasses are also the builtin exceptions that
 Python users already catch. `BackendError` is a vendor's compiler or driver. `InternalError` is a bug in whit.
 
-A message has up to three parts, each on its own lines: what failed, with what, and what to do about it.
+A message has up to three parts, each on its own lines: what failed, with what, and what to do about it. A `UserError`
+knows the line of the user's program that was running: the second part ends with it, unless it names lines already.
 
     >>> print(ShapeError("add: shapes (4, 3) and (4, 2) do not broadcast", "left made at train.py:12", "Reshape one."))
     add: shapes (4, 3) and (4, 2) do not broadcast
@@ -29,13 +30,36 @@ class WhitError(Exception):
 
     def __str__(self) -> str:
         lines = self.what.splitlines()
-        for part in (self.details, self.fix):
+        for part in (self.details, self._where(), self.fix):
             lines += [f"  {line}" for line in part.splitlines()]
         return "\n".join(lines)
 
+    def _where(self) -> str:
+        """The user's line, where a message needs it."""
+        return ""
+
+
+# Where users come in. A message about IR or about dtypes alone stays as it is.
+_ENTRANCES = ("whit.tensor", "whit.nn", "whit.config", "whit.engine.device", "whit.helpers")
+
 
 class UserError(WhitError, ValueError):
-    """The caller asked for something that has no meaning, or that whit cannot do."""
+    """The caller asked for something that has no meaning, or that whit cannot do.
+
+    `method` is what the user called, "" for operators and constructors; `line` is where: "train.py:12", or "".
+    """
+
+    def __init__(self, what: str, details: str = "", fix: str = "") -> None:
+        super().__init__(what, details, fix)
+        module, name, line = _user_call()
+        self.method = name if name[:1].islower() else ""
+        self.line = line if module.startswith(_ENTRANCES) else ""
+
+    def _where(self) -> str:
+        is_inner = self.method not in ("", self.what.partition(":")[0])  # the method is made of what failed
+        if not self.line or ("made at " in self.details and not is_inner):
+            return ""
+        return f"in {self.method}, called at {self.line}" if is_inner else f"called at {self.line}"
 
 
 class ShapeError(UserError, RuntimeError):
@@ -64,6 +88,9 @@ class MissingError(UserError, KeyError):
 
 class ParseError(UserError):
     """Text that should be IR, a model file or a setting does not read as one."""
+
+    def _where(self) -> str:
+        return ""  # the mistake is in the text
 
 
 class NotSupportedError(UserError, NotImplementedError):
@@ -107,12 +134,24 @@ _PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def user_line() -> str:
     """Where the user's code called into whit: "train.py:12", or "" if every frame belongs to whit."""
-    frame: FrameType | None = sys._getframe(1)
+    return _user_call()[2]
+
+
+def _user_call() -> tuple[str, str, str]:
+    """Module and name of the function of whit that the user's code called, and the line where.
+
+    The innermost such call: a function that the user hands to whit is the user's code again.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    called: FrameType | None = None
     while frame is not None and _is_ours(frame):
-        frame = frame.f_back
+        frame, called = frame.f_back, frame
     if frame is None:
-        return ""
-    return f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}"
+        return "", "", ""
+    line = f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}"
+    if called is None:
+        return "", "", line
+    return str(called.f_globals.get("__name__")), called.f_code.co_name, line
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -407,10 +407,10 @@ def test_large_copies_from_file_to_file_go_through_little_memory(tmp_path: pathl
 def test_arithmetic_says_to_move_it_first(file: pathlib.Path, name: str, wrong: Any) -> None:
     with pytest.raises(DeviceError) as caught:
         wrong(Tensor(file))
-    assert str(caught.value).splitlines() == [
+    assert [caught.value.what, caught.value.details, caught.value.fix] == [
         f"{name}: nothing is computed on DISK:{file}",
-        "  a tensor in a file can be sliced, reshaped, bitcast, read and assigned to",
-        '  Move it first: x.to("CPU").',
+        "a tensor in a file can be sliced, reshaped, bitcast, read and assigned to",
+        'Move it first: x.to("CPU").',
     ]
 
 
@@ -432,15 +432,15 @@ def test_a_missing_file_names_the_nearest(file: pathlib.Path) -> None:
         Tensor(file.parent / "data.bni")
     assert isinstance(caught.value, FileMissingError)
     assert caught.value.errno == errno.ENOENT and caught.value.filename == str(file.parent / "data.bni")
-    assert str(caught.value).splitlines() == [
+    assert [caught.value.what, caught.value.details, caught.value.fix] == [
         f"file: {file.parent}/data.bni cannot be opened",
-        f'  {file.parent} has no data.bni. Did you mean "Data.bin"?',
-        "  Check the path.",
+        f'{file.parent} has no data.bni. Did you mean "Data.bin"?',
+        "Check the path.",
     ]
 
 
 def test_folders_and_files_without_a_size_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(FileError, match="is no regular file\n  it is a folder\n  Name a file in it"):
+    with pytest.raises(FileError, match=r"is no regular file\n  it is a folder\n  called at .*\n  Name a file in it"):
         Tensor(tmp_path)
     with pytest.raises(FileError, match="does not say how long it is"):
         Tensor(pathlib.Path("/proc/self/maps"))
@@ -454,10 +454,10 @@ def test_a_file_cut_off_later_is_an_error_not_a_crash(file: pathlib.Path) -> Non
     assert t[:100].numpy().tolist() == list(range(100))
     with pytest.raises(FileError) as caught:
         t[90:110].numpy()
-    assert str(caught.value).splitlines() == [
+    assert [caught.value.what, caught.value.details, caught.value.fix] == [
         f"file: {file} ends at byte 100",
-        "  bytes 90 to 110 were asked for",
-        "  It was cut off after the tensor was made. Build the tensor again.",
+        "bytes 90 to 110 were asked for",
+        "It was cut off after the tensor was made. Build the tensor again.",
     ]
 
 
@@ -490,10 +490,10 @@ def test_read_only_files_are_read_and_not_written(file: pathlib.Path, monkeypatc
     with pytest.raises(PermissionError) as caught:
         t[0] = 9
     assert isinstance(caught.value, FileReadOnlyError)
-    assert str(caught.value).splitlines() == [
+    assert [caught.value.what, caught.value.details, caught.value.fix] == [
         f"file: {file} cannot be written",
-        "  Permission denied",
-        "  Change who may write it, or copy it.",
+        "Permission denied",
+        "Change who may write it, or copy it.",
     ]
     assert content(file)[0] == 0
 
@@ -524,7 +524,7 @@ def test_blocks_are_reserved_before_a_byte_is_written(tmp_path: pathlib.Path, mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(FileError, match=r"No space left on device\n.*the file is as it was\n  Make room"):
+    with pytest.raises(FileError, match=r"No space left on device\n.*the file is as it was\n.*\n  Make room"):
         t.assign(Tensor.zeros(1 << 20, dtype=dtypes.uint8))
     assert path.read_bytes()[:4] == b"old!" and path.stat().st_size == 1 << 20
     monkeypatch.setattr(os, "posix_fallocate", lambda *_: None)

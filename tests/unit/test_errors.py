@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from whit import errors
+from whit import Tensor, errors
 from whit.errors import MissingError, ShapeError, UserError, WhitError, nearest, user_line
 
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, WhitError)]
@@ -64,6 +64,23 @@ def test_error_survives_pickling(error_class: type[WhitError]) -> None:
     assert type(error) is error_class
     assert (error.what, error.details, error.fix) == ("what", "details", "fix")
     assert str(error) == "what\n  details\n  fix"
+
+
+def test_a_message_without_lines_gets_the_line_of_the_call_and_keeps_it_when_pickled() -> None:
+    with pytest.raises(UserError) as caught:
+        Tensor.zeros(-1)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.method, error.line.partition(":")[0]) == ("zeros", "test_errors.py")
+    assert str(error) == str(caught.value)
+    assert str(error).splitlines()[2] == f"  called at {error.line}"
+
+
+def test_a_message_about_a_part_of_a_method_names_the_method() -> None:
+    with pytest.raises(UserError) as caught:
+        Tensor.zeros(2).view(3)
+    what, made, where, _ = str(caught.value).splitlines()
+    assert what.startswith("reshape: ") and made.startswith("  made at test_errors.py:")
+    assert where == f"  in view, called at {caught.value.line}"
 
 
 def _run_as(path: str, module: str, source: str) -> str:
