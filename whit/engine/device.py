@@ -61,7 +61,7 @@ def canonicalize(name: str | None) -> str:
     """The one spelling of a device's name; of None, the default device."""
     if name is None:
         return Device.DEFAULT
-    known = _canonical.get(name)
+    known = _canonical.get(name) if isinstance(name, str) else None
     return known if known is not None else _canonicalize(name)
 
 
@@ -109,8 +109,27 @@ def target_text(name: str) -> str:
     return f"CPU:{rest}" if rest and not rest.isdecimal() else "CPU"
 
 
+def usable(name: str | None) -> str:
+    """`canonicalize` of a device that this version of whit can open."""
+    canonical = canonicalize(name)
+    _backend(canonical)
+    return canonical
+
+
+def _backend(name: str) -> str:
+    """The module of a device's backend."""
+    module = BACKENDS[name.partition(":")[0]]
+    if not module:
+        raise DeviceError(
+            f"device: {name} cannot be opened by this version of whit",
+            f"devices that can: {', '.join(kind for kind in BACKENDS if BACKENDS[kind])}",
+        )
+    return module
+
+
 def _able(name: str) -> str:
     """A device that can compute, as the default one must."""
+    _backend(name)
     if is_disk(name):
         raise DeviceError(
             f"device: {name} cannot be the default", "it is a file", 'Use it by name: x.to("disk:/path").'
@@ -140,12 +159,7 @@ class Devices:
         return found if found is not None else self._opened(canonical)
 
     def _opened(self, name: str) -> Backend:
-        module = BACKENDS[name.partition(":")[0]]
-        if not module:
-            raise DeviceError(
-                f"device: {name} cannot be opened by this version of whit",
-                f"devices that can: {', '.join(kind for kind in BACKENDS if BACKENDS[kind])}",
-            )
+        module = _backend(name)
         with self._lock:
             if name not in self._open:
                 backend = importlib.import_module(module)  # lazy: a device that nobody uses is not loaded

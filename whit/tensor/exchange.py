@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from whit.dtype import DType, dtypes
-from whit.engine.device import canonicalize, is_disk
+from whit.engine.device import is_disk, usable
 from whit.errors import ArgumentError, DeviceError, ShapeError
 from whit.helpers import fetch
 from whit.tensor.core import storable
@@ -60,7 +60,7 @@ class Exchange(Data):
     def from_dlpack(cls, x: Any, device: str | None = None) -> Self:
         """A tensor on the memory of another library's array, or of a DLPack capsule. Nothing is copied where the
         elements are row-major and aligned."""
-        name = canonicalize(device)
+        name = usable(device)
         return cls._make(import_dlpack(x, name), name)
 
     @classmethod
@@ -73,12 +73,12 @@ class Exchange(Data):
     ) -> Self:
         """A tensor on the memory at an address, which the caller keeps alive; it is never written."""
         wanted = dtypes.default_float if dtype is None else storable("from_blob", dtype)
-        sizes = tuple(shape)
+        sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         if any(not isinstance(size, int) or size < 0 for size in sizes):
             raise ShapeError(f"from_blob: {sizes} is no shape", fix="Sizes are integers, zero or more.")
         if not isinstance(ptr, int) or ptr < 0 or (not ptr and 0 not in sizes):
             raise ArgumentError(f"from_blob: {ptr!r} is no address", fix="Give an integer, as array.ctypes.data.")
-        name = canonicalize(device)
+        name = usable(device)
         if is_disk(name):
             raise DeviceError(f"from_blob: {name} has no addresses", fix="Give no device, and use to().")
         return cls._make(from_address(ptr, wanted, sizes, name), name)
@@ -86,4 +86,6 @@ class Exchange(Data):
     @classmethod
     def from_url(cls, url: str, gunzip: bool = False, **kw: Any) -> Self:
         """The bytes of a file from the network, downloaded once: a tensor on DISK, unless `device` says otherwise."""
+        if not isinstance(url, str):
+            raise ArgumentError(f"from_url: {url!r:.60} is no address", fix='Give a string: "https://...".')
         return cls(fetch(url, gunzip=gunzip), **kw)
