@@ -242,7 +242,7 @@ def test_movement_keeps_the_dtype(dtype: DType) -> None:
         (lambda y: y.shrink(((0, 3), None)), ShapeError, "shrink: (0, 3) is not inside axis 0 of (2, 3)"),
         (lambda y: y.pad((1, 2, 3)), ShapeError, "pad: (1, 2, 3) does not fit the 2 axes of (2, 3)"),
         (lambda y: y.unflatten(1, (2, 2)), ShapeError, "axis 1 has size 3, and (2, 2) holds 4"),
-        (lambda y: y.unsqueeze(4), ShapeError, "there is no place 4"),
+        (lambda y: y.unsqueeze(4), OutOfRangeError, "there is no place 4"),
         (lambda y: y.split([1, 1], 1), ShapeError, "split: sizes [1, 1] for axis 1 of (2, 3)"),
         (lambda y: y.repeat(2), ShapeError, "repeat: (2,) for the 2 axes of (2, 3)"),
         (lambda y: y.cat(y.T), ShapeError, "cat: shapes (2, 3) and (3, 2) differ beside axis 0"),

@@ -9,7 +9,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.tensor.core import Core, either
+from whit.tensor.core import Core, either, whole
 from whit.tensor.formula import Group, parse_formula
 from whit.tensor.movement import listed
 from whit.tensor.padding import Padding
@@ -122,7 +122,7 @@ class Arrangement(Padding):
         if isinstance(repeats, Core):
             repeats = repeats.tolist()  # type: ignore[attr-defined]
         size, shape = self.shape[axis], self.shape
-        counts = [repeats] if isinstance(repeats, int) else list(repeats)
+        counts = list(repeats) if isinstance(repeats, tuple | list) else [repeats]
         if len(counts) not in (1, size) or any(not isinstance(count, int) or count < 0 for count in counts):
             raise ArgumentError(
                 f"repeat_interleave: repeats {counts} for axis {axis} of {spell_shape(shape)}",
@@ -145,7 +145,7 @@ class Arrangement(Padding):
         if dims is None:
             return self.ravel().roll(shifts, 0).reshape(self.shape)
         axes = [self._axis("roll", axis, scalars=False) for axis in listed(dims, ())]
-        steps = listed(shifts, ())
+        steps = tuple(whole("roll", "shift", shift, self._made()) for shift in listed(shifts, ()))
         steps = steps * len(axes) if len(steps) == 1 else steps
         if len(steps) != len(axes):
             raise ArgumentError(
@@ -159,6 +159,7 @@ class Arrangement(Padding):
     def unfold(self, dim: int, size: int, step: int) -> Self:
         """All windows of `size` elements along an axis, `step` apart, in a new last axis."""
         axis = self._axis("unfold", dim, scalars=False)
+        size, step = (whole("unfold", what, given, self._made()) for what, given in (("size", size), ("step", step)))
         if not 1 <= size <= self.shape[axis] or step < 1:
             raise ShapeError(
                 f"unfold: windows of {size}, {step} apart, on axis {axis} of {spell_shape(self.shape)}",
@@ -176,6 +177,7 @@ class Arrangement(Padding):
         if indexing not in ("ij", "xy"):
             raise ArgumentError(f"meshgrid: there is no indexing {indexing!r}", self._made(), 'Use "ij" or "xy".')
         vectors = [self, *(self._operand("meshgrid", other) for other in others)]
+        self._one_device("meshgrid", *vectors)
         for vector in vectors:
             if vector.ndim > 1:
                 raise ShapeError(

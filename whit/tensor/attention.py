@@ -24,7 +24,13 @@ class Attention(Resizing):
     def sequential(self, layers: Iterable[Callable[[Any], Any]]) -> Any:
         """layers[-1](... layers[1](layers[0](self)))."""
         result: Any = self
+        if not isinstance(layers, Iterable):
+            raise ArgumentError(f"sequential: {layers!r:.60} is no list of layers", self._made(), "Give a list.")
         for layer in layers:
+            if not callable(layer):
+                raise ArgumentError(
+                    f"sequential: {layer!r:.60} is no layer", self._made(), "Layers are functions of one tensor."
+                )
             result = layer(result)
         return result
 
@@ -46,6 +52,13 @@ class Attention(Resizing):
         """
         keys, values = (self._operand("scaled_dot_product_attention", other) for other in (key, value))
         self._fit(keys, values)
+        heads = [t.shape[-3] if t.ndim > 2 else 1 for t in (self, keys, values)]
+        if not enable_gqa and len(set(heads) - {1}) > 1:
+            raise ShapeError(
+                f"scaled_dot_product_attention: {heads[0]} heads of queries, {heads[1]} of keys, {heads[2]} of values",
+                f"queries {self._made()}, keys {keys._made()}, values {values._made()}",
+                "Their numbers must be equal; enable_gqa=True shares those of keys and values.",
+            )
         if enable_gqa:
             keys, values = self._shared_heads(keys), self._shared_heads(values)
         factor = 1 / sqrt(self.shape[-1]) if scale is None else scale

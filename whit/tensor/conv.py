@@ -11,7 +11,7 @@ from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
-from whit.tensor.core import storable
+from whit.tensor.core import storable, whole
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.sliding import windows
 from whit.tensor.windows import Windows, each, paddings
@@ -46,14 +46,16 @@ class Convolution(Windows):
                 made,
                 "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
             )
+        groups = whole("conv2d", "groups", groups, made)
         batch, inputs = self.shape[:2]
         outputs, part = kernels.shape[:2]
-        if inputs != part * groups or outputs % groups:
+        if groups < 1 or inputs != part * groups or outputs % groups:
             raise ShapeError(
                 f"conv2d: {inputs} input channels do not fit a weight {spell_shape(kernels.shape)} in {groups} groups",
                 made,
                 "The weight is (out, in / groups, *window), and groups divides out.",
             )
+        offset = self._bias("conv2d", bias, outputs)
         left, right = self._together("conv2d", (kernels,))
         narrow = left.dtype if dtype is None else storable("conv2d", dtype)
         wide = sum_dtype(narrow)
@@ -72,9 +74,21 @@ class Convolution(Windows):
         w = right.uop.cast(wide).reshape((1, groups, outputs // groups, *(1,) * count, part, *kernel)).expand(full)
         total = (x * w).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).reshape((batch, outputs, *space))
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
+        return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
+
+    def _bias(self, name: str, bias: Any, outputs: int) -> Self | None:
+        """One number for each output channel."""
         if bias is None:
-            return result
-        return result + self._operand("conv2d", bias).reshape((1, outputs, *(1,) * count))
+            return None
+        offset = self._operand(name, bias)
+        self._one_device(name, offset)
+        if offset.numel() != outputs:
+            raise ShapeError(
+                f"{name}: a bias {spell_shape(offset.shape)} for {outputs} output channels",
+                f"the tensor {self._made()}, the bias {offset._made()}",
+                "Give one number for each output channel.",
+            )
+        return offset
 
     def conv_transpose2d(
         self,
@@ -91,8 +105,10 @@ class Convolution(Windows):
         `padding` is cut off from the result at both ends, `output_padding` added at the end of each axis.
         """
         kernels = self._operand("conv_transpose2d", weight)
+        self._one_device("conv_transpose2d", kernels)
         count = kernels.ndim - 2
-        if count < 1 or self.ndim != kernels.ndim or self.shape[1] != kernels.shape[0] or self.shape[1] % groups:
+        fits = count >= 1 and self.ndim == kernels.ndim and self.shape[1] == kernels.shape[0]
+        if not fits or whole("conv_transpose2d", "groups", groups) < 1 or self.shape[1] % groups:
             raise ShapeError(
                 f"conv_transpose2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)} "
                 f"in {groups} groups",
@@ -100,6 +116,7 @@ class Convolution(Windows):
                 "They are (batch, in, *space) and (in, out / groups, *window), and groups divides in.",
             )
         inputs, part, *kernel = kernels.shape
+        bias = self._bias("conv_transpose2d", bias, part * groups)
         steps, gaps = (
             each("conv_transpose2d", what, given, count) for what, given in (("stride", stride), ("dilation", dilation))
         )

@@ -252,6 +252,27 @@ def storable(name: str, dtype: DType | str) -> DType:
     return found
 
 
+def check_gradient(requires_grad: bool | None, dtype: DType) -> None:
+    """What is to have a gradient is a float."""
+    if requires_grad and not dtype.is_float:
+        raise DTypeError(
+            f"Tensor: requires_grad=True of {dtype.name}", fix="Only floats have gradients. Cast it, or leave it out."
+        )
+
+
+def whole(name: str, what: str, value: Any, made: str = "") -> int:
+    """An argument that is an integer; NumPy's are too."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ArgumentError(f"{name}: {what}={value!r:.60} is no integer", made, "Use an integer.")
+    return int(value.__index__())
+
+
+def check_number(name: str, what: str, value: Any, made: str = "") -> None:
+    """An argument that is a number."""
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise ArgumentError(f"{name}: {what}={value!r:.60} is no number", made, "Use a number.")
+
+
 def spread(value: UOp, shape: Shape) -> UOp:
     """A scalar at every position."""
     return value.reshape((1,) * len(shape)).expand(shape) if shape else value

@@ -10,11 +10,12 @@ import math
 from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
-from whit.engine.device import canonicalize, is_disk
-from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.engine.device import is_disk, usable
+from whit.errors import ArgumentError, DTypeError, ShapeError, nearest
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, placed, spread, storable
+from whit.tensor.build import fitting
+from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole
 from whit.tensor.losses import Losses
 from whit.tensor.movement import listed
 from whit.tensor.realize import new_buffer
@@ -28,6 +29,15 @@ def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(size if isinstance(size, UOp) else size.__index__() for size in sizes)
 
 
+def check_options(name: str, given: dict[str, Any], known: tuple[str, ...] = ("device", "requires_grad")) -> None:
+    """Keywords that are passed on are known."""
+    for key in given:
+        if key not in known:
+            raise ArgumentError(
+                f"{name}: there is no parameter {key!r}", fix=f"There are {', '.join(known)}.{nearest(key, known)}"
+            )
+
+
 class Creation(Losses):
     """Constructors."""
 
@@ -37,8 +47,9 @@ class Creation(Losses):
     def _fresh(cls, uop: UOp, device: str | None, requires_grad: bool | None = None) -> Self:
         """A tensor whose value may be that of others, and which is still another one to a gradient."""
         is_own = uop.op is ops.BUFFER or not uop.dtype.is_float or (not uop.shape and not requires_grad)
-        wanted = None if device is None else canonicalize(device)
+        wanted = None if device is None else usable(device)
         result = cls._make(placed(uop if is_own else uop.leaf(), wanted), wanted)
+        check_gradient(requires_grad, uop.dtype)
         result.requires_grad = requires_grad
         return result
 
@@ -59,17 +70,19 @@ class Creation(Losses):
                 raise ShapeError("full: the value is not one number", fill_value._made(), "Use expand().")
         else:
             wanted = resolve_weak(weak_dtype(fill_value)) if dtype is None else storable("full", dtype)
-            value = const(wanted, convert(wanted, fill_value))
+            value = fitting("full", fill_value, wanted)
         return cls._fresh(spread(value, sizes), device, requires_grad)
 
     @classmethod
     def zeros(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
         """Zeros, of the default float if no dtype is given."""
+        check_options("zeros", kw)
         return cls.full(_shape("zeros", shape), 0, dtype or dtypes.default_float, **kw)
 
     @classmethod
     def ones(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
         """Ones, of the default float if no dtype is given."""
+        check_options("ones", kw)
         return cls.full(_shape("ones", shape), 1, dtype or dtypes.default_float, **kw)
 
     @classmethod
@@ -82,7 +95,7 @@ class Creation(Losses):
     ) -> Self:
         """Memory of arbitrary content."""
         wanted = dtypes.default_float if dtype is None else storable("empty", dtype)
-        node = new_buffer(wanted, _shape("empty", shape), canonicalize(device))
+        node = new_buffer(wanted, _shape("empty", shape), usable(device))
         return cls._fresh(node, device, requires_grad)
 
     def full_like(self, fill_value: Any, dtype: DType | str | None = None, device: str | None = None) -> Self:
@@ -91,10 +104,12 @@ class Creation(Losses):
 
     def zeros_like(self, **kw: Any) -> Self:
         """Zeros in this shape."""
+        check_options("zeros_like", kw, ("dtype", "device"))
         return self.full_like(0, **kw)
 
     def ones_like(self, **kw: Any) -> Self:
         """Ones in this shape."""
+        check_options("ones_like", kw, ("dtype", "device"))
         return self.full_like(1, **kw)
 
     def empty_like(self, dtype: DType | str | None = None, device: str | None = None) -> Self:
@@ -122,6 +137,10 @@ class Creation(Losses):
             start, stop = 0, start
         if step == 0:
             raise ArgumentError("arange: the step is 0", fix="Use a positive or negative one.")
+        for what, value in (("start", start), ("stop", stop), ("step", step)):
+            check_number("arange", what, value)
+        if not math.isfinite(start) or not math.isfinite(stop) or math.isnan(step):
+            raise ArgumentError(f"arange: from {start} to {stop} by {step} never ends", fix="Use finite numbers.")
         wanted = resolve_weak(weak_dtype([start, stop, step])) if dtype is None else storable("arange", dtype)
         whole = all(isinstance(value, int) for value in (start, stop, step))
         count = max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0)
@@ -142,6 +161,9 @@ class Creation(Losses):
         requires_grad: bool | None = None,
     ) -> Self:
         """`steps` numbers from start to stop, both included, at equal distances."""
+        check_number("linspace", "start", start)
+        check_number("linspace", "stop", stop)
+        steps = whole("linspace", "steps", steps)
         if steps < 0:
             raise ArgumentError(f"linspace: {steps} steps", fix="Ask for zero or more.")
         wanted = dtypes.default_float if dtype is None else storable("linspace", dtype)

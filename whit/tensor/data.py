@@ -10,13 +10,23 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
-from whit.engine.device import canonicalize, is_disk
+from whit.engine.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.build import copy_to, node_of
-from whit.tensor.core import Core, expand_to, join_shapes, mark_leaf, placed, spread, storable, without_views
+from whit.tensor.core import (
+    Core,
+    check_gradient,
+    expand_to,
+    join_shapes,
+    mark_leaf,
+    placed,
+    spread,
+    storable,
+    without_views,
+)
 from whit.tensor.place import here
 from whit.tensor.realize import item, realize, shared_memory, to_list, to_numpy, write_view
 
@@ -40,10 +50,11 @@ class Data(Core):
     ) -> None:
         self._family = None
         self._place = here()
-        self._wanted = None if device is None else canonicalize(device)
+        self._wanted = None if device is None else usable(device)
         self.grad = None
         self.requires_grad = requires_grad
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted)
+        check_gradient(requires_grad, self.uop.dtype)
         if requires_grad and self.uop.op is ops.CONST:
             self.uop = self.uop.leaf()
         self.uop = placed(self.uop, self._wanted)
@@ -59,6 +70,9 @@ class Data(Core):
         What is a view of another tensor that is still in use stays one: its memory is part of the other's.
         """
         given: tuple[Core, ...] = (self, *lst)
+        for tensor in given:
+            if not isinstance(tensor, Core):
+                raise ArgumentError(f"realize: {tensor!r:.60} is no tensor", fix="Give tensors: Tensor.realize(a, b).")
         tensors = [tensor for tensor in given if not _stays_in_file(tensor.uop)]
         for device in {tensor._wanted for tensor in tensors if tensor.uop.device is None} or {None}:
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
@@ -190,7 +204,7 @@ class Data(Core):
 
     def to(self, device: str | None) -> Self:
         """The same value on another device."""
-        name = canonicalize(device)
+        name = usable(device)
         if name == self.device:
             return self
         moved = self._wrap(placed(self.uop, name) if self.uop.device is None else copy_to(self.uop, name))

@@ -49,6 +49,11 @@ class Decompositions(Fourier):
 
     def _matrices(self, name: str, square: bool = False) -> UOp:
         """(batch, m, n) in float64, realised."""
+        self._check_matrix(name, square)
+        wide = self.uop.cast(WORK).reshape((prod(self.shape[:-2]), *self.shape[-2:]))
+        return realize([wide], self.device)[0]
+
+    def _check_matrix(self, name: str, square: bool) -> None:
         if self.ndim < 2 or (square and self.shape[-1] != self.shape[-2]):
             raise ShapeError(
                 f"{name}: {spell_shape(self.shape)} is no {'square ' if square else ''}matrix",
@@ -56,8 +61,6 @@ class Decompositions(Fourier):
                 "The last two axes are the matrix, those before them a batch.",
             )
         self._require(name, not self.dtype.is_bool, "bools are not numbers here", "Cast it.")
-        wide = self.uop.cast(WORK).reshape((prod(self.shape[:-2]), *self.shape[-2:]))
-        return realize([wide], self.device)[0]
 
     def _result_dtype(self) -> DType:
         return self.dtype if self.dtype.is_float else dtypes.default_float
@@ -85,7 +88,7 @@ class Decompositions(Fourier):
         """
         right = self._operand("solve", b)
         self._one_device("solve", right)
-        matrix = self._matrices("solve", square=True)
+        self._check_matrix("solve", square=True)
         n = self.shape[-1]
         vector = right.ndim == 1 or (right.ndim == self.ndim - 1 and right.shape == self.shape[:-1])
         columns = right.unsqueeze(-1) if vector else right
@@ -97,6 +100,7 @@ class Decompositions(Fourier):
                 "It has as many rows as the matrix; the axes before the last two broadcast.",
             )
         count = prod(batch)
+        matrix = self._matrices("solve", square=True)
         left = expand_to(matrix.reshape((*self.shape[:-2], n, n)), (*batch, n, n)).reshape((count, n, n))
         wide = expand_to(columns.uop.cast(WORK), (*batch, *columns.shape[-2:])).reshape((count, n, columns.shape[-1]))
         solved = _solved(left, wide, self.device)

@@ -15,7 +15,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
-from whit.tensor.core import spread, storable
+from whit.tensor.core import check_number, spread, storable
 from whit.tensor.positions import along
 from whit.tensor.random import Random, _sizes
 
@@ -52,6 +52,7 @@ class Distributions(Random, metaclass=Training):
 
     def dropout(self, p: float = 0.5) -> Self:
         """In training, zero with probability p and else divided by 1 - p, so that the mean stays; otherwise self."""
+        check_number("dropout", "p", p, self._made())
         if not 0 <= p <= 1:
             raise ArgumentError(f"dropout: p={p} is no probability", self._made(), "Use one from 0 to 1.")
         self._require("dropout", self.dtype.is_float, "only floats can be scaled", "Cast it.")

@@ -10,7 +10,7 @@ from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.contract import Labels, Sizes, evaluate
-from whit.tensor.core import Core, storable
+from whit.tensor.core import Core, storable, whole
 from whit.tensor.linear import Linear
 from whit.tensor.reduce import sum_dtype
 
@@ -129,9 +129,11 @@ class Einsum(Linear):
 
         x starts as the matrix divided by its Frobenius norm plus eps; axes before the last two are a batch.
         """
-        if self.ndim < 2 or not params:
+        if whole("newton_schulz", "steps", steps, self._made()) < 0:
+            raise ArgumentError(f"newton_schulz: {steps} steps", self._made(), "Ask for zero or more.")
+        if self.ndim < 2 or not isinstance(params, tuple | list) or not params:
             raise ShapeError(
-                f"newton_schulz: of {spell_shape(self.shape)} with params {tuple(params)}",
+                f"newton_schulz: of {spell_shape(self.shape)} with params {params!r:.60}",
                 self._made(),
                 "Use matrices, and at least one coefficient.",
             )

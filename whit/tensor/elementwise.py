@@ -11,6 +11,7 @@ import operator
 from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
+from whit.engine.device import is_disk
 from whit.errors import ArgumentError, DeviceError, DTypeError
 from whit.ir import ops
 from whit.ir.op import Op
@@ -45,7 +46,7 @@ class Elementwise(Exchange):
         raise ArgumentError(
             f"{name}: cannot combine a tensor with {other!r}, a {type(other).__name__}",
             self._made(),
-            "Use a tensor, a Python number or an array.",
+            'Write "x is None".' if other is None and name in ("eq", "ne") else "Use a tensor, a number or an array.",
         )
 
     def _pair(self, name: str, other: Any, reverse: bool = False, real: bool = False) -> tuple[UOp, UOp]:
@@ -89,10 +90,11 @@ class Elementwise(Exchange):
         for tensor in placed:
             if tensor.uop.device != placed[0].uop.device:
                 first, second = placed[0].uop.device, tensor.uop.device
+                target = second if is_disk(first) else first  # what is moved to a file overwrites it
                 raise DeviceError(
                     f"{name}: operands are on {first} and {second}",
                     f"the one on {first} {placed[0]._made()}, the one on {second} {tensor._made()}",
-                    f'Move one of them: x.to("{first}").',
+                    f'Move one of them: x.to("{target}").',
                 )
 
     def _number(self, name: str, x: UOp) -> UOp:

@@ -122,8 +122,10 @@ class Parsing(Scattering):
 
         try:
             array = np.asarray(entry)
-        except ValueError as error:
-            raise ArgumentError(f"{name}: lists in an index are not of one length", self._made(), str(error)) from error
+        except ValueError:
+            raise ArgumentError(
+                f"{name}: lists in an index are not of one length", self._made(), "Pad them to one length."
+            ) from None
         if not array.size and not hasattr(entry, "dtype"):
             array = array.astype(np.int64)
         if array.dtype.kind == "b":

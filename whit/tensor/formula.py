@@ -23,6 +23,8 @@ def parse_formula(formula: str, rank: int, made: str) -> tuple[list[Group], list
     def wrong(why: str, fix: str) -> ArgumentError:
         return ArgumentError(f"rearrange: {why} in {formula!r}", made, fix)
 
+    if not isinstance(formula, str):
+        raise ArgumentError(f"rearrange: {formula!r:.60} is no formula", made, 'Write "axes before -> axes after".')
     texts = formula.split("->")
     if len(texts) != 2:
         raise wrong("there is not one arrow", 'Write "axes before -> axes after".')

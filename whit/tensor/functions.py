@@ -10,7 +10,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor import formulas, trigonometry
 from whit.tensor.bitcast import bitcast
 from whit.tensor.compare import Comparisons
-from whit.tensor.core import spread, storable
+from whit.tensor.core import check_number, spread, storable
 
 
 class Functions(Comparisons):
@@ -192,6 +192,9 @@ class Functions(Comparisons):
         """Other numbers in the place of NaN and the infinities: those of the largest magnitude if none are given."""
         if not self.dtype.is_float:
             return self
+        for what, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
+            if value is not None:
+                check_number("nan_to_num", what, value, self._made())
         x = self.uop
         high = self.dtype.largest if posinf is None else float(posinf)
         low = -self.dtype.largest if neginf is None else float(neginf)

@@ -65,6 +65,7 @@ class Gradients(Creation):
                 )
             return spread(self.uop.constant(1.0), self.shape)
         seed = self._operand(name, gradient)
+        self._one_device(name, seed)
         if seed.shape != self.shape:
             raise ShapeError(
                 f"{name}: gradient= has shape {spell_shape(seed.shape)}, the tensor {spell_shape(self.shape)}",

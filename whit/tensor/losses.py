@@ -16,6 +16,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.attention import Attention
+from whit.tensor.core import check_number
 from whit.tensor.reduce import mean_of, reduced, sum_dtype
 
 
@@ -131,6 +132,7 @@ class Losses(Attention):
         share = loss.constant(1.0).reshape((1,) * len(loss.shape)).expand(loss.shape)
         if weight is not None:
             factors = self._operand("nll_loss", weight)
+            self._one_device("nll_loss", factors)
             if factors.shape != (self.shape[axis],):
                 raise ShapeError(
                     f"nll_loss: weights {spell_shape(factors.shape)} for {self.shape[axis]} classes",
@@ -179,6 +181,9 @@ class Losses(Attention):
 
     def huber_loss(self, Y: Any, reduction: str = "mean", delta: float = 1.0) -> Self:
         """Half the square of the distance up to delta; beyond, a straight line."""
+        check_number("huber_loss", "delta", delta, self._made())
+        if not delta > 0:
+            raise ArgumentError(f"huber_loss: delta={delta}", self._made(), "It is more than 0.")
         x, y = self._loss_target("huber_loss", Y)
         away = abs(x - y)
         loss = (away < delta).where(away * away * 0.5, (away - 0.5 * delta) * delta)
@@ -186,6 +191,9 @@ class Losses(Attention):
 
     def smooth_l1_loss(self, Y: Any, reduction: str = "mean", beta: float = 1.0) -> Self:
         """`huber_loss` divided by beta; of beta 0, `l1_loss`."""
+        check_number("smooth_l1_loss", "beta", beta, self._made())
+        if not beta >= 0:
+            raise ArgumentError(f"smooth_l1_loss: beta={beta}", self._made(), "It is 0 or more.")
         return self.huber_loss(Y, reduction, beta) / beta if beta else self.l1_loss(Y, reduction)
 
     def kl_div(self, Y: Any, reduction: str = "mean", log_target: bool = False) -> Self:
@@ -196,6 +204,7 @@ class Losses(Attention):
 
 
 def _smoothing(name: str, label_smoothing: float) -> None:
+    check_number(name, "label_smoothing", label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"{name}: label_smoothing={label_smoothing}", fix="It lies between 0 and 1.")
 

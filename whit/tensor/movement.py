@@ -11,11 +11,11 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import least_upper_dtype, resolve_weak
-from whit.errors import ArgumentError, ShapeError
+from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
-from whit.tensor.core import Core, either, expand_to, spread
+from whit.tensor.core import Core, either, expand_to, spread, whole
 from whit.tensor.family import is_reshape_a_view
 
 
@@ -58,7 +58,7 @@ class Movement(Activations):
         """The same elements in row-major order under another shape. One size may be -1: what is left for it."""
         old = self.uop.shape
         new = listed(shape, args)
-        if new == old:
+        if new == old and is_known(new):  # 2.0 == 2, and is no size
             return self
         for size in new:
             if type(size) is not int or size < 0:
@@ -117,11 +117,12 @@ class Movement(Activations):
         padded = (1,) * lead + old if lead >= 0 else old
         new = tuple(o if n is None or n == -1 else n for o, n in zip(padded, sizes, strict=False))
         fits = lead >= 0 and all(o is n or o in (1, n) for o, n in zip(padded, new, strict=True))
-        if not fits or any(isinstance(n, int) and n < 0 for n in new):
+        adds_unknown = any(isinstance(n, int) and n == -1 for n in sizes[: max(lead, 0)])
+        if not fits or adds_unknown or any(isinstance(n, int) and n < 0 for n in new):
             raise ShapeError(
                 f"expand: {spell_shape(old)} does not become {tuple(sizes)}",
                 self._made(),
-                "Only axes of size 1 grow; new axes come in front; -1 keeps a size.",
+                "Only axes of size 1 grow; new axes come in front, and have a size; -1 keeps one.",
             )
         return self if new == old else self._view(expand_to(self.uop, new) if old else spread(self.uop, new))
 
@@ -157,6 +158,10 @@ class Movement(Activations):
 
     def shrink(self, arg: Sequence[tuple[Any, Any] | None]) -> Self:
         """A window (start, end) of each axis; None is all of it."""
+        if not isinstance(arg, tuple | list) or not all(pair is None or _is_window(pair) for pair in arg):
+            raise ArgumentError(
+                f"shrink: {arg!r:.80} is no list of windows", self._made(), "Give (start, end) or None for each axis."
+            )
         if len(arg) != self.ndim:
             raise ShapeError(
                 f"shrink: {len(arg)} windows for the {self.ndim} axes of {spell_shape(self.shape)}",
@@ -191,16 +196,18 @@ class Movement(Activations):
     def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
         """One axis as several, of these sizes; one of them may be -1."""
         axis = self._axis("unflatten", dim, scalars=False)
-        parts = list(sizes)
+        if not isinstance(sizes, tuple | list):
+            raise ArgumentError(f"unflatten: {sizes!r:.60} is no list of sizes", self._made(), "Give a tuple of them.")
+        parts = list(self._sizes("unflatten", tuple(sizes)))
         size = self.shape[axis]
         if parts.count(-1) == 1:
             rest = prod(part for part in parts if part != -1)
             parts[parts.index(-1)] = size // rest if rest else 0
-        if prod(parts) != size:
+        if prod(parts) != size or any(isinstance(part, int) and part < 0 for part in parts):
             raise ShapeError(
                 f"unflatten: axis {axis} has size {size}, and {tuple(sizes)} holds {prod(parts)}",
                 self._made(),
-                "The product of the sizes must be the size of the axis.",
+                "The product of the sizes, zero or more each, must be the size of the axis.",
             )
         return self.reshape((*self.shape[:axis], *parts, *self.shape[axis + 1 :]))
 
@@ -212,10 +219,14 @@ class Movement(Activations):
 
     def unsqueeze(self, dim: int) -> Self:
         """A new axis of size 1 at this place."""
+        return self._new_axis("unsqueeze", dim)
+
+    def _new_axis(self, name: str, dim: Any) -> Self:
         count = self.ndim + 1
+        dim = whole(name, "dim", dim, self._made())
         if not -count <= dim < count:
-            raise ShapeError(
-                f"unsqueeze: there is no place {dim} among the {self.ndim} axes of {spell_shape(self.shape)}",
+            raise OutOfRangeError(
+                f"{name}: there is no place {dim} among the {self.ndim} axes of {spell_shape(self.shape)}",
                 self._made(),
                 f"Places go from {-count} to {count - 1}.",
             )
@@ -228,13 +239,15 @@ class Movement(Activations):
         """Pieces along an axis: of one size, the last perhaps smaller, or of these sizes."""
         axis = self._axis("split", dim if axis is None else axis, scalars=False)
         total = self.shape[axis]
-        if isinstance(sizes, int):
+        if not isinstance(sizes, tuple | list):
+            sizes = whole("split", "sizes", sizes, self._made())
             if sizes < 1:
                 raise ShapeError(f"split: pieces of size {sizes}", self._made(), "Give a size of at least 1.")
             sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
+        sizes = [whole("split", "size", size, self._made()) for size in sizes]
         if sum(sizes) != total or any(size < 0 for size in sizes):
             raise ShapeError(
-                f"split: sizes {list(sizes)} for axis {axis} of {spell_shape(self.shape)}",
+                f"split: sizes {sizes} for axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
                 f"They must add up to {total}.",
             )
@@ -249,6 +262,7 @@ class Movement(Activations):
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """At most this many pieces along an axis, equal but for the last."""
+        chunks = whole("chunk", "chunks", chunks, self._made())
         if chunks < 1:
             raise ShapeError(f"chunk: {chunks} pieces", self._made(), "Ask for at least one.")
         axis = self._axis("chunk", dim, scalars=False)
@@ -259,7 +273,7 @@ class Movement(Activations):
         """Tiles: the whole tensor this often along each axis; further numbers are for new axes in front."""
         counts = self._sizes("repeat", listed(repeats, args))
         lead = len(counts) - self.ndim
-        if lead < 0 or any(count < 0 for count in counts):
+        if lead < 0 or any(count is None or count < 0 for count in counts):
             raise ShapeError(
                 f"repeat: {counts} for the {self.ndim} axes of {spell_shape(self.shape)}",
                 self._made(),
@@ -280,7 +294,7 @@ class Movement(Activations):
     def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
         """Tensors of one shape along a new axis. `stack([a, b])` is `stack(a, b)`."""
         if isinstance(self, list | tuple):
-            first, *rest = (*self, *args)
+            first, *rest = _tensors("stack", (*self, *args))
             return first.stack(*rest, dim=dim, axis=axis)
         dim = dim if axis is None else axis
         tensors = self._together("stack", args)
@@ -291,12 +305,12 @@ class Movement(Activations):
                     f"the first {self._made()}, the other {tensor._made()}",
                     "All tensors need one shape.",
                 )
-        return self._wrap(_along_first(tensors, self.unsqueeze(dim).ndim, dim))
+        return self._wrap(_along_first(tensors, self._new_axis("stack", dim).ndim, dim))
 
     def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
         """Tensors one after another along an axis. `cat([a, b])` is `cat(a, b)`."""
         if isinstance(self, list | tuple):
-            first, *rest = (*self, *args)
+            first, *rest = _tensors("cat", (*self, *args))
             return first.cat(*rest, dim=dim, axis=axis)
         dim = dim if axis is None else axis
         tensors = self._together("cat", args)
@@ -314,6 +328,22 @@ class Movement(Activations):
         if all(tensor.shape == filled[0].shape for tensor in filled):
             return self._wrap(_along_first(filled, self.ndim + 1, place)).flatten(place, place + 1)
         return self._wrap(_joined([tensor.uop for tensor in filled], place))
+
+
+def _tensors(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A list that a tensor can be made of: it has one, and begins with one."""
+    if not given or not isinstance(given[0], Core):
+        found = f"{given[0]!r:.60} is no tensor" if given else "there are no tensors"
+        raise ArgumentError(f"{name}: {found}", fix=f"Give at least one: Tensor.{name}([a, b]).")
+    return given
+
+
+def _is_window(pair: Any) -> bool:
+    return (
+        isinstance(pair, tuple | list)
+        and len(pair) == 2
+        and all(hasattr(end, "__index__") or isinstance(end, UOp) for end in pair)
+    )
 
 
 def _without(tensor: Core, axis: int) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import spread
+from whit.tensor.core import check_number, spread, whole
 from whit.tensor.elementwise import scalar_node
 from whit.tensor.movement import Movement
 from whit.tensor.sliding import taken
@@ -37,6 +37,7 @@ class Padding(Movement):
             raise ArgumentError(
                 f"pad: there is no mode {mode!r}", self._made(), f"Use one of {', '.join(repr(m) for m in MODES)}."
             )
+        check_number("pad", "value", value, self._made())
         pads = self._padding(padding)
         inner = self._cropped(pads)
         grow = [(max(before, 0), max(after, 0)) for before, after in pads]
@@ -82,15 +83,19 @@ class Padding(Movement):
             x = extend(x, axis, before, after)
         return x
 
+    def _pad(self, value: Any) -> int:
+        return whole("pad", "padding", value, self._made())
+
     def _padding(self, padding: Any) -> list[tuple[int, int]]:
         count = self.ndim
         if not isinstance(padding, tuple | list):
             raise ArgumentError(f"pad: {padding!r} is no padding", self._made(), "Give ((before, after), ...).")
         if any(isinstance(pair, tuple | list) or pair is None for pair in padding):
-            if len(padding) == count:
-                return [(0, 0) if pair is None else (int(pair[0]), int(pair[1])) for pair in padding]
+            pairs = [(0, 0) if pair is None else pair for pair in padding]
+            if len(pairs) == count and all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+                return [(self._pad(before), self._pad(after)) for before, after in pairs]
         elif len(padding) % 2 == 0 and len(padding) <= 2 * count:
-            flat = [(int(padding[i]), int(padding[i + 1])) for i in range(0, len(padding), 2)]
+            flat = [(self._pad(padding[i]), self._pad(padding[i + 1])) for i in range(0, len(padding), 2)]
             return [(0, 0)] * (count - len(flat)) + flat[::-1]
         raise ShapeError(
             f"pad: {tuple(padding)} does not fit the {count} axes of {spell_shape(self.shape)}",

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, round_float
-from whit.engine.device import canonicalize
+from whit.engine.device import usable
 from whit.errors import ArgumentError, DTypeError, NotSupportedError
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
-from whit.tensor.core import storable
+from whit.tensor.core import check_number, storable
 from whit.tensor.create import _shape
 from whit.tensor.gradient import Gradients
 from whit.tensor.threefry import next_draw, seed_with, words
@@ -56,7 +56,7 @@ class Random(Gradients):
     def _draw(cls, shape: tuple[int, ...], device: str | None, blocks: int = 1) -> list[Words]:
         """So many pairs of random words at every position."""
         count = math.prod(shape)
-        source = next_draw(count * blocks, canonicalize(device))
+        source = next_draw(count * blocks, usable(device))
         return [words(source, shape, offset=i * count) for i in range(blocks)]
 
     @classmethod
@@ -122,6 +122,8 @@ class Random(Gradients):
         cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DType | str | None = None, **kw: Any
     ) -> Self:
         """Uniform in [low, high); of an integer dtype, the integers there."""
+        check_number("uniform", "low", low)
+        check_number("uniform", "high", high)
         wanted = dtypes.default_float if dtype is None else storable("uniform", dtype)
         if wanted.is_int and int(low) == low and int(high) == high:
             return cls.randint(*shape, low=int(low), high=int(high), dtype=wanted, **kw)
@@ -142,6 +144,8 @@ class Random(Gradients):
         cls, *shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DType | str | None = None, **kw: Any
     ) -> Self:
         """Normal, of this mean and standard deviation."""
+        check_number("normal", "mean", mean)
+        check_number("normal", "std", std)
         if not std >= 0:
             raise ArgumentError(f"normal: std={std}", fix="A standard deviation is 0 or more.")
 
@@ -153,6 +157,7 @@ class Random(Gradients):
     @classmethod
     def exponential(cls, *shape: Any, rate: float = 1.0, dtype: DType | str | None = None, **kw: Any) -> Self:
         """The waiting time for an event that happens `rate` times in a unit of time; never 0."""
+        check_number("exponential", "rate", rate)
         if not rate > 0:
             raise ArgumentError(f"exponential: rate={rate}", fix="A rate is more than 0.")
 
@@ -197,12 +202,14 @@ class Random(Gradients):
     @classmethod
     def kaiming_uniform(cls, *shape: Any, a: float = 0.01, **kw: Any) -> Self:
         """Uniform, with the variance that a leaky relu of slope `a` keeps."""
+        check_number("kaiming_uniform", "a", a)
         sizes = _sizes("kaiming_uniform", shape)
         return cls._symmetric(sizes, math.sqrt(3) * _kaiming(sizes, a), kw)
 
     @classmethod
     def kaiming_normal(cls, *shape: Any, a: float = 0.01, **kw: Any) -> Self:
         """Normal, with the variance that a leaky relu of slope `a` keeps."""
+        check_number("kaiming_normal", "a", a)
         sizes = _sizes("kaiming_normal", shape)
         return cls.normal(*sizes, std=_kaiming(sizes, a), **kw)
 

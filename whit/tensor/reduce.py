@@ -12,13 +12,13 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, dtypes, least_upper_dtype, least_upper_float, resolve_weak
-from whit.errors import ArgumentError, ShapeError
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
-from whit.tensor.core import either, expand_to, storable
+from whit.tensor.core import check_number, either, expand_to, storable
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -188,6 +188,7 @@ class Reductions(Arrangement):
 
     def _variance(self, name: str, axis: Any, keepdim: bool, correction: int) -> tuple[UOp, UOp]:
         """Variance and mean in two passes: first the mean, then the squares of what differs from it."""
+        check_number(name, "correction", correction, self._made())
         axes = self._axes(name, axis)
         x = self._wide()
         middle = mean_of(x, axes, keepdim=True)
@@ -225,7 +226,7 @@ class Reductions(Arrangement):
         place = 0 if axis is None else self._axis(name, axis)
         if not flat.shape:
             flat = flat.reshape((1,))
-        self._not_empty(name, (place,) if self.shape else ())
+        flat._not_empty(name, (place,))
         x = flat.uop
         best = spread_over(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
         hit = x.eq(best) | formulas.isnan(x) if x.dtype.is_float else x.eq(best)
@@ -251,6 +252,8 @@ class Reductions(Arrangement):
     def _shifted(self, name: str, axis: Any, dtype: DType | str | None = None) -> tuple[UOp, UOp, tuple[int, ...]]:
         """x - max(x), the max, and the axes: exponentials of that do not overflow."""
         axes = self._axes(name, axis)
+        if dtype is not None and not storable(name, dtype).is_float:
+            raise DTypeError(f"{name}: dtype={storable(name, dtype).name} is no float", self._made(), "Use a float.")
         x = self._wide() if dtype is None else self.uop.cast(sum_dtype(least_upper_float(storable(name, dtype))))
         self._not_empty(name, axes) if prod(self.shape) else None
         top = reduced(x, ops.MAX, axes, keepdim=True).detach()
@@ -299,6 +302,13 @@ class Reductions(Arrangement):
         given = [None if t is None else self._operand("batchnorm", t) for t in (mean, invstd, weight, bias)]
         present = [t for t in given if t is not None]
         self._one_device("batchnorm", *present)
+        for role, t in zip(("mean", "invstd", "weight", "bias"), given, strict=True):
+            if t is not None and t.ndim != self.ndim and t.numel() != prod(shape):
+                raise ShapeError(
+                    f"batchnorm: {role} has shape {spell_shape(t.shape)}, for axes {axes} of {spell_shape(self.shape)}",
+                    f"the tensor {self._made()}, {role} {t._made()}",
+                    "Give one number for each position of these axes.",
+                )
         narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
         middle, scale, factor, offset = (
             None if t is None else t.cast(sum_dtype(narrow)).reshape(t.shape if t.ndim == self.ndim else shape)

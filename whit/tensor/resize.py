@@ -20,6 +20,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.conv import Convolution
+from whit.tensor.core import check_number, whole
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.sliding import taken
 
@@ -113,7 +114,12 @@ class Resizing(Convolution):
         given = size if scale_factor is None else scale_factor
         if given is None or (size is not None and scale_factor is not None):
             raise ArgumentError("interpolate: give either size or scale_factor", self._made(), "One of them.")
-        values = [given] * max(self.ndim - 2, 1) if isinstance(given, int | float) else list(given)
+        values = list(given) if isinstance(given, tuple | list) else [given] * max(self.ndim - 2, 1)
+        what = "size" if scale_factor is None else "scale_factor"
+        for value in values:
+            check_number("interpolate", what, value, self._made())
+            if scale_factor is None:
+                whole("interpolate", what, value, self._made())
         if not 0 < len(values) <= self.ndim or any(value <= 0 for value in values):
             raise ShapeError(
                 f"interpolate: {given!r} for the axes of {spell_shape(self.shape)}",

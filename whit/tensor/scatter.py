@@ -17,7 +17,7 @@ from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.assign import fitted
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, spread
+from whit.tensor.core import Core, spread, whole
 from whit.tensor.positions import along, both, moved_axes
 from whit.tensor.select import Selection
 
@@ -145,26 +145,34 @@ class Scattering(Selection):
         self._require("bincount", self.dtype.is_int, "only integers can be counted", "Cast it.")
         if self.ndim != 1:
             raise ShapeError(f"bincount: {spell_shape(self.shape)} is no row", self._made(), "Flatten it.")
-        size = minlength
+        given = self._element_weights("bincount", weights)
+        size = whole("bincount", "minlength", minlength, self._made())
         if self.shape[0]:
             low, high = int(self.min().item()), int(self.max().item())
             if low < 0:
                 raise OutOfRangeError(f"bincount: {low} is negative", self._made(), "Count from 0.")
             size = max(size, high + 1)
-        return self._count("bincount", self.uop, size, weights, None)
+        return self._count(self.uop, size, given, None)
 
-    def _count(self, name: str, places: UOp, size: int, weights: Any, gate: UOp | None) -> Self:
+    def _element_weights(self, name: str, weights: Any) -> Self | None:
+        """A weight for each element, checked."""
+        if weights is None:
+            return None
+        given = self._operand(name, weights)
+        self._one_device(name, given)
+        if given.shape != self.shape:
+            raise ShapeError(
+                f"{name}: weights {spell_shape(given.shape)} for {spell_shape(self.shape)}",
+                f"the tensor {self._made()}, the weights {given._made()}",
+                "Give one for each element.",
+            )
+        return given
+
+    def _count(self, places: UOp, size: int, weights: Self | None, gate: UOp | None) -> Self:
         """The number, or the sum of weights, of the elements that name each place."""
         value = spread(const(dtypes.default_int, 1), places.shape)
         if weights is not None:
-            given = self._operand(name, weights)
-            if given.shape != self.shape:
-                raise ShapeError(
-                    f"{name}: weights {spell_shape(given.shape)} for {spell_shape(self.shape)}",
-                    f"the tensor {self._made()}, the weights {given._made()}",
-                    "Give one for each element.",
-                )
-            value = given._as_float().reshape(places.shape)
+            value = weights._as_float().reshape(places.shape)
         start = spread(const(value.dtype, 0), (size,))
         return self._wrap(self._stored(start, value, (places,), gate, ops.ADD))
 
@@ -175,6 +183,7 @@ class Scattering(Selection):
 
         `bins` is a number of equal ones over `range`, (smallest, largest) if it is not given; or the edges themselves.
         """
+        given = self._element_weights("histogram", weights)
         flat = self.flatten()
         if isinstance(bins, int):
             edges = self._equal_bins(flat, bins, range)
@@ -190,7 +199,7 @@ class Scattering(Selection):
         is_last = flat.uop.cast(last.dtype).eq(last)
         place = is_last.where(place.constant(count - 1), place)
         inside = both(place >= 0, place < count)
-        found = self._count("histogram", place, count, weights, inside)
+        found = self._count(place, count, given, inside)
         if density:
             width = edges.shrink(((1, count + 1),)) - edges.shrink(((0, count),))
             found = found / width / found.sum()

@@ -14,7 +14,7 @@ from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, either, expand_to, join_shapes, spread
+from whit.tensor.core import Core, either, expand_to, join_shapes, spread, whole
 from whit.tensor.positions import Places, along, counting_dtype, kept, moved_axes, nonzero_places, places_of, taken
 from whit.tensor.realize import from_numpy, item, realize
 from whit.tensor.reduce import Reductions
@@ -126,7 +126,8 @@ class Selection(Reductions):
 
     def index_select(self, dim: int, index: Any) -> Self:
         """The slices at these positions of an axis, the index being one row of them."""
-        shape = index.shape if isinstance(index, Core) else (len(index),)
+        shape = index.shape if isinstance(index, Core) else (len(index) if hasattr(index, "__len__") else 1,)
+        index = [index] if hasattr(index, "__index__") and not isinstance(index, Core) else index
         if len(shape) > 1:
             raise ShapeError(
                 f"index_select: the index has shape {spell_shape(shape)}", self._made(), "Use one row, or take()."
@@ -174,7 +175,7 @@ class Selection(Reductions):
     def _counted(self, name: str, mask: Any, size: int | None) -> int:
         """How many elements of a mask hold; computed, unless it is said."""
         if size is not None:
-            if size < 0:
+            if whole(name, "size", size, self._made()) < 0:
                 raise ArgumentError(f"{name}: size={size}", self._made(), "Sizes are zero or more.")
             return size
         total = mask.sum()
@@ -224,6 +225,7 @@ class Selection(Reductions):
         first, second = self._axis("diagonal", dim1, False), self._axis("diagonal", dim2, False)
         if first == second:
             raise ArgumentError(f"diagonal: both axes are {first}", self._made(), "Name two axes.")
+        offset = whole("diagonal", "offset", offset, self._made())
         rest = [axis for axis in range(self.ndim) if axis not in (first, second)]
         node = moved_axes(self.uop, [*rest, first, second])
         lead = node.shape[:-2]
@@ -244,6 +246,7 @@ class Selection(Reductions):
             raise ShapeError(
                 f"diag: {spell_shape(self.shape)} is no row and no matrix", self._made(), "Use diagonal()."
             )
+        diagonal = whole("diag", "diagonal", diagonal, self._made())
         size = self.shape[0]
         # A first column in rows that are longer by one is the diagonal of a square.
         grid = self.uop.reshape((size, 1)).pad([(0, 0), (0, size)]).reshape((size * (size + 1),))
@@ -258,7 +261,7 @@ class Selection(Reductions):
     def _triangle(self, name: str, diagonal: int, lower: bool) -> Self:
         if self.ndim < 2:
             raise ShapeError(f"{name}: {spell_shape(self.shape)} has fewer than 2 axes", self._made(), "Use a matrix.")
-        row = along(self.shape, self.ndim - 2, dtypes.int64) + diagonal
+        row = along(self.shape, self.ndim - 2, dtypes.int64) + whole(name, "diagonal", diagonal, self._made())
         column = along(self.shape, self.ndim - 1, dtypes.int64)
         return self._wrap((column <= row if lower else column >= row).where(self.uop, 0))
 
@@ -273,6 +276,8 @@ class Selection(Reductions):
     def one_hot(self, num_classes: int) -> Self:
         """A new last axis with a 1 at the position that each element names, else 0."""
         self._require("one_hot", self.dtype.is_int, "classes are integers", "Cast it.")
+        if whole("one_hot", "num_classes", num_classes, self._made()) < 0:
+            raise ShapeError(f"one_hot: {num_classes} classes", self._made(), "Ask for zero or more.")
         shape = (*self.shape, num_classes)
         classes = along(shape, self.ndim, dtypes.int64)
         named = self.uop.cast(dtypes.int64).reshape((*self.shape, 1)).expand(shape)

@@ -8,7 +8,6 @@ need them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, floor
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
+from whit.tensor.core import check_number, whole
 from whit.tensor.index import Indexing
 
 
@@ -56,6 +56,7 @@ class Sorting(Indexing):
         """
         place = self._axis("topk", dim if axis is None else axis)
         size = self.shape[place] if self.shape else 1
+        k = whole("topk", "k", k, self._made())
         if not 0 <= k <= size:
             raise OutOfRangeError(
                 f"topk: {k} of the {size} elements along axis {place} of {spell_shape(self.shape)}",
@@ -93,6 +94,7 @@ class Sorting(Indexing):
         """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
         axis = self._axis("kthvalue", dim)
         size = self._some("kthvalue", axis)
+        k = whole("kthvalue", "k", k, self._made())
         if not 1 <= k <= size:
             raise OutOfRangeError(
                 f"kthvalue: there is no element {k} among {size}", self._made(), f"k goes from 1 to {size}."
@@ -125,7 +127,9 @@ class Sorting(Indexing):
         q is a number, or several: then they are the first axis of the result. A tensor q is read.
         """
         given = q.tolist() if isinstance(q, Sorting) else q
-        several = isinstance(given, Sequence)
+        several = isinstance(given, tuple | list)
+        for fraction in given if several else [given]:
+            check_number("quantile", "q", fraction, self._made())
         fractions = [float(f) for f in (given if several else [given])]
         if not fractions or any(not 0 <= f <= 1 for f in fractions):
             raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")

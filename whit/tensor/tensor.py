@@ -5,6 +5,7 @@ They stand last because, in the body of a class that has a method `float`, the a
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Self
 
 from whit.dtype import dtypes
@@ -47,3 +48,16 @@ class Tensor(Decompositions):
     def bfloat16(self) -> Self:
         """Cast to bfloat16."""
         return self.cast(dtypes.bfloat16)
+
+
+def _named_after_tensor() -> None:
+    """Users see one class. Python's own messages say "Tensor.sum() got an unexpected keyword argument", too."""
+    for part in Tensor.__mro__[:-1]:
+        for name, method in vars(part).items():
+            function = getattr(method, "__func__", method)
+            if isinstance(function, FunctionType):
+                function.__qualname__ = f"Tensor.{name}"
+                function.__module__ = Tensor.__module__
+
+
+_named_after_tensor()

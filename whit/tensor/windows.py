@@ -20,7 +20,7 @@ Pads = list[tuple[int, int]]
 
 def each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
     """One number for all axes, or one for each."""
-    values = (value,) * count if isinstance(value, int) else tuple(value)
+    values = tuple(value) if isinstance(value, tuple | list) else (value,) * count
     least = 0 if what in ("padding", "output_padding") else 1
     if len(values) != count or any(not isinstance(v, int) or v < least for v in values):
         raise ArgumentError(
@@ -47,10 +47,14 @@ def paddings(
         return [(total // 2, total - total // 2) for total in totals]
     if isinstance(padding, str):
         raise ArgumentError(f"{name}: there is no padding {padding!r}", fix='Use numbers, "same" or "valid".')
-    if not isinstance(padding, int) and len(padding) == count and all(isinstance(p, tuple | list) for p in padding):
+    if (
+        isinstance(padding, tuple | list)
+        and len(padding) == count
+        and all(isinstance(p, tuple | list) for p in padding)
+    ):
         pairs = [each(name, "padding", pair, 2) for pair in padding]
         return [(before, after) for before, after in pairs]
-    if not isinstance(padding, int) and len(padding) == 2 * count and count:
+    if isinstance(padding, tuple | list) and len(padding) == 2 * count and count:
         flat = each(name, "padding", padding, 2 * count)
         return [(flat[i], flat[i + 1]) for i in range(0, 2 * count, 2)][::-1]
     return [(p, p) for p in each(name, "padding", padding, count)]
@@ -74,7 +78,7 @@ class Windows(Einsum):
         self, name: str, kernel_size: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Pads, Pads]:
         """Window, stride, dilation, the user's padding, and what rounding up adds at the end."""
-        kernel = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        kernel = tuple(kernel_size) if isinstance(kernel_size, tuple | list) else (kernel_size, kernel_size)
         count = len(kernel)
         if self.ndim < count:
             raise ShapeError(
@@ -86,6 +90,13 @@ class Windows(Einsum):
         pads = paddings(name, padding, kernel, steps, gaps)
         space = tuple(n + sum(pair) for n, pair in zip(self.shape[self.ndim - count :], pads, strict=True))
         self._fits(name, kernel, gaps, space)
+        for k, d, pair in zip(kernel, gaps, pads, strict=True):
+            if max(pair) > d * (k - 1):
+                raise ArgumentError(
+                    f"{name}: padding {pair} for a window of {k} (dilation {d}): some windows hold padding alone",
+                    self._made(),
+                    "Pad less than the window is long.",
+                )
         extra = [(0, 0)] * count
         if ceil_mode:
             for i, (n, k, s, d) in enumerate(zip(space, kernel, steps, gaps, strict=True)):
@@ -167,7 +178,7 @@ class Windows(Einsum):
         """
         places = self._operand("max_unpool2d", indices)
         self._one_device("max_unpool2d", places)
-        kernel = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        kernel = tuple(kernel_size) if isinstance(kernel_size, tuple | list) else (kernel_size, kernel_size)
         count = len(kernel)
         lead, space = self.shape[: self.ndim - count], self.shape[self.ndim - count :]
         if places.shape != self.shape or not places.dtype.is_int or self.ndim < count:
