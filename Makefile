@@ -46,6 +46,7 @@ docs: $(READY) ## run the examples in docs/ and write the generated pages again
 	$(BIN)/python docs/make_tour.py
 	$(BIN)/python docs/make_ops.py
 	$(BIN)/python docs/make_pages.py
+	$(BIN)/python docs/make_errors.py
 
 clean: ## remove caches and builds (remove .venv by hand to start over)
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

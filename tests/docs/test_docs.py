@@ -27,7 +27,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "script", ["make_tour.py", "make_ops.py", pytest.param("make_pages.py", marks=pytest.mark.slow)]
+    "script", ["make_tour.py", "make_ops.py", "make_errors.py", pytest.param("make_pages.py", marks=pytest.mark.slow)]
 )
 def test_pages_are_up_to_date(script: str) -> None:
     done = _python(f"docs/{script}", "--check")
