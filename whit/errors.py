@@ -46,13 +46,13 @@ _ENTRANCES = ("whit.tensor", "whit.nn", "whit.config", "whit.engine.device", "wh
 class UserError(WhitError, ValueError):
     """The caller asked for something that has no meaning, or that whit cannot do.
 
-    `method` is what the user called, "" for operators and constructors; `line` is where: "train.py:12", or "".
+    `method` is what the user called, "" for operators; `line` is where: "train.py:12", or "".
     """
 
     def __init__(self, what: str, details: str = "", fix: str = "") -> None:
         super().__init__(what, details, fix)
         module, name, line = _user_call()
-        self.method = name if name[:1].islower() else ""
+        self.method = "" if name.startswith(("_", "<")) or name.isupper() else name
         self.line = line if module.startswith(_ENTRANCES) else ""
 
     def _where(self) -> str:
@@ -138,7 +138,7 @@ def user_line() -> str:
 
 
 def _user_call() -> tuple[str, str, str]:
-    """Module and name of the function of whit that the user's code called, and the line where.
+    """Module and name of the function or class of whit that the user's code called, and the line where.
 
     The innermost such call: a function that the user hands to whit is the user's code again.
     """
@@ -151,7 +151,10 @@ def _user_call() -> tuple[str, str, str]:
     line = f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}"
     if called is None:
         return "", "", line
-    return str(called.f_globals.get("__name__")), called.f_code.co_name, line
+    name = called.f_code.co_name
+    if name in ("__init__", "__call__"):  # a class, as Tensor, or a layer, as nn.Linear(3, 4)(x)
+        name = type(called.f_locals.get("self")).__name__
+    return str(called.f_globals.get("__name__")), name, line
 
 
 def _is_ours(frame: FrameType) -> bool:

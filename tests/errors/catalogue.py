@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import whit
-from whit import Context, Device, Tensor, dtypes, errors
+from whit import Context, Device, Tensor, dtypes, errors, nn
 from whit.errors import UserError
 from whit.tensor import exchange
 
@@ -109,7 +109,7 @@ def workplace() -> Iterator[str]:
 def run(program: str, file: str = PROGRAM) -> Exception | None:
     """What a program raises. It knows the names that a user imports."""
     names: dict[str, Any] = {"__name__": "__main__", "whit": whit, "np": np, "Path": Path}
-    names |= {"Tensor": Tensor, "dtypes": dtypes, "Device": Device, "Context": Context}
+    names |= {"Tensor": Tensor, "dtypes": dtypes, "Device": Device, "Context": Context, "nn": nn}
     try:
         exec(compile(program, file, "exec"), names)
     except Exception as error:

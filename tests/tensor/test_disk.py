@@ -440,7 +440,9 @@ def test_a_missing_file_names_the_nearest(file: pathlib.Path) -> None:
 
 
 def test_folders_and_files_without_a_size_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(FileError, match=r"is no regular file\n  it is a folder\n  called at .*\n  Name a file in it"):
+    with pytest.raises(
+        FileError, match=r"is no regular file\n  it is a folder\n  in Tensor, called at .*\n  Name a file in it"
+    ):
         Tensor(tmp_path)
     with pytest.raises(FileError, match="does not say how long it is"):
         Tensor(pathlib.Path("/proc/self/maps"))
