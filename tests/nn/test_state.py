@@ -165,6 +165,7 @@ def test_all_problems_are_in_one_error_and_nothing_is_changed() -> None:
         "  unexpected:\n"
         '    weigth Did you mean "weight"?\n'
         "    extra\n"
+        f"  called at {caught.value.line}\n"
         "  Make the model with the sizes that the values have."
     )
     assert model["bias"].tolist() == [2] and isinstance(caught.value, KeyError | ValueError)
