@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from tensor.interpreted import interpreted
-from whit import Tensor
+from whit import Context, Tensor
 
 SHAPES = ((), (1,), (4,), (6,), (2, 3), (3, 2), (3, 4), (4, 1), (2, 3, 2), (0, 3), (2, 1, 3))
 MOST = 12  # tensors at a time
@@ -84,11 +84,13 @@ def own(array: Any) -> Any:
 class Effects(RuleBasedStateMachine):
     """`pool` is a list of pairs: a tensor and its array."""
 
-    device = "PYTHON"
+    def on_device(self) -> Any:
+        """Everything runs here."""
+        return interpreted()
 
     def __init__(self) -> None:
         super().__init__()
-        self.context = interpreted()
+        self.context: Any = self.on_device()
         self.context.__enter__()
         self.pool: list[tuple[Tensor, Any]] = []
 
@@ -296,14 +298,26 @@ class Effects(RuleBasedStateMachine):
         array[[0, -1]] = array[[-1, 0]]
 
 
+class CompiledEffects(Effects):
+    """The same with machine code."""
+
+    def on_device(self) -> Any:
+        return Context(DEV="CPU")
+
+
 @pytest.mark.parametrize(
-    "length, programs",
-    [(12, 100), pytest.param(40, 100, marks=pytest.mark.slow), pytest.param(100, 60, marks=pytest.mark.slow)],
+    "machine, length, programs",
+    [
+        (Effects, 12, 100),
+        pytest.param(Effects, 40, 100, marks=pytest.mark.slow),
+        pytest.param(Effects, 100, 60, marks=pytest.mark.slow),
+        pytest.param(CompiledEffects, 30, 12, marks=pytest.mark.slow),
+    ],
 )
-def test_random_programs_do_what_numpy_does(length: int, programs: int) -> None:
+def test_random_programs_do_what_numpy_does(machine: type[Effects], length: int, programs: int) -> None:
     before = counts["steps"]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Effects,
+        machine,
         settings=settings(
             max_examples=programs,
             stateful_step_count=length,
