@@ -10,6 +10,7 @@ from tensor.interpreted import interpreted
 from whit import Tensor
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
+from whit.ir.uop import UOp
 from whit.tensor.family import regroup
 
 
@@ -180,6 +181,35 @@ def test_reshape_is_a_view_where_numpys_is(seed: int) -> None:
     for shape in [*shapes, (*view.shape, 1), (1, *view.shape)]:
         found = regroup(view.shape, view.strides, tuple(int(n) for n in shape))
         assert (found is not None) == np.shares_memory(view.reshape(shape), base)
+
+
+@pytest.mark.parametrize("offset", (-1, 0, 1))
+def test_a_reshaped_diagonal_of_repeated_rows_sees_writes(offset: int) -> None:
+    array = np.arange(4, dtype=np.int32)
+    x = Tensor(array.copy())
+    expected = np.diagonal(np.broadcast_to(array, (3, 4)), offset).reshape(-1, 1)
+    column = x.expand(3, 4).diagonal(offset).reshape(-1, 1)
+    x += 10
+    array += 10
+    np.testing.assert_array_equal(column.numpy(), expected)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_write_through_a_reshaped_diagonal(device: str) -> None:
+    x = Tensor(np.zeros((3, 4), np.int32), device=device)
+    column = x.T.diagonal().reshape(3, 1)
+    column[1:] = Tensor(np.array([[5], [6]], np.int32), device=device)
+    assert x.tolist() == [[0, 0, 0, 0], [0, 5, 0, 0], [0, 0, 6, 0]]
+    column.flip(0).reshape(3).assign(Tensor(np.array([1, 2, 3], np.int32), device=device))
+    assert x.tolist() == [[3, 0, 0, 0], [0, 2, 0, 0], [0, 0, 1, 0]]
+
+
+def test_a_reshaped_part_of_a_diagonal_that_begins_at_a_variable() -> None:
+    x = Tensor(np.zeros((3, 4), np.int32))
+    start = UOp.variable("start", 0, 1).bind(1)
+    part = x.T.diagonal()[start : start + 2].reshape(2, 1)
+    part[0] = 5
+    assert x.tolist() == [[0, 0, 0, 0], [0, 5, 0, 0], [0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
