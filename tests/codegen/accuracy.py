@@ -70,12 +70,25 @@ REFERENCES: dict[str, Callable[..., Any]] = {
 _NODES = {"exp2": UOp.exp2, "log2": UOp.log2, "sin": UOp.sin, "cos": UOp.cos, "pow": UOp.__pow__}
 
 
-def node_of(name: str, *operands: UOp) -> UOp:
+def without_names(graph: UOp) -> UOp:
+    """The ops alone: a name (FORMULA) only says which gradient a value has."""
+    names = {node: node.src[0] for node in graph.topological() if node.op is ops.FORMULA}
+    for node in names:  # inner ones first
+        names[node] = node.src[0].substitute({k: v for k, v in names.items() if k is not node})
+    return graph.substitute(names)
+
+
+def _named(name: str, *operands: UOp) -> UOp:
     """The function as whoever calls it builds it."""
     places = [m for m in (functions, formulas, trigonometry) if hasattr(m, name)]
     build = _NODES.get(name) or getattr(places[0], name)
     result: UOp = build(*operands)
     return result
+
+
+def node_of(name: str, *operands: UOp) -> UOp:
+    """The function of nodes, as `Tensor` builds it."""
+    return without_names(_named(name, *operands))
 
 
 def expanded(name: str, dtype: DType) -> tuple[UOp, list[UOp]]:

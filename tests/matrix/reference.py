@@ -164,6 +164,7 @@ TRANSCENDENTAL: dict[Op, Callable[..., Any]] = {
     ops.SIN: np.sin,
     ops.COS: np.cos,
     ops.POW: lambda x, y: np.power(x, np.array(y)),
+    ops.LOGADDEXP: np.logaddexp,
 }
 
 
