@@ -5,7 +5,7 @@
     Core -> Data -> Exchange -> Elementwise -> Assignment -> Operators -> Comparisons -> Functions -> Activations
          -> Movement -> Padding -> Arrangement -> Reductions -> Selection -> Scattering -> Parsing -> Indexing
          -> Sorting -> Linear -> Einsum -> Windows -> Convolution -> Resizing -> Attention -> Losses -> Creation
-         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Tensor
+         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Custom -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.

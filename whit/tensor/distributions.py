@@ -6,11 +6,11 @@ that sets it, `with Tensor.train():` is `with Context(TRAINING=1):`.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from whit.config import TRAINING, Context
 from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
@@ -31,13 +31,6 @@ class Training(type):
     @training.setter
     def training(cls, value: bool) -> None:
         TRAINING.assign(bool(value))
-
-
-def _sorting(tensor: Any, name: str) -> Any:
-    """The tensor, if there is sorting."""
-    if hasattr(tensor, "argsort"):
-        return tensor
-    raise NotSupportedError(f"{name}: there is no sorting yet", fix="Draw with replacement.")
 
 
 class Distributions(Random, metaclass=Training):
@@ -88,7 +81,7 @@ class Distributions(Random, metaclass=Training):
         # Waiting times for events of these rates: the first ones to happen.
         (pair,) = self._draw(_sizes("multinomial", (self.shape,)), self.device)
         times = self._wrap(uniform.minus_log(pair, dtypes.float64) / self.uop.cast(dtypes.float64))
-        return _sorting(times, "multinomial").argsort(-1)[..., :num_samples].cast(dtypes.default_int)  # type: ignore[no-any-return]
+        return times.argsort(-1)[..., :num_samples].cast(dtypes.default_int)
 
     @classmethod
     def randperm(
@@ -101,7 +94,7 @@ class Distributions(Random, metaclass=Training):
             raise DTypeError(f"randperm: {count - 1} is outside {wanted.name}", fix="Use a wider dtype.")
         ((high, low),) = cls._draw((count,), device)
         keys = (high.cast(dtypes.uint64) << 32) | low.cast(dtypes.uint64)
-        order = _sorting(cls._fresh(keys, device), "randperm").argsort(0)
+        order = cls._fresh(keys, device).argsort(0)
         return cls._fresh(order.uop.cast(wanted), device, requires_grad)
 
     def shuffle(self, dim: int = 0) -> Self:

@@ -9,10 +9,10 @@ from types import FunctionType
 from typing import Self
 
 from whit.dtype import dtypes
-from whit.tensor.decompose import Decompositions
+from whit.tensor.custom import Custom
 
 
-class Tensor(Decompositions):
+class Tensor(Custom):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
     __slots__ = ()
