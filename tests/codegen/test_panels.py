@@ -12,7 +12,10 @@ from whit.ir.uop import UOp
 from whit.target import parse_target
 
 RNG = np.random.default_rng(0)
-SIZES = [(64, 64, 64), (33, 40, 70), (13, 300, 33), (100, 33, 9), (8, 64, 200), (257, 16, 31), (14, 513, 32)]
+SIZES = [
+    *((64, 64, 64), (33, 40, 70), (13, 300, 33), (100, 33, 9), (8, 64, 200), (257, 16, 31), (14, 513, 32)),
+    *((128, 64, 10), (9, 64, 100)),  # fewer columns, or rows, than a vector has lanes
+]
 
 
 def values(*shape: int) -> np.ndarray:

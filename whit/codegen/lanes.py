@@ -16,11 +16,12 @@ def lane_numbers(width: int) -> UOp:
 def masked(graph: UOp, mask: UOp) -> UOp:
     """The graph with every access by lanes restricted to those of the mask.
 
-    What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is.
+    What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is; so does what fills
+    a panel, whose lanes may run along another axis.
     """
     done: dict[UOp, UOp] = {}
     for node in topological((graph,)):
-        if node.op is ops.REDUCE and node.arg.axes:
+        if node.op is ops.STAGE or (node.op is ops.REDUCE and node.arg.axes):
             done[node] = node
             continue
         src = tuple([done[s] for s in node.src])
