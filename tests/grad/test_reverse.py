@@ -215,3 +215,13 @@ def test_contiguous_backward_keeps_the_gradient_in_memory() -> None:
     want = (np.array([1.0, 2.0, 3.0]) + 1) * np.exp([1.0, 2.0, 3.0])
     np.testing.assert_allclose(dx.numpy(), want, rtol=1e-6)
     assert any(node.op is ops.STAGE for node in dx.uop.topological())
+
+
+def test_equal_constants_realised_together_stay_different_tensors() -> None:
+    a, b = Tensor.ones(4), Tensor.ones(4)
+    large, larger = Tensor.ones(3000), Tensor.ones(3000)
+    Tensor.realize(a, b, large, larger, a)
+    ((a * 3 + b * 5).sum() + (large * 7 + larger * 2).sum()).backward()
+    assert [a.grad[0].item(), b.grad[0].item(), large.grad[0].item(), larger.grad[0].item()] == [3, 5, 7, 2]
+    a += 1
+    assert (a.tolist(), b.tolist()) == ([2.0] * 4, [1.0] * 4)

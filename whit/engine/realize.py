@@ -93,7 +93,18 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
             todo = [pair for pair in todo if pair not in found and _known(pair[0]) is None]
             order, _ = below([node for node, _ in todo])
         found.update(_compute_all(todo, order, _free_memories(assigned, private)))
-    return [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
+    results: list[UOp] = [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
+    return _apart(roots, results) if len(roots) > 1 else results
+
+
+def _apart(roots: Sequence[UOp], results: list[UOp]) -> list[UOp]:
+    """Leaves of the same value are different tensors to a gradient, so each gets memory of its own."""
+    owners: dict[UOp, UOp] = {}
+    for place, (root, result) in enumerate(zip(roots, results, strict=True)):
+        if root.op is ops.LEAF and owners.setdefault(result, root) is not root:
+            results[place] = new_buffer(result.dtype, result.shape, storage(result).device)
+            _move(storage(results[place]), storage(result))
+    return results
 
 
 def realize_one(node: UOp, device: str) -> UOp:
