@@ -225,3 +225,11 @@ def test_equal_constants_realised_together_stay_different_tensors() -> None:
     assert [a.grad[0].item(), b.grad[0].item(), large.grad[0].item(), larger.grad[0].item()] == [3, 5, 7, 2]
     a += 1
     assert (a.tolist(), b.tolist()) == ([2.0] * 4, [1.0] * 4)
+
+
+def test_backward_gives_gradients_to_what_asks_for_them_if_anything_does() -> None:
+    x, w = Tensor([1.0, 2.0]), Tensor([3.0, 4.0], requires_grad=True)
+    (x * w).sum().backward()
+    assert (x.grad, w.grad.tolist()) == (None, [1.0, 2.0])
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]

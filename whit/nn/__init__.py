@@ -10,7 +10,7 @@ There is no base class: weights are found by walking attributes, lists and dicti
 arguments and initial values are PyTorch's, so that state dictionaries and training curves carry over.
 """
 
-from whit.nn import datasets, state
+from whit.nn import datasets, optim, state
 from whit.nn.attention import MultiHeadAttention, TransformerBlock
 from whit.nn.linear import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, Linear
 from whit.nn.norm import (
@@ -49,5 +49,6 @@ __all__ = [
     "RMSNorm",
     "TransformerBlock",
     "datasets",
+    "optim",
     "state",
 ]

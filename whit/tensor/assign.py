@@ -57,6 +57,12 @@ class Assignment(Elementwise):
         self.uop, self._wanted, self._family = other.uop, other._wanted, None
         return self
 
+    def _become_view(self, view: Core) -> None:
+        """Makes this object another name of a view, with the elements shared."""
+        self.uop, self._wanted, self._family = view.uop, view._wanted, view._family
+        if self._family is not None:
+            self._family.add(self)
+
     # ---- for all kinds of writes
 
     def _value_to_write(self, name: str, x: Any) -> UOp:

@@ -3,13 +3,15 @@
     dx, dw = loss.gradient(x, w)          # a graph each, nothing is computed yet
     loss.backward()                       # x.grad, w.grad: added to what is there
 
-`backward` finds the tensors itself: those that were made from data or by a constructor, or realised, that the loss was
-computed from, and that were not made with `requires_grad=False`. Results of operations get no `.grad`; ask for them
-with `gradient`. There is nothing to switch off and nothing to retain: what no gradient needs is never kept.
+`backward` finds the tensors itself: those that were made from data or by a constructor, or realised, and that the loss
+was computed from. Where some of them have `requires_grad=True`, as all have that an optimiser trains, it is those;
+otherwise all but those of `requires_grad=False`. Results of operations get no `.grad`; ask for them with `gradient`. There is nothing to switch off and nothing to retain: what no gradient needs is never kept.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
 from typing import Any, Self
 
 from whit.errors import ArgumentError, DTypeError, ShapeError
@@ -20,6 +22,9 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, leaves, spread
 from whit.tensor.create import Creation
+
+# Roots of backward(), by identity, with the tensors that got a gradient from them. A root leaves when it dies.
+_roots: dict[int, tuple[weakref.ref[Core], frozenset[int]]] = {}
 
 
 class Gradients(Creation):
@@ -42,11 +47,16 @@ class Gradients(Creation):
         seed = self._seed("backward", gradient)
         below = set(topological((self.uop,)))
         targets = [tensor for tensor in leaves() if _takes_gradient(tensor) and tensor.uop in below]
+        # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
+        targets = [tensor for tensor in targets if tensor.requires_grad] or targets
         for target, node in zip(targets, gradients(self.uop, seed, [t.uop for t in targets]), strict=True):
             if node is None:
                 continue
             fresh = self._gradient_of(target, node)
             target.grad = fresh if target.grad is None else target.grad + fresh
+        key = id(self)
+        reference = weakref.ref(self, lambda _: _roots.pop(key, None))
+        _roots[key] = (reference, frozenset(id(target) for target in targets))
         return self
 
     def contiguous_backward(self) -> Self:
@@ -78,6 +88,20 @@ class Gradients(Creation):
         result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
         result._wanted = target._wanted
         return result
+
+
+def unrealised_roots(targets: Iterable[Core]) -> list[Any]:
+    """The tensors whose `backward()` gave a target its gradient, and which are not computed yet: the last chance to
+    compute them together with what is about to change. Each is told once."""
+    asked = {id(target) for target in targets}
+    found = []
+    for key, (reference, reached) in list(_roots.items()):
+        root = reference()
+        if root is None or not asked.isdisjoint(reached):
+            _roots.pop(key, None)
+            if root is not None and root.uop.op is not ops.BUFFER:
+                found.append(root)
+    return found
 
 
 def _takes_gradient(tensor: Core) -> bool:

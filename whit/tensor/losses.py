@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -209,6 +210,15 @@ def _smoothing(name: str, label_smoothing: float) -> None:
         raise ArgumentError(f"{name}: label_smoothing={label_smoothing}", fix="It lies between 0 and 1.")
 
 
+@derivative("pick")
+def _picked_gradient(_: UOp, dy: UOp, rows: UOp, place: UOp) -> tuple[UOp | None, ...]:
+    """dy at the class, found by comparing: that joins what the rest of a loss gives, a scatter would be kernels."""
+    lead, count = rows.shape[:-1], rows.shape[-1]
+    classes = UOp.arange(count).reshape((1,) * len(lead) + (count,)).expand(rows.shape)
+    is_chosen = classes.eq(place.reshape((*lead, 1)).expand(rows.shape))
+    return is_chosen.where(dy.reshape((*lead, 1)).expand(rows.shape), 0.0), None
+
+
 def _picked(x: UOp, classes: UOp, axis: int) -> UOp:
     """x at the class of each position, x having the other axes too, or none; NaN where there is no such class."""
     count: int = x.shape[axis]
@@ -220,5 +230,8 @@ def _picked(x: UOp, classes: UOp, axis: int) -> UOp:
     for i, size in enumerate(shape if len(x.shape) > 1 else ()):
         alone = tuple(size if j == i else 1 for j in range(len(shape)))
         positions.append(UOp.arange(size).reshape(alone).expand(shape))
-    found = x.permute(order).index(*positions, place, gate=inside)
+    rows = x.permute(order)
+    found = rows.index(*positions, place, gate=inside)
+    if len(rows.shape) == len(shape) + 1:
+        found = found.formula("pick", rows, place)
     return inside.where(found, found.constant(math.nan))

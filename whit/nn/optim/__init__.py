@@ -1,0 +1,39 @@
+"""Optimisers: they change parameters by the gradients that `backward()` left in `.grad`.
+
+    opt = nn.optim.Adam(nn.state.get_parameters(model), lr=1e-3)
+    with Tensor.train():
+        for x, y in batches:
+            opt.zero_grad()
+            loss = model(x).cross_entropy(y).backward()
+            opt.step()                                  # or: loss.realize(*opt.schedule_step())
+
+A step is a graph like any other. Realised together with lazy gradients, the new values of a parameter and of what the
+optimiser keeps for it come out of the kernel that computes its gradient. Smaller pieces go around a step: limits of
+gradients (`clip`), learning rates over time (`schedules`), averages of parameters (`EMA`).
+"""
+
+from whit.nn.optim.adam import LAMB, Adam, AdamW
+from whit.nn.optim.average import EMA
+from whit.nn.optim.base import Optimizer, OptimizerGroup
+from whit.nn.optim.clip import clip_grad_norm, clip_grad_value
+from whit.nn.optim.momentum import LARS, SGD, Muon
+from whit.nn.optim.schedules import CosineAnnealing, MultiStep, OneCycle, Schedule, WarmUp
+
+__all__ = [
+    "EMA",
+    "LAMB",
+    "LARS",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "CosineAnnealing",
+    "MultiStep",
+    "Muon",
+    "OneCycle",
+    "Optimizer",
+    "OptimizerGroup",
+    "Schedule",
+    "WarmUp",
+    "clip_grad_norm",
+    "clip_grad_value",
+]

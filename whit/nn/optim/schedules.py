@@ -1,0 +1,104 @@
+"""Learning rates over time: a function from the number of the step to the rate, written into `optimizer.lr`.
+
+    schedule = WarmUp(100, CosineAnnealing(opt, steps=1000))
+    for ...:
+        opt.step()
+        schedule.step()
+
+Formulas and the order of calls are PyTorch's: the first rate is set at once, `step()` after each step sets the next.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+
+from whit.errors import ArgumentError
+from whit.nn.optim.base import Optimizer, OptimizerGroup, number
+
+
+class Schedule:
+    """Any function of the number of the step; it is multiplied by the rate that each optimiser was made with."""
+
+    def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
+        parts = optimizer.optimizers if isinstance(optimizer, OptimizerGroup) else (optimizer,)
+        self.rates = [(part, float(part.lr.item())) for part in parts]
+        self.factor, self.count = factor, 0
+        self._write()
+
+    def step(self) -> None:
+        """Goes on by one step."""
+        self.count += 1
+        self._write()
+
+    def get_lr(self) -> float:
+        """The rate of the (first) optimiser now."""
+        return self.rates[0][1] * self.factor(self.count)
+
+    def _write(self) -> None:
+        factor = self.factor(self.count)
+        for part, rate in self.rates:
+            part.lr.assign(rate * factor).realize()  # now: a captured step reads what is in memory
+
+
+class CosineAnnealing(Schedule):
+    """Half a cosine from the rate down to `least` times it, in `steps` steps; it stays there."""
+
+    def __init__(self, optimizer: Optimizer, steps: int, least: float = 0.0) -> None:
+        _positive("CosineAnnealing", "steps", steps)
+        super().__init__(optimizer, lambda at: cosine(1.0, least, at / steps))
+
+
+class MultiStep(Schedule):
+    """The rate times `gamma` at each milestone."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1) -> None:
+        found = sorted(milestones)
+        super().__init__(optimizer, lambda at: gamma ** bisect_right(found, at))
+
+
+class OneCycle(Schedule):
+    """Up to the optimiser's rate over `pct_start` of the steps, from 1/div_factor of it; then down to almost 0."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        steps: int,
+        pct_start: float = 0.3,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+    ) -> None:
+        _positive("OneCycle", "steps", steps)
+        number("OneCycle", "pct_start", pct_start, below=1.0)
+        start, end, top, last = 1 / div_factor, 1 / (div_factor * final_div_factor), pct_start * steps - 1, steps - 1
+
+        def factor(at: int) -> float:
+            return (
+                cosine(start, 1.0, at / top) if at <= top and top > 0 else cosine(1.0, end, (at - top) / (last - top))
+            )
+
+        super().__init__(optimizer, factor)
+
+
+class WarmUp(Schedule):
+    """In a straight line from almost nothing to another schedule's rate, over `steps` steps; then that schedule."""
+
+    def __init__(self, steps: int, after: Schedule | Optimizer) -> None:
+        _positive("WarmUp", "steps", steps)
+        then = after.factor if isinstance(after, Schedule) else lambda _: 1.0
+        self.rates = after.rates if isinstance(after, Schedule) else Schedule(after, then).rates
+        self.factor = lambda at: (at + 1) / (steps + 1) * then(0) if at < steps else then(at - steps)
+        self.count = 0
+        self._write()
+
+
+def cosine(start: float, end: float, share: float) -> float:
+    """Between two numbers, along half a cosine; the share of the way is kept between 0 and 1."""
+    share = min(max(share, 0.0), 1.0)
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+def _positive(name: str, label: str, value: int) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{name}: {label}={value!r}", fix="It is an integer, 1 or more.")
