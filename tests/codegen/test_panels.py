@@ -103,3 +103,15 @@ def test_what_is_no_contraction_is_left_alone() -> None:
     assert find_contraction(kernel((a * b).reduce(ops.ADD, (1,)))) is None
     assert find_contraction(kernel(matmul(a, b).reduce(ops.ADD, (1,)))) is None
     assert find_contraction(kernel(a + b)) is None
+
+
+@pytest.mark.parametrize(
+    "sizes", [(128, 300, 101), (64, 512, 784), (64, 257, 131), (40, 131, 257), (64, 1700, 10)], ids=str
+)
+def test_a_sum_into_what_it_reads_counts_every_element_once(sizes: tuple[int, int, int]) -> None:
+    """The engine lets a result overwrite what it replaces; tiles that are moved back must not read it again."""
+    k, m, n = sizes
+    x, y, start = values(k, m), values(k, n), values(m, n)
+    w = (Tensor(start) + 0).realize()
+    w.assign(w - Tensor(x).T @ Tensor(y)).realize()
+    np.testing.assert_array_equal(w.numpy(), start - x.T @ y)

@@ -12,7 +12,8 @@
 
 A panel is SHARED memory, filled over ranges of its own: AFTER(BUFFER, STAGE(GROUP(stores), ranges)). What is copied is
 the operand's expression, whatever it is: a cast, a scale, the window of a convolution. The last tile of rows and of
-columns is moved back so that it ends at the edge; what it computes again is stored again, the same.
+columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
+the size of the result are read, they may be what the result overwrites: there each element is stored once.
 """
 
 from __future__ import annotations
@@ -152,21 +153,40 @@ def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
     block, part = core % (tiling.blocks * tiling.parts) // tiling.parts, core % tiling.parts
     column, panel = UOp.range(tiling.tiles, 1), UOp.range(tiling.panels, 2)
     m, n = _size(found.m), _size(found.n)
-    first_row = as_index(m - tiling.rows).minimum((block * tiling.panels + panel) * tiling.rows)
+    new_row, new_column = (block * tiling.panels + panel) * tiling.rows, (part * tiling.tiles + column) * tiling.columns
+    first_row = as_index(m - tiling.rows).minimum(new_row)
     is_narrow = n < tiling.columns
-    first_column = as_index(max(n - tiling.columns, 0)).minimum((part * tiling.tiles + column) * tiling.columns)
+    first_column = as_index(max(n - tiling.columns, 0)).minimum(new_column)
     lanes = lane_numbers(tiling.width)
     mask = lanes < n if is_narrow else None
     read_a = _fill_a(found, tiling, values, block, panel)
     read_b = _fill_b(found, tiling, values, first_column, mask)
     stores: list[UOp] = []
+    is_once = _may_overwrite(body, found.reduce)
     for u in range(tiling.rows):
         for c in range(tiling.vectors):
             total = (read_a(u) * read_b(c)).reduce(ops.ADD, ranges=found.reduce.src[1:])
             at = {**values, found.m: first_row + u, found.n: first_column + (lanes + c * tiling.width)}
             copied = _with_total(body, found.reduce, total, at)
-            stores.extend((copied if mask is None else masked(copied, mask)).src)
+            group = (copied if mask is None else masked(copied, mask)).src
+            if is_once:
+                is_new = (at[found.m] >= new_row) & (at[found.n] >= new_column)
+                group = tuple([_stored_where(is_new, store) for store in group])
+            stores.extend(group)
     return UOp.group(*stores)
+
+
+def _may_overwrite(body: UOp, reduce: UOp) -> bool:
+    """Whether the value that is stored is made of elements that the store may overwrite."""
+    free = free_ranges(body)
+    outside = topological((body,), stop=(reduce,))
+    return any(node.op is ops.INDEX and free[node] == free[body.src[0]] for node in outside)
+
+
+def _stored_where(gate: UOp, store: UOp) -> UOp:
+    """The store in some lanes only."""
+    target, value, position, *given = store.src
+    return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)
 
 
 def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, dict[UOp, UOp]]:
