@@ -1,7 +1,7 @@
 """Outputs that can lie in the memory of an input: `w.assign(w - step)` needs no second w.
 
 An output may overwrite an input if every kernel that reads the input runs before the one that writes the output, or is
-that one, and reads in every iteration only the element that it then writes, for nothing but that.
+that one, and reads in every iteration only the element that it then writes.
 """
 
 from __future__ import annotations
@@ -44,21 +44,25 @@ def _place(call: UOp, slot: int) -> int | None:
 def _is_same_element(body: UOp, written: int, read: int) -> bool:
     """Whether a kernel reads one param only to write the other, at the same place, in the same iteration.
 
-    What another store of the kernel reads might be loaded after this store.
+    Other stores may use what is read, if this one does too: then it is loaded before this one writes, and once.
     """
     stores = [store for store in body.src if store.src[0].arg.slot == written]
     if len(stores) != 1 or stores[0].arg.combine is not None:
         return False
     (store,) = stores
     place = _flat(store.src[0], store.src[2 : len(store.src) - store.arg.gated])
-    for other in body.src:
-        for node in topological(other.src[1:]):
-            if not any(s.op is ops.PARAM and s.arg.slot == read for s in node.src):
-                continue
-            position = node.src[1 : len(node.src) - bool(node.arg)]
-            if other is not store or node.op is not ops.INDEX or _flat(node.src[0], position) is not place:
-                return False
-    return all(s.op is not ops.PARAM or s.arg.slot != read for other in body.src for s in other.src)
+    reads = [node for node in topological((body,)) if any(_is_param(source, read) for source in node.src)]
+    if len(reads) > 1 or any(_is_param(source, read) for other in body.src for source in other.src):
+        return False
+    for node in reads:
+        position = node.src[1 : len(node.src) - bool(node.arg)]
+        if node.op is not ops.INDEX or _flat(node.src[0], position) is not place:
+            return False
+    return all(node in topological((store,)) for node in reads)
+
+
+def _is_param(node: UOp, slot: int) -> bool:
+    return node.op is ops.PARAM and node.arg.slot == slot
 
 
 def _flat(param: UOp, position: tuple[UOp, ...]) -> UOp:

@@ -5,7 +5,8 @@
 
 `backward` finds the tensors itself: those that were made from data or by a constructor, or realised, and that the loss
 was computed from. Where some of them have `requires_grad=True`, as all have that an optimiser trains, it is those;
-otherwise all but those of `requires_grad=False`. Results of operations get no `.grad`; ask for them with `gradient`. There is nothing to switch off and nothing to retain: what no gradient needs is never kept.
+otherwise all but those of `requires_grad=False`. Results of operations get no `.grad`; ask for them with `gradient`.
+There is nothing to switch off and nothing to retain: what no gradient needs is never kept.
 """
 
 from __future__ import annotations

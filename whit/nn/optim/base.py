@@ -1,8 +1,8 @@
 """What all optimisers share: checked parameters, a learning rate in memory, and steps as graphs.
 
-A subclass says what it keeps for each parameter (`_keep`, in its constructor) and how one parameter changes (`_change`).
-States are at least float32, whatever the parameter is. With `fused=True` all parameters become views of one flat
-tensor, so that a step is one change of that, however many there are.
+A subclass says what it keeps for each parameter (`_keep`, in its constructor) and how one changes (`_change`). States
+are at least float32, whatever the parameter is. With `fused=True` all parameters become views of one flat tensor: the
+update is one kernel, however many there are, after one for every sixteen gradients that brings them together.
 """
 
 from __future__ import annotations

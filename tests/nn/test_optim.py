@@ -1,0 +1,345 @@
+"""Optimisers: step by step against PyTorch's, kernel counts, states, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whit import GlobalCounters, Tensor, dtypes, nn
+from whit.errors import WhitError
+from whit.nn import optim
+
+RNG = np.random.default_rng(0)
+SHAPES = [(5, 7), (7,), (3, 2, 4), ()]
+START = [RNG.normal(size=shape).astype(np.float32) for shape in SHAPES]
+TARGET = [RNG.normal(size=shape).astype(np.float32) for shape in SHAPES]
+STEPS = 6
+
+Make = Callable[[list[Any]], Any]
+
+
+def gradient_of(weights: list[np.ndarray], step: int) -> list[np.ndarray]:
+    """Some function of the weights and the step, with zeros in it."""
+    found = [np.asarray((w - t) * (1 + step % 3)) for w, t in zip(weights, TARGET, strict=True)]
+    return [np.where(np.abs(g) < 0.1, 0, g).astype(np.float32) for g in found]
+
+
+def run(make: Make, start: list[np.ndarray] = START, steps: int = STEPS) -> list[list[np.ndarray]]:
+    """The weights after each step."""
+    params = [Tensor(array.copy()) for array in start]
+    opt = make(params)
+    seen = []
+    for step in range(steps):
+        opt.zero_grad()
+        for param, grad in zip(params, gradient_of([p.numpy() for p in params], step), strict=True):
+            param.grad = Tensor(grad)
+        opt.step()
+        seen.append([param.numpy() for param in params])
+    return seen
+
+
+def run_torch(make: Make, start: list[np.ndarray] = START, steps: int = STEPS) -> list[list[np.ndarray]]:
+    torch = pytest.importorskip("torch")
+    params = [torch.nn.Parameter(torch.tensor(array.copy())) for array in start]
+    opt = make(params)
+    seen = []
+    for step in range(steps):
+        values = [p.detach().numpy().copy() for p in params]
+        for param, grad in zip(params, gradient_of(values, step), strict=True):
+            param.grad = torch.tensor(grad)
+        opt.step()
+        seen.append([p.detach().numpy().copy() for p in params])
+    return seen
+
+
+def assert_same(found: list[list[np.ndarray]], wanted: list[list[np.ndarray]], rtol: float = 2e-6) -> None:
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=rtol, atol=2e-6)
+
+
+PAIRS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
+    "sgd": ("SGD", {}, "SGD", {}),
+    "sgd-decay": ("SGD", {"weight_decay": 0.1}, "SGD", {"weight_decay": 0.1}),
+    "sgd-momentum": ("SGD", {"momentum": 0.9}, "SGD", {"momentum": 0.9}),
+    "sgd-all": (
+        *("SGD", {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+        *("SGD", {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+    ),
+    "adam": ("Adam", {}, "Adam", {}),
+    "adam-betas": ("Adam", {"b1": 0.5, "b2": 0.9, "eps": 1e-3}, "Adam", {"betas": (0.5, 0.9), "eps": 1e-3}),
+    "adamw": ("AdamW", {}, "AdamW", {}),
+    "adamw-decay": ("AdamW", {"weight_decay": 0.3}, "AdamW", {"weight_decay": 0.3}),
+}
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["one by one", "fused"])
+@pytest.mark.parametrize("lr", [0.001, 0.1])
+@pytest.mark.parametrize("name", PAIRS)
+def test_steps_are_those_of_torch(name: str, lr: float, fused: bool) -> None:
+    torch = pytest.importorskip("torch")
+    ours, settings, theirs, torch_settings = PAIRS[name]
+    found = run(lambda params: getattr(optim, ours)(params, lr=lr, fused=fused, **settings))
+    assert_same(found, run_torch(lambda params: getattr(torch.optim, theirs)(params, lr=lr, **torch_settings)))
+
+
+def test_classic_momentum_has_the_rate_inside() -> None:
+    (_, *rest) = run(lambda params: optim.SGD(params, lr=0.1, momentum=0.9, classic=True), steps=3)
+    same = run(lambda params: optim.SGD(params, lr=0.1, momentum=0.9), steps=3)[1:]
+    assert_same(rest, same)  # while the rate stays the same
+    weight = Tensor([1.0])
+    opt = optim.SGD([weight], lr=0.5, momentum=0.5, classic=True)
+    for rate in (0.5, 0.0):
+        opt.lr.assign([rate])
+        weight.grad = Tensor([1.0])
+        opt.step()
+    assert weight.item() == 1.0 - 0.5 - 0.25  # the first step goes on though the rate is 0 now
+
+
+def lars(w: np.ndarray, g: np.ndarray, b: np.ndarray, lr: float) -> tuple[np.ndarray, np.ndarray]:
+    size, slope = np.linalg.norm(w), np.linalg.norm(g)
+    trust = 0.001 * size / (slope + 0.01 * size) if size > 0 and slope > 0 else 1.0
+    b = 0.9 * b + (g + 0.01 * w) * trust * lr
+    return w - b, b
+
+
+def lamb(w: np.ndarray, g: np.ndarray, state: Any, lr: float) -> tuple[np.ndarray, Any]:
+    m, v, t = state if isinstance(state, tuple) else (0.0, 0.0, 0)
+    m, v, t = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g, t + 1
+    change = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-6) + 0.01 * w
+    size, length = np.linalg.norm(w), np.linalg.norm(change)
+    return w - lr * (size / length if size > 0 and length > 0 else 1.0) * change, (m, v, t)
+
+
+@pytest.mark.parametrize(
+    ("formula", "make"),
+    [
+        (lars, lambda params: optim.LARS(params, lr=0.1, weight_decay=0.01)),
+        (lamb, lambda params: optim.LAMB(params, lr=0.1, weight_decay=0.01)),
+    ],
+    ids=["lars", "lamb"],
+)
+def test_rates_in_proportion_to_norms(formula: Callable[..., Any], make: Make) -> None:
+    start = [*START[:3], np.zeros((), np.float32)]
+    weights = [w.astype(np.float64) for w in start]
+    states: list[Any] = [0.0] * len(weights)
+    wanted = []
+    for step in range(STEPS):
+        grads = gradient_of(weights, step)
+        pairs = [formula(w, g, s, 0.1) for w, g, s in zip(weights, grads, states, strict=True)]
+        weights, states = [p[0] for p in pairs], [p[1] for p in pairs]
+        wanted.append(weights)
+    assert_same(run(make, start), wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_muon_is_that_of_torch_up_to_its_bfloat16(nesterov: bool) -> None:
+    torch = pytest.importorskip("torch", minversion="2.9")
+    global TARGET
+    start = [RNG.normal(size=shape).astype(np.float32) for shape in ((12, 5), (6, 9))]
+    kept, TARGET = TARGET, [np.zeros_like(w) for w in start]
+    try:
+        found = run(lambda params: optim.Muon(params, lr=0.01, nesterov=nesterov), start, 3)
+        wanted = run_torch(lambda params: torch.optim.Muon(params, lr=0.01, nesterov=nesterov), start, 3)
+    finally:
+        TARGET = kept
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-3)
+
+
+def test_a_group_steps_all_of_its_optimisers() -> None:
+    def make(params: list[Any]) -> optim.OptimizerGroup:
+        return optim.OptimizerGroup(optim.Adam(params[:2], lr=0.1), optim.SGD(params[2:], lr=0.1))
+
+    found = run(make)
+    adam, sgd = (run(lambda params, f=f: f(params, lr=0.1)) for f in (optim.Adam, optim.SGD))
+    assert_same(found, [[*a[:2], *s[2:]] for a, s in zip(adam, sgd, strict=True)])
+    group = make([Tensor(w) for w in START])
+    assert (len(group.params), len(group.optimizers), group[1].params[0].shape) == (4, 2, (3, 2, 4))
+
+
+# ---- kernels and memory
+
+
+class MLP:
+    def __init__(self) -> None:
+        self.first, self.second = nn.Linear(784, 512), nn.Linear(512, 10)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).relu())
+
+
+def train(make: Make, steps: int = 3, realise_gradients: bool = False) -> tuple[list[int], list[int], list[float]]:
+    """Kernels and peak memory of each step of an MLP, and losses. Kernels are those of the update alone, if gradients
+    are realised before."""
+    Tensor.manual_seed(0)
+    model = MLP()
+    x, y = Tensor.randn(128, 784).realize(), Tensor.randint(128, high=10).realize()
+    opt = make(nn.state.get_parameters(model))
+    kernels, peaks, losses = [], [], []
+    for _ in range(steps):
+        opt.zero_grad()
+        GlobalCounters.reset()
+        loss = model(x).sparse_categorical_crossentropy(y).backward()
+        if realise_gradients:
+            Tensor.realize(loss, *(param.grad for param in opt.params))
+            GlobalCounters.reset()
+        opt.step()
+        kernels.append(GlobalCounters.kernel_count)
+        peaks.append(GlobalCounters.mem_peak)
+        losses.append(loss.item())
+        assert GlobalCounters.kernel_count == kernels[-1], "the loss was computed in the step"
+    return kernels, peaks, losses
+
+
+def test_a_training_step_of_an_mlp_is_twelve_kernels_and_keeps_its_memory() -> None:
+    kernels, peaks, losses = train(optim.Adam)
+    assert kernels == [12, 12, 12]
+    assert peaks[0] == peaks[1] == peaks[2]
+    weights = 4 * (784 * 512 + 512 + 512 * 10 + 10)
+    assert peaks[0] <= 4 * weights + 128 * (784 + 3 * 512) * 4  # w, m, v and one new one; the batch, activations
+    assert losses[2] < losses[0]
+
+
+def test_an_update_is_part_of_the_gradient_kernels() -> None:
+    none = train(lambda params: optim.SGD(params, lr=0.1))[0][-1]
+    momentum = train(lambda params: optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1))[0][-1]
+    assert (none, momentum, train(optim.AdamW)[0][-1]) == (11, 11, 12)  # Adam counts its steps: one kernel
+
+
+def test_a_fused_step_is_an_update_a_count_and_a_copy_for_every_sixteen_gradients() -> None:
+    for count, kernels in ((2, 3), (16, 3), (31, 4), (64, 6)):
+        params = [Tensor.randn(3 + i % 5, 4).realize() for i in range(count)]
+        opt = optim.AdamW(params, fused=True)
+        for _ in range(2):
+            for param in params:
+                param.grad = Tensor.ones(*param.shape).contiguous().realize()
+            GlobalCounters.reset()
+            opt.step()
+            assert GlobalCounters.kernel_count == kernels
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)], ids=["0", "1", "2"])
+def test_large_odd_weights_are_updated_in_place_as_in_memory_of_their_own(make: Make) -> None:
+    """Weights of more than 64 kB are overwritten by the kernels that compute their gradients."""
+    x, start = RNG.normal(size=(40, 257)).astype(np.float32), RNG.normal(size=(257, 131)).astype(np.float32)
+    weight, apart = Tensor(start) + 0, Tensor(start) + 0
+    one, other = make([weight]), make([apart])
+    for _ in range(3):
+        (Tensor(x) @ weight).square().mean().backward()
+        one.step()
+        (Tensor(x) @ apart).square().mean().backward()
+        apart.grad = Tensor(apart.grad.numpy())
+        other.step()
+        np.testing.assert_allclose(weight.numpy(), apart.numpy(), rtol=1e-5, atol=1e-6)
+        weight.grad = apart.grad = None
+
+
+def test_fused_training_gives_the_same_losses() -> None:
+    one, fused = (train(lambda params, f=f: optim.Adam(params, fused=f)) for f in (False, True))
+    np.testing.assert_allclose(fused[2], one[2], rtol=1e-5)
+    assert max(fused[0]) <= one[0][0] + 4
+
+
+def test_fused_parameters_are_still_the_model() -> None:
+    model = nn.Linear(3, 2)
+    before = model.weight.numpy()
+    optim.SGD([model.weight, model.bias], fused=True)
+    np.testing.assert_array_equal(model.weight.numpy(), before)
+    nn.state.load_state_dict(model, {"weight": Tensor.ones(2, 3), "bias": Tensor.zeros(2)}, verbose=False)
+    assert model(Tensor([[1.0, 2.0, 3.0]])).tolist() == [[6.0, 6.0]]
+
+
+def test_a_new_learning_rate_compiles_nothing() -> None:
+    from whit.engine.realize import _plans
+
+    weight = Tensor([1.0, 2.0])
+    opt = optim.SGD([weight], lr=0.5)
+    for rate in (0.5, 0.25, 0.125):
+        opt.lr.assign([rate]).realize()
+        weight.grad = Tensor([1.0, 1.0])
+        opt.step()
+        if rate == 0.25:
+            plans = len(_plans)
+    assert len(_plans) == plans
+    assert weight.tolist() == [0.125, 1.125]
+
+
+# ---- states
+
+
+def test_states_are_float32_for_small_floats() -> None:
+    weight = Tensor([1.0, 2.0], dtype=dtypes.float16)
+    opt = optim.Adam([weight], lr=0.1)
+    weight.grad = Tensor([1.0, -1.0], dtype=dtypes.float16)
+    opt.step()
+    assert (weight.dtype, opt.m[0].dtype, opt.v[0].dtype) == (dtypes.float16, dtypes.float32, dtypes.float32)
+    np.testing.assert_allclose(weight.numpy(), [0.9, 2.1], rtol=1e-3)
+
+
+def test_states_have_names_that_can_be_saved_and_loaded() -> None:
+    def fresh() -> tuple[Tensor, optim.Adam]:
+        weight = Tensor([1.0, 2.0])
+        return weight, optim.Adam([weight], lr=0.1)
+
+    def step(weight: Tensor, opt: optim.Optimizer) -> None:
+        weight.grad = weight.detach() * 2
+        opt.step()
+
+    weight, opt = fresh()
+    step(weight, opt)
+    state = {name: Tensor(tensor.numpy()) for name, tensor in nn.state.get_state_dict(opt).items()}
+    assert {"params.0", "lr", "m.0", "v.0"} <= set(state)
+    step(weight, opt)
+    other, again = fresh()
+    nn.state.load_state_dict(again, state, verbose=False)
+    step(other, again)
+    np.testing.assert_array_equal(other.numpy(), weight.numpy())
+
+
+def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -> None:
+    weight, frozen = Tensor([1.0]), Tensor([1.0], requires_grad=False)
+    opt = optim.SGD([weight, frozen])
+    assert opt.params == [weight] or [id(p) for p in opt.params] == [id(weight)]
+    assert weight.requires_grad is True
+
+
+# ---- refused
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: optim.SGD([]), "SGD: there are no parameters: the list is empty"),
+        (lambda: optim.Adam([Tensor([1.0], requires_grad=False)]), "all of them have requires_grad=False"),
+        (lambda: optim.Adam([1.0]), "Adam: parameter 0 is no tensor: 1.0"),
+        (lambda: optim.Adam([Tensor([1])]), "Adam: parameter 0 is int32, and only floats have gradients"),
+        (lambda: optim.SGD([Tensor([1.0])] * 2), "parameters 0 and 1 are the same tensor, of shape (1,)"),
+        (lambda: optim.SGD([Tensor([1.0])], lr=-1), "SGD: lr=-1"),
+        (lambda: optim.SGD([Tensor([1.0])], nesterov=True), "nesterov without momentum"),
+        (lambda: optim.Adam([Tensor([1.0])], b1=1.0), "Adam: b1=1.0"),
+        (lambda: optim.Muon([Tensor([1.0])]), "a parameter of shape (1,) is no matrix"),
+        (lambda: optim.LAMB([Tensor([1.0])], fused=True), "LAMB: fused=True"),
+        (lambda: optim.LARS([Tensor([1.0])], fused=True), "LARS: fused=True"),
+        (lambda: optim.OptimizerGroup(), "nothing to group"),
+        (
+            lambda: optim.SGD([Tensor([1.0]), Tensor([1.0], dtype=dtypes.float64)], fused=True),
+            "parameters of float32 and float64",
+        ),
+    ],
+    ids=range(13),
+)
+def test_what_an_optimiser_refuses(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(WhitError, match=".") as info:
+        make()
+    assert message in str(info.value)
+
+
+def test_a_missing_gradient_names_the_parameter() -> None:
+    weight = Tensor.ones(3, 2)
+    opt = optim.SGD([weight])
+    with pytest.raises(WhitError, match=r"SGD: a parameter of shape \(3, 2\) has no gradient") as info:
+        opt.step()
+    assert "test_optim.py:" in str(info.value)
