@@ -39,7 +39,7 @@ bench: $(READY) ## measure rewriting, side by side with tinygrad
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench-tinygrad]"; }
 	$(BIN)/python bench/rewrite.py
 
-demo: $(READY) ## show what whit does
+demo: $(READY) ## train a classifier of digits, and draw its loss
 	$(BIN)/python examples/demo.py
 
 docs: $(READY) ## run the examples in docs/ and write the generated pages again

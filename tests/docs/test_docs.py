@@ -34,8 +34,21 @@ def test_pages_are_up_to_date(script: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_demo_runs_and_says_what_it_checked() -> None:
-    done = _python("examples/demo.py")
+@pytest.mark.slow
+def test_the_demo_learns() -> None:
+    done = _python("examples/demo.py", "100")
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"accuracy on test data: ([0-9.]+)%.*\na step: (\d+) kernels", done.stdout)
+    assert found, done.stdout
+    assert float(found[1]) >= 97
+    assert int(found[2]) <= 45
+    picture = (ROOT / "build" / "demo.svg").read_text()
+    assert picture.count("<polyline") == 1
+    assert len(re.search(r'points="([^"]*)"', picture)[1].split()) == 100
+
+
+def test_the_stages_are_shown_and_what_was_checked() -> None:
+    done = _python("examples/stages.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("yes  the") == 2
     assert "the machine code gives what NumPy gives" in done.stdout

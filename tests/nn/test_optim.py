@@ -199,7 +199,7 @@ def test_a_training_step_of_an_mlp_is_twelve_kernels_and_keeps_its_memory() -> N
     assert kernels == [12, 12, 12]
     assert peaks[0] == peaks[1] == peaks[2]
     weights = 4 * (784 * 512 + 512 + 512 * 10 + 10)
-    assert peaks[0] <= 4 * weights + 128 * (784 + 3 * 512) * 4  # w, m, v and one new one; the batch, activations
+    assert peaks[0] <= 4 * weights + 128 * (784 + 4 * 512) * 4  # w, m, v, a new w; the batch, activations
     assert losses[2] < losses[0]
 
 
@@ -250,6 +250,23 @@ def test_fused_parameters_are_still_the_model() -> None:
     np.testing.assert_array_equal(model.weight.numpy(), before)
     nn.state.load_state_dict(model, {"weight": Tensor.ones(2, 3), "bias": Tensor.zeros(2)}, verbose=False)
     assert model(Tensor([[1.0, 2.0, 3.0]])).tolist() == [[6.0, 6.0]]
+
+
+def test_a_step_computes_running_statistics_too() -> None:
+    layer = nn.BatchNorm(3)
+    opt = optim.SGD(nn.state.get_parameters(layer))
+    x = Tensor(RNG.normal(size=(8, 3)).astype(np.float32))
+    used = []
+    with Tensor.train():
+        for _ in range(4):
+            opt.zero_grad()
+            layer(x).square().sum().backward()
+            opt.step()
+            used.append(GlobalCounters.mem_used)
+            assert "realised" in repr(layer.running_mean)
+            assert "realised" in repr(layer.num_batches_tracked)
+    assert used[1] == used[3]
+    assert layer.num_batches_tracked.item() == 4
 
 
 def test_a_new_learning_rate_compiles_nothing() -> None:

@@ -105,6 +105,13 @@ def unrealised_roots(targets: Iterable[Core]) -> list[Any]:
     return found
 
 
+def unrealised_states() -> list[Any]:
+    """The tensors without gradients that were written to and not computed, as the statistics of layers are by a batch.
+    Left alone they would hold on to the graph of every batch."""
+    plain = (ops.BUFFER, ops.CONST, ops.LEAF)
+    return [tensor for tensor in leaves() if tensor.requires_grad is False and tensor.uop.op not in plain]
+
+
 def _takes_gradient(tensor: Core) -> bool:
     return tensor.requires_grad is not False and tensor.dtype.is_float and tensor.uop.op is not ops.CONST
 

@@ -15,7 +15,7 @@ from whit.errors import ArgumentError, DTypeError, UserError
 from whit.ir.op import spell_shape
 from whit.nn.optim.flat import flatten, joined
 from whit.tensor import Tensor
-from whit.tensor.gradient import unrealised_roots
+from whit.tensor.gradient import unrealised_roots, unrealised_states
 
 
 class Optimizer:
@@ -66,7 +66,11 @@ class Optimizer:
         Tensor.realize(*self.schedule_step(), *losses)
 
     def schedule_step(self) -> list[Tensor]:
-        """The same without computing anything: the tensors to realise, best together with the loss."""
+        """The same without computing anything: the tensors to realise, best together with the loss.
+
+        Among them are other tensors that the batch has changed, as running statistics.
+        """
+        changed = unrealised_states()
         gradients = [self._gradient(tensor) for tensor in self.params]
         if self.fused:
             gradients = [joined(gradients)]
@@ -76,7 +80,7 @@ class Optimizer:
             old = weight.detach().cast(wide)
             new = old - self._change(index, old, grad.detach().cast(wide))
             weight.assign(new.cast(weight.dtype).detach())
-        return [*self._whole, *self._states(), *shared]
+        return [*self._whole, *self._states(), *shared, *changed]
 
     def _gradient(self, tensor: Tensor) -> Tensor:
         if tensor.grad is not None:
