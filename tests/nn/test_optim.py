@@ -1,5 +1,6 @@
 """Optimisers: step by step against PyTorch's, kernel counts, states, and what is refused."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -319,7 +320,7 @@ def test_states_have_names_that_can_be_saved_and_loaded() -> None:
 def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -> None:
     weight, frozen = Tensor([1.0]), Tensor([1.0], requires_grad=False)
     opt = optim.SGD([weight, frozen])
-    assert opt.params == [weight] or [id(p) for p in opt.params] == [id(weight)]
+    assert [id(tensor) for tensor in opt.params] == [id(weight)]
     assert weight.requires_grad is True
 
 
@@ -349,9 +350,8 @@ def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -
     ids=range(13),
 )
 def test_what_an_optimiser_refuses(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(WhitError, match=".") as info:
+    with pytest.raises(WhitError, match=re.escape(message)):
         make()
-    assert message in str(info.value)
 
 
 def test_a_missing_gradient_names_the_parameter() -> None:

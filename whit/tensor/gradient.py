@@ -56,7 +56,7 @@ class Gradients(Creation):
             fresh = self._gradient_of(target, node)
             target.grad = fresh if target.grad is None else target.grad + fresh
         key = id(self)
-        reference = weakref.ref(self, lambda _: _roots.pop(key, None))
+        reference: weakref.ref[Core] = weakref.ref(self, lambda _: _roots.pop(key, None))
         _roots[key] = (reference, frozenset(id(target) for target in targets))
         return self
 

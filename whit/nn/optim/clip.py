@@ -18,7 +18,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float, norm_type: float =
     found = [tensor for tensor in params if tensor.grad is not None]
     if not found:
         raise ArgumentError("clip_grad_norm: no parameter has a gradient", fix="Call backward() first.")
-    parts = [tensor.grad.cast(wide_dtype(tensor.grad.dtype)).abs() for tensor in found]
+    parts: list[Tensor] = [tensor.grad.cast(wide_dtype(tensor.grad.dtype)).abs() for tensor in found]
     if math.isinf(norm_type):
         largest = [part.max() for part in parts]
         total = largest[0].stack(*largest[1:]).max()

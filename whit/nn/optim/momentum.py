@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from whit.errors import ArgumentError, NotSupportedError
@@ -133,8 +134,8 @@ class Muon(Optimizer):
         matrix = way.reshape(way.shape[0], -1)
         rows, columns = matrix.shape
         straight = matrix.newton_schulz(self.ns_steps, self.ns_coefficients, self.eps).reshape(way.shape)
-        rate = self.lr.cast(weight.dtype)
-        return rate * max(1.0, rows / columns) ** 0.5 * straight + rate * self.wd * weight
+        further = math.sqrt(max(1.0, rows / columns))
+        return self.lr.cast(weight.dtype) * (further * straight + self.wd * weight)
 
 
 def norm(tensor: Tensor) -> Tensor:
