@@ -212,7 +212,7 @@ print(json.dumps(sorted(name for name, file in files.items() if name not in befo
 @pytest.mark.slow
 def test_examples_run_and_load_only_what_whit_depends_on(tmp_path: Path) -> None:
     paths = [str(ROOT / "examples" / f"{name}.py") for name in NAMES if name != "demo"]
-    assert len(paths) == 10
+    assert len(paths) == 11
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", RUNNER, *paths]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

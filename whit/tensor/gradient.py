@@ -49,15 +49,18 @@ class Gradients(Creation):
         below = set(topological((self.uop,)))
         targets = [tensor for tensor in leaves() if _takes_gradient(tensor) and tensor.uop in below]
         # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
-        targets = [tensor for tensor in targets if tensor.requires_grad] or targets
-        for target, node in zip(targets, gradients(self.uop, seed, [t.uop for t in targets]), strict=True):
+        asking = [tensor for tensor in targets if tensor.requires_grad]
+        found = gradients(self.uop, seed, [tensor.uop for tensor in asking])
+        if all(node is None for node in found):
+            asking, found = targets, gradients(self.uop, seed, [tensor.uop for tensor in targets])
+        for target, node in zip(asking, found, strict=True):
             if node is None:
                 continue
             fresh = self._gradient_of(target, node)
             target.grad = fresh if target.grad is None else target.grad + fresh
         key = id(self)
         reference: weakref.ref[Core] = weakref.ref(self, lambda _: _roots.pop(key, None))
-        _roots[key] = (reference, frozenset(id(target) for target in targets))
+        _roots[key] = (reference, frozenset(id(target) for target in asking))
         return self
 
     def contiguous_backward(self) -> Self:
