@@ -52,10 +52,11 @@ def test_2_is_a_line_for_each_kernel(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_3_says_how_kernels_are_tiled_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    first, *_ = shown(3, capsys)
+    with Context(NOOPT=0):
+        first, *_ = shown(3, capsys)
     assert re.fullmatch(r"add_reduce_2: lanes along reduction r\d+: unit stride, \d accumulators", first)
     a = Tensor([[1.0, 2.0], [3.0, 4.0]])
-    with Context(DEBUG=3, CACHE=0):
+    with Context(DEBUG=3, CACHE=0, NOOPT=0):
         (a @ a).relu().sum(1).realize()
     assert capsys.readouterr().out.startswith(f"add_reduce_2: {UNTILED}\n")
     with Context(NOOPT=1):

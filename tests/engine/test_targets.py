@@ -164,7 +164,7 @@ def test_c_for_another_family_says_what_does() -> None:
 def test_kernels_in_c_run_on_all_cores() -> None:
     x = numbers(512, 256)
     compile_module._kernels.clear()
-    with Context(THREADS=2):
+    with Context(THREADS=2, NOOPT=0):
         tensor = Tensor(x, device="CPU:C")
         total, largest = tensor.sum(1), tensor.max(1)
         total.realize(largest)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor
+from whit import Context, Tensor
 from whit.engine.counters import GlobalCounters
 from whit.engine.realize import realize
 
@@ -250,4 +250,5 @@ def test_a_sum_over_an_expanded_axis_is_a_multiply() -> None:
 
 def test_a_long_sum_over_two_axes_is_as_exact_as_over_one() -> None:
     values = np.full((1000, 1000), 0.1, np.float32)
-    assert abs(Tensor(values).sum().item() - 1e5) < 1
+    with Context(NOOPT=0):
+        assert abs(Tensor(values).sum().item() - 1e5) < 1
