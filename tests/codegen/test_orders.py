@@ -19,6 +19,8 @@ from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.target import host_target
 
+pytestmark = pytest.mark.slow  # many
+
 SMALL = {
     "softmax": softmax(param(0, 5, 17)),
     "layernorm": layernorm(param(0, 5, 17), param(1, 17), param(2, 17)),

@@ -18,6 +18,8 @@ from whit.runtime import blocks
 from whit.runtime import buffer as buffer_module
 from whit.runtime.buffer import Buffer, OutOfMemoryError, usage
 
+pytestmark = pytest.mark.slow  # many
+
 
 @pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 1000, 70_000, 3 << 20])
 def test_memory_is_aligned_and_all_of_it_can_be_written(nbytes: int) -> None:

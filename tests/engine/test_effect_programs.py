@@ -21,6 +21,8 @@ from whit.engine.values import from_numpy, to_numpy
 from whit.ir import ops
 from whit.ir.uop import UOp
 
+pytestmark = pytest.mark.slow  # many
+
 ROWS, COLUMNS = 4, 6
 COMBINE = {None: None, ops.ADD: np.add, ops.MAX: np.maximum, ops.MIN: np.minimum}
 

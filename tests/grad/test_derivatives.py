@@ -9,6 +9,8 @@ from tests.grad.test_reverse import check, data
 from whit import Tensor
 from whit.grad import FORMULAS
 
+pytestmark = pytest.mark.slow  # many
+
 INSIDE = {"acosh": (1.2, 4.0), "atanh": (-0.8, 0.8), "asin": (-0.8, 0.8), "acos": (-0.8, 0.8)}
 POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt")
 FUNCTIONS = [

@@ -20,6 +20,8 @@ from whit import Tensor
 from whit.errors import UserError
 from whit.nn.state import gguf_load, npy_load, safe_load, tar_extract, torch_load, zip_extract
 
+pytestmark = pytest.mark.slow  # many
+
 MUTATIONS = 300  # of each format
 MOST_MEMORY = 4 << 20  # bytes; the files have a few thousand
 EXTREMES = [

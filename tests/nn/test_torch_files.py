@@ -20,6 +20,8 @@ from whit.nn.state import torch_load
 from whit.nn.state.pickles import Unpickler
 from whit.nn.state.source import Reader, open_source
 
+pytestmark = pytest.mark.slow  # many
+
 FORMATS = pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "legacy"])
 
 

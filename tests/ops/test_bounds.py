@@ -11,6 +11,8 @@ from whit.ir import ops, scalar
 from whit.ir.op import Op
 from whit.ir.uop import const, make
 
+pytestmark = pytest.mark.slow  # many
+
 SPREADS = (0, 1, 2, 5, 20, 300, 10**6, 2**40)
 
 

@@ -24,6 +24,8 @@ from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
+pytestmark = pytest.mark.slow  # many
+
 CASTABLE = (dtypes.weakint, *dtypes.all)
 
 

@@ -13,6 +13,8 @@ from whit.ir.rules import BOOLS, INDEX, INTS, Rule, Rules
 from whit.simplify.algebra import ALGEBRA, IEEE
 from whit.simplify.rules import SIMPLIFY
 
+pytestmark = pytest.mark.slow  # many
+
 x, y, z = anything("x"), anything("y"), anything("z")
 c0, c1 = constant("c0"), constant("c1")
 

@@ -12,6 +12,8 @@ from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 
+pytestmark = pytest.mark.slow  # many
+
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
 
 NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}

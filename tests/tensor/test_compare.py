@@ -12,6 +12,8 @@ from whit import Tensor
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, ShapeError
 
+pytestmark = pytest.mark.slow  # many
+
 inf, nan = math.inf, math.nan
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38, -3e38, 1e-38, inf, -inf, nan])
 PAIRS = np.array(list(itertools.product(SPECIAL, SPECIAL)))

@@ -21,6 +21,8 @@ from whit.dtype import DType
 from whit.errors import DeviceError, DTypeError, FileError, FileMissingError, FileReadOnlyError, ShapeError
 from whit.ir.interpret import numpy_dtype
 
+pytestmark = pytest.mark.slow  # many
+
 GIB = 1 << 30
 
 

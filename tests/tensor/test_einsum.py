@@ -12,6 +12,8 @@ from whit.engine.counters import GlobalCounters
 from whit.errors import ArgumentError, ShapeError
 from whit.tensor.contract import path
 
+pytestmark = pytest.mark.slow  # many
+
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "i": 2, "j": 3, "k": 4, "l": 2, "z": 1}
 
 FORMULAS = [

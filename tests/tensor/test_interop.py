@@ -23,6 +23,8 @@ from whit.ir.interpret import numpy_dtype
 from whit.runtime import dlpack
 from whit.runtime.buffer import usage
 
+pytestmark = pytest.mark.slow  # many
+
 PLAIN = [dtype for dtype in dtypes.all if dtype.name not in ("bfloat16", *(d.name for d in dtypes.fp8s))]
 
 

@@ -584,6 +584,7 @@ def test_copies_have_the_value_of_their_source() -> None:
 # ---- depth and errors
 
 
+@pytest.mark.slow
 def test_depth_does_not_matter() -> None:
     node = UOp.variable("x", 0, 9)
     x = node

@@ -184,6 +184,7 @@ def test_an_exception_in_a_rule_comes_through_and_leaves_nothing_behind():
     assert live_nodes() <= before
 
 
+@pytest.mark.slow
 def test_deep_graphs_are_rewritten_without_recursion():
     graph = v
     for i in range(100_000):

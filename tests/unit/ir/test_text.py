@@ -402,6 +402,7 @@ def test_any_text_reads_or_raises_a_parse_error(text: str) -> None:
     assert live_nodes() <= before + 40
 
 
+@pytest.mark.slow
 def test_deep_and_large_graphs_round_trip() -> None:
     node = x
     for i in range(200_000):
@@ -601,6 +602,7 @@ def test_a_difference_is_empty_only_for_the_same_graph(before: UOp, after: UOp) 
         assert any(line[0] in "+-" for line in text.splitlines())
 
 
+@pytest.mark.slow
 def test_a_change_at_the_bottom_of_a_deep_chain_is_one_pair_of_lines() -> None:
     before, after = x + 1, x + 2
     for i in range(50_000):

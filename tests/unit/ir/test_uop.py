@@ -136,6 +136,7 @@ def test_nodes_are_freed_when_nobody_refers_to_them() -> None:
     assert live_nodes() == before
 
 
+@pytest.mark.slow
 def test_a_deep_chain_is_built_and_freed_without_recursion() -> None:
     before = live_nodes()
     node = chain(200_000)
@@ -622,6 +623,7 @@ def test_substitute_replaces_everywhere_but_inside_functions() -> None:
     assert call.substitute({x: y}) is (param + x).function("f").call(y)
 
 
+@pytest.mark.slow
 def test_substitute_works_on_deep_chains() -> None:
     deep, x = chain(50_000), UOp.variable("x", 0, 9)
     replaced = deep.substitute({UOp.variable("deep", 0, 9): x})
