@@ -5,7 +5,7 @@
     python bench/cpu.py --no-compile    without torch.compile (its first calls take long)
     python bench/cpu.py --json          one JSON object instead of the table
 
-Contestants alternate; a number is the least of many runs. Every result is compared with NumPy before it is timed.
+Contestants take turns of a few runs; a number is the least of many runs. Every result is compared with NumPy before it is timed.
 "% of a copy" is the speed of moving the bytes against that of a copy measured in the same run.
 """
 
@@ -26,6 +26,9 @@ try:
     import torch
 except ImportError:
     torch = None  # type: ignore[assignment]
+
+
+TURN = 5  # runs of a contestant before the next: its threads are awake then, and those of the others asleep
 
 
 @dataclass
@@ -206,9 +209,10 @@ def measure(work: Work, seconds: float, with_compile: bool) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
+            for _ in range(TURN):
+                start = time.perf_counter()
+                call()
+                best[name] = min(best[name], time.perf_counter() - start)
     work.times = {name: t * 1e3 for name, t in best.items()}
 
 
