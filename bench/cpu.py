@@ -5,7 +5,8 @@
     python bench/cpu.py --no-compile    without torch.compile (its first calls take long)
     python bench/cpu.py --json          one JSON object instead of the table
 
-Contestants take turns of a few runs; a number is the least of many runs. Every result is compared with NumPy before it is timed.
+Contestants take turns of a few runs; a number is the least of many runs. Every result is compared with NumPy before it
+is timed.
 "% of a copy" is the speed of moving the bytes against that of a copy measured in the same run.
 """
 

@@ -21,7 +21,6 @@ from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import KERNEL
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.tensor.core import Core
 from whit.tensor.decompose import Decompositions
 from whit.tensor.realize import run_kernel
@@ -72,6 +71,8 @@ def _body(fxn: Callable[..., UOp], tensors: list[Any]) -> tuple[UOp, list[int]]:
             "a kernel is a STORE, or a GROUP of STOREs, into the params that it was given",
             "Return c.store(value, position), or UOp.group(...) of several.",
         )
+    from whit.ir.verify import verify  # lazy: only kernels written by hand need it
+
     verify(body, KERNEL)
     return body, sorted({params.index(store.src[0]) for store in stores})
 

@@ -15,7 +15,6 @@ from whit.errors import ArgumentError, OutOfRangeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
-from whit.simplify import bounds
 from whit.tensor.core import Core
 from whit.tensor.positions import Places
 from whit.tensor.scatter import Scattering
@@ -187,6 +186,8 @@ class Parsing(Scattering):
     def _checked_symbol(self, name: str, entry: UOp, axis: int) -> UOp:
         size = self.uop.shape[axis]
         node = entry.src[1] if entry.op is ops.BIND else entry
+        from whit.simplify import bounds  # lazy: 15 ms, and few indices are variables
+
         found = bounds(node)
         if isinstance(size, int) and (found is None or found[0] < 0 or found[1] >= size):
             raise OutOfRangeError(

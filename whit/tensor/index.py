@@ -21,7 +21,6 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, Shape, spell_shape
 from whit.ir.uop import UOp
-from whit.simplify import simplify
 from whit.tensor.assign import fitted
 from whit.tensor.core import Core, expand_to, join_shapes
 from whit.tensor.entries import Mask, Parsing, Picked, is_plain
@@ -231,6 +230,8 @@ def picked(node: UOp, entries: list[Any]) -> UOp:
             shape.append(size)
             continue
         if isinstance(entry.stop, UOp) or isinstance(entry.start, UOp):
+            from whit.simplify import simplify  # lazy: 15 ms, and few slices have symbolic ends
+
             length = simplify(entry.stop - entry.start)
             length = length.arg if length.op is ops.CONST else length
             windows.append((entry.start, length))
