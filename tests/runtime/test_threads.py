@@ -252,6 +252,7 @@ print('end')
 
 def test_an_interrupt_is_raised_after_the_call() -> None:
     body = """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
 run(t.Work(100), 'count')
 work = t.Work(8, rounds=4000000)
 threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
