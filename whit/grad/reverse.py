@@ -9,9 +9,10 @@ which can be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whit.errors import NotSupportedError
+from whit.grad.calls import call_gradients
 from whit.grad.formulas import formula_gradients
 from whit.ir import ops
 from whit.ir.gradients import total
@@ -21,31 +22,53 @@ from whit.ir.uop import UOp
 
 def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
     """For each target the gradient of sum(root * seed); None where the root does not depend on it smoothly."""
+    return gradients_of([(root, seed)], targets)
+
+
+def gradients_of(roots: Sequence[tuple[UOp, UOp]], targets: Iterable[UOp]) -> list[UOp | None]:
+    """The same for several roots, each with its seed: the gradient of what they are in sum."""
     wanted = list(targets)
-    order = _between(root, set(wanted))
-    parts: dict[UOp, list[UOp]] = {root: [seed]}
+    order = _between([root for root, _ in roots], set(wanted))
+    parts: dict[UOp, list[UOp]] = {}
+    for root, seed in roots:
+        parts.setdefault(root, []).append(seed)
+    results: dict[UOp, dict[int, UOp]] = {}  # CALL -> the gradients of what it returns
     found: dict[UOp, UOp] = {}
     on_path = set(order)
     keep = set(wanted)
     for node in reversed(order):
-        pieces = parts.pop(node, None)
-        if pieces is None:
-            continue
-        dy = added(pieces)
-        if node in keep:
-            found[node] = dy
-        for source, piece in zip(node.src, _pass_on(node, dy), strict=True):
+        if node.op is ops.CALL and node not in parts:
+            passed: Sequence[UOp | None] = _through_call(node, results.pop(node, {}), on_path)
+        else:
+            pieces = parts.pop(node, None)
+            if pieces is None:
+                continue
+            dy = added(pieces)
+            if node in keep:
+                found[node] = dy
+            if node.op is ops.ITEM and node.src[0].op is ops.CALL:
+                results.setdefault(node.src[0], {})[node.arg] = dy
+                continue
+            passed = _pass_on(node, dy)
+        for source, piece in zip(node.src, passed, strict=True):
             if piece is not None and source in on_path:
                 parts.setdefault(source, []).append(_fitting(piece, source))
     return [found.get(target) for target in wanted]
 
 
-def _between(root: UOp, targets: set[UOp]) -> list[UOp]:
-    """The nodes through which a gradient flows from the root to targets, sources before users."""
+def _through_call(call: UOp, dy: dict[int, UOp], on_path: set[UOp]) -> list[UOp | None]:
+    if not dy:
+        return [None] * len(call.src)
+    wanted = tuple(place for place, argument in enumerate(call.src[1:]) if argument in on_path)
+    return [None, *call_gradients(call, dy, wanted, gradients_of)]
+
+
+def _between(roots: list[UOp], targets: set[UOp]) -> list[UOp]:
+    """The nodes through which a gradient flows from the roots to targets, sources before users."""
     reached: set[UOp] = set()
     order: list[UOp] = []
-    for node in topological((root,)):
-        is_smooth = node.dtype.is_float or node.op is ops.STORE
+    for node in topological(roots):
+        is_smooth = node.dtype.is_float or node.op is ops.STORE or node.op is ops.CALL
         if node in targets or (is_smooth and node.op is not ops.DETACH and not reached.isdisjoint(_smooth(node))):
             reached.add(node)
             order.append(node)
@@ -58,7 +81,7 @@ def _smooth(node: UOp) -> tuple[UOp, ...]:
         return node.src[1:]
     if node.op is ops.STORE:
         return node.src[1:2]
-    return node.src
+    return node.src[1:] if node.op is ops.CALL else node.src
 
 
 def _pass_on(node: UOp, dy: UOp) -> tuple[UOp | None, ...]:

@@ -47,13 +47,20 @@ class Facts:
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
 
 
-def group_kernels(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, Collection[UOp]] | None = None) -> list[Group]:
+def group_kernels(
+    kernels: dict[UOp, Kernel],
+    earlier: Mapping[UOp, Collection[UOp]] | None = None,
+    needs: Mapping[UOp, Collection[UOp]] | None = None,
+) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading.
 
     `earlier` has for writes what must run before them although they do not read it: those who read the old content.
+    `needs` has the same for everyone who reads a memory: what must run before there is something in it.
     """
     facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
-    before = earlier or {}
+    before = {root: list(roots) for root, roots in (earlier or {}).items()}
+    for root, known in facts.items() if needs else ():
+        before.setdefault(root, []).extend(r for memory in known.reads for r in (needs or {}).get(memory, ()))
     groups: list[Group] = []
     alike: dict[Any, list[Group]] = {}  # by ranges, position and shape
     of_root: dict[UOp, Group] = {}
@@ -61,7 +68,8 @@ def group_kernels(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, Collection[U
         known = facts[kernel.root]
         is_alone = kernel.parts or kernel.is_write
         beside = [] if is_alone else alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape), [])
-        home = None if is_alone else _find_home(known, beside, of_root)
+        first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
+        home = None if is_alone else _find_home(known, beside, of_root, first)
         if home is None:
             needed = (*known.reads, *before.get(kernel.root, ()))
             home = Group(1 + max((of_root[r].level for r in needed if r in of_root), default=-1))
@@ -112,11 +120,13 @@ def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -
     return order
 
 
-def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group]) -> Group | None:
-    """A group over the same ranges that a kernel can join."""
-    needed = [of_root[r] for r in known.reads if r in of_root]
+def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group], first: list[Group]) -> Group | None:
+    """A group over the same ranges that a kernel can join, after those that must be `first`."""
+    needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
     level = max((group.level for group in needed), default=-1)
     for group in reversed(beside[-LOOK_BACK:]):
+        if any(group is other for other in first):
+            continue
         if len(group.reads | known.reads) + len(group.values) + 1 > MOST_BUFFERS:
             continue
         if len(group.scanned | known.scanned) > 1:

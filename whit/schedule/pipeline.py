@@ -1,5 +1,6 @@
 """From the tensor graph to a schedule: the passes, in order.
 
+calls            around all others: functions that are called are scheduled once each
 part_targets     first: rewriting would tell what is written to from its views
 split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
@@ -14,9 +15,12 @@ simplify         last: index arithmetic and gates, with all ranges known
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from whit.ir import ops
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, make
+from whit.schedule.calls import schedule_with_calls
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
 from whit.schedule.lower import prod_of
@@ -35,16 +39,25 @@ PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 def schedule(graph: UOp) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
     buffers. A read of a param that is also stored to sees what was there before."""
+    if any(node.op is ops.CALL for node in graph.topological()):
+        return schedule_with_calls(graph, schedule, _schedule)
+    return _schedule(graph, {})
+
+
+def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
+    """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
     graph = part_targets(graph)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
     settled = settle_writes(rewrite(graph, TURN_SCANS))
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
     homes: dict[UOp, UOp] = {}  # copy that is written over -> the param that gets it in the end
+    root_of: dict[UOp, UOp] = {}  # memory -> the last value that is put there
     for target, value in settled.outputs:
+        root_of[target] = value
         if value in settled.writes and settled.take_home(value, homes, target):
             continue
         if value.op in (ops.PARAM, ops.BUFFER) or value in settled.writes:
-            value = value.stage()  # a copy: something other than the memory that it reads
+            root_of[target] = value = value.stage()  # a copy: something other than the memory that it reads
         if prod_of(target.shape):
             targets.setdefault(value, []).append(target)
     nodes = value_order([*targets, *settled.writes])
@@ -52,7 +65,8 @@ def schedule(graph: UOp) -> UOp:
     kernels, earlier = choose_writes([*targets, *forced], settled.writes)
     memory = _places(kernels, targets, homes, settled.writes)
     calls: list[UOp] = []
-    groups = group_kernels(kernels, earlier)
+    filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
+    groups = group_kernels(kernels, earlier, filled)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:
