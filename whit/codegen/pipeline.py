@@ -13,6 +13,7 @@ from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.panels import apply_panels, choose_tiling, find_contraction
+from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.strategy import choose_strategy
@@ -59,7 +60,16 @@ class Pass:
     is_optimisation: bool = False  # left out under NOOPT
 
 
+def runs_apart(body: UOp) -> bool:
+    """Whether the stores of a kernel have different loops, one after the other: they are copied as they are."""
+    free = free_ranges(body)
+    return len({free[store] for store in body.src}) > 1
+
+
 def _tile(body: UOp, job: Job) -> UOp:
+    if runs_apart(body):
+        job.reasons.append("loops one after the other")
+        return body
     contraction = find_contraction(body)
     tiling = choose_tiling(contraction, body, job.target) if contraction is not None else None
     if contraction is not None and tiling is not None:
@@ -84,7 +94,7 @@ PASSES = (
     Pass(
         "merge_ranges",
         "fewer, longer loops, before anything is split",
-        lambda body, job: merge_ranges(body),
+        lambda body, job: body if runs_apart(body) else merge_ranges(body),
         is_optimisation=True,
     ),
     Pass("tile", "ranges become cores, loops, unrolled copies and lanes, in one step", _tile, is_optimisation=True),

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.schedule.lower import MOST_STACKED, Lowering, prod_of, read_value, reads_of
+from whit.schedule.join import lower_join, to_compute
+from whit.schedule.lower import MOST_STACKED, Lowering, is_join, prod_of, read_value, reads_of
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import over, source_position
 
@@ -35,7 +36,7 @@ class Kernel:
     root: UOp  # the tensor-stage node
     value: UOp  # its element at the ranges
     ranges: tuple[UOp, ...]  # one for each axis that is longer than 1
-    position: tuple[UOp, ...]  # one for each axis
+    position: tuple[UOp, ...]  # one for each axis; none if the root is a join, whose value is a GROUP too
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
@@ -74,6 +75,7 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UO
         kernel, to_keep = lower_kernel(root, kept, writes)
         to_keep += _shared(kernel, owners, kernels, kept, uses)
         fresh = [narrowest(node) for node in to_keep]
+        fresh += to_compute(root) if is_join(root) else ()
         fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
         kept.update(fresh)
         if fresh:
@@ -94,6 +96,8 @@ def lower_kernel(root: UOp, kept: set[UOp], writes: Writes = NO_WRITES) -> tuple
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
         return Kernel(root, value, ranges, (), 0, lowering.fused, is_write=True), lowering.to_keep
+    if is_join(root):
+        return Kernel(root, lower_join(root, lowering), (), (), 0, lowering.fused), lowering.to_keep
     stack = stack_under(root, kept)
     ranges, position = over(root.shape if stack is None else stack.shape[1:])
     backward = None if stack is not None else _backward_axis(root)

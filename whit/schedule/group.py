@@ -16,7 +16,7 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
-from whit.schedule.lower import read_value, reads_of
+from whit.schedule.lower import is_join, read_value, reads_of
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 64  # a kernel takes no more arguments than this
@@ -66,7 +66,7 @@ def group_kernels(
     of_root: dict[UOp, Group] = {}
     for kernel in in_order(kernels, {root: (*known.reads, *before.get(root, ())) for root, known in facts.items()}):
         known = facts[kernel.root]
-        is_alone = kernel.parts or kernel.is_write
+        is_alone = kernel.parts or kernel.is_write or is_join(kernel.root)
         beside = [] if is_alone else alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape), [])
         first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
         home = None if is_alone else _find_home(known, beside, of_root, first)

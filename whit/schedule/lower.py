@@ -30,6 +30,7 @@ ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is
 TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
 
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
+PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
 
 Step = Generator[Any, UOp, UOp]
 
@@ -111,7 +112,7 @@ class Lowering:
         node = request.node
         if node.op in ops.MOVEMENT or not node.src:
             return False
-        if node.op is ops.STACK and len(node.src) > MOST_STACKED:
+        if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
             self.to_keep.append(node)
             return True
         total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
@@ -379,6 +380,11 @@ def conjuncts(gate: UOp) -> list[UOp]:
         else:
             parts.append(node)
     return parts
+
+
+def is_join(node: UOp) -> bool:
+    """Whether a value is a join: stores to a memory of which nothing is read."""
+    return node.op is ops.AFTER and node.src[0].op is ops.PARAM and node.src[0].arg.slot == PLACE
 
 
 def zero_of(node: UOp) -> UOp:

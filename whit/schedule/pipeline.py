@@ -23,7 +23,8 @@ from whit.ir.uop import UOp, as_index, make
 from whit.schedule.calls import schedule_with_calls
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
-from whit.schedule.lower import prod_of
+from whit.schedule.join import put_inside, stores_of
+from whit.schedule.lower import is_join, prod_of
 from whit.schedule.movement import view_position
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.share_loops import share_loops
@@ -58,25 +59,29 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
             continue
         if value.op in (ops.PARAM, ops.BUFFER) or value in settled.writes:
             root_of[target] = value = value.stage()  # a copy: something other than the memory that it reads
+        if is_join(value) and value in targets:
+            root_of[target] = value = value.stage()  # its parts lie in one place
         if prod_of(target.shape):
             targets.setdefault(value, []).append(target)
     nodes = value_order([*targets, *settled.writes])
     forced = [node for node in nodes if node.op is ops.STAGE and prod_of(node.shape)]
     kernels, earlier = choose_writes([*targets, *forced], settled.writes)
     memory = _places(kernels, targets, homes, settled.writes)
+    taken = {*targets, *homes, *settled.writes, *settled.writes.values()}
+    inside = put_inside((root for root in kernels if is_join(root)), memory, taken)
     calls: list[UOp] = []
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
     groups = group_kernels(kernels, earlier, filled)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:
-        stores = _stores(group, memory, targets, wanted)
+        stores = _stores(group, memory, targets, wanted, inside)
         if not stores:  # kept for something that has no elements
             continue
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
         name = name_of(group)
         for start in range(0, len(stores), most):
-            calls.append(_call(stores[start : start + most], memory, name))
+            calls.append(_call(stores[start : start + most], memory, inside, name))
     return make(ops.LINEAR, tuple(calls))
 
 
@@ -95,7 +100,9 @@ def _places(
     return memory
 
 
-def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]], wanted: set[UOp]) -> list[UOp]:
+def _stores(
+    group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]], wanted: set[UOp], inside: dict[UOp, UOp]
+) -> list[UOp]:
     """What a group of kernels writes."""
     stores: list[UOp] = []
     for kernel in group.kernels:
@@ -104,6 +111,9 @@ def _stores(group: Group, memory: dict[UOp, UOp], targets: dict[UOp, list[UOp]],
         value = group.values[kernel.root]
         if kernel.is_write:
             stores.extend(value.src)
+            continue
+        if is_join(kernel.root):
+            stores.extend(stores_of(kernel.root, value, memory, inside))
             continue
         for target in targets.get(kernel.root, [memory[kernel.root]]):
             if kernel.parts:
@@ -126,7 +136,7 @@ def place_of_part(kernel: Kernel, part: int) -> tuple[UOp, ...]:
     return place
 
 
-def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
+def _call(stores: list[UOp], memory: dict[UOp, UOp], inside: dict[UOp, UOp], name: str) -> UOp:
     """Stores as the call of a function over its own params."""
     body = UOp.group(*stores)
     places: dict[UOp, UOp] = {}
@@ -142,7 +152,7 @@ def _call(stores: list[UOp], memory: dict[UOp, UOp], name: str) -> UOp:
     arguments = list(dict.fromkeys([*written, *used]))
     params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(arguments)}
     function = body.substitute(params).function(name)
-    return function.call(*arguments, *_bindings(body))
+    return function.call(*(inside.get(argument, argument) for argument in arguments), *_bindings(body))
 
 
 def _bindings(body: UOp) -> list[UOp]:

@@ -7,6 +7,7 @@ elements into the memory of what they stand on. Every other AFTER is an expressi
     group(store(shrink(p0), v))                       write 1 = after(p0, store(shrink(place), v))
     store(p9, after(p1, store(shrink(p1), v)))        no write: p9 gets where(inside, v, p1)
     store(p9, after(p1, store(p1, v, rows)))          p9 gets a copy of p1, then write 1 = after(copy, store(...))
+    store(p9, after(zeros, store(shrink(zeros), v) for all of it))      no write, but a join (`join.py`)
 
 A chain of AFTERs that nobody looks into is one AFTER with several stores, and those that touch different elements are
 one write. The target of a store is a view of a placeholder (`place`): writing is not reading, so that the graph below
@@ -26,10 +27,10 @@ from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.schedule.boxes import Box, box_of, target_position
-from whit.schedule.lower import prod_of
+from whit.schedule.join import as_join
+from whit.schedule.lower import PLACE, prod_of
 from whit.schedule.movement import over
 
-PLACE = 1 << 40  # the slot of placeholders
 MOST_CHOSEN = 24  # stores that become a chain of choices; more are written into memory
 MOST_AT_ONCE = 24  # stores of one kernel
 WASTE = 4  # a kernel that runs over unequal stores at once may do so many times the work
@@ -223,6 +224,9 @@ class _Settling:
             return old
         is_scatter = any(len(store.src) - store.arg.gated > 2 for store in stores)
         if node not in self.on_memory:
+            join = as_join(stores, MOST_CHOSEN)
+            if join is not None:
+                return join
             if not is_scatter and len(stores) <= MOST_CHOSEN:
                 return make(ops.AFTER, (old, *stores))
             old = self._copy(old)
