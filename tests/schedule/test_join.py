@@ -1,13 +1,11 @@
 """Joins: values that are computed where they lie in one memory."""
 
 import numpy as np
-import pytest
 
 from tests.schedule.test_writes import check, param
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.schedule import schedule
 
 
 def join(*values: UOp) -> UOp:
@@ -24,7 +22,9 @@ def join(*values: UOp) -> UOp:
 def product(slot: int, rows: int, columns: int) -> UOp:
     """(rows, 5) @ (5, columns)"""
     left, right = param(slot, rows, 5), param(slot + 1, 5, columns)
-    spread = left.reshape((rows, 5, 1)).expand((rows, 5, columns)) * right.reshape((1, 5, columns)).expand((rows, 5, columns))
+    spread = left.reshape((rows, 5, 1)).expand((rows, 5, columns)) * right.reshape((1, 5, columns)).expand(
+        (rows, 5, columns)
+    )
     return spread.reduce(ops.ADD, (1,))
 
 

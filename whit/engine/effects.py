@@ -103,10 +103,18 @@ class Effect:
 
 
 def last_changes(order: list[UOp]) -> list[UOp]:
-    """The AFTERs of a graph that no other AFTER stands on."""
-    partial = [node for node in order if node.op is ops.AFTER and is_partial(node)]
+    """The AFTERs of a graph that no other AFTER stands on, and that change a tensor."""
+    partial = [node for node in order if node.op is ops.AFTER and is_partial(node) and not joins(node)]
     below = {under(node) for node in partial}
     return [node for node in partial if node not in below]
+
+
+def joins(node: UOp) -> bool:
+    """Whether an AFTER puts values together, on nothing but a number: there is no memory that it changes."""
+    old, *stores = node.src
+    while old.op in (ops.RESHAPE, ops.EXPAND) and len(old.src) == 1:
+        old = old.src[0]
+    return old.op is ops.CONST and len(stores) > 1
 
 
 def effect_of(top: UOp, private: set[int]) -> Effect | None:

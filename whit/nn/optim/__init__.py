@@ -9,7 +9,8 @@
 
 A step is a graph like any other. Realised together with lazy gradients, the new values of a parameter and of what the
 optimiser keeps for it come out of the kernel that computes its gradient. Smaller pieces go around a step: limits of
-gradients (`clip`), learning rates over time (`schedules`), averages of parameters (`EMA`).
+gradients (`clip`), learning rates over time (`schedules`), averages of parameters (`EMA`), losses times a factor
+(`LossScaler`). With `fused=True` the update is a number of kernels that does not depend on that of parameters.
 """
 
 from whit.nn.optim.adam import LAMB, Adam, AdamW
@@ -17,6 +18,7 @@ from whit.nn.optim.average import EMA
 from whit.nn.optim.base import Optimizer, OptimizerGroup
 from whit.nn.optim.clip import clip_grad_norm, clip_grad_value
 from whit.nn.optim.momentum import LARS, SGD, Muon
+from whit.nn.optim.scaling import LossScaler
 from whit.nn.optim.schedules import CosineAnnealing, MultiStep, OneCycle, Schedule, WarmUp
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "CosineAnnealing",
+    "LossScaler",
     "MultiStep",
     "Muon",
     "OneCycle",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 from whit.dtype import dtypes
-from whit.nn.optim.base import Optimizer, number
-from whit.nn.optim.momentum import norm, one_by_one
+from whit.nn.optim.base import Kept, number
+from whit.nn.optim.norms import Normed
 from whit.tensor import Tensor
 
 
-class LAMB(Optimizer):
+class LAMB(Normed):
     """AdamW whose rate for a parameter is in proportion to norm(parameter) / norm(change).
 
     m, v: the means of gradients and of their squares. They start at 0 and are divided by `correction`, which is
@@ -27,11 +28,11 @@ class LAMB(Optimizer):
         weight_decay: float = 0.0,
         adam: bool = False,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
         name = type(self).__name__
-        if fused and not adam:
-            raise one_by_one(name, "norm")
-        super().__init__(params, lr, fused)
+        self._has_norms = not adam
+        super().__init__(params, lr, fused, **kept)
         self.b1, self.b2 = number(name, "b1", b1, below=1.0), number(name, "b2", b2, below=1.0)
         self.eps, self.wd = number(name, "eps", eps), number(name, "weight_decay", weight_decay)
         self.adam = adam
@@ -43,24 +44,27 @@ class LAMB(Optimizer):
         return Tensor([first, second], dtype=dtypes.float32, device=self.device, requires_grad=False)
 
     def _begin(self) -> list[Tensor]:
-        self.correction.assign(self.correction * self._rates + self._rests)
+        self._write(self.correction, self.correction * self._rates + self._rests)
         return [self.correction]
 
     def _states(self) -> list[Tensor]:
         return [*self.m, *self.v]
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        mean, square = self.m[index], self.v[index]
-        mean.assign(self.b1 * mean + (1 - self.b1) * grad)
-        square.assign(self.b2 * square + (1 - self.b2) * (grad * grad))
-        first, second = (self.correction[i].cast(weight.dtype) for i in range(2))
+        first, second = (self._number(self.correction, weight, i) for i in range(2))
+        mean = self._mix(self.m[index], grad, self.b1)
+        square = self._mix(self.v[index], grad * grad, self.b2)
         change = (mean / first) / ((square / second).sqrt() + self.eps)
         if self.wd:
             change = change + self.wd * weight
         if not self.adam:
-            size, length = norm(weight), norm(change)
-            change = ((size > 0) & (length > 0)).where(size / length, 1.0) * change
-        return self.lr.cast(weight.dtype) * change
+            size, length = self._norms(index, weight, change)
+            change = self._spread(index, ((size > 0) & (length > 0)).where(size / length, 1.0)) * change
+        return self._number(self.lr, weight) * change
+
+    def _mix(self, state: Tensor, value: Tensor, rate: float) -> Tensor:
+        """A running mean with one more value in it."""
+        return self._write(state, rate * state.cast(value.dtype) + (1 - rate) * value)
 
 
 class AdamW(LAMB):
@@ -75,8 +79,9 @@ class AdamW(LAMB):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused, **kept)
 
 
 class Adam(LAMB):
@@ -90,5 +95,6 @@ class Adam(LAMB):
         b2: float = 0.999,
         eps: float = 1e-8,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused)
+        super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused, **kept)

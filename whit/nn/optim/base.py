@@ -1,48 +1,89 @@
 """What all optimisers share: checked parameters, a learning rate in memory, and steps as graphs.
 
-A subclass says what it keeps for each parameter (`_keep`, in its constructor) and how one changes (`_change`). States
-are at least float32, whatever the parameter is. With `fused=True` all parameters become views of one flat tensor: the
-update is one kernel, however many there are, after one for every sixteen gradients that brings them together.
+A subclass says what it keeps for each parameter (`_keep`, in its constructor) and how one changes (`_change`). With
+`fused=True` parameters of one dtype and device become views of one flat tensor, which is changed as one. Everything
+that is written goes through `_write`, so that a whole step can be taken back by a condition.
+
+All constructors take besides what they say themselves:
+
+    state_dtype     of what is kept; by default that of the parameter, but at least float32
+    state_device    where it is kept, and where the change is computed
+    masters         parameters of less than 32 bits are kept in float32 too, and rounded from there after each step
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypedDict, Unpack
 
+from whit.device import canonicalize
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, UserError
 from whit.ir.op import spell_shape
-from whit.nn.optim.flat import flatten, joined
+from whit.nn.optim.flat import Flat
 from whit.tensor import Tensor
 from whit.tensor.gradient import unrealised_roots, unrealised_states
+
+
+class Kept(TypedDict, total=False):
+    """How an optimiser keeps its states."""
+
+    state_dtype: DType | None
+    state_device: str | None
+    masters: bool
 
 
 class Optimizer:
     """Parameters and a learning rate. `lr` is a tensor of one element: writing to it changes no kernel."""
 
-    def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False) -> None:
+    def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[Kept]) -> None:
         name = type(self).__name__
         self.params = _checked(name, params)
         if not isinstance(lr, int | float) or lr < 0:
             raise ArgumentError(f"{name}: lr={lr!r}", fix="The learning rate is a number, 0 or more.")
-        self.device = self.params[0].device
+        self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
+        device = kept.get("state_device")
+        self.device = self.params[0].device if device is None else canonicalize(device)
+        self._moves = device is not None
         self.lr = Tensor([float(lr)], dtype=dtypes.float32, device=self.device, requires_grad=False)
         self.fused = fused
         Tensor.realize(*self.params)  # weights that are computed from nothing would be computed again in every step
-        self._whole = [flatten(name, self.params)] if fused else self.params
+        self._flat: list[Flat] = []
+        self._members = [[place] for place in range(len(self.params))]  # the parameters of each tensor that is changed
+        self._whole = self.params
+        if fused:
+            self._members = list(self._alike().values())
+            self._flat = [self._flatten([self.params[i] for i in members]) for members in self._members]
+            self._whole = [flat.tensor for flat in self._flat]
+        self._skip: Tensor | None = None  # while a step is made: the condition under which it changes nothing
+        self._numbers: dict[Hashable, Tensor] = {}  # the same: what `_number` gave
+        self.masters = [self._master(tensor) for tensor in self._whole] if kept.get("masters") else []
+
+    def _alike(self) -> dict[Hashable, list[int]]:
+        """The parameters that can be one tensor."""
+        groups: dict[Hashable, list[int]] = {}
+        for place, tensor in enumerate(self.params):
+            groups.setdefault(self._kind(tensor), []).append(place)
+        return groups
 
     # ---- for subclasses
 
-    def _keep(self, like: Callable[[Tensor], Tensor] | None = None) -> list[Tensor]:
-        """A state of zeros for each parameter, or for the flat tensor."""
-        make = like or zeros_for
-        states = [make(tensor) for tensor in self._whole]
+    def _kind(self, tensor: Tensor) -> tuple[Hashable, ...]:
+        """What parameters have in common that a fused step changes as one."""
+        return tensor.dtype, tensor.device
+
+    def _flatten(self, params: list[Tensor]) -> Flat:
+        """Parameters as one tensor."""
+        return Flat(params)
+
+    def _keep(self) -> list[Tensor]:
+        """A state of zeros for each tensor that is changed."""
+        states = [self._zeros(tensor) for tensor in self._whole]
         Tensor.realize(*states)
         return states
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        """What is subtracted from one parameter; writes the states on the way. All in at least float32."""
+        """What is subtracted from one tensor; writes the states on the way. All in at least float32."""
         raise NotImplementedError(type(self).__name__)
 
     def _begin(self) -> list[Tensor]:
@@ -53,6 +94,21 @@ class Optimizer:
         """What is kept for parameters."""
         return []
 
+    def _number(self, values: Tensor, like: Tensor, place: int = 0) -> Tensor:
+        """A number that is kept once, as it is used beside a parameter."""
+        key = (id(values), place, like.dtype, like.device)
+        if key not in self._numbers:
+            self._numbers[key] = values[place].to(like.device).cast(like.dtype)
+        return self._numbers[key]
+
+    def _write(self, state: Tensor, value: Tensor) -> Tensor:
+        """Writes a state unless the step is skipped; what it is now, in the dtype of the value."""
+        new = value.detach().cast(state.dtype)
+        if self._skip is not None:
+            new = self._skip.to(state.device).where(state, new)
+        state.assign(new)
+        return state.cast(value.dtype)
+
     # ---- for programs
 
     def zero_grad(self) -> None:
@@ -60,27 +116,46 @@ class Optimizer:
         for tensor in self.params:
             tensor.grad = None
 
-    def step(self) -> None:
-        """Changes the parameters, and computes the loss with them if it is still lazy."""
+    def step(self, skip: Tensor | None = None) -> None:
+        """Changes the parameters, and computes the loss with them if it is still lazy. With `skip`, a bool tensor of
+        one element, nothing changes where it is true."""
         losses = unrealised_roots(self.params)
-        Tensor.realize(*self.schedule_step(), *losses)
+        Tensor.realize(*self.schedule_step(skip), *losses)
 
-    def schedule_step(self) -> list[Tensor]:
+    def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
         """The same without computing anything: the tensors to realise, best together with the loss.
 
         Among them are other tensors that the batch has changed, as running statistics.
         """
         changed = unrealised_states()
-        gradients = [self._gradient(tensor) for tensor in self.params]
-        if self.fused:
-            gradients = [joined(gradients)]
+        self._skip = None if skip is None else _condition(type(self).__name__, skip)
+        gradients = self._gradients()
         shared = self._begin()
         for index, (weight, grad) in enumerate(zip(self._whole, gradients, strict=True)):
-            wide = wide_dtype(weight.dtype)
-            old = weight.detach().cast(wide)
-            new = old - self._change(index, old, grad.detach().cast(wide))
-            weight.assign(new.cast(weight.dtype).detach())
-        return [*self._whole, *self._states(), *shared, *changed]
+            self._step_one(index, weight, grad)
+        self._skip = None
+        self._numbers.clear()
+        return [*self._whole, *self.masters, *self._states(), *shared, *changed]
+
+    def _step_one(self, index: int, weight: Tensor, grad: Tensor) -> None:
+        exact = self.masters[index] if self.masters else weight
+        wide = wide_dtype(weight.dtype)
+        old, grad = exact.detach(), grad.detach()
+        if self._moves:
+            old, grad = old.to(self.device), grad.to(self.device)
+        old = old.cast(wide)
+        new = old - self._change(index, old, grad.cast(wide))
+        if self.masters and exact is not weight:
+            new = self._write(exact, new)
+        self._write(weight, new.to(weight.device) if self._moves else new)
+
+    def _gradients(self) -> list[Tensor]:
+        """The gradient of each tensor that is changed."""
+        found = [self._gradient(tensor) for tensor in self.params]
+        if not self.fused:
+            return found
+        groups = zip(self._members, self._flat, strict=True)
+        return [flat.take(alike([found[i] for i in members])) for members, flat in groups]
 
     def _gradient(self, tensor: Tensor) -> Tensor:
         if tensor.grad is not None:
@@ -90,6 +165,25 @@ class Optimizer:
             f"parameter {tensor._made()}",
             "Call backward() on a loss that is computed from it before the step, or leave it out of the parameters.",
         )
+
+    # ---- states
+
+    def _home(self, tensor: Tensor) -> str:
+        """Where the states of a parameter are."""
+        return self.device if self._moves else tensor.device
+
+    def _zeros(self, tensor: Tensor) -> Tensor:
+        dtype = self.state_dtype or wide_dtype(tensor.dtype)
+        return Tensor.zeros(*tensor.shape, dtype=dtype, device=self._home(tensor), requires_grad=False)
+
+    def _master(self, tensor: Tensor) -> Tensor:
+        """The exact value of a parameter; itself, if it is exact enough and in the right place."""
+        wide, home = wide_dtype(tensor.dtype), self._home(tensor)
+        if tensor.dtype is wide and tensor.device == home:
+            return tensor
+        exact = tensor.detach().cast(wide).to(home).clone().realize()
+        exact.requires_grad = False
+        return exact
 
 
 class OptimizerGroup(Optimizer):
@@ -105,9 +199,9 @@ class OptimizerGroup(Optimizer):
     def __getitem__(self, index: int) -> Optimizer:
         return self.optimizers[index]
 
-    def schedule_step(self) -> list[Tensor]:
+    def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
         """The tensors of all of them."""
-        return [tensor for part in self.optimizers for tensor in part.schedule_step()]
+        return [tensor for part in self.optimizers for tensor in part.schedule_step(skip)]
 
 
 def wide_dtype(dtype: DType) -> DType:
@@ -115,9 +209,13 @@ def wide_dtype(dtype: DType) -> DType:
     return dtypes.float32 if dtype.itemsize < 4 else dtype
 
 
-def zeros_for(tensor: Tensor) -> Tensor:
-    """A state for a parameter."""
-    return Tensor.zeros(*tensor.shape, dtype=wide_dtype(tensor.dtype), device=tensor.device, requires_grad=False)
+def alike(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors in one dtype."""
+    first = tensors[0].dtype
+    if all(tensor.dtype is first for tensor in tensors):
+        return list(tensors)
+    widest = max((wide_dtype(tensor.dtype) for tensor in tensors), key=lambda dtype: dtype.itemsize)
+    return [tensor.cast(widest) for tensor in tensors]
 
 
 def number(name: str, label: str, value: Any, least: float = 0.0, below: float | None = None) -> float:
@@ -126,6 +224,20 @@ def number(name: str, label: str, value: Any, least: float = 0.0, below: float |
         limit = f"at least {least:g}" + ("" if below is None else f" and below {below:g}")
         raise ArgumentError(f"{name}: {label}={value!r}", fix=f"It is a number, {limit}.")
     return float(value)
+
+
+def _state_dtype(name: str, dtype: Any) -> DType | None:
+    if dtype is None or (isinstance(dtype, DType) and dtype.is_float):
+        return dtype
+    what = dtype.name if isinstance(dtype, DType) else repr(dtype)
+    raise DTypeError(f"{name}: state_dtype={what}", fix="It is a float dtype, as dtypes.float32 or dtypes.bfloat16.")
+
+
+def _condition(name: str, skip: Any) -> Tensor:
+    """A condition for a whole step, of shape ()."""
+    if isinstance(skip, Tensor) and skip.dtype.is_bool and skip.numel() == 1:
+        return skip.reshape(())
+    raise ArgumentError(f"{name}: skip={skip!r:.60}", fix="It is a bool tensor of one element, as (x > 1).any().")
 
 
 def _checked(name: str, params: Iterable[Tensor]) -> list[Tensor]:

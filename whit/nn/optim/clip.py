@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from whit.errors import ArgumentError
 from whit.nn.optim.base import number, wide_dtype
+from whit.nn.optim.flat import joined
 from whit.tensor import Tensor
 
 
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scales all gradients together so that their norm is no more than `max_norm`; returns the norm before."""
     limit = number("clip_grad_norm", "max_norm", max_norm)
-    if norm_type <= 0:
-        raise ArgumentError(f"clip_grad_norm: norm_type={norm_type}", fix="It is above 0; math.inf is the largest.")
+    if not isinstance(norm_type, int | float) or not norm_type > 0:
+        raise ArgumentError(f"clip_grad_norm: norm_type={norm_type!r}", fix="It is above 0; math.inf is the largest.")
     found = [tensor for tensor in params if tensor.grad is not None]
     if not found:
         raise ArgumentError("clip_grad_norm: no parameter has a gradient", fix="Call backward() first.")
-    parts: list[Tensor] = [tensor.grad.cast(wide_dtype(tensor.grad.dtype)).abs() for tensor in found]
-    if math.isinf(norm_type):
-        largest = [part.max() for part in parts]
-        total = largest[0].stack(*largest[1:]).max()
-    else:
-        sums = [(part.square() if norm_type == 2 else part**norm_type).sum() for part in parts]
-        whole = sums[0].stack(*sums[1:]).sum()
-        total = whole.sqrt() if norm_type == 2 else whole ** (1 / norm_type)
+    total = _norm([tensor.grad for tensor in found], norm_type)
     scale = (limit / (total + 1e-6)).minimum(1.0)
     for tensor in found:
-        tensor.grad = tensor.grad * scale.cast(tensor.grad.dtype)
+        tensor.grad = tensor.grad * scale.to(tensor.device).cast(tensor.grad.dtype)
     return total
 
 
@@ -38,3 +33,26 @@ def clip_grad_value(params: Iterable[Tensor], clip_value: float) -> None:
     for tensor in params:
         if tensor.grad is not None:
             tensor.grad = tensor.grad.clip(-limit, limit)
+
+
+def _norm(gradients: Sequence[Tensor], kind: float) -> Tensor:
+    """The norm of all gradients, in a number of kernels that does not depend on theirs."""
+    parts = [whole.cast(wide_dtype(whole.dtype)).abs() for whole in joined_by_kind(gradients)]
+    if math.isinf(kind):
+        return _one_number([part.max() for part in parts]).max()
+    sums = _one_number([(part.square() if kind == 2 else part**kind).sum() for part in parts]).sum()
+    return sums.sqrt() if kind == 2 else sums ** (1 / kind)
+
+
+def joined_by_kind(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """All elements, in one flat tensor for each dtype and device."""
+    groups: dict[Any, list[Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
+    return [joined([tensor.detach() for tensor in group]) for group in groups.values()]
+
+
+def _one_number(numbers: list[Tensor]) -> Tensor:
+    """Numbers of several kinds side by side."""
+    first, *others = numbers
+    return first.stack(*(other.to(first.device).cast(first.dtype) for other in others)) if others else first

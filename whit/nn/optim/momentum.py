@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import Unpack
 
-from whit.errors import ArgumentError, NotSupportedError
-from whit.nn.optim.base import Optimizer, number
+from whit.errors import ArgumentError
+from whit.nn.optim.base import Kept, Optimizer, number
+from whit.nn.optim.norms import Normed
 from whit.tensor import Tensor
 
 
-class SGD(Optimizer):
+class SGD(Normed):
     """Gradient descent.
 
     momentum        b = momentum * b + grad, and b is the way to go; with `nesterov`, grad + momentum * b
     weight_decay    added to the gradient, times the parameter
     classic         the learning rate is in b, so that a new rate does not reach what is in it already
     """
+
+    _has_norms = False
 
     def __init__(
         self,
@@ -27,8 +31,9 @@ class SGD(Optimizer):
         nesterov: bool = False,
         classic: bool = False,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(params, lr, fused)
+        super().__init__(params, lr, fused, **kept)
         name = type(self).__name__
         self.momentum = number(name, "momentum", momentum)
         self.wd = number(name, "weight_decay", weight_decay)
@@ -43,17 +48,16 @@ class SGD(Optimizer):
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
         if self.wd:
             grad = grad + self.wd * weight
-        return self._along(index, grad, self.lr)
+        return self._along(index, grad, self._number(self.lr, weight))
 
     def _along(self, index: int, grad: Tensor, rate: Tensor) -> Tensor:
         """The gradient through the momentum, times the rate."""
         if self.classic:
-            grad = grad * rate.cast(grad.dtype)
+            grad = grad * rate
         if self.momentum:
-            total = self.b[index]
-            total.assign(self.momentum * total + grad)
+            total = self._write(self.b[index], self.momentum * self.b[index].cast(grad.dtype) + grad)
             grad = grad + self.momentum * total if self.nesterov else total
-        return grad if self.classic else grad * rate.cast(grad.dtype)
+        return grad if self.classic else grad * rate
 
 
 class LARS(SGD):
@@ -61,6 +65,8 @@ class LARS(SGD):
 
     `pre_wd`: the weight decay is in the momentum; else it is added afterwards.
     """
+
+    _has_norms = True
 
     def __init__(
         self,
@@ -73,20 +79,19 @@ class LARS(SGD):
         pre_wd: bool = True,
         tcoef: float = 0.001,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
-        if fused:
-            raise one_by_one("LARS", "norm")
-        super().__init__(params, lr, momentum, weight_decay, nesterov, classic)
+        super().__init__(params, lr, momentum, weight_decay, nesterov, classic, fused, **kept)
         self.tcoef, self.pre_wd = number("LARS", "tcoef", tcoef), pre_wd
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        size, slope = norm(weight), norm(grad)
+        size, slope = self._norms(index, weight, grad)
         trust = ((size > 0) & (slope > 0)).where(self.tcoef * size / (slope + self.wd * size), 1.0)
-        rate = self.lr.cast(grad.dtype) * trust
+        rate = self._number(self.lr, weight)
         if self.pre_wd and self.wd:
             grad = grad + self.wd * weight
-        change = self._along(index, grad, rate)
-        return change if self.pre_wd or not self.wd else change + self.lr * self.wd * weight
+        change = self._along(index, grad, rate * self._spread(index, trust))
+        return change if self.pre_wd or not self.wd else change + rate * self.wd * weight
 
 
 class Muon(Optimizer):
@@ -94,6 +99,7 @@ class Muon(Optimizer):
 
     For weights of two axes and more; those of more are taken as (first, all others). Biases and embeddings belong to
     another optimiser. Tall matrices go sqrt(rows / columns) as far, as in PyTorch. `weight_decay` is AdamW's.
+    With `fused`, matrices of one shape are changed as one: so many kernels as shapes need, whatever their number.
     """
 
     def __init__(
@@ -107,17 +113,17 @@ class Muon(Optimizer):
         nesterov: bool = True,
         eps: float = 1e-7,
         fused: bool = False,
+        **kept: Unpack[Kept],
     ) -> None:
-        if fused:
-            raise one_by_one("Muon", "matrix")
-        super().__init__(params, lr)
-        for tensor in self.params:
-            if tensor.ndim < 2:
+        params = list(params)
+        for tensor in params:
+            if isinstance(tensor, Tensor) and tensor.ndim < 2:
                 raise ArgumentError(
                     f"Muon: a parameter of shape {tensor.shape} is no matrix",
                     f"parameter {tensor._made()}",
                     "Give it to another optimiser: OptimizerGroup(Muon(matrices), AdamW(others)).",
                 )
+        super().__init__(params, lr, fused, **kept)
         self.momentum = number("Muon", "momentum", momentum, below=1.0)
         self.wd = number("Muon", "weight_decay", weight_decay)
         self.eps = number("Muon", "eps", eps)
@@ -127,22 +133,16 @@ class Muon(Optimizer):
     def _states(self) -> list[Tensor]:
         return self.b
 
+    def _kind(self, tensor: Tensor) -> tuple[Hashable, ...]:
+        return *super()._kind(tensor), tensor.reshape(tensor.shape[0], -1).shape
+
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        mean = self.b[index]
-        mean.assign(self.momentum * mean + (1 - self.momentum) * grad)
+        state = self.b[index]
+        mean = self._write(state, self.momentum * state.cast(grad.dtype) + (1 - self.momentum) * grad)
         way = self.momentum * mean + (1 - self.momentum) * grad if self.nesterov else mean
-        matrix = way.reshape(way.shape[0], -1)
-        rows, columns = matrix.shape
-        straight = matrix.newton_schulz(self.ns_steps, self.ns_coefficients, self.eps).reshape(way.shape)
+        first = self.params[self._members[index][0]]
+        rows, columns = first.reshape(first.shape[0], -1).shape
+        matrices = way.reshape(-1, rows, columns)
+        straight = matrices.newton_schulz(self.ns_steps, self.ns_coefficients, self.eps).reshape(way.shape)
         further = math.sqrt(max(1.0, rows / columns))
-        return self.lr.cast(weight.dtype) * (further * straight + self.wd * weight)
-
-
-def norm(tensor: Tensor) -> Tensor:
-    """The root of the sum of squares."""
-    return tensor.square().sum().sqrt()
-
-
-def one_by_one(name: str, what: str) -> NotSupportedError:
-    """Why an optimiser has no fused form."""
-    return NotSupportedError(f"{name}: fused=True", f"It needs the {what} of each parameter.", "Leave fused out.")
+        return self._number(self.lr, weight) * (further * straight + self.wd * weight)
