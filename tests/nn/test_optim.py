@@ -224,7 +224,7 @@ def test_large_odd_weights_are_updated_in_place_as_in_memory_of_their_own(make: 
 def test_fused_training_gives_the_same_losses() -> None:
     one, fused = (train(lambda params, f=f: optim.Adam(params, fused=f)) for f in (False, True))
     np.testing.assert_allclose(fused[2], one[2], rtol=1e-5)
-    assert max(fused[0]) <= one[0][0] + 4
+    assert fused[0] == [one[0][0] + 1] * 3  # the update, which is part of the gradient kernels otherwise
 
 
 def test_fused_parameters_are_still_the_model() -> None:

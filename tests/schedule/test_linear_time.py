@@ -10,6 +10,7 @@ from schedule.build import matmul, param, row_sum, softmax, stores, total
 from whit import Tensor
 from whit.codegen import generate
 from whit.ir.uop import UOp
+from whit.nn.optim.flat import joined
 from whit.schedule import schedule
 from whit.target import parse_target
 
@@ -86,7 +87,28 @@ def concatenated(length: int) -> UOp:
     return first.cat(*rest).uop
 
 
-GRAPHS = (elementwise, movement, layers, norms, diamonds, many_outputs, stacked, concatenated)
+def joined_sums(length: int) -> UOp:
+    """Values that are computed where they lie in one memory."""
+    return joined([Tensor(row_sum(param(10 + i, 2 + i % 3, 8))) for i in range(length // 5)]).uop * 2.0
+
+
+def joined_params(length: int) -> UOp:
+    """Copies into one memory, in one kernel with a loop for each size."""
+    return joined([Tensor(param(10 + i, 2 + i, 8)) for i in range(length // 5)]).uop
+
+
+GRAPHS = (
+    elementwise,
+    movement,
+    layers,
+    norms,
+    diamonds,
+    many_outputs,
+    stacked,
+    concatenated,
+    joined_sums,
+    joined_params,
+)
 
 
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
@@ -96,7 +118,7 @@ def test_twice_the_graph_takes_twice_the_steps_to_schedule(make: Callable[[int],
     assert calls_of(schedule, large) < 2.6 * calls_of(schedule, small)
 
 
-@pytest.mark.parametrize("make", [elementwise, diamonds], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [elementwise, diamonds, joined_params], ids=lambda make: make.__name__)
 def test_twice_the_kernel_takes_twice_the_steps_to_generate(make: Callable[[int], Any]) -> None:
     bodies = [schedule(stores(make(length))).src[0].src[0].src[0] for length in (100, 500, 1000)]
     generate(bodies[0], TARGET)

@@ -75,7 +75,7 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UO
         kernel, to_keep = lower_kernel(root, kept, writes)
         to_keep += _shared(kernel, owners, kernels, kept, uses)
         fresh = [narrowest(node) for node in to_keep]
-        fresh += to_compute(root) if is_join(root) else ()
+        fresh += to_compute(root, kept) if is_join(root) else ()
         fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
         kept.update(fresh)
         if fresh:
@@ -85,7 +85,8 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UO
         kernels[root] = kernel
         for node in kernel.fused:
             users.setdefault(node, {})[root] = None
-        todo.extend(node for node in _needs(kernel) if node not in kernels)
+        needs = [node for node in _needs(kernel) if node not in kernels]
+        todo.extend(reversed(needs) if is_join(root) else needs)  # parts in their order, as outputs are
     return kernels
 
 

@@ -3,7 +3,7 @@
 Goes in: the stores of an AFTER whose targets are windows of a flat memory, one after the other, all of it together.
 Comes out: a *join*, an AFTER on a placeholder, since what was there before is not read.
 
-    after(zeros(9), store(shrink (0, 6), stage(a @ b)), store(shrink (6, 3), p4))
+    after(zeros(9), store(shrink (0, 6), stage(a @ b)), store(shrink (6, 3), stage(p4)))
         kernel 1    a @ b, written to elements 0 .. 5 of the memory
         kernel 2    all parts that only show memory or numbers, with a loop for each size
 
@@ -26,13 +26,12 @@ SHOWS = (*ops.MOVEMENT, ops.STAGE, ops.CAST, *ops.SAME_VALUE)
 MEMORY = (ops.PARAM, ops.BUFFER)
 
 
-def as_join(stores: Sequence[UOp], many: int) -> UOp | None:
-    """The join that stores are, if it has more than `many` parts, or some that are kept anyway."""
+def as_join(stores: Sequence[UOp]) -> UOp | None:
+    """The join that stores are, if all of their values are kept anyway."""
     memory = stores[0].src[0]
     while memory.op in ops.MOVEMENT:
         memory = memory.src[0]
     end = 0
-    is_wanted = len(stores) > many
     parts: list[UOp] = []
     for store in stores:
         target, value, *others = store.src
@@ -42,12 +41,15 @@ def as_join(stores: Sequence[UOp], many: int) -> UOp | None:
         start, size = window
         if start != end or value.dtype is not memory.dtype:
             return None
+        is_kept = False
         while value.op in SAME_ORDER and len(value.src) == 1:
-            is_wanted = is_wanted or value.op is ops.STAGE
+            is_kept = is_kept or value.op is ops.STAGE
             value = value.src[0]
+        if not is_kept:
+            return None
         parts.append(memory.shrink([window]).reshape(value.shape).store(value))
         end = start + size
-    return make(ops.AFTER, (memory, *parts)) if is_wanted and memory.shape == (end,) else None
+    return make(ops.AFTER, (memory, *parts)) if memory.shape == (end,) else None
 
 
 def _window(target: UOp, memory: UOp) -> tuple[int, int] | None:
@@ -90,23 +92,25 @@ def parts_of(join: UOp) -> list[Part]:
     return found
 
 
-def is_shown(value: UOp) -> bool:
-    """Whether a value is a view of memory or of a number: reading it is all there is to do."""
-    while value.op in SHOWS:
+def is_shown(value: UOp, kept: Container[UOp]) -> bool:
+    """Whether a value is a view of memory or of a number, and no kernel's own: reading it is all there is to do."""
+    if value in kept:
+        return False
+    while value.op in SHOWS and value not in kept:
         value = value.src[0]
-    return value.op in MEMORY or value.op is ops.CONST
+    return value.op in MEMORY or value.op is ops.CONST or value in kept
 
 
-def to_compute(join: UOp) -> list[UOp]:
+def to_compute(join: UOp, kept: Container[UOp]) -> list[UOp]:
     """The values that get kernels of their own."""
-    return [part.value for part in parts_of(join) if not is_shown(part.value)]
+    return [part.value for part in parts_of(join) if not is_shown(part.value, kept)]
 
 
 def lower_join(join: UOp, lowering: Lowering) -> UOp:
     """An element of each part."""
     elements = []
     for part in parts_of(join):
-        if is_shown(part.value):
+        if is_shown(part.value, lowering.kept):
             elements.append(lowering.lower(part.value, (part.along,), part.position))
         else:
             elements.append(read_value(part.value, part.position))

@@ -7,7 +7,7 @@ elements into the memory of what they stand on. Every other AFTER is an expressi
     group(store(shrink(p0), v))                       write 1 = after(p0, store(shrink(place), v))
     store(p9, after(p1, store(shrink(p1), v)))        no write: p9 gets where(inside, v, p1)
     store(p9, after(p1, store(p1, v, rows)))          p9 gets a copy of p1, then write 1 = after(copy, store(...))
-    store(p9, after(zeros, store(shrink(zeros), v) for all of it))      no write, but a join (`join.py`)
+    store(p9, after(zeros, store(shrink(zeros), stage(v)), ...))      no write: a join (`join.py`), if all is covered
 
 A chain of AFTERs that nobody looks into is one AFTER with several stores, and those that touch different elements are
 one write. The target of a store is a view of a placeholder (`place`): writing is not reading, so that the graph below
@@ -224,7 +224,7 @@ class _Settling:
             return old
         is_scatter = any(len(store.src) - store.arg.gated > 2 for store in stores)
         if node not in self.on_memory:
-            join = as_join(stores, MOST_CHOSEN)
+            join = as_join(stores)
             if join is not None:
                 return join
             if not is_scatter and len(stores) <= MOST_CHOSEN:
