@@ -293,6 +293,10 @@ def test_states_have_names_that_can_be_saved_and_loaded() -> None:
     step(weight, opt)
     state = {name: Tensor(tensor.numpy()) for name, tensor in nn.state.get_state_dict(opt).items()}
     assert {"params.0", "lr", "m.0", "v.0"} <= set(state)
+    fused = optim.LAMB([Tensor([1.0]), Tensor([2.0])], fused=True)
+    names = [name for name in nn.state.get_state_dict(fused) if not name.startswith("_")]
+    assert names == ["params.0", "params.1", "lr", "m.0", "v.0", "correction"]
+    assert not any(name.startswith("_flat") for name in nn.state.get_state_dict(fused))
     step(weight, opt)
     other, again = fresh()
     nn.state.load_state_dict(again, state, verbose=False)

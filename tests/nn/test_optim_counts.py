@@ -80,6 +80,27 @@ def test_clipping_adds_two_kernels_at_most() -> None:
         assert kernels_of(make, 40, is_lazy=True, clip=True) - alone <= kernels + 2
 
 
+@pytest.mark.parametrize("fused", [False, True], ids=["one by one", "fused"])
+def test_an_average_is_two_kernels(fused: bool) -> None:
+    for count in (3, 40):
+        params = parameters(count)
+        opt = optim.SGD(params, fused=fused)
+        ema = optim.EMA(params)
+        GlobalCounters.reset()
+        ema.update()
+        assert GlobalCounters.kernel_count == 2
+        for param in params:
+            param.grad = Tensor(np.ones(param.shape, np.float32), device="NULL")
+        GlobalCounters.reset()
+        Tensor.realize(*opt.schedule_step())
+        alone = GlobalCounters.kernel_count
+        for param in params:
+            param.grad = Tensor(np.ones(param.shape, np.float32), device="NULL")
+        GlobalCounters.reset()
+        Tensor.realize(*opt.schedule_step(), *ema.schedule_update())
+        assert GlobalCounters.kernel_count == alone + 2
+
+
 def test_matrices_of_one_shape_are_made_straight_together() -> None:
     found = []
     for count in (1, 5):

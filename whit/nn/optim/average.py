@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from whit.nn.optim.base import number, wide_dtype
+from whit.nn.optim.flat import Flat, by_kind
 from whit.tensor import Tensor
 
 
 class EMA:
-    """average = decay * average + (1 - decay) * parameter, once a step.
+    """average = decay * average + (1 - decay) * parameter, once a step: two kernels, whatever the number of parameters.
 
     ema = EMA(opt.params, decay=0.999)
     opt.step(), ema.update()            # or: realise *opt.schedule_step(), *ema.schedule_update()
@@ -22,17 +23,18 @@ class EMA:
         self.decay = number("EMA", "decay", decay, below=1.0)
         self.params = list(params)
         self.average = [tensor.detach().cast(wide_dtype(tensor.dtype)).clone() for tensor in self.params]
+        self._members = list(by_kind(self.params).values())
+        self._flat = [Flat([self.average[i] for i in members]) for members in self._members]
         for tensor in self.average:
             tensor.requires_grad = False
-        if self.average:
-            Tensor.realize(*self.average)
 
     def schedule_update(self) -> list[Tensor]:
         """The averages with the parameters of now in them, to be realised."""
-        for average, tensor in zip(self.average, self.params, strict=True):
-            value = tensor.detach().cast(average.dtype)
-            average.assign((average * self.decay + value * (1 - self.decay)).detach())
-        return self.average
+        for flat, members in zip(self._flat, self._members, strict=True):
+            average = flat.tensor
+            values = flat.take([self.params[i].detach() for i in members]).cast(average.dtype)
+            average.assign((average * self.decay + values * (1 - self.decay)).detach())
+        return [flat.tensor for flat in self._flat]
 
     def update(self) -> None:
         """The same, at once."""

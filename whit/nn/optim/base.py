@@ -50,14 +50,17 @@ class Optimizer:
         Tensor.realize(*self.params)  # weights that are computed from nothing would be computed again in every step
         self._flat: list[Flat] = []
         self._members = [[place] for place in range(len(self.params))]  # the parameters of each tensor that is changed
-        self._whole = self.params
         if fused:
             self._members = list(self._alike().values())
             self._flat = [self._flatten([self.params[i] for i in members]) for members in self._members]
-            self._whole = [flat.tensor for flat in self._flat]
         self._skip: Tensor | None = None  # while a step is made: the condition under which it changes nothing
         self._numbers: dict[Hashable, Tensor] = {}  # the same: what `_number` gave
         self.masters = [self._master(tensor) for tensor in self._whole] if kept.get("masters") else []
+
+    @property
+    def _whole(self) -> list[Tensor]:
+        """The tensors that are changed: parameters, or flat ones."""
+        return [flat.tensor for flat in self._flat] if self.fused else self.params
 
     def _alike(self) -> dict[Hashable, list[int]]:
         """The parameters that can be one tensor."""

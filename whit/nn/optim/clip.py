@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from whit.errors import ArgumentError
 from whit.nn.optim.base import number, wide_dtype
-from whit.nn.optim.flat import joined
+from whit.nn.optim.flat import by_kind, joined
 from whit.tensor import Tensor
 
 
@@ -44,12 +43,9 @@ def _norm(gradients: Sequence[Tensor], kind: float) -> Tensor:
     return sums.sqrt() if kind == 2 else sums ** (1 / kind)
 
 
-def joined_by_kind(tensors: Iterable[Tensor]) -> list[Tensor]:
+def joined_by_kind(tensors: Sequence[Tensor]) -> list[Tensor]:
     """All elements, in one flat tensor for each dtype and device."""
-    groups: dict[Any, list[Tensor]] = {}
-    for tensor in tensors:
-        groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    return [joined([tensor.detach() for tensor in group]) for group in groups.values()]
+    return [joined([tensors[i].detach() for i in places]) for places in by_kind(tensors).values()]
 
 
 def _one_number(numbers: list[Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ What is done to all gradients alike (a factor, a limit, a wider dtype) is done o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -40,6 +40,14 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
     for step in reversed(steps):
         result = step.on(result)
     return tensors[0]._wrap(result)
+
+
+def by_kind(tensors: Sequence[Tensor]) -> dict[Hashable, list[int]]:
+    """The places of tensors of one dtype and device."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        groups.setdefault((tensor.dtype, tensor.device), []).append(place)
+    return groups
 
 
 # ---- what is done to all of them
@@ -118,6 +126,8 @@ def _number(node: UOp) -> UOp | None:
 class Flat:
     """The memory of several parameters, which become views of it."""
 
+    __slots__ = ("sizes", "tensor")  # no __dict__: what is in here has no name in a state dict
+
     def __init__(self, params: Sequence[Tensor]) -> None:
         self.sizes = [tensor.numel() for tensor in params]
         self.tensor = self._filled(joined([tensor.detach() for tensor in params])).contiguous().realize()
@@ -140,6 +150,8 @@ class FlatRows(Flat):
     """The same in rows: each parameter begins a row, and zeros fill its last one. A row belongs to one parameter, so
     that norms of all parameters are two kernels. What they need is on the device `home`, where states are.
     """
+
+    __slots__ = ("_first_row", "begin", "end", "first", "most", "owner", "row", "rows")
 
     def __init__(self, params: Sequence[Tensor], home: str) -> None:
         sizes = [tensor.numel() for tensor in params]

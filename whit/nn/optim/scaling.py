@@ -69,7 +69,7 @@ class LossScaler:
         held = [tensor for tensor in optimizer.params if tensor.grad is not None]
         if not held:
             raise ArgumentError("LossScaler: no parameter has a gradient", fix="Call backward() first.")
-        wholes = joined_by_kind(tensor.grad for tensor in held)
+        wholes = joined_by_kind([tensor.grad for tensor in held])
         bad = [(~whole.isfinite()).any().to(self.factor.device) for whole in wholes]
         self._overflow[id(optimizer)] = reduce(or_, bad)
         for tensor in held:
