@@ -329,13 +329,32 @@ def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -
         (lambda: optim.Adam([Tensor([1.0])], state_dtype=dtypes.int32), "Adam: state_dtype=int32"),
         (lambda: optim.SGD([Tensor([1.0])], state_dtype="f"), "SGD: state_dtype='f'"),
         (lambda: optim.SGD([Tensor([1.0])], state_device="nowhere"), "nowhere"),
+        (lambda: optim.SGD([Tensor([1.0])], lr=float("nan")), "SGD: lr=nan"),
+        (lambda: optim.SGD([Tensor([1.0])], momentum=float("nan")), "SGD: momentum=nan"),
+        (lambda: optim.Muon([Tensor([[1.0]])], ns_steps=-1), "Muon: ns_steps=-1"),
         (lambda: optim.OptimizerGroup(), "nothing to group"),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_what_an_optimiser_refuses(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(WhitError, match=re.escape(message)):
         make()
+
+
+def test_a_name_that_is_no_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match=r'SGD: there is no argument "momentun"\. Did you mean "momentum"\?'):
+        optim.SGD([Tensor([1.0])], momentun=0.9)
+    with pytest.raises(TypeError, match=r'Did you mean "state_dtype"\?'):
+        optim.Adam([Tensor([1.0])], state_type=dtypes.float16)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_gradient_of_another_shape_is_refused(fused: bool) -> None:
+    params = [Tensor([1.0, 2.0]), Tensor([1.0, 2.0])]
+    opt = optim.SGD(params, fused=fused)
+    params[0].grad, params[1].grad = Tensor([1.0, 1.0]), Tensor([1.0])
+    with pytest.raises(WhitError, match=r"SGD: a gradient of shape \(1,\) for a parameter of shape \(2,\)"):
+        opt.step()
 
 
 def test_a_missing_gradient_names_the_parameter() -> None:

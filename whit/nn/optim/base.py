@@ -13,12 +13,13 @@ All constructors take besides what they say themselves:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
 from whit.device import canonicalize
 from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError, DTypeError, UserError
+from whit.errors import ArgumentError, DTypeError, ShapeError, UserError, nearest
 from whit.ir.op import spell_shape
 from whit.nn.optim.flat import Flat
 from whit.tensor import Tensor
@@ -39,8 +40,9 @@ class Optimizer:
     def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[Kept]) -> None:
         name = type(self).__name__
         self.params = _checked(name, params)
-        if not isinstance(lr, int | float) or lr < 0:
+        if not isinstance(lr, int | float) or not lr >= 0:
             raise ArgumentError(f"{name}: lr={lr!r}", fix="The learning rate is a number, 0 or more.")
+        self._check_names(kept)
         self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
         device = kept.get("state_device")
         self.device = self.params[0].device if device is None else canonicalize(device)
@@ -56,6 +58,13 @@ class Optimizer:
         self._skip: Tensor | None = None  # while a step is made: the condition under which it changes nothing
         self._numbers: dict[Hashable, Tensor] = {}  # the same: what `_number` gave
         self.masters = [self._master(tensor) for tensor in self._whole] if kept.get("masters") else []
+
+    def _check_names(self, kept: Iterable[str]) -> None:
+        """Refuses settings that no optimiser has, as Python does where it knows the names."""
+        for label in kept:
+            if label not in Kept.__annotations__:
+                known = [*inspect.signature(type(self)).parameters, *Kept.__annotations__]
+                raise TypeError(f'{type(self).__name__}: there is no argument "{label}".{nearest(label, known)}')
 
     @property
     def _whole(self) -> list[Tensor]:
@@ -161,8 +170,16 @@ class Optimizer:
         return [flat.take(alike([found[i] for i in members])) for members, flat in groups]
 
     def _gradient(self, tensor: Tensor) -> Tensor:
-        if tensor.grad is not None:
-            return tensor.grad  # type: ignore[no-any-return]
+        gradient: Tensor | None = tensor.grad
+        if gradient is not None and gradient.shape == tensor.shape:
+            return gradient
+        if gradient is not None:
+            raise ShapeError(
+                f"{type(self).__name__}: a gradient of shape {spell_shape(gradient.shape)} for a parameter of shape "
+                f"{spell_shape(tensor.shape)}",
+                f"parameter {tensor._made()}, gradient {gradient._made()}",
+                "They must be equal.",
+            )
         raise UserError(
             f"{type(self).__name__}: a parameter of shape {spell_shape(tensor.shape)} has no gradient",
             f"parameter {tensor._made()}",
@@ -223,7 +240,7 @@ def alike(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 def number(name: str, label: str, value: Any, least: float = 0.0, below: float | None = None) -> float:
     """A setting in its range."""
-    if not isinstance(value, int | float) or value < least or (below is not None and value >= below):
+    if not isinstance(value, int | float) or not value >= least or (below is not None and value >= below):
         limit = f"at least {least:g}" + ("" if below is None else f" and below {below:g}")
         raise ArgumentError(f"{name}: {label}={value!r}", fix=f"It is a number, {limit}.")
     return float(value)

@@ -127,6 +127,8 @@ class Muon(Optimizer):
         self.momentum = number("Muon", "momentum", momentum, below=1.0)
         self.wd = number("Muon", "weight_decay", weight_decay)
         self.eps = number("Muon", "eps", eps)
+        if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 0:
+            raise ArgumentError(f"Muon: ns_steps={ns_steps!r}", fix="It is an integer, 0 or more.")
         self.nesterov, self.ns_steps, self.ns_coefficients = nesterov, ns_steps, tuple(ns_coefficients)
         self.b = self._keep()
 
