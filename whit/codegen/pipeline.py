@@ -61,9 +61,10 @@ class Pass:
 
 
 def runs_apart(body: UOp) -> bool:
-    """Whether the stores of a kernel have different loops, one after the other: they are copied as they are."""
+    """Whether a kernel has loops that nothing connects, one after the other: they are left as they are."""
     free = free_ranges(body)
-    return len({free[store] for store in body.src}) > 1
+    first, *others = sorted({free[store] for store in body.src}, key=len, reverse=True)
+    return any(first.isdisjoint(other) for other in others)
 
 
 def _tile(body: UOp, job: Job) -> UOp:
