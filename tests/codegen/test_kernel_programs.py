@@ -1,6 +1,8 @@
 """A kernel and its program mean the same: run by the interpreter, for vectors of every width, and without any."""
 
 from collections.abc import Callable
+from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, PROGRAM
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, const
 from whit.ir.verify import verify
 from whit.target import parse_target
 
@@ -28,6 +30,16 @@ SIZES = (1, 2, 3, 15, 16, 17, 31, 33, 63, 65, 100, 129)
 
 INT = dtypes.int32
 MEMORY = (ops.PARAM, ops.BUFFER, ops.AFTER)
+
+
+def joined(*parts: UOp) -> UOp:
+    """Parts one after the other: a kernel whose loops nothing connects."""
+    counts = [prod(part.shape) for part in parts]
+    base = const(parts[0].dtype, 0).reshape((1,)).expand((sum(counts),))
+    stores = []
+    for part, count, end in zip(parts, counts, accumulate(counts), strict=True):
+        stores.append(base.shrink([(end - count, count)]).reshape(part.shape).store(part.stage()))
+    return base.after(*stores)
 
 
 def ints(slot: int, *shape: int) -> UOp:
@@ -59,6 +71,7 @@ KERNELS: dict[str, Callable[[int], UOp]] = {
     "stack": lambda n: UOp.stack(ints(0, n), ints(1, n)),
     "gather": lambda n: ints(0, n, 3).index(ints(1, 7) % n),
     "narrowed": lambda n: param(0, n, dtype=dtypes.int64).cast(dtypes.uint8),
+    "joined": lambda n: joined(ints(0, n), ints(1, 2, 3), ints(2), ints(3, n, 2).permute((1, 0)), ints(4, n)),
     "masked": lambda n: (ints(0, n) < 0).where(ints(0, n), UOp.arange(n, INT)),
 }
 
