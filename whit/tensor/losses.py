@@ -18,7 +18,8 @@ from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.attention import Attention
 from whit.tensor.core import check_number
-from whit.tensor.reduce import mean_of, reduced, sum_dtype
+from whit.tensor.reduce import mean_of, sum_dtype
+from whit.tensor.softmax import reduced
 
 
 class Losses(Attention):

@@ -18,7 +18,8 @@ from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
-from whit.tensor.core import check_number, either, expand_to, storable
+from whit.tensor.core import check_number, either, storable
+from whit.tensor.softmax import log_softmax, logsumexp, reduced, shifted, softmax, spread_over
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -30,21 +31,6 @@ def sum_dtype(dtype: DType) -> DType:
     if dtype.is_float:
         return dtypes.float32
     return dtypes.uint32 if dtype.is_unsigned else dtypes.int32
-
-
-def reduced(value: UOp, op: Op, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
-    """A reduction; with `keepdim` its axes stay, with size 1."""
-    if not axes:
-        return value
-    result = value.reduce(op, axes)
-    if keepdim:
-        return result.reshape(tuple(1 if axis in axes else size for axis, size in enumerate(value.shape)))
-    return result
-
-
-def spread_over(value: UOp, like: UOp) -> UOp:
-    """A reduction that kept its axes, repeated to the shape of what was reduced."""
-    return expand_to(value, like.shape)
 
 
 def mean_of(value: UOp, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
@@ -249,21 +235,23 @@ class Reductions(Arrangement):
 
     # ---- exponentials and norms
 
-    def _shifted(self, name: str, axis: Any, dtype: DType | str | None = None) -> tuple[UOp, UOp, tuple[int, ...]]:
-        """x - max(x), the max, and the axes: exponentials of that do not overflow."""
+    def _exponents(self, name: str, axis: Any, dtype: DType | str | None) -> tuple[UOp, tuple[int, ...]]:
+        """The node in the float dtype of the computation, and the axes."""
         axes = self._axes(name, axis)
         if dtype is not None and not storable(name, dtype).is_float:
             raise DTypeError(f"{name}: dtype={storable(name, dtype).name} is no float", self._made(), "Use a float.")
         x = self._wide() if dtype is None else self.uop.cast(sum_dtype(least_upper_float(storable(name, dtype))))
         self._not_empty(name, axes) if prod(self.shape) else None
-        top = reduced(x, ops.MAX, axes, keepdim=True).detach()
-        return x - spread_over(top, x), top, axes
+        return x, axes
+
+    def _shifted(self, name: str, axis: Any) -> tuple[UOp, UOp, tuple[int, ...]]:
+        """x - max(x), the max, and the axes: exponentials of that do not overflow."""
+        x, axes = self._exponents(name, axis, None)
+        return *shifted(x, axes), axes
 
     def softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
         """exp(self), scaled to the sum 1."""
-        shifted, _, axes = self._shifted("softmax", axis if dim is None else dim, dtype)
-        power = formulas.exp(shifted)
-        result = power / spread_over(reduced(power, ops.ADD, axes, keepdim=True), power)
+        result = softmax(*self._exponents("softmax", axis if dim is None else dim, dtype))
         return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("softmax", dtype)))
 
     def softmin(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
@@ -272,20 +260,13 @@ class Reductions(Arrangement):
 
     def log_softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
         """The logarithm of `softmax`."""
-        shifted, _, axes = self._shifted("log_softmax", axis if dim is None else dim, dtype)
-        total = formulas.log(reduced(formulas.exp(shifted), ops.ADD, axes, keepdim=True))
-        result = shifted - spread_over(total, shifted)
+        result = log_softmax(*self._exponents("log_softmax", axis if dim is None else dim, dtype))
         return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("log_softmax", dtype)))
 
     def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
         """log(sum(exp(self))) without overflow; -inf of no elements."""
         axes = self._axes("logsumexp", either("logsumexp", axis, dim))
-        x = self._wide()
-        top = reduced(x, ops.MAX, axes, keepdim=True).detach()
-        top = formulas.isfinite(top).where(top, 0.0)
-        total = reduced(formulas.exp(x - spread_over(top, x)), ops.ADD, axes, keepdim)
-        back = top if keepdim or not axes else top.reshape(total.shape)
-        return self._narrow(formulas.log(total) + back)
+        return self._narrow(logsumexp(self._wide(), axes, keepdim))
 
     def layernorm(self, axis: Any = -1, eps: float = 1e-05, dim: Any = None) -> Self:
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
