@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Derivative = Callable[..., "tuple[UOp | None, ...]"]  # (y, dy, *operands) -> a gradient for each operand
 
 FORMULAS: dict[str, Derivative] = {}
+RESTATED = "restated"  # a FORMULA of a better value, the expression as it was written, and the operands of both
 
 
 def derivative(name: str) -> Callable[[Derivative], Derivative]:

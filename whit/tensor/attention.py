@@ -13,8 +13,8 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.reduce import sum_dtype
-from whit.tensor.softmax import reduced, spread_over
 from whit.tensor.resize import Resizing
+from whit.tensor.softmax import reduced, spread_over
 
 
 class Attention(Resizing):

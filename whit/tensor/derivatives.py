@@ -127,6 +127,33 @@ def _xlogy(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     return dy * formulas.log(y), x.eq(0.0).where(dy * 0.0, dy * x / y)
 
 
+@derivative("xlog1py")
+def _xlog1py(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
+    """log(1 + y) and x / (1 + y); 0 / 0 is 0 there."""
+    return dy * formulas.log1p(y), x.eq(0.0).where(dy * 0.0, dy * x / (y + 1.0))
+
+
+@derivative("times_log")
+def _times_log(z: UOp, dy: UOp, x: UOp, logarithm: UOp) -> tuple[UOp | None, ...]:
+    """The logarithm, finite: what makes it infinite often makes the gradient of x 0; and x."""
+    largest = float(x.dtype.largest)
+    return dy * logarithm.maximum(-largest).minimum(largest), dy * x
+
+
+@derivative("root_of_squares")
+def _root_of_squares(y: UOp, dy: UOp, total: UOp) -> tuple[UOp | None, ...]:
+    """1 / (2 y), but 0 at 0, where every square has the gradient 0."""
+    return (y.eq(0.0).where(dy.constant(0.0), dy * 0.5 / y),)
+
+
+@derivative("power_of_squares")
+def _power_of_squares(y: UOp, dy: UOp, total: UOp, exponent: UOp) -> tuple[UOp | None, ...]:
+    """The gradient of a power, but 0 at 0."""
+    inside = total.eq(0.0).where(total.constant(1.0), total)
+    slope = dy * exponent * inside ** (exponent - 1.0)
+    return total.eq(0.0).where(dy.constant(0.0), slope), None
+
+
 @derivative("hypot")
 def _hypot(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """The direction; 0 at the origin."""

@@ -19,6 +19,7 @@ from whit.ir.uop import UOp, const, make
 from whit.tensor import formulas
 from whit.tensor.core import Core, common_shape, expand_to, spread
 from whit.tensor.exchange import Exchange
+from whit.tensor.restate import MATCHERS, restate
 
 _SCALARS = (int, float, bool)
 
@@ -112,7 +113,8 @@ class Elementwise(Exchange):
                 self._number(name, left)
             else:
                 op = on_bool
-        return self._wrap(make(op, (left, right)))
+        node = make(op, (left, right))
+        return self._wrap(restate(node) if op in MATCHERS and left.dtype.is_float else node)
 
     def _integers(self, name: str, other: Any, reverse: bool, op: Op, bools: bool) -> Self:
         left, right = self._pair(name, other, reverse)
@@ -140,7 +142,7 @@ class Elementwise(Exchange):
         if rounding_mode == "floor":
             return self._floor_divide(x, reverse)
         if rounding_mode is None:
-            return self._wrap(make(ops.FDIV, self._pair("div", x, reverse, real=True)))
+            return self._wrap(restate(make(ops.FDIV, self._pair("div", x, reverse, real=True))))
         if rounding_mode != "trunc":
             raise ArgumentError(
                 f"div: there is no rounding_mode {rounding_mode!r}", self._made(), 'Use None, "trunc" or "floor".'
@@ -171,7 +173,7 @@ class Elementwise(Exchange):
         left, right = self._pair("pow", x, reverse)
         self._number("pow", left)
         if left.dtype.is_float:
-            return self._wrap(formulas.power(left, right))
+            return self._wrap(restate(formulas.power(left, right)))
         if right.op is ops.CONST and right.arg < 0:
             raise ArgumentError(
                 f"pow: {left.dtype.name} to the power {right.arg} is no integer", self._made(), "Cast to a float first."

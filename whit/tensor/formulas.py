@@ -296,6 +296,20 @@ def xlogy(x: UOp, y: UOp) -> UOp:
     return (x.eq(0.0) & y.eq(y)).where(x.constant(0.0), x * log(y))
 
 
+@named
+@widened
+def xlog1py(x: UOp, y: UOp) -> UOp:
+    """x * log(1 + y), and 0 where x is, unless y is NaN."""
+    return (x.eq(0.0) & y.eq(y)).where(x.constant(0.0), x * log1p(y))
+
+
+@named
+@widened
+def times_log(x: UOp, logarithm: UOp) -> UOp:
+    """x * logarithm, and 0 where x is, unless the logarithm is NaN."""
+    return (x.eq(0.0) & logarithm.eq(logarithm)).where(x.constant(0.0), x * logarithm)
+
+
 # ---- roots
 
 

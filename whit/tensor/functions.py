@@ -11,6 +11,7 @@ from whit.tensor import formulas, trigonometry
 from whit.tensor.bitcast import bitcast
 from whit.tensor.compare import Comparisons
 from whit.tensor.core import check_number, spread, storable
+from whit.tensor.restate import restate
 
 
 class Functions(Comparisons):
@@ -31,7 +32,7 @@ class Functions(Comparisons):
 
     def sqrt(self) -> Self:
         """Square root; NaN below zero."""
-        return self._wrap(self._as_float().sqrt())
+        return self._wrap(restate(self._as_float().sqrt()))
 
     def rsqrt(self) -> Self:
         """1 / sqrt(self)."""
@@ -39,7 +40,7 @@ class Functions(Comparisons):
 
     def reciprocal(self) -> Self:
         """1 / self."""
-        return self._wrap(self._as_float().reciprocal())
+        return self._wrap(restate(self._as_float().reciprocal()))
 
     def exp(self) -> Self:
         """e ** self."""
@@ -51,7 +52,7 @@ class Functions(Comparisons):
 
     def log(self) -> Self:
         """The natural logarithm."""
-        return self._apply(formulas.log)
+        return self._wrap(restate(formulas.log(self._as_float())))
 
     def log2(self) -> Self:
         """The logarithm to base 2."""
@@ -67,7 +68,7 @@ class Functions(Comparisons):
 
     def log1p(self) -> Self:
         """log(1 + self), also where self is small."""
-        return self._apply(formulas.log1p)
+        return self._wrap(restate(formulas.log1p(self._as_float())))
 
     def cbrt(self) -> Self:
         """The cube root, also of negative numbers."""

@@ -19,6 +19,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
 from whit.tensor.core import check_number, either, storable
+from whit.tensor.restate import restate
 from whit.tensor.softmax import log_softmax, logsumexp, reduced, shifted, softmax, spread_over
 
 
@@ -50,7 +51,7 @@ def count_of(value: UOp, axes: tuple[int, ...], less: int = 0) -> UOp:
 def norm_of(name: str, x: UOp, p: float, axes: tuple[int, ...], keepdim: bool) -> UOp:
     """The p-norm of float32 or float64 along axes."""
     if p == 2.0:
-        return reduced(x * x, ops.ADD, axes, keepdim).sqrt()
+        return restate(reduced(x * x, ops.ADD, axes, keepdim).sqrt())
     size = abs(x)
     if p == 1.0:
         return reduced(size, ops.ADD, axes, keepdim)
@@ -60,7 +61,7 @@ def norm_of(name: str, x: UOp, p: float, axes: tuple[int, ...], keepdim: bool) -
         return reduced(size, ops.MAX if p > 0 else ops.MIN, axes, keepdim)
     if math.isnan(p):
         raise ArgumentError(f"{name}: there is no {p}-norm", fix="Use a number.")
-    return reduced(size ** x.constant(p), ops.ADD, axes, keepdim) ** x.constant(1 / p)
+    return restate(reduced(size ** x.constant(p), ops.ADD, axes, keepdim) ** x.constant(1 / p))
 
 
 class Reductions(Arrangement):
@@ -189,7 +190,8 @@ class Reductions(Arrangement):
 
     def std(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
         """The square root of the variance."""
-        return self._narrow(self._variance("std", either("std", axis, dim), keepdim, correction)[0].sqrt())
+        variance, _ = self._variance("std", either("std", axis, dim), keepdim, correction)
+        return self._narrow(restate(variance.sqrt()))
 
     def var_mean(
         self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None
@@ -203,7 +205,7 @@ class Reductions(Arrangement):
     ) -> tuple[Self, Self]:
         """Standard deviation and mean."""
         variance, middle = self._variance("std_mean", either("std_mean", axis, dim), keepdim, correction)
-        return self._narrow(variance.sqrt()), self._narrow(middle)
+        return self._narrow(restate(variance.sqrt())), self._narrow(middle)
 
     # ---- where the extremes are
 

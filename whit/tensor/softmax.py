@@ -2,8 +2,8 @@
 
     softmax(x)  ->  e / sum(e), e = exp(x - max(x))
 
-Goes in: a node of float32 or float64, and axes. Comes out: a node of that dtype. At infinity they have their limits: one
-infinite element takes all, several share. A row of -inf alone has no softmax, NaN; its logsumexp is -inf.
+Goes in: a node of float32 or float64, and axes. Comes out: a node of that dtype. At infinity they have their limits:
+one infinite element takes all, several share. A row of -inf alone has no softmax, NaN; its logsumexp is -inf.
 """
 
 from __future__ import annotations

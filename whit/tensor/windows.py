@@ -13,8 +13,8 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import expand_to, spread
 from whit.tensor.einsum import Einsum
 from whit.tensor.reduce import sum_dtype
-from whit.tensor.softmax import reduced
 from whit.tensor.sliding import windows
+from whit.tensor.softmax import reduced
 
 Pads = list[tuple[int, int]]
 
