@@ -11,7 +11,7 @@ no derivative the choice is in docs/gradients.md: a maximum shares dy among equa
 
 from __future__ import annotations
 
-from math import inf, log, prod
+from math import inf, log, nan, prod
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import dtypes
@@ -115,14 +115,15 @@ def divide(node: UOp, dy: UOp) -> Gradients:
 
 
 def power(node: UOp, dy: UOp) -> Gradients:
-    """x ** y. At y = 0 the value is 1 whatever x is; at x = 0 it does not change with y > 0."""
+    """x ** y. At y = 0 the value is 1 whatever x is. By y: its limits where x is 0 or infinite, NaN where x is less."""
     x, y = node.src
     dx = dy * y * x ** (y - 1.0)
-    inside = x > 0.0
+    is_vanishing = x.eq(inf) & (y < 0.0)
+    inside = (x > 0.0) & ~is_vanishing
     # log of a safe base, so that no infinity is multiplied by the 0 that is chosen instead
     along = dy * node * (inside.where(x, 1.0).log2() * LN2)
-    at_zero = x.eq(0.0) & (y >= 0.0)
-    outside = at_zero.where(dy * 0.0, dy * (x.constant(float("nan"))))
+    at_zero = dy * (y < 0.0).where(-abs(node), node * 0.0)
+    outside = (x.eq(0.0) | is_vanishing).where(is_vanishing.where(dy * 0.0, at_zero), dy * x.constant(nan))
     return y.eq(0.0).where(dy * 0.0, dx), inside.where(along, outside)
 
 

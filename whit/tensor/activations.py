@@ -84,7 +84,7 @@ class Activations(Functions):
 
     def silu(self) -> Self:
         """self * sigmoid(self)."""
-        return self._apply(formulas.gated(formulas.sigmoid))
+        return self._apply(formulas.silu)
 
     def swish(self) -> Self:
         """The same as `silu`."""

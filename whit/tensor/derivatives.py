@@ -53,6 +53,13 @@ slope("sigmoid")(lambda y, x: y * formulas.sigmoid(-x))
 slope("softplus")(lambda y, x: formulas.sigmoid(x))
 
 
+@slope("silu")
+def _silu(y: UOp, x: UOp) -> UOp:
+    """s (1 + x (1 - s)), s = sigmoid(x) being 0 or 1 long before the bounds."""
+    bounded = x.maximum(formulas.LOWEST).minimum(-formulas.LOWEST)
+    return formulas.sigmoid(x) * (bounded * formulas.sigmoid(-x) + 1.0)
+
+
 @slope("gelu")
 def _gelu(y: UOp, x: UOp) -> UOp:
     """Phi(x) + x phi(x). The density is 0 long before x * x overflows."""
@@ -152,6 +159,20 @@ def _power_of_squares(y: UOp, dy: UOp, total: UOp, exponent: UOp) -> tuple[UOp |
     inside = total.eq(0.0).where(total.constant(1.0), total)
     slope = dy * exponent * inside ** (exponent - 1.0)
     return total.eq(0.0).where(dy.constant(0.0), slope), None
+
+
+@derivative("crossentropy_logits")
+def _crossentropy_logits(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
+    """sigmoid(x) - y and -x."""
+    return dy * (formulas.sigmoid(x) - y), -(dy * x)
+
+
+@derivative("crossentropy")
+def _crossentropy(z: UOp, dy: UOp, p: UOp, y: UOp) -> tuple[UOp | None, ...]:
+    """(p - y) / (p (1 - p)), finite at 0 and 1 as in PyTorch; and the difference of the logarithms."""
+    spread = (p * (1.0 - p)).maximum(1e-12)
+    logarithms = formulas.log1p(-p).maximum(-100.0) - formulas.log(p).maximum(-100.0)
+    return dy * (p - y) / spread, dy * logarithms
 
 
 @derivative("hypot")

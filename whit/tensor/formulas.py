@@ -278,6 +278,12 @@ def gated(gate: Formula) -> Formula:
 
 
 @named
+def silu(x: UOp) -> UOp:
+    """x * sigmoid(x)."""
+    return gated(sigmoid)(x)
+
+
+@named
 def gelu(x: UOp) -> UOp:
     """x * P(N(0, 1) < x)."""
     return gated(lambda x: (erf(x * math.sqrt(0.5)) + 1.0) * 0.5)(x)
@@ -308,6 +314,21 @@ def xlog1py(x: UOp, y: UOp) -> UOp:
 def times_log(x: UOp, logarithm: UOp) -> UOp:
     """x * logarithm, and 0 where x is, unless the logarithm is NaN."""
     return (x.eq(0.0) & logarithm.eq(logarithm)).where(x.constant(0.0), x * logarithm)
+
+
+@named
+@widened
+def crossentropy_logits(x: UOp, y: UOp) -> UOp:
+    """softplus(x) - x * y: minus the logarithm of the probability of a label y, 0 to 1, of which x is the logit."""
+    share = (x > 0.0).where(1.0 - y, -y)
+    return share.eq(0.0).where(share, x * share) + log1p(exp(-abs(x)))
+
+
+@named
+@widened
+def crossentropy(p: UOp, y: UOp) -> UOp:
+    """-(y log p + (1 - y) log(1 - p)), no logarithm being below -100."""
+    return -(y * log(p).maximum(-100.0) + (1.0 - y) * log1p(-p).maximum(-100.0))
 
 
 # ---- roots

@@ -152,15 +152,13 @@ class Losses(Attention):
     def binary_crossentropy(self, Y: Any, reduction: str = "mean") -> Self:
         """-(Y log p + (1 - Y) log(1 - p)), self being probabilities; logarithms are not below -100."""
         p, y = self._loss_target("binary_crossentropy", Y)
-        yes, no = formulas.log(p).maximum(-100.0), formulas.log1p(-p).maximum(-100.0)
-        return self._settled("binary_crossentropy", -(y * yes + (1.0 - y) * no), reduction)
+        return self._settled("binary_crossentropy", formulas.crossentropy(p, y), reduction)
 
     def binary_crossentropy_logits(self, Y: Any, reduction: str = "mean", pos_weight: Any = None) -> Self:
         """`binary_crossentropy` of sigmoid(self), without overflow. `pos_weight` multiplies the loss where Y is 1."""
         x, y = self._loss_target("binary_crossentropy_logits", Y)
         if pos_weight is None:
-            loss = x.maximum(0.0) - x * y + formulas.log1p(formulas.exp(-abs(x)))
-            return self._settled("binary_crossentropy_logits", loss, reduction)
+            return self._settled("binary_crossentropy_logits", formulas.crossentropy_logits(x, y), reduction)
         weight = self._wrap(y) * (self._operand_or_number(pos_weight) - 1) + 1
         missed = weight * self._wrap(formulas.softplus(-x))
         loss = (self._wrap((1.0 - y) * x) + missed).uop.cast(x.dtype)

@@ -98,7 +98,7 @@ def _sigmoid(node: UOp) -> Match | None:
         return None
     y, x = parts[0], negated(exponent)
     if y is x:
-        return formulas.gated(formulas.sigmoid)(wide(x, node)), (x,)
+        return formulas.silu(wide(x, node)), (x,)
     return wide(y, node) * formulas.sigmoid(wide(x, node)), (y, x)
 
 
@@ -244,7 +244,7 @@ def _silu(node: UOp) -> Match | None:
     """x * sigmoid(x) -> silu(x)"""
     for factor, other in (node.src, node.src[::-1]):
         if logit(other) is factor:
-            return formulas.gated(formulas.sigmoid)(wide(factor, node)), (factor,)
+            return formulas.silu(wide(factor, node)), (factor,)
     return None
 
 
@@ -255,8 +255,11 @@ ROOTS = frozenset({ops.SQRT, ops.POW})
 
 
 def _root(node: UOp) -> UOp:
-    """sqrt(sum(x * x)) -> the same, with the gradient 0 at 0;  also sum(|x| ** p) ** c, 0 < c < 1"""
+    """sqrt(x * x) -> |x|;  sqrt(sum(x * x)) -> the same, with the gradient 0 at 0;  so sum(|x| ** p) ** c, 0 < c < 1"""
     if node.op is ops.SQRT:
+        (square,) = node.src
+        if square.op is ops.MUL and square.src[0] is square.src[1]:
+            return abs(square.src[0]).formula(RESTATED, node, square.src[0])
         return node.formula("root_of_squares", *node.src) if is_sum_of_squares(node.src[0]) else node
     total, exponent = node.src
     if exponent.op is not ops.CONST or not 0 < exponent.arg < 1 or not is_sum_of_squares(total):
