@@ -4,6 +4,7 @@ The truth is computed in long double from formulas that are right everywhere, at
 rest of the page's claims are in `test_restate.py`.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from whit import Tensor, dtypes
+
+pytestmark = pytest.mark.slow  # many
 
 INF, NAN = math.inf, math.nan
 POINTS = [0.0, -0.0, 1e-30, -1e-30, 1e-6, -1e-6, 1.0, -1.0, 20.0, -20.0, 88.0, -88.0, 89.0, -89.0, 104.0, -104.0]
@@ -224,7 +227,7 @@ def test_compiled_code_gives_the_same() -> None:
     x = Tensor(np.array(POINTS, np.float32), device="CPU")
     found = [value_and_slope(function, x) for _, _, function in entries]
     found[0][0].realize(*(tensor for pair in found for tensor in pair))
-    for (name, how, function), pair in zip(entries, found, strict=True):
+    for (name, how, _), pair in zip(entries, found, strict=True):
         exact = np.array(POINTS, np.float32).astype(np.longdouble)
         for tensor, true, outside in zip(pair, TRUTH[name], (ABSOLUTE, ABSOLUTE_SLOPE), strict=True):
             with np.errstate(all="ignore"):
@@ -239,8 +242,8 @@ def table(header: str) -> list[list[str]]:
     """The cells of the rows of a table of docs/training.md."""
     lines = (Path(__file__).parents[2] / "docs" / "training.md").read_text().splitlines()
     start = lines.index(header) + 2
-    stop = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:stop]]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
 
 
 def of_row(name: str) -> Function:

@@ -117,7 +117,8 @@ def divide(node: UOp, dy: UOp) -> Gradients:
 def power(node: UOp, dy: UOp) -> Gradients:
     """x ** y. At y = 0 the value is 1 whatever x is. By y: its limits where x is 0 or infinite, NaN where x is less."""
     x, y = node.src
-    dx = dy * y * x ** (y - 1.0)
+    steep = x ** (y - 1.0)
+    dx = dy * steep.eq(0.0).where(steep, y * steep)
     is_vanishing = x.eq(inf) & (y < 0.0)
     inside = (x > 0.0) & ~is_vanishing
     # log of a safe base, so that no infinity is multiplied by the 0 that is chosen instead

@@ -149,21 +149,28 @@ def is_sum_of_squares(node: UOp) -> bool:
         part = unrounded(todo.pop())
         if part.op is ops.ADD:
             todo += part.src
-        elif part.op in MOVES or (part.op is ops.REDUCE and part.arg.op is ops.ADD) or _is_scaled(part):
+        elif part.op in MOVES or (part.op is ops.REDUCE and part.arg.op is ops.ADD):
             todo.append(part.src[0])
-        elif part.op is ops.MUL and part.src[0].op is ops.CONST and part.src[0].arg >= 0:
-            todo.append(part.src[1])
+        elif _unscaled(part) is not part:
+            todo.append(_unscaled(part))
         elif not (_is_square(part) or _is_power_of_magnitude(part)):
             return False
     return False
 
 
-def _is_scaled(node: UOp) -> bool:
-    return node.op in (ops.MUL, ops.FDIV) and node.src[1].op is ops.CONST and node.src[1].arg >= 0
-
-
 def _is_square(node: UOp) -> bool:
-    return node.op is ops.MUL and unrounded(node.src[0]) is unrounded(node.src[1])
+    return node.op is ops.MUL and _unscaled(node.src[0]) is _unscaled(node.src[1])
+
+
+def _unscaled(node: UOp) -> UOp:
+    """x of c * x, c being a positive constant."""
+    node = unrounded(node)
+    while node.op is ops.MUL or node.op is ops.FDIV:
+        left, right = node.src if node.op is ops.FDIV or node.src[1].op is ops.CONST else node.src[::-1]
+        if right.op is not ops.CONST or not right.arg >= 0:
+            break
+        node = unrounded(left)
+    return node
 
 
 def _is_power_of_magnitude(node: UOp) -> bool:

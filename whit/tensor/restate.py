@@ -57,8 +57,8 @@ def restate(node: UOp) -> UOp:
         found = matcher(node)
         if found is not None:
             value, operands = found
-            ends = [x.src[0] for x in operands if x.op is ops.NEG]  # where the minus was added here
-            return value.cast(node.dtype).formula(RESTATED, node, *operands, *ends)
+            ends = [x.src[0] if x.op is ops.NEG else x for x in operands]  # the minus may have been added here
+            return value.cast(node.dtype).formula(RESTATED, node, *ends)
     return node
 
 
