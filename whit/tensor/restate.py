@@ -51,7 +51,7 @@ def restate(node: UOp) -> UOp:
     if node.op in ROOTS:
         return _root(node)
     matchers = MATCHERS.get(node.op)
-    if matchers is None or node.dtype.saturates or not node.dtype.is_float:
+    if matchers is None or not _is_candidate(node) or node.dtype.saturates or not node.dtype.is_float:
         return node
     for matcher in matchers:
         found = matcher(node)
@@ -60,6 +60,25 @@ def restate(node: UOp) -> UOp:
             ends = [x.src[0] if x.op is ops.NEG else x for x in operands]  # the minus may have been added here
             return value.cast(node.dtype).formula(RESTATED, node, *ends)
     return node
+
+
+DIVISORS = frozenset({ops.ADD, ops.CAST, ops.EXPAND, ops.RESHAPE, ops.REDUCE})
+FACTORS = frozenset({ops.FORMULA, ops.NEG, ops.CAST})
+
+
+def _is_candidate(node: UOp) -> bool:
+    """Whether a matcher could find something. A glance, as most arithmetic is nothing of the kind."""
+    if node.op is ops.FORMULA or node.op is ops.RECIPROCAL:
+        return True
+    left, right = node.src
+    if node.op is ops.FDIV:
+        return right.op in DIVISORS or is_number(right, 2.0)
+    if node.op is ops.SUB:
+        return is_number(left, 1.0) or is_number(right, 1.0)
+    if left.op is ops.CONST or right.op is ops.CONST:
+        number = left.arg if left.op is ops.CONST else right.arg
+        return number in (0.0, 0.5)
+    return left.op in FACTORS or right.op in FACTORS
 
 
 # ---- quotients
