@@ -102,7 +102,8 @@ def _chosen(node: UOp, targets: set[UOp]) -> int:
             continue
         if part in targets:
             return 1
-        todo.extend(part.src[1:] if part.op is ops.FORMULA else part.src)
+        below = part.src[1:] if part.op is ops.FORMULA else part.src
+        todo.extend(source for source in below if source.dtype.is_float)
     return 0
 
 

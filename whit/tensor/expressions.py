@@ -34,6 +34,13 @@ def unrounded(node: UOp) -> UOp:
     return node
 
 
+def unmoved(node: UOp) -> UOp:
+    """What a node is a reshape of."""
+    while node.op is ops.RESHAPE:
+        node = node.src[0]
+    return node
+
+
 def operand_of(node: UOp, name: str) -> UOp | None:
     """x of name(x)."""
     node = unrounded(node)

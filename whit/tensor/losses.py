@@ -19,7 +19,7 @@ from whit.tensor import formulas
 from whit.tensor.attention import Attention
 from whit.tensor.core import check_number
 from whit.tensor.reduce import mean_of, sum_dtype
-from whit.tensor.softmax import reduced
+from whit.tensor.softmax import below, reduced
 
 
 class Losses(Attention):
@@ -110,10 +110,9 @@ class Losses(Attention):
     ) -> Self:
         chosen = self._classes(name, classes, axis)
         _smoothing(name, label_smoothing)
-        x = self._wide()
         shifted, top, axes = self._shifted(name, axis)
         whole = formulas.log(reduced(formulas.exp(shifted), ops.ADD, axes))
-        loss = whole - (_picked(x, chosen.uop, axis) - top.reshape(whole.shape))
+        loss = whole - below(top.reshape(whole.shape), _picked(self._wide(), chosen.uop, axis))
         if label_smoothing:
             rest = whole - mean_of(shifted, axes)
             loss = loss * (1 - label_smoothing) + rest * label_smoothing

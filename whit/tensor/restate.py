@@ -37,6 +37,7 @@ from whit.tensor.expressions import (
     operand_of,
     quotient,
     shares,
+    unmoved,
     unrounded,
     wide,
     written,
@@ -163,6 +164,19 @@ def log_of(node: UOp) -> Match | None:
         return make(node.op, (found[0], *node.src[1:]), node.arg), found[1]
     matcher = LOGARITHMS.get(node.op)
     return matcher(node) if matcher is not None else None
+
+
+def _log_picked(node: UOp) -> Match | None:
+    """log(p[i]) -> log(p)[i], where log(p) has a better form;  p[i] is where(inside, gated index, NaN)"""
+    inside, picked, outside = node.src
+    if picked.op is not ops.INDEX or not picked.arg or outside.op is not ops.CONST or outside.arg == outside.arg:
+        return None
+    values, *positions, gate = picked.src
+    found = log_of(values) if unmoved(inside) is unmoved(gate) else None
+    if found is None:
+        return None
+    value, ends = found
+    return inside.where(make(ops.INDEX, (value, *positions, gate), picked.arg), value.constant(math.nan)), ends
 
 
 def _log_sigmoid(node: UOp) -> Match | None:
@@ -298,6 +312,7 @@ LOGARITHMS: dict[Op, Matcher] = {
     ops.ADD: _log_add,
     ops.SUB: _log_less,
     ops.REDUCE: _log_sum,
+    ops.WHERE: _log_picked,
     ops.FDIV: _log_quotient,
     ops.RECIPROCAL: _log_sigmoid,
     ops.FORMULA: _log_sigmoid,

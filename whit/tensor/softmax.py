@@ -39,10 +39,14 @@ def spread_over(value: UOp, like: UOp) -> UOp:
 
 
 def shifted(x: UOp, axes: tuple[int, ...]) -> tuple[UOp, UOp]:
-    """x - max(x), and the max with its axes kept; 0 where x is inf."""
+    """x - max(x), and the max with its axes kept."""
     top = reduced(x, ops.MAX, axes, keepdim=True).detach()
-    away = x.eq(math.inf).where(x.constant(0.0), x - spread_over(top, x))
-    return away.formula(SHIFT, x), top
+    return below(spread_over(top, x), x), top
+
+
+def below(top: UOp, x: UOp) -> UOp:
+    """x - top; 0 where x is inf."""
+    return x.eq(math.inf).where(x.constant(0.0), x - top).formula(SHIFT, x)
 
 
 @derivative(SHIFT)
