@@ -15,7 +15,7 @@ from whit.engine.device import Device
 from whit.errors import JitError
 from whit.helpers import fetch
 from whit.ir import UOp
-from whit.tensor import Tensor
+from whit.tensor import Tensor, checkpoint
 
 Variable = UOp.variable
 
@@ -29,6 +29,7 @@ __all__ = [
     "Tensor",
     "UOp",
     "Variable",
+    "checkpoint",
     "clear_caches",
     "dtypes",
     "fetch",

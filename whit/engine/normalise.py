@@ -78,6 +78,10 @@ def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
         elif op.opaque:
             order.append(node)
             continue
+        elif op in SAME_VALUE:
+            src = src[:1]  # operands that only a gradient needs are not looked at
+        elif op is ops.ITEM and node.member is not None:
+            src = (node.member,)
         stack.append(node)
         stack.append(None)
         for s in reversed(src):
@@ -118,6 +122,10 @@ class Normaliser:
                 done[node] = make(op, (self.constant(src[0]), *[done[s] for s in src[1:]]), node.arg)
             elif op in SAME_VALUE:
                 done[node] = done[src[0]]
+            elif op is ops.ITEM and node.member is not None:
+                done[node] = done[node.member]
+            elif op is ops.AGAIN:
+                done[node] = self.again(node)
             elif op is ops.BIND:
                 done[node] = self.bound(node)
             elif op is ops.AFTER:
@@ -168,6 +176,13 @@ class Normaliser:
         _, *sources = effect.src
         target = on_views(views, place, self.done.__getitem__)
         return make(ops.STORE, (target, *[self.done[s] for s in sources]), effect.arg)
+
+    def again(self, node: UOp) -> UOp:
+        """An AGAIN, as long as it tells something apart, and waits for something that is not known yet."""
+        value, *known = [self.done[s] for s in node.src]
+        if value.op is ops.CONST:
+            return value
+        return make(ops.AGAIN, (value, *[s for s in known if s.op is not ops.PARAM and s.op is not ops.CONST]))
 
     def window(self, node: UOp) -> UOp:
         """A SHRINK."""

@@ -171,7 +171,10 @@ def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], free: dict[UOp, 
 def _value(root: UOp) -> UOp:
     """The node that has the value of a root: behind those that only have other gradients, and behind whole stores."""
     while True:
-        value = root.src[0] if root.op in ops.SAME_VALUE else stored_value(root)
+        if root.op in ops.SAME_VALUE:
+            value: UOp | None = root.src[0]
+        else:
+            value = root.member if root.op is ops.ITEM else stored_value(root)
         if value is None or id(root) in computed_entries:
             return root
         root = value

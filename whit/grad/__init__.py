@@ -1,6 +1,6 @@
 """Tensor graph -> the graph of its gradient. The rules are in the op records (`whit/ir/ops.py`)."""
 
-from whit.grad.formulas import FORMULAS, derivative
+from whit.grad.formulas import FORMULAS, derivative, own_rule
 from whit.grad.reverse import gradients
 
-__all__ = ["FORMULAS", "derivative", "gradients"]
+__all__ = ["FORMULAS", "derivative", "gradients", "own_rule"]

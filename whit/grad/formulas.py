@@ -4,16 +4,23 @@
     def sigmoid(y, dy, x): return (dy * y * (1 - y),)
 
 The ops of a formula are chosen for the accuracy of its value (polynomials, branches, bits); the gradient of the
-function itself is shorter, and finite where theirs would not be. A rule gets the value, dy and the operands, and gives
-one gradient for each operand. The functions of `whit.tensor` register theirs here when they are defined.
+function itself is shorter, and finite where theirs would not be. A rule gets the node, dy and the operands, and gives
+one gradient for each operand. The functions of `whit.tensor` register theirs here when they are defined; the rule of a
+function that a user wrote belongs to the argument of its node (`own_rule`), and goes with it.
+
+The value of a formula may be a GROUP: a function of several results, whose ITEMs users see. Its rule gets a tuple of
+gradients, None for results that nobody used.
 """
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whit.errors import InternalError
+from whit.ir.args import FormulaArg
 
 if TYPE_CHECKING:
     from whit.ir.uop import UOp
@@ -22,6 +29,8 @@ Derivative = Callable[..., "tuple[UOp | None, ...]"]  # (y, dy, *operands) -> a 
 
 FORMULAS: dict[str, Derivative] = {}
 RESTATED = "restated"  # a FORMULA of a better value, the expression as it was written, and the operands of both
+_own: weakref.WeakKeyDictionary[FormulaArg, Derivative] = weakref.WeakKeyDictionary()
+_numbers = itertools.count()
 
 
 def derivative(name: str) -> Callable[[Derivative], Derivative]:
@@ -36,7 +45,18 @@ def derivative(name: str) -> Callable[[Derivative], Derivative]:
     return register
 
 
-def formula_gradients(node: UOp, dy: UOp) -> tuple[UOp | None, ...]:
-    """The gradients of a FORMULA node's sources: its first one is the value, and gets none."""
-    value, *operands = node.src
-    return (None, *FORMULAS[node.arg.name](value, dy, *operands))
+def own_rule(name: str, rule: Derivative) -> FormulaArg:
+    """The argument of a FORMULA with a rule of its own, which lives as long as nodes with this argument do."""
+    arg = FormulaArg(f"{name} {next(_numbers)}")
+    _own[arg] = rule
+    return arg
+
+
+def formula_gradients(node: UOp, dy: Any) -> tuple[UOp | None, ...]:
+    """The gradients of a FORMULA node's sources: its first one is the value, and gets none. `dy` is a tuple if the
+    value is a GROUP."""
+    _, *operands = node.src
+    rule = FORMULAS.get(node.arg.name) or _own.get(node.arg)
+    if rule is None:
+        raise InternalError(f"gradient: the rule of {node.arg.name!r} is gone", node.short())
+    return (None, *rule(node, dy, *operands))

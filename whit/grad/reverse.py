@@ -12,7 +12,8 @@ written if a target is in the middle of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from whit.errors import NotSupportedError
 from whit.grad.calls import call_gradients
@@ -22,73 +23,114 @@ from whit.ir.gradients import total
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
+TRANSPARENT = "checkpoint"  # formulas of this name have the gradient of their value: one may ask for what is inside
+
 
 def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
     """For each target the gradient of sum(root * seed); None where the root does not depend on it smoothly."""
     return gradients_of([(root, seed)], targets)
 
 
-def gradients_of(roots: Sequence[tuple[UOp, UOp]], targets: Iterable[UOp]) -> list[UOp | None]:
-    """The same for several roots, each with its seed: the gradient of what they are in sum."""
+def gradients_of(
+    roots: Sequence[tuple[UOp, UOp]], targets: Iterable[UOp], stop: Collection[UOp] = ()
+) -> list[UOp | None]:
+    """The same for several roots, each with its seed: the gradient of what they are in sum. Nodes in `stop` are
+    independent: nothing below them is looked at."""
     wanted = list(targets)
-    keep = set(wanted)
-    order = _between([root for root, _ in roots], keep)
-    parts: dict[UOp, list[UOp]] = {}
+    walk = _Walk([root for root, _ in roots], set(wanted), stop)
+    ends = set(stop)
     for root, seed in roots:
-        parts.setdefault(root, []).append(seed)
-    results: dict[UOp, dict[int, UOp]] = {}  # CALL -> the gradients of what it returns
+        walk.give(root, seed)
     found: dict[UOp, UOp] = {}
-    on_path = set(order)
-    for node in reversed(order):
-        if node.op is ops.CALL and node not in parts:
-            passed: Sequence[UOp | None] = _through_call(node, results.pop(node, {}), on_path)
-        else:
-            pieces = parts.pop(node, None)
-            if pieces is None:
-                continue
-            dy = added(pieces)
-            if node in keep:
-                found[node] = dy
-            if node.op is ops.ITEM and node.src[0].op is ops.CALL:
-                results.setdefault(node.src[0], {})[node.arg] = dy
-                continue
-            passed = _pass_on(node, dy, keep)
-        for source, piece in zip(node.src, passed, strict=True):
-            if piece is not None and source in on_path:
-                parts.setdefault(source, []).append(_fitting(piece, source))
+    for node in reversed(walk.order):
+        dy = walk.taken(node)
+        if dy is None:
+            continue
+        if node in walk.targets:
+            found[node] = dy
+        if node not in ends:
+            walk.pass_on(node, dy)
     return [found.get(target) for target in wanted]
 
 
-def _through_call(call: UOp, dy: dict[int, UOp], on_path: set[UOp]) -> list[UOp | None]:
-    if not dy:
-        return [None] * len(call.src)
-    wanted = tuple(place for place, argument in enumerate(call.src[1:]) if argument in on_path)
-    return [None, *call_gradients(call, dy, wanted, gradients_of)]
+class _Walk:
+    """The nodes through which gradients flow, and what has arrived at them so far."""
 
+    def __init__(self, roots: Sequence[UOp], targets: set[UOp], stop: Collection[UOp]) -> None:
+        self.targets = targets
+        self.opened: set[UOp] = set()  # transparent formulas with a target inside
+        self.parts: dict[UOp, list[UOp]] = {}
+        self.members: dict[UOp, dict[int, UOp]] = {}  # CALL, GROUP or FORMULA of one -> the gradients of its ITEMs
+        self.order = self._between(roots, stop)
+        self.on_path = set(self.order)
 
-def _between(roots: list[UOp], targets: set[UOp]) -> list[UOp]:
-    """The nodes through which a gradient flows from the roots to targets, sources before users."""
-    reached: set[UOp] = set()
-    order: list[UOp] = []
-    for node in topological(roots):
-        is_smooth = node.dtype.is_float or node.op is ops.STORE or node.op is ops.CALL
-        if node in targets or (
-            is_smooth and node.op is not ops.DETACH and not reached.isdisjoint(_smooth(node, targets))
-        ):
-            reached.add(node)
-            order.append(node)
-    return order
+    def _between(self, roots: Sequence[UOp], stop: Collection[UOp]) -> list[UOp]:
+        """The nodes through which a gradient flows from the roots to targets, sources before users."""
+        reached: set[UOp] = set()
+        order: list[UOp] = []
+        for node in (*stop, *topological(roots, stop=stop)):
+            if node in self.targets or (_is_smooth(node) and not reached.isdisjoint(self._smooth(node))):
+                reached.add(node)
+                order.append(node)
+        return order
 
+    def _smooth(self, node: UOp) -> Sequence[UOp]:
+        """The sources to which a gradient can go."""
+        value, *rest = node.src or (node,)
+        if node.op is ops.FORMULA:
+            if node.arg.name == RESTATED:
+                return (node.src[_chosen(node, self.targets)],)
+            if node.arg.name.startswith(TRANSPARENT):
+                inside = topological((value,), stop=rest)
+                if not self.targets.isdisjoint(inside):
+                    self.opened.add(node)
+                    return (value,)
+            return rest
+        if node.op is ops.STORE:
+            return rest[:1]
+        if node.op is ops.CALL:
+            return rest
+        return (value,) if node.op is ops.AGAIN else node.src
 
-def _smooth(node: UOp, targets: set[UOp]) -> tuple[UOp, ...]:
-    """The sources to which a gradient can go."""
-    if node.op is ops.FORMULA:
-        if node.arg.name == RESTATED:
-            return (node.src[_chosen(node, targets)],)
-        return node.src[1:]
-    if node.op is ops.STORE:
-        return node.src[1:2]
-    return node.src[1:] if node.op is ops.CALL else node.src
+    def give(self, node: UOp, piece: UOp) -> None:
+        """One more part of a node's gradient."""
+        if node in self.on_path:
+            self.parts.setdefault(node, []).append(_fitting(piece, node))
+
+    def taken(self, node: UOp) -> Any:
+        """All that has arrived at a node, now that its users are done; None if nothing has. A tuple of what members have
+        got, or a dictionary of what results of a call have."""
+        members = self.members.pop(node, None)
+        if members is not None and node.op is ops.CALL:
+            return members
+        if members is not None:
+            value = node.src[0] if node.op is ops.FORMULA else node
+            return tuple(members.get(i) for i in range(len(value.src)))
+        pieces = self.parts.pop(node, None)
+        return None if pieces is None else added(pieces)
+
+    def pass_on(self, node: UOp, dy: Any) -> None:
+        """To the sources, by the rule of the op."""
+        if node.op is ops.ITEM:
+            self.members.setdefault(node.src[0], {})[node.arg] = dy
+        elif node in self.opened and type(dy) is tuple:
+            self.members[node.src[0]] = {i: piece for i, piece in enumerate(dy) if piece is not None}
+        else:
+            for source, piece in zip(node.src, self._given(node, dy), strict=True):
+                if piece is not None:
+                    self.give(source, piece)
+
+    def _given(self, node: UOp, dy: Any) -> Sequence[UOp | None]:
+        """What each source gets."""
+        if node.op is ops.GROUP:
+            return dy  # type: ignore[no-any-return]
+        if type(dy) is dict:
+            wanted = tuple(place for place, argument in enumerate(node.src[1:]) if argument in self.on_path)
+            return [None, *call_gradients(node, dy, wanted, gradients_of)]
+        if node.op is ops.FORMULA and node.arg.name == RESTATED:
+            chosen = _chosen(node, self.targets)
+            return tuple(dy if place == chosen else None for place in range(len(node.src)))
+        return _rule(node, dy, node in self.opened)
 
 
 def _chosen(node: UOp, targets: set[UOp]) -> int:
@@ -107,14 +149,17 @@ def _chosen(node: UOp, targets: set[UOp]) -> int:
     return 0
 
 
-def _pass_on(node: UOp, dy: UOp, targets: set[UOp]) -> tuple[UOp | None, ...]:
+def _is_smooth(node: UOp) -> bool:
+    if node.dtype.is_float:
+        return node.op is not ops.DETACH
+    return node.op in (ops.STORE, ops.GROUP, ops.FORMULA, ops.CALL)
+
+
+def _rule(node: UOp, dy: Any, is_opened: bool) -> Sequence[UOp | None]:
     if not node.src or node.op.opaque:
         return (None,) * len(node.src)
-    if node.op is ops.FORMULA and node.arg.name == RESTATED:
-        chosen = _chosen(node, targets)
-        return tuple(dy if place == chosen else None for place in range(len(node.src)))
     if node.op is ops.FORMULA:
-        return formula_gradients(node, dy)
+        return (dy, *(None for _ in node.src[1:])) if is_opened else formula_gradients(node, dy)
     rule = node.op.grad
     if rule is None:
         raise NotSupportedError(

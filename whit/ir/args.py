@@ -163,7 +163,7 @@ class LeafArg:
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FormulaArg:
     """The function that a value is."""
 

@@ -690,6 +690,15 @@ FORMULA = define(
     arg_type=FormulaArg,
     doc="The first source, known to be the function of that name of the others, which gives it its gradient.",
 )
+AGAIN = define(
+    "again",
+    arity=(1, None),
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=TENSOR,
+    grad=gradients.through,
+    doc="x itself, told apart from x: what is made of it is computed again, if possible after the other sources.",
+)
 LEAF = define(
     "leaf",
     arity=1,

@@ -477,6 +477,8 @@ def _member(op: Op, src: Sources, arg: Any) -> Any:
     (node,) = src
     if node.op.name == "call":
         node = node.src[0].src[0]
+    elif node.op.name == "formula":
+        node = node.src[0]
     if node.op.name != "group" or not 0 <= arg < len(node.src):
         raise OutOfRangeError(f"item: {src[0].short()} has no member {arg}", fix="Take a member of a group or a call.")
     return node.src[arg]

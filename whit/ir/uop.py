@@ -148,10 +148,13 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
         return arg.device  # type: ignore[no-any-return]
     if op in (ops.FUNCTION, ops.GROUP, ops.LINEAR):  # members of a group may live apart
         return None
+    if op is ops.FORMULA or op is ops.AGAIN:
+        return src[0].device
     if op is ops.AFTER:  # an effect elsewhere may have to come first; a constant is where its new elements are
         return src[0].device or _common_device(op, src[1:])
-    if op is ops.ITEM and src[0].op is ops.GROUP:
-        member: UOp = src[0].src[arg]
+    if op is ops.ITEM and src[0].op is not ops.CALL:
+        group: UOp = src[0] if src[0].op is ops.GROUP else src[0].src[0]
+        member: UOp = group.src[arg]
         return member.device
     return _common_device(op, src)
 
@@ -565,9 +568,21 @@ class UOp(Record):
         """This value, known as the function `name` of the operands."""
         return make(ops.FORMULA, (self, *operands), FormulaArg(name))
 
+    def again(self, *known: UOp) -> UOp:
+        """This value, for what is to be computed once more, after these are known."""
+        return make(ops.AGAIN, (self, *known))
+
     def item(self, i: int) -> UOp:
         """Member i of a group or of what a call returns."""
         return make(ops.ITEM, (self,), i)
+
+    @property
+    def member(self) -> UOp | None:
+        """What an ITEM of a group, or of a FORMULA of one, is; None for one of a call."""
+        (group,) = self.src
+        if group.op is ops.FORMULA:
+            group = group.src[0]
+        return group.src[self.arg] if group.op is ops.GROUP else None
 
     @staticmethod
     def stack(*values: UOp) -> UOp:

@@ -25,6 +25,7 @@ from whit.nn.norm import (
     RMSNorm,
 )
 from whit.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
+from whit.tensor import checkpoint
 
 __all__ = [
     "GRU",
@@ -48,6 +49,7 @@ __all__ = [
     "MultiHeadAttention",
     "RMSNorm",
     "TransformerBlock",
+    "checkpoint",
     "datasets",
     "optim",
     "state",

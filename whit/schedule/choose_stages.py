@@ -19,7 +19,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.join import lower_join, to_compute
-from whit.schedule.lower import MOST_STACKED, Lowering, is_join, prod_of, read_value, reads_of
+from whit.schedule.lower import MOST_STACKED, Lowering, is_join, narrowest, prod_of, read_value, reads_of
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import over, source_position
 
@@ -144,17 +144,6 @@ def _saved_for(root: UOp, saved: Mapping[UOp, UOp]) -> Mapping[UOp, UOp]:
     if root not in saved.values():
         return saved
     return {value: copy for value, copy in saved.items() if copy is not root}
-
-
-def narrowest(node: UOp) -> UOp:
-    """Where to store a value: before casts to wider dtypes, and before views that only repeat or rearrange it."""
-    while True:
-        widens = node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize
-        repeats = node.op is ops.EXPAND
-        rearranges = node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)
-        if not (widens or repeats or rearranges):
-            return node
-        node = node.src[0]
 
 
 def _shared(

@@ -21,6 +21,7 @@ from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, const, make
 from whit.schedule.movement import ZERO, Position, source_position, view_position
 from whit.simplify import simplify
@@ -110,7 +111,7 @@ class Lowering:
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
         node = request.node
-        if node.op in ops.MOVEMENT or not node.src:
+        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src:
             return False
         if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
             self.to_keep.append(node)
@@ -130,6 +131,12 @@ class Lowering:
                 self.to_keep.append(node)
                 return True
         return False
+
+    def _keep_for_again(self, value: UOp) -> None:
+        """What a recomputation starts from is kept, and not computed again in its turn."""
+        kept = narrowest(value)
+        if kept not in self.kept and (weigh(kept, self.kept) or needs_loops(kept, self.kept)):
+            self.to_keep.append(kept)
 
     def _with_epilogue(self, node: UOp, redundancy: float) -> UOp:
         """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep."""
@@ -178,7 +185,9 @@ class Lowering:
             for s in node.src:
                 parts.append((yield Request(s, position if s.shape else (), gate, loops)))
             return make(op, tuple(parts), node.arg)
-        if op in (*ops.SAME_VALUE, ops.STAGE, ops.COPY):
+        if op is ops.AGAIN:
+            self._keep_for_again(node.src[0])
+        if op in (*ops.SAME_VALUE, ops.AGAIN, ops.STAGE, ops.COPY):
             return (yield Request(node.src[0], position, gate, loops))
         if op is ops.ARANGE:
             return position[0].cast(node.dtype)
@@ -363,10 +372,26 @@ def needs_loops(root: UOp, kept: set[UOp]) -> bool:
             continue
         if node.op in (ops.REDUCE, ops.SCAN, ops.SORT):
             return True
-        fresh = [s for s in node.src if s not in seen]
+        fresh = [s for s in operands_of(node) if s not in seen]
         seen.update(fresh)
         stack.extend(fresh)
     return False
+
+
+def operands_of(node: UOp) -> Sources:
+    """The sources that a value is computed from: what an AGAIN waits for is not among them."""
+    return node.src[:1] if node.op is ops.AGAIN else node.src
+
+
+def narrowest(node: UOp) -> UOp:
+    """Where to store a value: before casts to wider dtypes, and before views that only repeat or rearrange it."""
+    while True:
+        widens = node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize
+        repeats = node.op is ops.EXPAND
+        rearranges = node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)
+        if not (widens or repeats or rearranges):
+            return node
+        node = node.src[0]
 
 
 def conjuncts(gate: UOp) -> list[UOp]:
@@ -474,7 +499,7 @@ _PRICES = {
     ops.RECIPROCAL: 4,
 }
 _LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
-_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, *ops.MOVEMENT)
+_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, ops.AGAIN, *ops.MOVEMENT)
 
 
 def weigh(root: UOp, kept: set[UOp]) -> float:
@@ -485,7 +510,7 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
         node = stack.pop()
         is_position = not node.dtype.itemsize  # computed where a loop is entered, and next to nothing inside
         total += 0 if node.op in _FREE or is_position else _PRICES.get(node.op, 1)
-        for s in node.src:
+        for s in operands_of(node):
             if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
                 seen.add(s)
                 stack.append(s)

@@ -118,7 +118,7 @@ def _is_ordered(store: UOp) -> bool:
 def _break_circles(kernels: dict[UOp, Kernel], earlier: dict[UOp, list[UOp]], writes: Writes, everywhere: bool) -> bool:
     """Marks what to keep or copy so that the kernels can be put in order; whether there was anything."""
     needs = {root: {r for r in reads_of(kernel.value) if r in kernels} for root, kernel in kernels.items()}
-    stuck = _stuck({root: needs[root] | set(earlier.get(root, ())) for root in kernels})
+    stuck = in_circles({root: needs[root] | set(earlier.get(root, ())) for root in kernels})
     found = False
     for write in writes.over:
         if write not in stuck:
@@ -151,7 +151,7 @@ def _keep_sources(write: UOp, old: UOp, writes: Writes) -> bool:
     return found
 
 
-def _stuck(needs: dict[UOp, set[UOp]]) -> set[UOp]:
+def in_circles(needs: dict[UOp, set[UOp]]) -> set[UOp]:
     """What is left when everything is taken away whose needs are met."""
     users: dict[UOp, list[UOp]] = {}
     waiting = {root: len(sources - {root}) for root, sources in needs.items()}

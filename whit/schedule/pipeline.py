@@ -8,6 +8,7 @@ turn_scans       flips go in front of scans
 settle_writes    which stores are values like others, and which are written into memory that has a content
 choose_stages    which values get a buffer; movement ops become index arithmetic on the way
 choose_writes    around it, again until every read comes before the write that it must not see
+order_again      recomputations come late
 group_kernels    values over the same ranges share a kernel
 share_loops      reductions in one kernel share loops
 simplify         last: index arithmetic and gates, with all ranges known
@@ -26,6 +27,7 @@ from whit.schedule.group import Group, group_kernels
 from whit.schedule.join import put_inside, stores_of
 from whit.schedule.lower import is_join, prod_of
 from whit.schedule.movement import view_position
+from whit.schedule.order_again import order_again
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
@@ -66,6 +68,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
     nodes = value_order([*targets, *settled.writes])
     forced = [node for node in nodes if node.op is ops.STAGE and prod_of(node.shape)]
     kernels, earlier = choose_writes([*targets, *forced], settled.writes)
+    earlier = order_again(kernels, earlier)
     memory = _places(kernels, targets, homes, settled.writes)
     taken = {*targets, *homes, *settled.writes, *settled.writes.values()}
     inside = put_inside((root for root in kernels if is_join(root)), memory, taken)

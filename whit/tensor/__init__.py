@@ -7,6 +7,7 @@
 """
 
 from whit.tensor import decompose_gradients, derivatives  # noqa: F401  # registers them
+from whit.tensor.recompute import checkpoint
 from whit.tensor.tensor import Tensor
 
-__all__ = ["Tensor"]
+__all__ = ["Tensor", "checkpoint"]

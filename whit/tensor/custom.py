@@ -12,20 +12,17 @@ is verified, tiled, vectorised and compiled like any other. It runs at the call.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any, Self
 
 from whit.errors import ArgumentError, DeviceError, NotSupportedError
-from whit.grad import derivative
+from whit.grad import own_rule
 from whit.ir import ops
 from whit.ir.op import KERNEL
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 from whit.tensor.decompose import Decompositions
 from whit.tensor.realize import run_kernel
-
-_numbers = itertools.count()
 
 Gradient = Callable[[UOp, UOp], "tuple[UOp | None, ...]"]
 
@@ -88,9 +85,7 @@ def _device(tensors: list[Any]) -> str:
 
 def _with_gradient(buffer: UOp, tensors: list[Any], grad_fxn: Gradient | None, outputs: int) -> UOp:
     """The result as a function of all tensors, whose gradient the user gives."""
-    name = f"custom_kernel {next(_numbers)}"
 
-    @derivative(name)
     def gradient(y: UOp, dy: UOp, *operands: UOp) -> tuple[UOp | None, ...]:
         if grad_fxn is None or outputs != 1:
             raise NotSupportedError(
@@ -105,4 +100,5 @@ def _with_gradient(buffer: UOp, tensors: list[Any], grad_fxn: Gradient | None, o
             )
         return found
 
-    return buffer.formula(name, *(tensor.uop for tensor in tensors))
+    operands = (tensor.uop for tensor in tensors)
+    return make(ops.FORMULA, (buffer, *operands), own_rule("custom_kernel", gradient))

@@ -23,8 +23,7 @@ def _on_tensors(name: str) -> Callable[[Rule], Rule]:
     """Registers a rule that is written with tensors."""
 
     def register(rule: Rule) -> Rule:
-        def gradient(value: UOp, dy: UOp, *operands: UOp) -> Given:
-            y = value.formula(name, *operands)  # the value again, as a function that has a derivative
+        def gradient(y: UOp, dy: UOp, *operands: UOp) -> Given:
             found = rule(*(Decompositions._make(node, node.device) for node in (y, dy, *operands)))
             return tuple(None if part is None else part.uop.cast(dy.dtype) for part in found)
 

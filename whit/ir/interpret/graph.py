@@ -455,6 +455,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.BITCAST: _Evaluation.bitcast,
     **dict.fromkeys(ops.SAME_VALUE, _Evaluation.first),
     ops.COPY: _Evaluation.first,
+    ops.AGAIN: _Evaluation.first,
     ops.REDUCE: _Evaluation.reduce,
     ops.SCAN: _Evaluation.scan,
     ops.SORT: _Evaluation.sort,
