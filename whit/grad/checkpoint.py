@@ -41,15 +41,20 @@ def depends(values: Sequence[UOp], inputs: Sequence[UOp]) -> set[UOp]:
 
 
 def _beside(values: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
-    """What the block reads besides its inputs: weights, masks, whatever was computed outside of it."""
+    """What the block reads besides its inputs: weights, masks, whatever was computed outside of it. Of a function the
+    operands count, as they do for its gradient."""
     inside = depends(values, inputs)
     found: dict[UOp, None] = {}
-    for node in topological(values, stop=inputs):
+    ends, seen, stack = set(inputs), set(values), list(values)
+    while stack:
+        node = stack.pop()
         if node not in inside:
-            continue
-        for s in node.src:
-            if s not in inside and s.dtype.itemsize and s.op is not ops.CONST:
-                found[s] = None
+            if node.dtype.itemsize and node.op is not ops.CONST:
+                found[node] = None
+        elif node not in ends:
+            fresh = [s for s in (node.src[1:] if node.op is ops.FORMULA else node.src) if s not in seen]
+            seen.update(fresh)
+            stack.extend(reversed(fresh))
     return list(found)
 
 

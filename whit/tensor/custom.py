@@ -22,6 +22,7 @@ from whit.ir.op import KERNEL
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 from whit.tensor.decompose import Decompositions
+from whit.tensor.function import custom_function
 from whit.tensor.realize import run_kernel
 
 Gradient = Callable[[UOp, UOp], "tuple[UOp | None, ...]"]
@@ -53,6 +54,15 @@ class Custom(Decompositions):
             node = _with_gradient(buffer, tensors, grad_fxn, len(written)) if buffer.dtype.is_float else buffer
             result.append(self._wrap(node))
         return result
+
+
+    @classmethod
+    def custom_function(cls, forward: Callable[..., Any], gradient: Callable[..., Any]) -> Callable[..., Any]:
+        """forward as a function whose gradient is `gradient(dy, y, *args, **kwargs)`: one for each tensor it is given.
+
+        Where forward gives several tensors, dy and y are tuples.
+        """
+        return custom_function(cls, forward, gradient)
 
 
 def _body(fxn: Callable[..., UOp], tensors: list[Any]) -> tuple[UOp, list[int]]:

@@ -17,6 +17,7 @@ from whit.errors import ArgumentError
 from whit.grad.checkpoint import checkpointed, depends
 from whit.ir.uop import UOp
 from whit.tensor.core import Core
+from whit.tensor.nested import map_tensors, tensors_in
 
 Result = TypeVar("Result")
 
@@ -39,8 +40,7 @@ def checkpoint(fn: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
             "Pass the tensors from which the block is to be computed again: checkpoint(layer, x).",
         )
     result: Any = fn(*given, **named)
-    found: list[Core] = []
-    map_tensors(found.append, result)
+    found = tensors_in(result)
     inside = depends([tensor.uop for tensor in found], inputs)
     values = list(dict.fromkeys(t.uop for t in found if t.dtype.is_float and t.uop in inside))
     if not values:
@@ -48,16 +48,3 @@ def checkpoint(fn: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
     nodes = dict(zip(values, checkpointed(values, inputs), strict=True))
     return map_tensors(lambda tensor: tensor._wrap(nodes.get(tensor.uop, tensor.uop)), result)  # type: ignore[no-any-return]
 
-
-def map_tensors(function: Callable[[Core], Any], value: Any) -> Any:
-    """The same structure of lists, tuples and dictionaries with something else for every tensor."""
-    if isinstance(value, Core):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: map_tensors(function, part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        parts = [map_tensors(function, part) for part in value]
-        if hasattr(value, "_fields"):
-            return type(value)(*parts)  # a named tuple
-        return type(value)(parts)
-    return value
