@@ -5,14 +5,16 @@ A gather gives its gradient back by adding, a write by gathering:
     y = x.index(i)                         dx = zeros, dy added at i
     y = x.after(x.store(v, i))             dv = dy.index(i),  dx = dy with zeros at i
 
-Where a plain write puts several values in one place only the last one stays; all of them get dy, as if each had. The
-place of a write that combines by mul, max or min shares dy as the reduction by that op does.
+Where a plain write puts several values in one place only the last one stays, and gets dy. The place of a write that
+combines by mul, max or min shares dy as the reduction by that op does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir.gradients import Gradients, total
 from whit.ir.op import OPS
@@ -87,11 +89,27 @@ class Write(NamedTuple):
 
     def read(self, content: UOp) -> UOp:
         """What another content has in the places of this write, in the shape of the value."""
+        return self._fitting(self._at_places(content))
+
+    def read_last(self, content: UOp) -> UOp:
+        """The same, and 0 where a later element of the value went to the same place."""
+        found = self._at_places(content)
+        count = len(found.shape) - len(self.view.shape) + len(self.positions)
+        sizes = found.shape[:count] if self.positions else ()
+        if prod(size if isinstance(size, int) else 1 for size in sizes) > 1:
+            numbers = _numbers(found, count)
+            nothing = spread(numbers.constant(0), self.content)
+            last = self._at_places(self.put(nothing, numbers))
+            found = last.eq(numbers).where(found, 0.0)
+        return self._fitting(found)
+
+    def _at_places(self, content: UOp) -> UOp:
         place = on_view(self.view, self.content, content)
         if self.positions:
-            found = place.index(*self.positions, gate=self.gate)
-        else:
-            found = place if self.gate is None else self.gate.where(place, 0.0)
+            return place.index(*self.positions, gate=self.gate)
+        return place if self.gate is None else self.gate.where(place, 0.0)
+
+    def _fitting(self, found: UOp) -> UOp:
         if not self.value.shape and found.shape:
             return total(found, tuple(range(len(found.shape))))
         return found
@@ -101,6 +119,15 @@ class Write(NamedTuple):
         place = on_view(self.view, self.content, content)
         op = None if combine is None else OPS[combine]
         return content.after(place.store(value, *self.positions, combine=op, gate=self.gate))
+
+
+def _numbers(like: UOp, count: int) -> UOp:
+    """The number of the position in the first `count` axes of another node, at every element."""
+    size: Any = 1
+    for axis in like.shape[:count]:
+        size = size * axis
+    rest = (1,) * (len(like.shape) - count)
+    return type(like).arange(size, dtypes.int64).reshape((*like.shape[:count], *rest)).expand(like.shape)
 
 
 def _rebased(effect: UOp, old: UOp, content: UOp) -> tuple[UOp, UOp]:
@@ -115,7 +142,7 @@ def _before(write: Write, dy: UOp) -> tuple[UOp, UOp]:
     """dy of the content before a write, and dy of the value."""
     combine = write.effect.arg.combine
     if combine is None:
-        return write.put(dy, dy.constant(0.0)), write.read(dy)
+        return write.put(dy, dy.constant(0.0)), write.read_last(dy)
     if combine.name == "add":
         return dy, write.read(dy)
     if combine.name in ("max", "min"):
