@@ -102,6 +102,7 @@ STEPS = "floor ceil round trunc sign".split()
 CASES: dict[str, tuple[Case, ...]] = {
     **{name: (one(name, array), one(name, array[1, 2])) for name, array in POINTWISE.items()},
     **{name: (one(name),) for name in STEPS},
+    "gelu": (one("gelu", ROWS, approximate="none"), one("gelu", ROWS, approximate="tanh")),
     # ---- two operands
     **{name: broadcast(name) for name in "add sub mul maximum minimum logaddexp hypot copysign".split()},
     **{name: broadcast(name, low=0.4, high=2.3) for name in "div pow atan2 xlogy".split()},

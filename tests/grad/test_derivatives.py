@@ -123,6 +123,15 @@ def test_losses_of_probabilities() -> None:
 OTHERS = {"xlog1py", "times_log", "root_of_squares", "power_of_squares", "crossentropy", "crossentropy_logits"}
 
 
+def test_second_derivatives_of_powers() -> None:
+    """Also where the first one goes on to a function of the power, and at y = 0, where d/dy dx = 1 / x."""
+    check(lambda x, y: (x**y).sin().sum().gradient(y)[0], data(3, low=0.5), data(3, low=-1.0), tolerance=1e-4)
+    x, y = Tensor([2.0, 0.0, 3.0], device="PYTHON"), Tensor([0.0, 0.0, 1.0], device="PYTHON")
+    (dx,) = (x**y).sum().gradient(x)
+    assert dx.tolist() == [0.0, 0.0, 1.0]
+    np.testing.assert_allclose(dx.sum().gradient(y)[0].numpy()[::2], [0.5, 1 + math.log(3)], rtol=1e-6)
+
+
 def test_every_formula_is_tested() -> None:
     named = {"truncating_modulo": "fmod", "floor_modulo": "mod", "gelu_tanh": "gelu", "floor_divide": "div"}
     tested = {*FUNCTIONS, *TWO, *OTHERS}

@@ -12,6 +12,7 @@ from whit.ir.uop import UOp
 def test_gradient_of_a_running_extreme_goes_to_where_it_was_met(op: ops.Op) -> None:
     check(lambda x: Tensor._make(x.uop.scan(op, 1)), data(3, 5))
     check(lambda x: Tensor._make(x.uop.scan(op, 0)), data(3, 5))
+    check(lambda x: Tensor._make(x.uop.scan(op, 1)), data(3, 0))
 
 
 def test_gradient_of_a_gather_adds_up() -> None:

@@ -57,18 +57,16 @@ def test_gradient(name: str, i: int) -> None:
     agrees(loss, CASES[name][i])
 
 
-@pytest.mark.parametrize(("name", "i"), ALL, ids=[f"{name}-{i}" for name, i in ALL])
-def test_gradient_of_the_gradient(name: str, i: int) -> None:
-    case = CASES[name][i]
-    if case.is_smooth:
-        agrees(slope, case)
+@pytest.mark.parametrize("name", [name for name, cases in CASES.items() if cases[0].is_smooth])
+def test_gradient_of_the_gradient(name: str) -> None:
+    agrees(slope, CASES[name][0])
 
 
-@pytest.mark.parametrize(("name", "i"), ALL, ids=[f"{name}-{i}" for name, i in ALL])
-def test_gradient_of_views(name: str, i: int) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_of_views(name: str) -> None:
     """Operands that are views from the end of every second element: the gradients are those of the elements, with
     zeros between them."""
-    case = CASES[name][i]
+    case = CASES[name][0]
     if any(not np.ndim(array) for array in case.arrays):
         return
     apart = [np.repeat(array[::-1], 2, axis=0) for array in case.arrays]

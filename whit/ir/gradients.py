@@ -117,15 +117,16 @@ def divide(node: UOp, dy: UOp) -> Gradients:
 def power(node: UOp, dy: UOp) -> Gradients:
     """x ** y. At y = 0 the value is 1 whatever x is. By y: its limits where x is 0 or infinite, NaN where x is less."""
     x, y = node.src
-    steep = x ** (y - 1.0)
-    dx = dy * steep.eq(0.0).where(steep, y * steep)
+    # No NaN in what is not chosen: a gradient of this gradient would multiply it by 0.
+    is_one = y.eq(0.0) & (x.eq(0.0) | x.ne(x))
+    steep = is_one.where(x.constant(1.0), x) ** (y - 1.0)
+    dx = dy * (steep.eq(0.0) & ~(abs(y) < inf)).where(steep, y * steep)
     is_vanishing = x.eq(inf) & (y < 0.0)
     inside = (x > 0.0) & ~is_vanishing
-    # log of a safe base, so that no infinity is multiplied by the 0 that is chosen instead
     along = dy * node * (inside.where(x, 1.0).log2() * LN2)
     at_zero = dy * (y < 0.0).where(-abs(node), node * 0.0)
-    outside = (x.eq(0.0) | is_vanishing).where(is_vanishing.where(dy * 0.0, at_zero), dy * x.constant(nan))
-    return y.eq(0.0).where(dy * 0.0, dx), inside.where(along, outside)
+    outside = (x.eq(0.0) | is_vanishing).where(is_vanishing.where(dy * 0.0, at_zero), x.constant(nan))
+    return dx, inside.where(along, outside)
 
 
 def maximum(node: UOp, dy: UOp) -> Gradients:
@@ -346,6 +347,8 @@ def _running_best(node: UOp, dy: UOp) -> UOp:
     """dy goes to the place of the first element that was as good."""
     (x,), axis = node.src, node.arg.axis
     size = x.shape[axis]
+    if isinstance(size, int) and size < 2:
+        return dy
     pads = [(1, 0) if i == axis else (0, 0) for i in range(len(x.shape))]
     window = [(0, size - 1 if i == axis else n) for i, n in enumerate(x.shape)]
     place = place_on(x, axis)
