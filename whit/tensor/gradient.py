@@ -12,7 +12,7 @@ There is nothing to switch off and nothing to retain: what no gradient needs is 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Self
 
 from whit.errors import ArgumentError, DTypeError, ShapeError
@@ -36,18 +36,22 @@ class Gradients(Creation):
     def gradient(self, *targets: Core, gradient: Any = None) -> list[Self]:
         """The gradient of this scalar, or of sum(self * gradient), with respect to each target.
 
-        Zeros for a target that this tensor was not computed from.
+        Zeros for a target that this tensor was not computed from, or only by steps, comparisons and detached values.
         """
         for target in targets:
             _check_target("gradient", target)
         found = gradients(self.uop, self._seed("gradient", gradient), [target.uop for target in targets])
+        lost = [target for target, node in zip(targets, found, strict=True) if node is None]
+        self._check_written("gradient", lost)
         return [self._gradient_of(target, node) for target, node in zip(targets, found, strict=True)]
 
     def backward(self, gradient: Any = None) -> Self:
         """Adds the gradient of this scalar, or of sum(self * gradient), to `.grad` of the tensors it was made of."""
         seed = self._seed("backward", gradient)
         below = set(topological((self.uop,)))
-        targets = [tensor for tensor in leaves() if _takes_gradient(tensor) and tensor.uop in below]
+        taking = [tensor for tensor in leaves() if _takes_gradient(tensor)]
+        targets = [tensor for tensor in taking if tensor.uop in below]
+        self._check_written("backward", [tensor for tensor in taking if tensor.requires_grad], below)
         # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
         asking = [tensor for tensor in targets if tensor.requires_grad]
         found = gradients(self.uop, seed, [tensor.uop for tensor in asking])
@@ -79,6 +83,12 @@ class Gradients(Creation):
                 )
             return spread(self.uop.constant(1.0), self.shape)
         seed = self._operand(name, gradient)
+        if isinstance(gradient, Core) and not seed.dtype.is_float:
+            raise DTypeError(
+                f"{name}: gradient= is {seed.dtype.name}, the tensor {self.dtype.name}",
+                f"{self._made()}, gradient {seed._made()}",
+                "Pass a float.",
+            )
         self._one_device(name, seed)
         if seed.shape != self.shape:
             raise ShapeError(
@@ -87,6 +97,20 @@ class Gradients(Creation):
                 "They must be equal.",
             )
         return seed.uop.cast(self.dtype)
+
+    def _check_written(self, name: str, targets: Iterable[Core], below: Collection[UOp] | None = None) -> None:
+        """A tensor that was computed from the old content of a target does not depend on what it is now."""
+        written = [target for target in targets if target.uop.op is ops.AFTER]
+        if not written:
+            return
+        used = set(topological((self.uop,))) if below is None else below
+        for target in written:
+            if target.uop not in used and not used.isdisjoint(_contents_before(target.uop)):
+                raise ArgumentError(
+                    f"{name}: a target was written to after the tensor was computed from it",
+                    f"target {target._made()}, the tensor {self._made()}",
+                    "Ask for the gradient before the write, or write into a clone().",
+                )
 
     def _gradient_of(self, target: Core, node: UOp | None) -> Self:
         result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
@@ -113,6 +137,14 @@ def unrealised_states() -> list[Any]:
     Left alone they would hold on to the graph of every batch."""
     plain = (ops.BUFFER, ops.CONST, ops.LEAF)
     return [tensor for tensor in leaves() if tensor.requires_grad is False and tensor.uop.op not in plain]
+
+
+def _contents_before(node: UOp) -> Iterator[UOp]:
+    """What a tensor was before each of the writes to it. Constants are everywhere, and tell nothing."""
+    while node.op is ops.AFTER:
+        node = node.src[0]
+        if node.device is not None or node.op is ops.LEAF:
+            yield node
 
 
 def _takes_gradient(tensor: Core) -> bool:
