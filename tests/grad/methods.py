@@ -27,6 +27,10 @@ class Case:
     is_smooth: bool = True  # twice
 
 
+def names(text: str) -> list[str]:
+    return text.split()
+
+
 def spread(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> Any:
     """Numbers in any order, at least 1/300 of the range apart and away from 0."""
     count = prod(shape)
@@ -87,26 +91,28 @@ def _put(x: Tensor, source: Tensor) -> Tensor:
 
 POINTWISE = {
     **dict.fromkeys(
-        "exp exp2 expm1 sin cos sinh cosh tanh atan asinh erf sinc sigmoid logsigmoid softplus gelu quick_gelu silu "
-        "swish mish softsign square abs neg positive cbrt deg2rad rad2deg elu celu selu hardswish relu relu6 "
-        "leaky_relu hardtanh hardsigmoid nan_to_num reciprocal frac".split(),
+        names(
+            "exp exp2 expm1 sin cos sinh cosh tanh atan asinh erf sinc sigmoid logsigmoid softplus gelu quick_gelu "
+            "silu swish mish softsign square abs neg positive cbrt deg2rad rad2deg elu celu selu hardswish relu relu6 "
+            "leaky_relu hardtanh hardsigmoid nan_to_num reciprocal frac"
+        ),
         ROWS,
     ),
-    **dict.fromkeys("log log2 log10 log1p sqrt rsqrt".split(), POSITIVE),
-    **dict.fromkeys("asin acos atanh tan".split(), INSIDE),
+    **dict.fromkeys(names("log log2 log10 log1p sqrt rsqrt"), POSITIVE),
+    **dict.fromkeys(names("asin acos atanh tan"), INSIDE),
     "acosh": POSITIVE + 1,
 }
 # Functions that are pieces of constants: their gradient is 0.
-STEPS = "floor ceil round trunc sign".split()
+STEPS = names("floor ceil round trunc sign")
 
 CASES: dict[str, tuple[Case, ...]] = {
     **{name: (one(name, array), one(name, array[1, 2])) for name, array in POINTWISE.items()},
     **{name: (one(name),) for name in STEPS},
     "gelu": (one("gelu", ROWS, approximate="none"), one("gelu", ROWS, approximate="tanh")),
     # ---- two operands
-    **{name: broadcast(name) for name in "add sub mul maximum minimum logaddexp hypot copysign".split()},
-    **{name: broadcast(name, low=0.4, high=2.3) for name in "div pow atan2 xlogy".split()},
-    **{name: broadcast(name, low=0.4, high=2.3) for name in "mod fmod remainder floor_divide".split()},
+    **{name: broadcast(name) for name in names("add sub mul maximum minimum logaddexp hypot copysign")},
+    **{name: broadcast(name, low=0.4, high=2.3) for name in names("div pow atan2 xlogy")},
+    **{name: broadcast(name, low=0.4, high=2.3) for name in names("mod fmod remainder floor_divide")},
     "lerp": (at(lambda x, y, w: x.lerp(y, w), ROWS, spread(3, 4, seed=1), spread(4, seed=2)),),
     "clamp": (one("clamp", ROWS, -0.5, 1.1), one("clamp", ROWS, None, 0.3)),
     "clip": (one("clip", ROWS, -0.5, 1.1),),
@@ -155,7 +161,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "triu": (one("triu", spread(4, 4), 1),),
     "meshgrid": (at(lambda x, y: x.meshgrid(y)[0] * x.meshgrid(y)[1], spread(3), spread(2)),),
     # ---- the same elements
-    **{name: (one(name),) for name in "clone contiguous contiguous_backward double".split()},
+    **{name: (one(name),) for name in names("clone contiguous contiguous_backward double")},
     "cast": (one("cast", ROWS, "float64"),),
     "to": (one("to", ROWS, "PYTHON"),),
     # ---- indexing
@@ -195,11 +201,15 @@ CASES: dict[str, tuple[Case, ...]] = {
     "normalize": (one("normalize"), one("normalize", ROWS, 3.0, 0)),
     **{name: (one(name, ROWS, 1), one(name, CUBE, 0)) for name in ("cumsum", "logcumsumexp")},
     "cumprod": (one("cumprod", ROWS, 1), one("cumprod", CUBE, 0)),
-    "cummax": (first("cummax", ROWS, 1),),
-    "cummin": (first("cummin", ROWS, 0),),
+    "cummax": (one("cummax", ROWS, 1),),
+    "cummin": (one("cummin", ROWS, 0),),
     # ---- products
     "dot": (two("dot", ROWS, spread(4, 2)), two("dot", spread(4), spread(4, seed=1))),
-    "matmul": (two("matmul", CUBE, spread(4, 2)), two("matmul", spread(4), spread(2, 4, 3)), two("matmul", CUBE, spread(4))),
+    "matmul": (
+        two("matmul", CUBE, spread(4, 2)),
+        two("matmul", spread(4), spread(2, 4, 3)),
+        two("matmul", CUBE, spread(4)),
+    ),
     "inner": (two("inner", spread(4), spread(4, seed=1)),),
     "outer": (two("outer", spread(3), spread(4)),),
     "vdot": (two("vdot", spread(4), spread(4, seed=1)),),
@@ -215,7 +225,10 @@ CASES: dict[str, tuple[Case, ...]] = {
     "slogdet": (at(lambda x: x.slogdet()[1], MATRIX),),
     "solve": (two("solve", MATRIX, spread(3, 2)),),
     "cholesky": (at(lambda x: (x + x.T).cholesky(), POSITIVE_DEFINITE / 2),),
-    "eigh": (at(lambda x: (x + x.T).eigh()[0], SYMMETRIC / 2), at(lambda x: (x + x.T).eigh()[1].square(), SYMMETRIC / 2)),
+    "eigh": (
+        at(lambda x: (x + x.T).eigh()[0], SYMMETRIC / 2),
+        at(lambda x: (x + x.T).eigh()[1].square(), SYMMETRIC / 2),
+    ),
     "qr": (first("qr", MATRIX), at(lambda x: x.qr()[1], spread(4, 3))),
     "svd": (at(lambda x: x.svd()[1], spread(4, 3), smooth=False),),
     # ---- Fourier: real and imaginary parts are the last axis
@@ -273,8 +286,7 @@ CASES: dict[str, tuple[Case, ...]] = {
 }
 
 # Names that have no gradient: what they give is no float, does not depend on the tensor, or is no tensor.
-NONE = frozenset(
-    """
+NONE = frozenset(names("""
     all allclose any argmax argmin argsort bincount bitcast bitwise_and bitwise_not bitwise_or bitwise_xor bool
     count_nonzero eq equal ge gt histogram int isclose isfinite isinf isnan le logical_and logical_not logical_or
     logical_xor long lshift lt matrix_rank ne nonzero one_hot rshift searchsorted short signbit unique
@@ -286,5 +298,4 @@ NONE = frozenset(
     ndim numel numpy realize requires_grad shape size to_ tolist uop
     bfloat16 float half
     lstsq pinv
-    """.split()
-)
+"""))  # fmt: skip

@@ -165,7 +165,7 @@ def test_wrong_functions_and_results_are_errors() -> None:
         Tensor.custom_function(lambda x: x, 3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"custom_function: <lambda> gives array\(.*which is no tensor"):
         Tensor.custom_function(lambda x: x.numpy(), lambda dy, y, x: dy)(small(1.0))
+    x, both = small(1.0), Tensor.custom_function(lambda x, i: x * i, lambda dy, y, x, i: (dy, dy))
+    y = both(x, Tensor([2], device="PYTHON")).sum()
     with pytest.raises(DTypeError, match="for one that is no float"):
-        both = Tensor.custom_function(lambda x, i: x * i, lambda dy, y, x, i: (dy, dy))
-        x = small(1.0)
-        both(x, Tensor([2], device="PYTHON")).sum().gradient(x)
+        y.gradient(x)

@@ -98,8 +98,8 @@ class _Walk:
             self.parts.setdefault(node, []).append(_fitting(piece, node))
 
     def taken(self, node: UOp) -> Any:
-        """All that has arrived at a node, now that its users are done; None if nothing has. A tuple of what members have
-        got, or a dictionary of what results of a call have."""
+        """All that has arrived at a node, now that its users are done; None if nothing has. For members of a group a
+        tuple, for results of a call a dictionary."""
         members = self.members.pop(node, None)
         if members is not None and node.op is ops.CALL:
             return members

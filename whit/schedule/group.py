@@ -55,7 +55,8 @@ def group_kernels(
     """The kernels in an order in which they can run, merged where that saves reading.
 
     `earlier` has what must run before a kernel although it does not read it: those who read what a write overwrites,
-    and what a recomputation waits for. `needs` has the same for everyone who reads a memory: what must run before there is something in it.
+    and what a recomputation waits for. `needs` has the same for everyone who reads a memory: what must run before there
+    is something in it.
     """
     facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
     before = {root: list(roots) for root, roots in (earlier or {}).items()}

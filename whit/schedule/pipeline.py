@@ -68,13 +68,12 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
     nodes = value_order([*targets, *settled.writes])
     forced = [node for node in nodes if node.op is ops.STAGE and prod_of(node.shape)]
     kernels, earlier = choose_writes([*targets, *forced], settled.writes)
-    earlier = order_again(kernels, earlier)
     memory = _places(kernels, targets, homes, settled.writes)
     taken = {*targets, *homes, *settled.writes, *settled.writes.values()}
     inside = put_inside((root for root in kernels if is_join(root)), memory, taken)
     calls: list[UOp] = []
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
-    groups = group_kernels(kernels, earlier, filled)
+    groups = group_kernels(kernels, order_again(kernels, earlier), filled)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:

@@ -55,7 +55,6 @@ class Custom(Decompositions):
             result.append(self._wrap(node))
         return result
 
-
     @classmethod
     def custom_function(cls, forward: Callable[..., Any], gradient: Callable[..., Any]) -> Callable[..., Any]:
         """forward as a function whose gradient is `gradient(dy, y, *args, **kwargs)`: one for each tensor it is given.

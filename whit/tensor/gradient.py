@@ -12,7 +12,7 @@ There is nothing to switch off and nothing to retain: what no gradient needs is 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from whit.errors import ArgumentError, DTypeError, ShapeError
@@ -98,7 +98,7 @@ class Gradients(Creation):
             )
         return seed.uop.cast(self.dtype)
 
-    def _check_written(self, name: str, targets: Iterable[Core], below: Collection[UOp] | None = None) -> None:
+    def _check_written(self, name: str, targets: Iterable[Core], below: set[UOp] | None = None) -> None:
         """A tensor that was computed from the old content of a target does not depend on what it is now."""
         written = [target for target in targets if target.uop.op is ops.AFTER]
         if not written:

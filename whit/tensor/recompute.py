@@ -47,4 +47,3 @@ def checkpoint(fn: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         return result  # type: ignore[no-any-return]
     nodes = dict(zip(values, checkpointed(values, inputs), strict=True))
     return map_tensors(lambda tensor: tensor._wrap(nodes.get(tensor.uop, tensor.uop)), result)  # type: ignore[no-any-return]
-

@@ -29,9 +29,9 @@ from whit.ir import ops
 from whit.ir.args import (
     ENUMS,
     RECORDS,
+    FormulaArg,
     FunctionArg,
     Layout,
-    FormulaArg,
     LeafArg,
     Memory,
     MmaArg,
