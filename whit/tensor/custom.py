@@ -22,7 +22,7 @@ from whit.ir.op import KERNEL
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 from whit.tensor.decompose import Decompositions
-from whit.tensor.function import custom_function
+from whit.tensor.function import with_gradient
 from whit.tensor.realize import run_kernel
 
 Gradient = Callable[[UOp, UOp], "tuple[UOp | None, ...]"]
@@ -61,7 +61,7 @@ class Custom(Decompositions):
 
         Where forward gives several tensors, dy and y are tuples.
         """
-        return custom_function(cls, forward, gradient)
+        return with_gradient(cls, forward, gradient)
 
 
 def _body(fxn: Callable[..., UOp], tensors: list[Any]) -> tuple[UOp, list[int]]:

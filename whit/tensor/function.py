@@ -88,14 +88,14 @@ class Call:
         return found.uop
 
 
-def custom_function(kind: type[Core], forward: Forward, gradient: Gradient) -> Callable[..., Any]:
+def with_gradient(kind: type[Core], forward: Forward, gradient: Gradient) -> Callable[..., Any]:
     """A function of tensors and whatever else; `gradient(dy, y, *args, **kwargs)` is its gradient."""
     for role, given in (("forward", forward), ("gradient", gradient)):
         if not callable(given):
             raise ArgumentError(f"custom_function: {role}={given!r:.60} cannot be called", fix="Pass two functions.")
     name = getattr(forward, "__name__", type(forward).__name__)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def custom_function(*args: Any, **kwargs: Any) -> Any:
         result = forward(*args, **kwargs)
         _check_result(name, result)
         operands = tensors_in((args, kwargs))
@@ -111,9 +111,9 @@ def custom_function(kind: type[Core], forward: Forward, gradient: Gradient) -> C
         (like, *_) = operands
         return _filled(results, [like._wrap(member) for member in members])
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = getattr(forward, "__doc__", None)
-    return call
+    custom_function.__name__ = custom_function.__qualname__ = name
+    custom_function.__doc__ = getattr(forward, "__doc__", None)
+    return custom_function
 
 
 def _check_result(name: str, result: Any) -> None:
