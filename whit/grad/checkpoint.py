@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whit.grad.formulas import FORMULAS, Derivative
+from whit.grad.formulas import FORMULAS, RESTATED, Derivative
 from whit.grad.reverse import TRANSPARENT, gradients_of
 from whit.ir import ops
 from whit.ir.args import FormulaArg
@@ -52,7 +52,8 @@ def _beside(values: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
             if node.dtype.itemsize and node.op is not ops.CONST:
                 found[node] = None
         elif node not in ends:
-            fresh = [s for s in (node.src[1:] if node.op is ops.FORMULA else node.src) if s not in seen]
+            is_function = node.op is ops.FORMULA and node.arg.name != RESTATED
+            fresh = [s for s in (node.src[1:] if is_function else node.src) if s not in seen]
             seen.update(fresh)
             stack.extend(reversed(fresh))
     return list(found)
