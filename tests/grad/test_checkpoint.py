@@ -65,6 +65,7 @@ def test_peak_memory_of_a_deep_network() -> None:
     assert planned(stack(weights, x, True)) == (37, 2 * INSIDE + (LAYERS + 1) * STREAM)
 
 
+@pytest.mark.slow
 def test_gradients_are_the_same_and_so_are_the_values() -> None:
     weights, x = layers()[:3], floats(ROWS, WIDTH)
     for plain, again in zip(stack(weights, x, False), stack(weights, x, True), strict=True):
@@ -103,6 +104,7 @@ def test_peak_memory_of_a_transformer() -> None:
     assert peaks == [(85, 106_752), (100, 56_448)]
 
 
+@pytest.mark.slow
 def test_small_blocks_against_finite_differences() -> None:
     def block(x: Tensor, w: Tensor) -> Tensor:
         return (x @ w).sin() * x.sum(1, keepdim=True)
@@ -170,6 +172,7 @@ def test_a_target_inside_of_a_block_gets_its_gradient() -> None:
     np.testing.assert_allclose(found.numpy(), np.cos(3 * x.numpy()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
 def test_random_numbers_are_the_same_both_times(device: str) -> None:
     x = Tensor(np.ones((64,)), device=device)
@@ -211,6 +214,7 @@ def test_the_memory_of_an_input_that_is_written_over() -> None:
     np.testing.assert_allclose(x.numpy(), before - 2 * np.exp(2 * before), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_running_statistics_change_once() -> None:
     norm = nn.BatchNorm(3)
     x = floats(5, 3)
