@@ -253,6 +253,22 @@ def test_a_step_computes_running_statistics_too() -> None:
     assert layer.num_batches_tracked.item() == 4
 
 
+def test_the_second_step_of_batch_norm_compiles_nothing() -> None:
+    from whit.engine.realize import _plans
+
+    layer = nn.BatchNorm(3)
+    opt = optim.SGD(nn.state.get_parameters(layer))
+    x = Tensor(RNG.normal(size=(9, 3)).astype(np.float32))
+    plans = []
+    with Tensor.train():
+        for _ in range(3):
+            opt.zero_grad()
+            layer(x).square().sum().backward()
+            opt.step()
+            plans.append(len(_plans))
+    assert plans[0] == plans[1] == plans[2]
+
+
 def test_a_new_learning_rate_compiles_nothing() -> None:
     from whit.engine.realize import _plans
 

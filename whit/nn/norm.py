@@ -31,6 +31,8 @@ class BatchNorm:
             self.running_mean = Tensor.zeros(num_features, requires_grad=False)
             self.running_var = Tensor.ones(num_features, requires_grad=False)
             self.num_batches_tracked = Tensor.zeros(dtype=dtypes.int64, requires_grad=False)
+            # As constants they would make the first step another program than the second, and both be compiled.
+            Tensor.realize(self.running_mean, self.running_var, self.num_batches_tracked)
 
     def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of each channel: of the batch while training, else the running ones."""
