@@ -26,6 +26,7 @@ from whit.schedule.movement import over, source_position
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
+WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 FAR = 100  # nodes to look at for a scan
 
 
@@ -167,19 +168,28 @@ def _shared(
 def reads_much(root: UOp, kept: set[UOp]) -> bool:
     """Whether a value reads so many others of its size that reading it instead is worth storing it.
 
-    A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it.
+    A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it,
+    and the memory of a recurrent layer be computed from the first step on. Several parts of one value count each.
     """
     size, reads = prod_of(root.shape), 0
     stack, seen = [root], {root}
-    while stack and reads < MUCH and len(seen) < FAR:
+    while stack and reads < MUCH and len(seen) < WIDE:
         node = stack.pop()
-        if node is not root and (node in kept or node.op in (ops.PARAM, ops.BUFFER)):
-            reads += 2 * prod_of(node.shape) >= size
+        base = _viewed(node, kept)
+        if node is not root and (base in kept or base.op in (ops.PARAM, ops.BUFFER)):
+            reads += 2 * min(prod_of(node.shape), prod_of(base.shape)) >= size
         elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
             fresh = [s for s in node.src if s not in seen]
             seen.update(fresh)
             stack.extend(fresh)
     return reads >= MUCH
+
+
+def _viewed(node: UOp, kept: set[UOp]) -> UOp:
+    """What a value is a view of."""
+    while node not in kept and node.op in ops.MOVEMENT:
+        node = node.src[0]
+    return node
 
 
 def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, dict[UOp, None]]) -> list[UOp]:
