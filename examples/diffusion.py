@@ -76,7 +76,9 @@ def picture(pixels: list[list[float]], columns: int, scale: int = 6) -> str:
             squares.append(f'<rect {place} width="1" height="1" fill="rgb({light},{light},{light})"/>')
     width, height = columns * 9 + 1, -(-len(pixels) // columns) * 9 + 1
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * scale}" height="{height * scale}"'
-    return "\n".join([f'{head} viewBox="0 0 {width} {height}"><rect width="100%" height="100%"/>', *squares, "</svg>\n"])
+    return "\n".join(
+        [f'{head} viewBox="0 0 {width} {height}"><rect width="100%" height="100%"/>', *squares, "</svg>\n"]
+    )
 
 
 def main(steps: int = 3000, width: int = 256, columns: int = 8, folder: str = "build") -> tuple[list[float], Tensor]:

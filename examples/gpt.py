@@ -100,7 +100,9 @@ def main(
     model = load(load_from) if load_from else GPT("".join(sorted(set(text))), width, layers, context)
     losses = train(model, text, steps, batch)
     if losses:
-        print(f"loss {losses[0]:.2f} at first and {losses[-1]:.2f} at last; {math.log(len(model.letters)):.2f} is chance")
+        print(
+            f"loss {losses[0]:.2f} at first and {losses[-1]:.2f} at last; {math.log(len(model.letters)):.2f} is chance"
+        )
     if save_to:
         save(model, save_to)
     written = sample(model, prompt, count)

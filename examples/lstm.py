@@ -1,4 +1,4 @@
-"""Trains an LSTM on the adding problem: of a sequence of numbers, two are marked, and their sum is asked for at the end.
+"""Trains an LSTM on the adding problem: two numbers of a sequence are marked, and their sum is asked for at the end.
 
 Run it with `python examples/lstm.py [--steps 500] [--length 20]`. Who always says 1 has a mean squared error of 0.167;
 expect 0.001 or less after 500 steps, in about a minute on 2 cores. The network remembers the first marked number for

@@ -2,7 +2,7 @@
 
 Run it with `python examples/mnist_convnet.py [--steps 600] [folder]`: the folder has the four files of MNIST, packed or
 not, or is an address to download them from ("web" for the one where they are published). Without it, the 8 by 8 digits
-that come with whit take their place, enlarged to 28 by 28. Expect 98 to 99 % after 600 steps: about a minute on 2 cores.
+that come with whit take their place, enlarged to 28 by 28. Expect 98 to 99 % after 600 steps: a minute on 2 cores.
 """
 
 import argparse

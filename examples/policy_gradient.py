@@ -28,7 +28,7 @@ class Policy:
 
 def move(state: Tensor, action: Tensor) -> Tensor:
     """Where carts and poles are a moment later: place, speed, angle and its speed of each game (games, 4)."""
-    place, speed, angle, turn = (part.squeeze(1) for part in state.chunk(4, dim=1))
+    _, speed, angle, turn = (part.squeeze(1) for part in state.chunk(4, dim=1))
     force = PUSH * (2 * action - 1)
     sine, cosine = angle.sin(), angle.cos()
     push = (force + POLE * HALF_LENGTH * turn.square() * sine) / (CART + POLE)
