@@ -44,10 +44,10 @@ def train_step(model: GPT, opt: nn.optim.Optimizer, rows: Tensor) -> Tensor:
     return loss
 
 
-def train(model: GPT, text: str, steps: int, batch: int) -> list[float]:
+def train(model: GPT, text: str, steps: int, batch: int, lr: float) -> list[float]:
     """The loss of each step."""
     tokens = model.encode(text)
-    opt = nn.optim.AdamW(get_parameters(model), lr=1e-3, b2=0.99)
+    opt = nn.optim.AdamW(get_parameters(model), lr=lr, b2=0.99)
     schedule = nn.optim.WarmUp(steps // 20 + 1, nn.optim.CosineAnnealing(opt, steps))
     losses = []
     with Tensor.train():
@@ -93,12 +93,12 @@ def load(path: str) -> GPT:
 
 def main(
     file: str | None = None, steps: int = 500, *, width: int = 128, layers: int = 4, context: int = 64, batch: int = 16,
-    prompt: str = "\n", count: int = 300, save_to: str | None = None, load_from: str | None = None,
+    lr: float = 1e-3, prompt: str = "\n", count: int = 300, save_to: str | None = None, load_from: str | None = None,
 ) -> tuple[list[float], str]:  # fmt: skip
     Tensor.manual_seed(0)
     text = Path(file).read_text() if file else "\n".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
     model = load(load_from) if load_from else GPT("".join(sorted(set(text))), width, layers, context)
-    losses = train(model, text, steps, batch)
+    losses = train(model, text, steps, batch, lr) if steps else []
     if losses:
         print(
             f"loss {losses[0]:.2f} at first and {losses[-1]:.2f} at last; {math.log(len(model.letters)):.2f} is chance"
