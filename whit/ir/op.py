@@ -298,13 +298,13 @@ def spelled(op: Op, parts: list[str], kinds: list[Op | None]) -> str:
     names = [kind.name if kind is not None else "" for kind in kinds]
     if op.name in TIGHT:
         (left, right), (first, second) = parts, names
-        if first in ("neg", "pow"):
+        if first in ("neg", "pow", "bind"):
             left = f"({left})"
-        if second in (*TIGHT, "neg", "reciprocal"):
+        if second in (*TIGHT, "neg", "reciprocal", "bind"):
             right = f"({right})"
         parts = [left, right]
     elif op.name in PREFIX:
-        if names[0] in (*TIGHT, "reciprocal"):
+        if names[0] in (*TIGHT, "reciprocal", "bind"):
             parts = [f"({parts[0]})"]
     elif op.spelling.startswith(f"{op.name}("):
         parts = [without_parentheses(part) for part in parts]

@@ -8,11 +8,14 @@ symbolic sizes follow in the sources (`filled`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir.op import Op, Shape, Sources, broadcast_scalars, dtype_error, spell_shape, spell_size, where_made
+from whit.ir.record import Record
+from whit.ir.sizes import is_at_most, reach, same_size, settled
 
 
 def filled(arg: Iterable[Any], symbolic: Iterable[Any]) -> tuple[Any, ...]:
@@ -29,7 +32,7 @@ def _fill(parts: Iterable[Any], rest: Iterator[Any]) -> tuple[Any, ...]:
 
 
 def split_symbolic(sizes: Iterable[Any]) -> tuple[tuple[Any, ...], Sources]:
-    """The inverse of `filled`: (4, n) -> (4, None), (n,)."""
+    """The inverse of `filled`: (4, n) -> (4, None), (n,). Sizes are settled, so that equal ones are one node."""
     symbolic: list[Any] = []
     known = tuple(_split(part, symbolic) for part in sizes)
     return known, tuple(symbolic)
@@ -40,12 +43,12 @@ def _split(part: Any, symbolic: list[Any]) -> Any:
         return tuple(_split(p, symbolic) for p in part)
     if isinstance(part, int):
         return part
+    if isinstance(part, Record):
+        part = settled(part)
+        if isinstance(part, int):
+            return part
     symbolic.append(part)
     return None
-
-
-def _same_size(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def _sizes(op: Op, src: Sources, arg: Any, parts: int) -> tuple[Any, ...]:
@@ -64,7 +67,7 @@ def _sizes(op: Op, src: Sources, arg: Any, parts: int) -> tuple[Any, ...]:
             raise ArgumentError(
                 f"{op.name}: {p!r} is not an integer", f"argument {arg}", "Use Python integers or UOps."
             )
-    return filled(arg, symbolic) if symbolic else tuple(arg)
+    return filled(arg, map(settled, symbolic)) if symbolic else tuple(arg)
 
 
 def _axes_fit(op: Op, src: Sources, count: int) -> None:
@@ -79,28 +82,20 @@ def _axes_fit(op: Op, src: Sources, count: int) -> None:
 
 def _not_negative(op: Op, sizes: Iterable[Any], src: Sources) -> None:
     for size in sizes:
-        if isinstance(size, int) and size < 0:
-            raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
-
-
-def _product(shape: Shape) -> tuple[int, tuple[Any, ...]]:
-    """Number of elements: the product of the known factors, and the symbolic ones in a fixed order.
-
-    Products among the sizes are taken apart, so that (2*n,) has as many elements as (2, n).
-    """
-    known, symbolic = 1, []
-    stack = list(shape)
-    while stack:
-        size = stack.pop()
         if isinstance(size, int):
-            known *= size
-        elif size.op.name == "const":
-            known *= size.arg
-        elif size.op.name == "mul":
-            stack += size.src
-        else:
-            symbolic.append(size)
-    return (known, tuple(sorted(symbolic, key=id))) if known else (0, ())
+            if size < 0:
+                raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
+        elif (reach(size)[0] or 0) < 0:
+            raise ShapeError(
+                f"{op.name}: a size is {spell_size(size)}, which may be as small as {reach(size)[0]}",
+                where_made(src[:1]),
+                "Sizes are zero or more, for all values of their variables. Give the variables other bounds.",
+            )
+
+
+def _product(shape: Shape) -> Any:
+    """Number of elements, settled: (2*n,) has as many as (2, n), and (n + 1, 4) as (4*n + 4,)."""
+    return settled(prod(shape))
 
 
 def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
@@ -114,8 +109,9 @@ def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
     for size in src:
         if size.dtype is not dtypes.weakint or size.shape:
             raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
-    _not_negative(op, arg.shape, src)
-    return filled(arg.shape, src) if src else tuple(arg.shape)
+    shape = filled(arg.shape, map(settled, src)) if src else tuple(arg.shape)
+    _not_negative(op, shape, src)
+    return shape
 
 
 def arange_dtype(op: Op, src: Sources, arg: Any) -> DType:
@@ -139,7 +135,7 @@ def arange(op: Op, src: Sources, arg: Any) -> Shape:
     for size in src:
         if size.dtype is not dtypes.weakint or size.shape:
             raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
-    shape = (src[0],) if src else (arg.size,)
+    shape = (settled(src[0]),) if src else (arg.size,)
     _not_negative(op, shape, src)
     return shape
 
@@ -149,18 +145,14 @@ def reshape(op: Op, src: Sources, arg: Any) -> Shape:
     shape = _sizes(op, src, arg, 1)
     old = src[0].shape
     _not_negative(op, shape, src)
-    if _product(old) != _product(shape):
+    if not same_size(_product(old), _product(shape)):
+        counts = [spell_size(_product(sizes)) for sizes in (old, shape)]
         raise ShapeError(
-            f"reshape: {spell_shape(old)} has {_count(old)} elements and {spell_shape(shape)} has {_count(shape)}",
+            f"reshape: {spell_shape(old)} has {counts[0]} elements and {spell_shape(shape)} has {counts[1]}",
             where_made(src[:1]),
             "The number of elements must stay the same.",
         )
     return shape
-
-
-def _count(shape: Shape) -> str:
-    known, symbolic = _product(shape)
-    return "*".join([str(known), *(spell_size(s) for s in symbolic)])
 
 
 def permute(op: Op, src: Sources, arg: Any) -> Shape:
@@ -181,7 +173,7 @@ def expand(op: Op, src: Sources, arg: Any) -> Shape:
     _axes_fit(op, src, len(shape))
     _not_negative(op, shape, src)
     for axis, (old, new) in enumerate(zip(src[0].shape, shape, strict=True)):
-        if not _same_size(old, new) and old != 1:
+        if not same_size(old, new) and old != 1:
             raise ShapeError(
                 f"expand: axis {axis} of {spell_shape(src[0].shape)} cannot become {spell_size(new)}",
                 where_made(src[:1]),
@@ -195,14 +187,7 @@ def pad(op: Op, src: Sources, arg: Any) -> Shape:
     pads = _sizes(op, src, arg, 2)
     _axes_fit(op, src, len(pads))
     _not_negative(op, (p for pair in pads for p in pair), src)
-    return tuple(_plus(_plus(size, before), after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
-
-
-def _plus(a: Any, b: Any) -> Any:
-    """a + b without a node for a zero."""
-    if isinstance(b, int) and b == 0:
-        return a
-    return b + a if isinstance(a, int) and not isinstance(b, int) else a + b
+    return tuple(settled(before + size + after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
 
 
 def shrink(op: Op, src: Sources, arg: Any) -> Shape:
@@ -211,13 +196,25 @@ def shrink(op: Op, src: Sources, arg: Any) -> Shape:
     _axes_fit(op, src, len(parts))
     _not_negative(op, (p for pair in parts for p in pair), src)
     for axis, (old, (start, size)) in enumerate(zip(src[0].shape, parts, strict=True)):
-        if isinstance(old, int) and isinstance(start, int) and isinstance(size, int) and start + size > old:
-            raise ShapeError(
-                f"shrink: {start}..{start + size} is not inside axis {axis} of {spell_shape(src[0].shape)}",
-                where_made(src[:1]),
-                "start + size must not exceed the size of the axis.",
-            )
+        if isinstance(old, int) and isinstance(start, int) and isinstance(size, int):
+            is_inside = start + size <= old
+        else:
+            is_inside = is_at_most(start + size, old) is True
+        if not is_inside:
+            raise _outside(src, axis, start, settled(start + size))
     return tuple(size for start, size in parts)
+
+
+def _outside(src: Sources, axis: int, start: Any, end: Any) -> ShapeError:
+    old = src[0].shape[axis]
+    fix = "start + size must not exceed the size of the axis."
+    if not (isinstance(start, int) and isinstance(end, int) and isinstance(old, int)):
+        fix = f"It may go up to {reach(end)[1]}. It must stay inside for all values of its variables: change their bounds."
+    return ShapeError(
+        f"shrink: {spell_size(start)}..{spell_size(end)} is not inside axis {axis} of {spell_shape(src[0].shape)}",
+        where_made(src[:1]),
+        fix,
+    )
 
 
 def flip(op: Op, src: Sources, arg: Any) -> Shape:
@@ -507,7 +504,7 @@ def check_call(op: Op, src: Sources, arg: Any) -> None:
             )
         given = arguments[param.slot]
         fits = len(given.shape) == len(param.shape) and all(
-            wanted is None or _same_size(wanted, size) for wanted, size in zip(param.shape, given.shape, strict=True)
+            wanted is None or same_size(wanted, size) for wanted, size in zip(param.shape, given.shape, strict=True)
         )
         if given.dtype is not param.dtype or not fits:
             raise ShapeError(

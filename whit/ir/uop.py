@@ -44,6 +44,7 @@ from whit.ir.graph import expression, flatten, topological
 from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
 from whit.ir.shapes import filled, split_symbolic
+from whit.ir.sizes import decided, is_size, settled
 from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 
 
@@ -284,7 +285,9 @@ class UOp(Record):
     def arange(size: int | UOp, dtype: DType = dtypes.weakint) -> UOp:
         """The integers 0 .. size-1 along one axis."""
         if isinstance(size, UOp):
-            return make(ops.ARANGE, (size,), ArangeArg(None, dtype))
+            size = settled(size)
+            if not isinstance(size, int):
+                return make(ops.ARANGE, (size,), ArangeArg(None, dtype))
         return make(ops.ARANGE, (), ArangeArg(size, dtype))
 
     def bind(self, value: int) -> UOp:
@@ -297,73 +300,73 @@ class UOp(Record):
         return other if isinstance(other, UOp) else const(self.dtype, other)
 
     def __add__(self, other: Any) -> UOp:
-        return make(_ADD, (self, other if type(other) is UOp else const(self.dtype, other)))
+        return make(_ADD, (self, other)) if type(other) is UOp else _with_number(_ADD, self, other)
 
     def __radd__(self, other: Any) -> UOp:
         return make(ops.ADD, (const(self.dtype, other), self))
 
     def __sub__(self, other: Any) -> UOp:
-        return make(ops.SUB, (self, self._operand(other)))
+        return _with_number(ops.SUB, self, other)
 
     def __rsub__(self, other: Any) -> UOp:
         return make(ops.SUB, (const(self.dtype, other), self))
 
     def __mul__(self, other: Any) -> UOp:
-        return make(_MUL, (self, other if type(other) is UOp else const(self.dtype, other)))
+        return make(_MUL, (self, other)) if type(other) is UOp else _with_number(_MUL, self, other)
 
     def __rmul__(self, other: Any) -> UOp:
         return make(ops.MUL, (const(self.dtype, other), self))
 
     def __truediv__(self, other: Any) -> UOp:
-        return make(ops.FDIV, (self, self._operand(other)))
+        return _with_number(ops.FDIV, self, other)
 
     def __rtruediv__(self, other: Any) -> UOp:
         return make(ops.FDIV, (const(self.dtype, other), self))
 
     def __floordiv__(self, other: Any) -> UOp:
-        return make(ops.FLOORDIV, (self, other if type(other) is UOp else const(self.dtype, other)))
+        return make(ops.FLOORDIV, (self, other)) if type(other) is UOp else _with_number(ops.FLOORDIV, self, other)
 
     def __rfloordiv__(self, other: Any) -> UOp:
         return make(ops.FLOORDIV, (const(self.dtype, other), self))
 
     def __mod__(self, other: Any) -> UOp:
-        return make(ops.FLOORMOD, (self, other if type(other) is UOp else const(self.dtype, other)))
+        return make(ops.FLOORMOD, (self, other)) if type(other) is UOp else _with_number(ops.FLOORMOD, self, other)
 
     def __rmod__(self, other: Any) -> UOp:
         return make(ops.FLOORMOD, (const(self.dtype, other), self))
 
     def __pow__(self, other: Any) -> UOp:
-        return make(ops.POW, (self, self._operand(other)))
+        return _with_number(ops.POW, self, other)
 
     def __rpow__(self, other: Any) -> UOp:
         return make(ops.POW, (const(self.dtype, other), self))
 
     def __and__(self, other: Any) -> UOp:
-        return make(ops.AND, (self, self._operand(other)))
+        return _with_number(ops.AND, self, other)
 
     def __rand__(self, other: Any) -> UOp:
         return make(ops.AND, (const(self.dtype, other), self))
 
     def __or__(self, other: Any) -> UOp:
-        return make(ops.OR, (self, self._operand(other)))
+        return _with_number(ops.OR, self, other)
 
     def __ror__(self, other: Any) -> UOp:
         return make(ops.OR, (const(self.dtype, other), self))
 
     def __xor__(self, other: Any) -> UOp:
-        return make(ops.XOR, (self, self._operand(other)))
+        return _with_number(ops.XOR, self, other)
 
     def __rxor__(self, other: Any) -> UOp:
         return make(ops.XOR, (const(self.dtype, other), self))
 
     def __lshift__(self, other: Any) -> UOp:
-        return make(ops.SHL, (self, self._operand(other)))
+        return _with_number(ops.SHL, self, other)
 
     def __rlshift__(self, other: Any) -> UOp:
         return make(ops.SHL, (const(self.dtype, other), self))
 
     def __rshift__(self, other: Any) -> UOp:
-        return make(ops.SHR, (self, self._operand(other)))
+        return _with_number(ops.SHR, self, other)
 
     def __rrshift__(self, other: Any) -> UOp:
         return make(ops.SHR, (const(self.dtype, other), self))
@@ -378,16 +381,16 @@ class UOp(Record):
         return make(ops.ABS, (self,))
 
     def __lt__(self, other: Any) -> UOp:
-        return make(ops.LT, (self, self._operand(other)))
+        return _with_number(ops.LT, self, other)
 
     def __le__(self, other: Any) -> UOp:
-        return make(ops.LE, (self, self._operand(other)))
+        return _with_number(ops.LE, self, other)
 
     def __gt__(self, other: Any) -> UOp:
-        return make(ops.LT, (self._operand(other), self))
+        return _with_number(ops.LT, self, other, swapped=True)
 
     def __ge__(self, other: Any) -> UOp:
-        return make(ops.LE, (self._operand(other), self))
+        return _with_number(ops.LE, self, other, swapped=True)
 
     def eq(self, other: Any) -> UOp:
         """self == other, elementwise. (`==` itself is identity, so that nodes can be keys.)"""
@@ -634,7 +637,16 @@ class UOp(Record):
             )
         return filled(self.arg, self.src[1:])
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
+        """Of sizes and their comparisons: what holds for all values of their variables."""
+        found = decided(self) if is_size(self) else None
+        if found is not None:
+            return found
+        if is_size(self):
+            raise ArgumentError(
+                f"bool: {self.expression(20)} depends on the value of a variable",
+                fix="A program is one for all values: choose with condition.where(yes, no), or use a plain integer.",
+            )
         raise ArgumentError(
             f"bool: {self.short()} is a node, and neither true nor false before it is computed",
             f"the expression: {self.expression(20)}",
@@ -700,6 +712,15 @@ class UOp(Record):
 
 
 _leaves = itertools.count()
+
+
+def _with_number(op: Op, node: UOp, other: Any, swapped: bool = False) -> UOp:
+    """A node with another, or with a number. What takes no part in NumPy's arithmetic, as tensors, answers itself."""
+    if type(other) is not UOp:
+        if getattr(other, "__array_ufunc__", other) is None:
+            return NotImplemented
+        other = const(node.dtype, other)
+    return make(op, (other, node) if swapped else (node, other))
 
 
 def as_index(value: int | UOp) -> UOp:

@@ -9,7 +9,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.tensor.core import Core, either, whole
+from whit.tensor.core import Core, either, whole, whole_or_symbolic
 from whit.tensor.formula import Group, parse_formula
 from whit.tensor.movement import listed
 from whit.tensor.padding import Padding
@@ -145,7 +145,7 @@ class Arrangement(Padding):
         if dims is None:
             return self.ravel().roll(shifts, 0).reshape(self.shape)
         axes = [self._axis("roll", axis, scalars=False) for axis in listed(dims, ())]
-        steps = tuple(whole("roll", "shift", shift, self._made()) for shift in listed(shifts, ()))
+        steps = tuple(whole_or_symbolic("roll", "shift", shift, self._made()) for shift in listed(shifts, ()))
         steps = steps * len(axes) if len(steps) == 1 else steps
         if len(steps) != len(axes):
             raise ArgumentError(
@@ -192,12 +192,12 @@ class Arrangement(Padding):
         return tuple(grids)
 
 
-def _rolled(x: UOp, axis: int, step: int) -> UOp:
+def _rolled(x: UOp, axis: int, step: Any) -> UOp:
     """A window of two copies laid end to end."""
     shape, n = x.shape, x.shape[axis]
-    start = -step % n if n else 0
-    if not start:
+    if isinstance(n, int) and (n == 0 or (isinstance(step, int) and step % n == 0)):
         return x
+    start = -step % n
     x = x.reshape((*shape[:axis], 1, *shape[axis:])).expand((*shape[:axis], 2, *shape[axis:]))
     x = x.reshape((*shape[:axis], 2 * n, *shape[axis + 1 :]))
     return x.shrink([(start, n) if i == axis else (0, size) for i, size in enumerate(shape)])

@@ -21,11 +21,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, least_upper_float, to_dtype
+from whit.dtype import DType, dtypes, least_upper_float, to_dtype
 from whit.engine.device import Device, is_disk
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
-from whit.ir.op import Shape, spell_shape
+from whit.ir.op import Shape, spell_shape, spell_size
+from whit.ir.sizes import is_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
 from whit.tensor.place import Place, here, spell_place, user_method
@@ -135,7 +136,7 @@ class Core:
 
     def numel(self) -> Any:
         """The number of elements."""
-        return prod(self.shape)
+        return settled(prod(self.shape))
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -143,7 +144,7 @@ class Core:
 
     def nbytes(self) -> Any:
         """Bytes of all elements."""
-        return self.numel() * self.element_size()
+        return settled(self.numel() * self.element_size())
 
     def is_floating_point(self) -> bool:
         """Whether the elements are floats."""
@@ -260,6 +261,13 @@ def check_gradient(requires_grad: bool | None, dtype: DType) -> None:
         )
 
 
+def whole_or_symbolic(name: str, what: str, value: Any, made: str = "") -> Any:
+    """An integer, or a size that depends on variables."""
+    if isinstance(value, UOp) and value.dtype is dtypes.weakint and is_size(value):
+        return settled(value)
+    return whole(name, what, value, made)
+
+
 def whole(name: str, what: str, value: Any, made: str = "") -> int:
     """An argument that is an integer; NumPy's are too."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -328,7 +336,7 @@ def _no_broadcast(name: str, operands: Sequence[tuple[str, Core]]) -> ShapeError
     (first, left), (second, right) = operands[i], operands[j]
     return ShapeError(
         f"{name}: shapes {listed} do not broadcast: "
-        f"axis {axis} is {sizes[i]} {_on(first)} and {sizes[j]} {_on(second)}",
+        f"axis {axis} is {spell_size(sizes[i])} {_on(first)} and {spell_size(sizes[j])} {_on(second)}",
         f"{first} {left._made()}, {second} {right._made()}",
         "Sizes on an axis must be equal, or one of them 1. Reshape or expand one side.",
     )

@@ -13,9 +13,10 @@ from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
 from whit.engine.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, ShapeError, nearest
 from whit.ir import ops
-from whit.ir.uop import UOp, const
+from whit.ir.sizes import larger, reach
+from whit.ir.uop import UOp, as_index, const
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole
+from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole, whole_or_symbolic
 from whit.tensor.losses import Losses
 from whit.tensor.movement import listed
 from whit.tensor.realize import new_buffer
@@ -135,8 +136,10 @@ class Creation(Losses):
         """start, start + step, ... before stop; arange(n) counts from 0."""
         if stop is None:
             start, stop = 0, start
-        if step == 0:
+        if isinstance(step, int) and step == 0:
             raise ArgumentError("arange: the step is 0", fix="Use a positive or negative one.")
+        if isinstance(start, UOp) or isinstance(stop, UOp):
+            return cls._fresh(_counted_by_variable(start, stop, step, dtype), device, requires_grad)
         for what, value in (("start", start), ("stop", stop), ("step", step)):
             check_number("arange", what, value)
         if not math.isfinite(start) or not math.isfinite(stop) or math.isnan(step):
@@ -191,6 +194,23 @@ class Creation(Losses):
         row = UOp.arange(shape[0], dtypes.int32).reshape((shape[0], 1)).expand(shape)
         column = UOp.arange(shape[1], dtypes.int32).reshape((1, shape[1])).expand(shape)
         return cls._fresh(row.eq(column).where(const(wanted, 1), const(wanted, 0)), device, requires_grad)
+
+
+def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DType | str | None) -> UOp:
+    """`arange` where the ends depend on variables."""
+    first, last = (whole_or_symbolic("arange", what, end) for what, end in (("start", start), ("stop", stop)))
+    step = whole("arange", "step", step)
+    count = larger(-((first - last) // step), 0)
+    wanted = dtypes.default_int if dtype is None else storable("arange", dtype)
+    ends = reach(first), reach(first + (count - 1) * step)
+    low, high = min(end[0] or 0 for end in ends), max(end[1] or 0 for end in ends)
+    if wanted.is_int and not wanted.min <= low <= high <= wanted.max:
+        raise DTypeError(f"arange: {low} to {high} is outside {wanted.name}", fix="Use a wider dtype.")
+    inner = dtypes.int64 if low < dtypes.int32.min or high > dtypes.int32.max else dtypes.int32
+    place = UOp.arange(count, inner)
+    if step != 1:
+        place = place * step
+    return (place + as_index(first).cast(inner)).cast(wanted)
 
 
 def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:

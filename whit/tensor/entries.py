@@ -12,8 +12,8 @@ from typing import Any
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, OutOfRangeError
-from whit.ir import ops
-from whit.ir.op import Shape, spell_shape
+from whit.ir.op import Shape, spell_shape, spell_size
+from whit.ir.sizes import decided, is_at_most, is_size, larger, reach, settled, smaller
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core
 from whit.tensor.positions import Places
@@ -34,6 +34,16 @@ class Mask:
 
     node: UOp
     count: int | None  # how many they are, if that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A slice whose ends depend on variables: every step-th of `length` elements from `start` on, `count` in all."""
+
+    start: Any
+    length: Any
+    count: Any
+    step: int
 
 
 def is_plain(entries: list[Any]) -> bool:
@@ -147,9 +157,11 @@ class Parsing(Scattering):
                     self._made(),
                     f"Positions go from {-size} to {size - 1}." if size else "The axis is empty.",
                 )
+            if not isinstance(size, int):
+                return self._checked_symbol(name, _symbol(entry), axis)
             return entry if entry >= 0 else entry + size
         if type(entry) is slice:
-            return self._checked_slice(name, entry, size)
+            return self._checked_slice(name, entry, axis, size)
         if type(entry) is Mask:
             return self._checked_mask(name, entry, axis)
         if isinstance(entry, UOp):
@@ -157,7 +169,7 @@ class Parsing(Scattering):
         places, shape = self._places(name, entry, axis)
         return Picked(places, shape)
 
-    def _checked_slice(self, name: str, entry: slice, size: Any) -> slice:
+    def _checked_slice(self, name: str, entry: slice, axis: int, size: Any) -> slice | Window:
         parts = [entry.start, entry.stop, entry.step]
         for i, part in enumerate(parts):
             if part is None or type(part) is int or isinstance(part, UOp):
@@ -174,28 +186,51 @@ class Parsing(Scattering):
             raise ArgumentError(f"{name}: the step of a slice is 0", self._made(), "Use a positive or negative one.")
         if entry == slice(None) or not (isinstance(size, UOp) or any(isinstance(part, UOp) for part in parts)):
             return entry
-        if entry.step not in (None, 1):
-            raise ArgumentError(
-                f"{name}: a slice with symbolic ends has a step", self._made(), "Use a step of 1 there."
+        return self._window(name, entry, axis, size)
+
+    def _window(self, name: str, entry: slice, axis: int, size: Any) -> Window:
+        """A slice with symbolic ends, or of a symbolic axis. Ends outside the axis mean its end, as in all slices."""
+        step = 1 if entry.step is None else entry.step
+        if isinstance(step, UOp):
+            raise ArgumentError(f"{name}: the step of a slice is symbolic", self._made(), "Use an integer.")
+        first, last = (0, size) if step > 0 else (size - 1, -1)
+        start = first if entry.start is None else self._from_start(name, entry.start, axis, size)
+        stop = last if entry.stop is None else self._from_start(name, entry.stop, axis, size)
+        low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
+        begin = smaller(larger(low, 0), size)
+        length = larger(smaller(high, size) - begin, 0)
+        return Window(begin, length, settled(-(-length // abs(step))), step)
+
+    def _from_start(self, name: str, position: Any, axis: int, size: Any) -> Any:
+        """A position that counts from either end, as one that counts from the start."""
+        is_from_end = decided(position < 0) if isinstance(position, UOp) else position < 0
+        if is_from_end is None:
+            low, high = reach(position)
+            text = position.expression()
+            raise OutOfRangeError(
+                f"{name}: {text} on axis {axis} of {spell_shape(self.shape)} may count from the start or from the end",
+                f"it lies between {low} and {high}; the tensor {self._made()}",
+                f"Write {spell_size(size)} + ({text}) to count from the end, or give its variables other bounds.",
             )
-        start = entry.start if entry.start is not None else 0
-        stop = entry.stop if entry.stop is not None else size
-        ends = [_symbol(end if isinstance(end, UOp) or end >= 0 else end + size) for end in (start, stop)]
-        return slice(*ends)
+        return position + size if is_from_end else position
 
-    def _checked_symbol(self, name: str, entry: UOp, axis: int) -> UOp:
+    def _checked_symbol(self, name: str, entry: UOp, axis: int) -> Any:
         size = self.uop.shape[axis]
-        node = entry.src[1] if entry.op is ops.BIND else entry
-        from whit.simplify import bounds  # lazy: 15 ms, and few indices are variables
-
-        found = bounds(node)
-        if isinstance(size, int) and (found is None or found[0] < 0 or found[1] >= size):
+        if entry.dtype is not dtypes.weakint or not is_size(entry):
+            raise ArgumentError(
+                f"{name}: {entry.expression(20)} is no index, it is no number made of variables",
+                self._made(),
+                "Index with a tensor of integers.",
+            )
+        place = settled(self._from_start(name, entry, axis, size))
+        if not (is_at_most(0, place) and is_at_most(place + 1, size)):
+            low, high = reach(place)
             raise OutOfRangeError(
                 f"{name}: {entry.expression()} may be outside axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
-                f"It lies between {found[0]} and {found[1]}." if found else "Nothing is known about it.",
+                f"It lies between {low} and {high}. Give its variables bounds that fit.",
             )
-        return entry
+        return place
 
     def _checked_mask(self, name: str, mask: Mask, axis: int) -> Mask:
         mine = self.uop.shape[axis : axis + len(mask.node.shape)]

@@ -23,7 +23,7 @@ from whit.ir.op import Op, Shape, spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.assign import fitted
 from whit.tensor.core import Core, expand_to, join_shapes
-from whit.tensor.entries import Mask, Parsing, Picked, is_plain
+from whit.tensor.entries import Mask, Parsing, Picked, Window, is_plain
 from whit.tensor.positions import both, moved_axes, nonzero_places, rank_of, taken
 
 
@@ -107,7 +107,7 @@ class Indexing(Parsing):
         rest: list[int] = []
         is_apart = is_over = False
         for entry in entries:
-            if entry is None or entry is Ellipsis or isinstance(entry, slice):
+            if entry is None or entry is Ellipsis or isinstance(entry, slice | Window):
                 is_over = place is not None
                 if entry is not Ellipsis:  # one that stands for no axes only keeps its neighbours apart
                     rest.append(len(rest) + len(chosen))
@@ -156,7 +156,7 @@ class Indexing(Parsing):
     def _put_by_mask(self, name: str, entries: list[Any], value: UOp) -> bool:
         """x[mask] = value, where nothing but slices stands beside the mask: no positions are needed."""
         masks = [entry for entry in entries if isinstance(entry, Mask)]
-        others = [entry for entry in entries if not isinstance(entry, Mask | slice) and entry not in (None, Ellipsis)]
+        others = [entry for entry in entries if not isinstance(entry, Mask | slice | Window) and entry not in (None, Ellipsis)]
         if len(masks) != 1 or others or not masks[0].node.shape:
             return False
         mask = masks[0].node
@@ -220,6 +220,13 @@ def picked(node: UOp, entries: list[Any]) -> UOp:
         if entry is Ellipsis:
             continue
         axis, size = next(sizes)
+        if isinstance(entry, Window):
+            windows.append((entry.start, entry.length))
+            if entry.step < 0:
+                flips.append(axis)
+            steps.append((entry.count, abs(entry.step)))
+            shape.append(entry.count)
+            continue
         if not isinstance(entry, slice):
             windows.append((entry, 1))
             steps.append((1, 1))
@@ -228,15 +235,6 @@ def picked(node: UOp, entries: list[Any]) -> UOp:
             windows.append((0, size))
             steps.append((size, 1))
             shape.append(size)
-            continue
-        if isinstance(entry.stop, UOp) or isinstance(entry.start, UOp):
-            from whit.simplify import simplify  # lazy: 15 ms, and few slices have symbolic ends
-
-            length = simplify(entry.stop - entry.start)
-            length = length.arg if length.op is ops.CONST else length
-            windows.append((entry.start, length))
-            steps.append((length, 1))
-            shape.append(length)
             continue
         positions = range(size)[entry]
         count, step = len(positions), abs(positions.step)

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from whit.dtype import least_upper_dtype, resolve_weak
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
-from whit.ir.op import spell_shape
+from whit.ir.op import spell_shape, spell_size
+from whit.ir.sizes import is_at_most, quotient, settled
 from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
 from whit.tensor.core import Core, either, expand_to, spread, whole
@@ -94,15 +95,18 @@ class Movement(Activations):
         if any(isinstance(size, int) and size < -1 for size in sizes):
             raise ShapeError(f"reshape: a size is negative in {tuple(sizes)}", self._made(), "Sizes are zero or more.")
         if -1 in sizes:
-            rest = prod(size for size in sizes if size != -1)
-            count = prod(old)
-            if isinstance(rest, int) and isinstance(count, int) and (rest == 0 or count % rest):
+            rest = settled(prod(size for size in sizes if size != -1))
+            count = settled(prod(old))
+            left = quotient(count, rest)
+            if left is None:
+                why = f"{spell_size(count)} is no multiple of {spell_size(rest)}."
                 raise ShapeError(
-                    f"reshape: {spell_shape(old)} has {count} elements, which {tuple(sizes)} cannot hold",
+                    f"reshape: {spell_shape(old)} has {spell_size(count)} elements, "
+                    f"which {spell_shape(tuple(sizes))} cannot hold",
                     self._made(),
-                    f"{count} is no multiple of {rest}." if rest else "Next to a size of 0, -1 could be anything.",
+                    "Next to a size of 0, -1 could be anything." if isinstance(rest, int) and rest == 0 else why,
                 )
-            sizes[sizes.index(-1)] = count // rest
+            sizes[sizes.index(-1)] = left
         return tuple(sizes)
 
     def view(self, shape: Any, *args: Any) -> Self:
@@ -115,12 +119,12 @@ class Movement(Activations):
         old = self.shape
         lead = len(sizes) - len(old)
         padded = (1,) * lead + old if lead >= 0 else old
-        new = tuple(o if n is None or n == -1 else n for o, n in zip(padded, sizes, strict=False))
+        new = tuple(o if n is None or n == -1 else settled(n) for o, n in zip(padded, sizes, strict=False))
         fits = lead >= 0 and all(o is n or o in (1, n) for o, n in zip(padded, new, strict=True))
         adds_unknown = any(isinstance(n, int) and n == -1 for n in sizes[: max(lead, 0)])
         if not fits or adds_unknown or any(isinstance(n, int) and n < 0 for n in new):
             raise ShapeError(
-                f"expand: {spell_shape(old)} does not become {tuple(sizes)}",
+                f"expand: {spell_shape(old)} does not become {spell_shape(tuple(n for n in sizes if n is not None))}",
                 self._made(),
                 "Only axes of size 1 grow; new axes come in front, and have a size; -1 keeps one.",
             )
@@ -170,12 +174,13 @@ class Movement(Activations):
             )
         windows = [(0, size) if pair is None else tuple(pair) for size, pair in zip(self.shape, arg, strict=True)]
         for axis, ((start, end), size) in enumerate(zip(windows, self.shape, strict=True)):
-            known = all(isinstance(value, int) for value in (start, end, size))
-            if known and not 0 <= start <= end <= size:
+            if not (is_at_most(0, start) and is_at_most(start, end) and is_at_most(end, size)):
+                known = is_known((start, end, size))
                 raise ShapeError(
-                    f"shrink: ({start}, {end}) is not inside axis {axis} of {spell_shape(self.shape)}",
+                    f"shrink: {spell_shape((start, end))} is not inside axis {axis} of {spell_shape(self.shape)}",
                     self._made(),
-                    "A window goes from start up to end, 0 <= start <= end <= size.",
+                    "A window goes from start up to end, 0 <= start <= end <= size"
+                    + ("." if known else ", for all values of their variables. Change the bounds of these."),
                 )
         if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
             return self
@@ -201,11 +206,12 @@ class Movement(Activations):
         parts = list(self._sizes("unflatten", tuple(sizes)))
         size = self.shape[axis]
         if parts.count(-1) == 1:
-            rest = prod(part for part in parts if part != -1)
-            parts[parts.index(-1)] = size // rest if rest else 0
-        if prod(parts) != size or any(isinstance(part, int) and part < 0 for part in parts):
+            rest = quotient(size, prod(part for part in parts if part != -1))
+            parts[parts.index(-1)] = 0 if rest is None else rest
+        if settled(prod(parts)) != size or any(isinstance(part, int) and part < 0 for part in parts):
             raise ShapeError(
-                f"unflatten: axis {axis} has size {size}, and {tuple(sizes)} holds {prod(parts)}",
+                f"unflatten: axis {axis} has size {spell_size(size)}, "
+                f"and {spell_shape(tuple(sizes))} holds {spell_size(settled(prod(parts)))}",
                 self._made(),
                 "The product of the sizes, zero or more each, must be the size of the axis.",
             )

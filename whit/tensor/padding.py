@@ -14,8 +14,9 @@ from typing import Any, Self
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
+from whit.ir.sizes import is_at_most, larger, smaller
 from whit.ir.uop import UOp, const
-from whit.tensor.core import check_number, spread, whole
+from whit.tensor.core import check_number, spread, whole_or_symbolic
 from whit.tensor.elementwise import scalar_node
 from whit.tensor.movement import Movement
 from whit.tensor.sliding import taken
@@ -40,8 +41,8 @@ class Padding(Movement):
         check_number("pad", "value", value, self._made())
         pads = self._padding(padding)
         inner = self._cropped(pads)
-        grow = [(max(before, 0), max(after, 0)) for before, after in pads]
-        if not any(pad for pair in grow for pad in pair):
+        grow = [(larger(before, 0), larger(after, 0)) for before, after in pads]
+        if not any(isinstance(pad, UOp) or pad for pair in grow for pad in pair):
             return self._wrap(inner.uop)
         if mode != "constant":
             return self._wrap(self._continued(inner.uop, grow, mode))
@@ -55,24 +56,24 @@ class Padding(Movement):
 
     def _cropped(self, pads: list[tuple[int, int]]) -> Self:
         """Without what negative padding takes away."""
-        if all(pad >= 0 for pair in pads for pad in pair):
+        if all(is_at_most(0, pad) for pair in pads for pad in pair):
             return self
         for axis, (size, (before, after)) in enumerate(zip(self.shape, pads, strict=True)):
-            if size + min(before, 0) + min(after, 0) < 0:
+            if not is_at_most(0, size + smaller(before, 0) + smaller(after, 0)):
                 raise ShapeError(
-                    f"pad: ({before}, {after}) takes more than axis {axis} of {spell_shape(self.shape)} has",
+                    f"pad: {spell_shape((before, after))} takes more than axis {axis} of {spell_shape(self.shape)} has",
                     self._made(),
                     "Cut off less.",
                 )
         return self.shrink(
-            [(max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)]
+            [(larger(-before, 0), size - larger(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)]
         )
 
     def _continued(self, x: UOp, grow: list[tuple[int, int]], mode: str) -> UOp:
         """Each axis with elements of its own before and after it."""
         extend = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}[mode]
         for axis, (before, after) in enumerate(grow):
-            if not before and not after:
+            if all(isinstance(pad, int) and pad == 0 for pad in (before, after)):
                 continue
             if x.shape[axis] == 0:
                 raise ShapeError(
@@ -83,8 +84,8 @@ class Padding(Movement):
             x = extend(x, axis, before, after)
         return x
 
-    def _pad(self, value: Any) -> int:
-        return whole("pad", "padding", value, self._made())
+    def _pad(self, value: Any) -> Any:
+        return whole_or_symbolic("pad", "padding", value, self._made())
 
     def _padding(self, padding: Any) -> list[tuple[int, int]]:
         count = self.ndim

@@ -15,7 +15,8 @@ from whit.dtype import DType, dtypes, least_upper_dtype, least_upper_float, reso
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
-from whit.ir.uop import UOp, const
+from whit.ir.sizes import value_now
+from whit.ir.uop import UOp, as_index
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
 from whit.tensor.core import check_number, either, storable
@@ -93,7 +94,7 @@ class Reductions(Arrangement):
         return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keepdim, dtype)
 
     def _not_empty(self, name: str, axes: tuple[int, ...]) -> None:
-        if any(self.shape[axis] == 0 for axis in axes):
+        if any(value_now(self.shape[axis]) == 0 for axis in axes):
             raise ShapeError(
                 f"{name}: no elements along axes {axes} of {spell_shape(self.shape)}",
                 self._made(),
@@ -222,7 +223,7 @@ class Reductions(Arrangement):
         dtype = dtypes.default_int if size <= dtypes.default_int.max else dtypes.int64
         alone = tuple(size if i == place else 1 for i in range(len(x.shape)))
         where = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
-        first = reduced(hit.where(where, const(dtype, size - 1)), ops.MIN, (place,), keepdim and axis is not None)
+        first = reduced(hit.where(where, as_index(size - 1).cast(dtype)), ops.MIN, (place,), keepdim and axis is not None)
         if not self.shape:
             return self._wrap(first if not first.shape else first.reshape(()))
         return self._wrap(first.reshape((1,) * self.ndim) if keepdim and axis is None else first)
@@ -243,7 +244,6 @@ class Reductions(Arrangement):
         if dtype is not None and not storable(name, dtype).is_float:
             raise DTypeError(f"{name}: dtype={storable(name, dtype).name} is no float", self._made(), "Use a float.")
         x = self._wide() if dtype is None else self.uop.cast(sum_dtype(least_upper_float(storable(name, dtype))))
-        self._not_empty(name, axes) if prod(self.shape) else None
         return x, axes
 
     def _shifted(self, name: str, axis: Any) -> tuple[UOp, UOp, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, either, expand_to, join_shapes, spread, whole
+from whit.tensor.core import Core, either, expand_to, join_shapes, spread, whole, whole_or_symbolic
 from whit.tensor.positions import Places, along, counting_dtype, kept, moved_axes, nonzero_places, places_of, taken
 from whit.tensor.realize import from_numpy, item, realize
 from whit.tensor.reduce import Reductions
@@ -261,7 +261,9 @@ class Selection(Reductions):
     def _triangle(self, name: str, diagonal: int, lower: bool) -> Self:
         if self.ndim < 2:
             raise ShapeError(f"{name}: {spell_shape(self.shape)} has fewer than 2 axes", self._made(), "Use a matrix.")
-        row = along(self.shape, self.ndim - 2, dtypes.int64) + whole(name, "diagonal", diagonal, self._made())
+        offset = whole_or_symbolic(name, "diagonal", diagonal, self._made())
+        row = along(self.shape, self.ndim - 2, dtypes.int64)
+        row = row + (offset.cast(dtypes.int64) if isinstance(offset, UOp) else offset)
         column = along(self.shape, self.ndim - 1, dtypes.int64)
         return self._wrap((column <= row if lower else column >= row).where(self.uop, 0))
 
