@@ -1,6 +1,7 @@
 """Index arithmetic in a fixed width.
 
-    weakint  ->  int64
+    weakint                  ->  int64
+    param 0, float32(n*8,)   ->  param 0, float32(80,)      n being at most 10: so much memory there is
 
 A register holds 64 bits and addresses are that wide, so nothing is gained by less; index expressions that could
 exceed it were refused before (`whit.simplify.width`).
@@ -10,9 +11,16 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import VariableArg
+from whit.ir.args import ParamArg, VariableArg
 from whit.ir.graph import topological
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const, make
+
+
+def with_room(param: UOp) -> UOp:
+    """A param of a symbolic size with the largest that this can be."""
+    known = tuple(size if isinstance(size, int) else reach(size)[1] for size in param.shape)
+    return make(ops.PARAM, (), ParamArg(param.arg.slot, param.dtype, known, param.arg.device))
 
 
 def fix_index_dtype(body: UOp) -> UOp:
@@ -30,7 +38,7 @@ def fix_index_dtype(body: UOp) -> UOp:
         elif node.op is ops.CAST:
             done[node] = done[node.src[0]].cast(node.dtype)
         elif node.op is ops.PARAM:
-            done[node] = node
+            done[node] = with_room(node) if node.src else node
         else:
             src = tuple([done[s] for s in node.src])
             done[node] = node if src == node.src else make(node.op, src, node.arg)
