@@ -10,6 +10,8 @@ Lanes are the elements of a vector: `lane` is the vector (0, 1, ..., w-1), and w
 by the shape rules of the IR. So a vectorised kernel means what the interpreter says it means. Unrolled copies are
 separate stores (or separate accumulators) that share their loops.
 
+A symbolic size is cut in the same way, by expressions: loops of n // 32 and n % 32 // 16, and a mask lane < n % 16.
+
 When a range that runs on the cores leaves a rest, its loop has one more iteration for the rest, and a loop of size 0
 or 1 inside decides which of the two an iteration is. An access is in that loop because its memory is AFTER the range:
 its position cannot say so, since adding a number that is always 0 is simplified away.
@@ -29,6 +31,7 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify.bounds import bounds
 
 REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here
 REDUCE_LOOPS = 1_000_000  # and those of the loops they finally run in
@@ -144,12 +147,13 @@ def _pieces_of(r: UOp, first_id: int, strategy: Strategy) -> list[Piece]:
         return _core_pieces(r, width, unroll, first_id, len(strategy.order) == 1)
     if width == unroll == 1:
         return [Piece((UOp.range(r.src[0], first_id + 2),))]
-    assert isinstance(r.size, int)
     return _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id + 2, None)
 
 
-def _cut(size: int, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None) -> list[Piece]:
+def _cut(size: int | UOp, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None) -> list[Piece]:
     """Main part, whole vectors, masked vector of `size` elements from `start` on."""
+    if not isinstance(size, int):
+        return _cut_symbolic(size, width, unroll, start, first_id)
     main, vectors, rest = split(size, width, unroll)
     lane = lane_numbers(width) if width > 1 else None
     pieces: list[Piece] = []
@@ -173,15 +177,38 @@ def _cut(size: int, width: int, unroll: int, start: UOp, first_id: int, guard: U
     return pieces
 
 
+def _cut_symbolic(size: UOp, width: int, unroll: int, start: UOp, first_id: int) -> list[Piece]:
+    """The same for a size that is known when the kernel runs. Loops may not run, and a mask may have no lanes."""
+    step = width * unroll
+    lane = lane_numbers(width) if width > 1 else None
+    largest = (bounds(size) or (0, step))[1]
+    pieces: list[Piece] = []
+
+    def at(place: UOp) -> UOp:
+        return start + place if lane is None else start + place + lane
+
+    if largest >= step:
+        block = UOp.range(size // step, first_id) * step
+        pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll))))
+    if lane is None:
+        rest = UOp.range(size % step, first_id + 1)
+        return [*pieces, Piece((at(size // step * step + rest),))] if unroll > 1 else pieces
+    if unroll > 1 and largest >= width:
+        vectors = UOp.range(size % step // width, first_id + 1) * width
+        pieces.append(Piece((at(size // step * step + vectors),)))
+    return [*pieces, Piece((at(size // width * width),), lane < size % width)]
+
+
 def _loop(count: int, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
     return UOp.range(count, id, kind) if count > 1 else const(dtypes.weakint, 0)
 
 
 def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) -> list[Piece]:
     """The pieces of the range that runs on the cores: a block for each iteration, and one more for the rest."""
+    if not isinstance(r.size, int):
+        return _symbolic_core_pieces(r.size, width, unroll, first_id, is_only)
     if width == unroll == 1:
         return [Piece((UOp.range(r.src[0], 0, RangeKind.CORE),))]
-    assert isinstance(r.size, int)
     step = width * unroll
     block = step * max(min(PIECE, r.size // 8) // step, 1) if is_only else step
     blocks, rest = divmod(r.size, block)
@@ -196,6 +223,18 @@ def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) 
     in_rest = UOp.range(core.eq(blocks).where(one, none), first_id + 1)
     main = _cut(block, width, unroll, core * block, first_id + 2, in_main)
     return main + _cut(rest, width, unroll, as_index(blocks * block), first_id + 6, in_rest)
+
+
+def _symbolic_core_pieces(size: UOp, width: int, unroll: int, first_id: int, is_only: bool) -> list[Piece]:
+    """As many blocks as there can be; those past the end are empty."""
+    step = width * unroll
+    most = (bounds(size) or (0, 0))[1]
+    block = step * max(min(PIECE, most // 8) // step, 1) if is_only else step
+    core = UOp.range(-(-most // block), 0, RangeKind.CORE)
+    length = (size - core * block).maximum(0).minimum(block)
+    if block == 1:
+        return [Piece((core + UOp.range(length, first_id + 2),))]
+    return _cut_symbolic(length, width, unroll, core * block, first_id + 2)
 
 
 # ---- reductions
@@ -221,7 +260,6 @@ def _split_reduction(node: UOp, r: UOp, strategy: Strategy) -> UOp:
     op = node.arg.op
     others = tuple(other for other in ranges if other is not r)
     width, unroll = strategy.lanes[r], strategy.unroll.get(r, 1)
-    assert isinstance(r.size, int)
     first_id = REDUCE_PARTS + r.arg.id * LEVEL
     identity = const(node.dtype, op.identity(node.dtype))
     parts: list[UOp] = []

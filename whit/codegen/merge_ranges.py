@@ -37,7 +37,7 @@ def _merge_all(body: UOp, ranges: list[UOp]) -> UOp:
 
 def _merge(body: UOp, first: UOp, second: UOp) -> tuple[UOp, UOp] | None:
     """The kernel with two ranges as one, unless the one would have to be divided."""
-    if not isinstance(first.size, int) or not isinstance(second.size, int) or first.arg.kind is not second.arg.kind:
+    if not isinstance(second.size, int) or first.arg.kind is not second.arg.kind:
         return None
     if any(node.op is ops.SCAN and node.src[1] in (first, second) for node in topological((body,))):
         return None

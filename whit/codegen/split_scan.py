@@ -25,7 +25,6 @@ def split_scan(body: UOp, strategy: Strategy) -> UOp:
     if along is None:
         return body
     width, size = strategy.lanes.pop(along), along.size
-    assert isinstance(size, int)
     block = UOp.range(-(-size // width), along.arg.id, along.arg.kind)
     lanes = lane_numbers(width)
     done: dict[UOp, UOp] = {along: block * width + lanes}
@@ -39,7 +38,8 @@ def split_scan(body: UOp, strategy: Strategy) -> UOp:
         done[node] = node if src == node.src else make(node.op, src, node.arg)
     strategy.order[strategy.order.index(along)] = block
     result = done[body]
-    return masked(result, lanes < (size - block * width)) if size % width else result
+    is_whole = isinstance(size, int) and size % width == 0
+    return result if is_whole else masked(result, lanes < (size - block * width))
 
 
 def _in_vectors(value: UOp, block: UOp, op: Op, width: int) -> UOp:

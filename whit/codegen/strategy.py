@@ -20,6 +20,7 @@ from math import prod
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, stride
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp
 from whit.target import Target
 
@@ -74,8 +75,7 @@ def _choose_lanes(
     for region in found[1:]:
         if region.reduce is None or _contains_reduce(region.reduce.src[0], region.reduce, free):
             continue
-        inner = [r for r in region.reduce.src[1:] if isinstance(r.size, int)]
-        candidates = {r: _score(body, region, r, free, is_output=False) for r in inner}
+        candidates = {r: _score(body, region, r, free, is_output=False) for r in region.reduce.src[1:]}
         for r in outer:
             if r in free[region.reduce.src[0]]:
                 candidates[r] = _score(body, region, r, free, is_output=True)
@@ -128,7 +128,8 @@ def _contains_reduce(value: UOp, reduce: UOp, free: dict[UOp, frozenset[UOp]]) -
 
 
 def _size(r: UOp) -> int:
-    return r.size if isinstance(r.size, int) else 0
+    """The size of a range; of a symbolic one, the largest it can be."""
+    return r.size if isinstance(r.size, int) else max(reach(r.size)[1] or 0, 0)
 
 
 def _power_below(n: int) -> int:

@@ -94,7 +94,8 @@ RANGE = define(
     stages=KERNEL | PROGRAM,
     arg_type=RangeArg,
     check=shapes.check_range,
-    bounds=lambda size: (0, max(size[1] - 1, 0)),
+    # A range that may be empty is never taken for the number 0: what is inside of it may not run.
+    bounds=lambda size: (0, max(size[1] - 1, int(size[0] < 1))),
     doc="The integers from 0 below the source. In a linear program it opens the loop that END closes.",
 )
 PARAM = define(

@@ -22,6 +22,7 @@ from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.op import Sources
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
 from whit.schedule.movement import ZERO, Position, source_position, view_position
 from whit.simplify import simplify
@@ -447,7 +448,7 @@ def prod_of(shape: tuple[Any, ...]) -> Any:
 
 
 def _known(size: Any) -> int:
-    return size if isinstance(size, int) else max(int(size.arg.high) if size.op is ops.VARIABLE else 1, 1)
+    return size if isinstance(size, int) else max(reach(size)[1] or 1, 1)
 
 
 def fill_free_ranges(root: UOp, known: dict[UOp, frozenset[UOp]]) -> None:

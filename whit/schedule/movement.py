@@ -10,10 +10,12 @@ of its source, and for a PAD the condition under which that position exists.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.sizes import same_size, settled
 from whit.ir.uop import UOp, as_index, const
 from whit.simplify import simplify
 
@@ -124,26 +126,37 @@ def reshape_position(old: tuple[Any, ...], new: tuple[Any, ...], position: Posit
 
 def _groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]:
     """Ends of the smallest runs of axes with equal products: (6, 4), (2, 3, 4) -> [(1, 2), (2, 3)]."""
+    if not all(isinstance(size, int) for size in (*old, *new)):
+        return _symbolic_groups(old, new)
     ends: list[tuple[int, int]] = []
     i = j = 0
     while i < len(old) or j < len(new):
-        if i < len(old) and j < len(new) and old[i] is new[j]:  # also symbolic sizes
-            i, j = i + 1, j + 1
-            ends.append((i, j))
-            continue
         a, b = 1, 1
         first = True
         while first or a != b:
             first = False
             if j == len(new) or (i < len(old) and a <= b):
-                if i == len(old) or not isinstance(old[i], int):
+                if i == len(old):
                     return [*ends, (len(old), len(new))]
                 a, i = a * old[i], i + 1
             else:
-                if not isinstance(new[j], int):
-                    return [*ends, (len(old), len(new))]
                 b, j = b * new[j], j + 1
         ends.append((i, j))
+    return ends
+
+
+def _symbolic_groups(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """The same by products that are settled: (2, n, 6), (2*n, 2, 3) -> [(2, 1), (3, 3)]."""
+    products = [[settled(prod(shape[:end])) for end in range(len(shape) + 1)] for shape in (old, new)]
+    ends: list[tuple[int, int]] = []
+    done = 0
+    for i in range(1, len(old) + 1):
+        fitting = [j for j in range(done + 1, len(new) + 1) if same_size(products[0][i], products[1][j])]
+        if fitting:
+            done = fitting[0]
+            ends.append((i, done))
+    if not ends or ends[-1] != (len(old), len(new)):
+        ends = [*ends[:-1], (len(old), len(new))]
     return ends
 
 
@@ -157,7 +170,11 @@ def flat_position(position: Position, sizes: tuple[Any, ...]) -> UOp:
 
 def _unflatten(flat: UOp, sizes: tuple[Any, ...]) -> list[UOp]:
     places: list[UOp] = []
-    for size in reversed(sizes):
-        places.append(ZERO if size == 1 else simplify(flat % as_index(size)))
-        flat = simplify(flat // as_index(size))
+    for axis in reversed(range(len(sizes))):
+        size = sizes[axis]
+        if all(before == 1 for before in sizes[:axis]) and not isinstance(size, int):
+            places.append(flat)  # what is left is below it
+        else:
+            places.append(ZERO if size == 1 else simplify(flat % as_index(size)))
+        flat = ZERO if isinstance(size, UOp) and places[-1] is flat else simplify(flat // as_index(size))
     return places[::-1]
