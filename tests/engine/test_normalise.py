@@ -90,7 +90,7 @@ def test_index_arithmetic_keeps_its_constants() -> None:
     places = UOp.const(dtypes.int32, 3).reshape((1,)).expand((4,)).scan(ops.ADD, 0) + 5
     assert normal(buffer((20,)).index(places)).slots[1:] == ()
     x = UOp.variable("n", 1, 10)
-    assert normal(buffer((20,)).shrink(((x * 2, 3),))).slots[1:] == ()
+    assert normal(buffer((23,)).shrink(((x * 2, 3),))).slots[1:] == ()
 
 
 def test_what_was_computed_is_read_from_its_buffer() -> None:

@@ -25,6 +25,7 @@ from whit.ir import ops
 from whit.ir.args import ENUMS, RECORDS, BufferArg, FunctionArg, ParamArg, StoreArg
 from whit.ir.op import OPS, Op
 from whit.ir.parse_line import Line, Names, ReadValue, Scope
+from whit.ir.shapes import split_symbolic
 from whit.ir.spell import ARGUMENT_FIELD, RECORD_TYPES
 from whit.ir.uop import UOp, make
 
@@ -295,8 +296,8 @@ def _read_movement(line: Line, op: Op) -> UOp:
     given = _read_fields(line, {field: Line.sizes})
     if field not in given:
         line.fail(f"{field} is missing", f"{field}=...")
-    move: Callable[[UOp, Any], UOp] = getattr(UOp, op.name)
-    return move(value, given[field])
+    known, symbolic = split_symbolic(given[field])
+    return make(op, (value, *symbolic), known)
 
 
 def _read_shuffle(line: Line, op: Op) -> UOp:

@@ -32,7 +32,7 @@ def _fill(parts: Iterable[Any], rest: Iterator[Any]) -> tuple[Any, ...]:
 
 
 def split_symbolic(sizes: Iterable[Any]) -> tuple[tuple[Any, ...], Sources]:
-    """The inverse of `filled`: (4, n) -> (4, None), (n,). Sizes are settled, so that equal ones are one node."""
+    """The inverse of `filled`: (4, n) -> (4, None), (n,)."""
     symbolic: list[Any] = []
     known = tuple(_split(part, symbolic) for part in sizes)
     return known, tuple(symbolic)
@@ -43,12 +43,13 @@ def _split(part: Any, symbolic: list[Any]) -> Any:
         return tuple(_split(p, symbolic) for p in part)
     if isinstance(part, int):
         return part
-    if isinstance(part, Record):
-        part = settled(part)
-        if isinstance(part, int):
-            return part
     symbolic.append(part)
     return None
+
+
+def settled_sizes(sizes: Iterable[Any]) -> tuple[Any, ...]:
+    """Sizes, or pairs of them, in the form that equal ones have."""
+    return tuple(settled_sizes(size) if isinstance(size, tuple) else settled(size) for size in sizes)
 
 
 def _sizes(op: Op, src: Sources, arg: Any, parts: int) -> tuple[Any, ...]:
@@ -85,7 +86,7 @@ def _not_negative(op: Op, sizes: Iterable[Any], src: Sources) -> None:
         if isinstance(size, int):
             if size < 0:
                 raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
-        elif (reach(size)[0] or 0) < 0:
+        elif isinstance(size, Record) and (reach(size)[0] or 0) < 0:
             raise ShapeError(
                 f"{op.name}: a size is {spell_size(size)}, which may be as small as {reach(size)[0]}",
                 where_made(src[:1]),
@@ -209,7 +210,8 @@ def _outside(src: Sources, axis: int, start: Any, end: Any) -> ShapeError:
     old = src[0].shape[axis]
     fix = "start + size must not exceed the size of the axis."
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(old, int)):
-        fix = f"It may go up to {reach(end)[1]}. It must stay inside for all values of its variables: change their bounds."
+        most = reach(end)[1]
+        fix = f"It may go up to {most}, and must stay inside for all values of its variables. Change their bounds."
     return ShapeError(
         f"shrink: {spell_size(start)}..{spell_size(end)} is not inside axis {axis} of {spell_shape(src[0].shape)}",
         where_made(src[:1]),

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from whit.dtype import dtypes
 from whit.ir.interval import Interval, multiply
+from whit.ir.record import Record
 
 Size = Any  # an int or a UOp
 Term = tuple[Any, ...]  # atoms, each as often as its power
@@ -30,7 +32,7 @@ ONE: Term = ()
 
 def settled(size: Size) -> Size:
     """The form that all equal sizes have: an int, or a node."""
-    if isinstance(size, int) or size.op.name in ("variable", "bind"):
+    if not isinstance(size, Record) or size.op.name in ("variable", "bind") or size.dtype is not dtypes.weakint:
         return size
     return assembled(polynomial(size))
 

@@ -43,8 +43,8 @@ from whit.ir.checks import check_node, explain, float_value, int_value, two_devi
 from whit.ir.graph import expression, flatten, topological
 from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
-from whit.ir.shapes import filled, split_symbolic
-from whit.ir.sizes import decided, is_size, settled
+from whit.ir.shapes import filled, settled_sizes, split_symbolic
+from whit.ir.sizes import decided, is_size
 from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 
 
@@ -285,9 +285,7 @@ class UOp(Record):
     def arange(size: int | UOp, dtype: DType = dtypes.weakint) -> UOp:
         """The integers 0 .. size-1 along one axis."""
         if isinstance(size, UOp):
-            size = settled(size)
-            if not isinstance(size, int):
-                return make(ops.ARANGE, (size,), ArangeArg(None, dtype))
+            return make(ops.ARANGE, (size,), ArangeArg(None, dtype))
         return make(ops.ARANGE, (), ArangeArg(size, dtype))
 
     def bind(self, value: int) -> UOp:
@@ -483,7 +481,7 @@ class UOp(Record):
     # ---- movement
 
     def _move(self, op: Op, sizes: Iterable[Any]) -> UOp:
-        known, symbolic = split_symbolic(sizes)
+        known, symbolic = split_symbolic(settled_sizes(sizes))
         return make(op, (self, *symbolic), known)
 
     def reshape(self, shape: Shape) -> UOp:

@@ -156,7 +156,8 @@ class Indexing(Parsing):
     def _put_by_mask(self, name: str, entries: list[Any], value: UOp) -> bool:
         """x[mask] = value, where nothing but slices stands beside the mask: no positions are needed."""
         masks = [entry for entry in entries if isinstance(entry, Mask)]
-        others = [entry for entry in entries if not isinstance(entry, Mask | slice | Window) and entry not in (None, Ellipsis)]
+        basic_kinds = Mask | slice | Window
+        others = [entry for entry in entries if not isinstance(entry, basic_kinds) and entry not in (None, Ellipsis)]
         if len(masks) != 1 or others or not masks[0].node.shape:
             return False
         mask = masks[0].node

