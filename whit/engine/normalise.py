@@ -203,7 +203,7 @@ class Normaliser:
         if self.variables.setdefault(name, value.arg) != value.arg:
             raise ArgumentError(
                 f"realize: the variable {name} is {self.variables[name]} and {value.arg} in one graph",
-                fix="Bind it to one value, or use two variables.",
+                fix="Realise what was made with one value before the other is used, or use two variables.",
             )
         return self.done[variable]
 

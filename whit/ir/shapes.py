@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError, user_line
 from whit.ir.op import Op, Shape, Sources, broadcast_scalars, dtype_error, spell_shape, spell_size, where_made
 from whit.ir.record import Record
 from whit.ir.sizes import is_at_most, reach, same_size, settled
@@ -526,7 +526,8 @@ def check_bind(op: Op, src: Sources, arg: Any) -> None:
     if not low <= value.arg <= high:
         raise OutOfRangeError(
             f"bind: {name} = {spell_size(value.arg)} is outside [{spell_size(low)}, {spell_size(high)}]",
-            fix=f"Bind {name} to a value between its bounds.",
+            f"called at {user_line()}",
+            f"Bind {name} to a value between its bounds, or give the variable other bounds.",
         )
 
 

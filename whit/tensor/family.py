@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from whit.ir import ops
+from whit.ir.sizes import quotient, same_size, settled
 from whit.ir.uop import UOp, make
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def is_reshape_a_view(family: Family, view: UOp, shape: tuple[Any, ...]) -> bool
 
 def strides_of(view: UOp, base: UOp, strides: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """How far the neighbours on each axis of a view are apart, if that has one answer; `strides` are the base's."""
-    sizes = [size for link in (base, view) for size in link.shape]
-    if strides is None or not all(type(size) is int for size in sizes):
+    if strides is None:
         return None
     if strides is ROW_MAJOR:
         strides = row_major(base.shape)
@@ -163,7 +163,7 @@ def _is_diagonal(merge: UOp, then: list[UOp]) -> bool:
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of an array whose last axis goes fastest."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return tuple(settled(prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
 def regroup(shape: tuple[Any, ...], strides: tuple[int, ...], new: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -173,7 +173,7 @@ def regroup(shape: tuple[Any, ...], strides: tuple[int, ...], new: tuple[Any, ..
     old axes in it follow one another without a jump.
     """
     if not all(type(size) is int for size in (*shape, *new)):
-        return None
+        return _regroup_symbolic(shape, strides, new)
     if 0 in shape:
         return row_major(new)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
@@ -191,6 +191,27 @@ def regroup(shape: tuple[Any, ...], strides: tuple[int, ...], new: tuple[Any, ..
             elif old and old[-1][1] == reach:
                 more, _ = old.pop()
                 size, reach = size * more, reach * more
+            else:
+                return None
+    return tuple(result)
+
+
+def _regroup_symbolic(shape: tuple[Any, ...], strides: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The same for sizes that depend on variables: whatever holds for all of their values."""
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    result: list[Any] = [1] * len(new)
+    axis = len(new) - 1
+    while old:
+        size, step = old.pop()
+        reach, count = settled(size * step), 1
+        while not same_size(count, size) or (axis >= 0 and new[axis] == 1):
+            grown = settled(count * new[axis]) if axis >= 0 else 0
+            if axis >= 0 and quotient(size, grown) is not None:
+                result[axis] = settled(step * count)
+                count, axis = grown, axis - 1
+            elif old and same_size(old[-1][1], reach):
+                more, _ = old.pop()
+                size, reach = settled(size * more), settled(reach * more)
             else:
                 return None
     return tuple(result)

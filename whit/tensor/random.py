@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, round_float
 from whit.engine.device import usable
-from whit.errors import ArgumentError, DTypeError, NotSupportedError
+from whit.errors import ArgumentError, DTypeError
+from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
 from whit.tensor.core import check_number, storable
@@ -26,13 +27,13 @@ from whit.tensor.threefry import next_draw, seed_with, words
 from whit.tensor.uniform import Words
 
 
-def _sizes(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
+def _sizes(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     sizes = _shape(name, shape)
     for size in sizes:
-        if isinstance(size, UOp):
-            raise NotSupportedError(
-                f"{name}: the size {size.expression(20)} is symbolic",
-                fix="Draw as many as there can be, and shrink.",
+        if value_now(size) is None:
+            raise ArgumentError(
+                f"{name}: the size {size.expression(20)} has no value",
+                fix="How many numbers are drawn decides which come next: bind its variables.",
             )
     return sizes
 
@@ -55,8 +56,8 @@ class Random(Gradients):
     @classmethod
     def _draw(cls, shape: tuple[int, ...], device: str | None, blocks: int = 1) -> list[Words]:
         """So many pairs of random words at every position."""
-        count = math.prod(shape)
-        source = next_draw(count * blocks, usable(device))
+        count = settled(math.prod(shape))
+        source = next_draw(blocks * (value_now(count) or 0), usable(device))
         return [words(source, shape, offset=i * count) for i in range(blocks)]
 
     @classmethod

@@ -7,11 +7,12 @@ i*s is the one wanted. Index arithmetic, (j*(n + d) + i*s) % n, is all that is l
 
 from __future__ import annotations
 
+from whit.ir.sizes import settled
 from whit.ir.uop import UOp
 
 
 def output_size(size: int, k: int, s: int, d: int) -> int:
-    return (size - d * (k - 1) - 1) // s + 1
+    return settled((size - d * (k - 1) - 1) // s + 1)  # type: ignore[no-any-return]
 
 
 def windows(x: UOp, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> UOp:
@@ -29,10 +30,12 @@ def window(x: UOp, axis: int, k: int, s: int, d: int) -> UOp:
     o = output_size(x.shape[axis], k, s, d)
     if k == s and d == 1:  # side by side
         return _with(_slice(x, axis, 0, o * s), axis, (o, k))
-    used = (o - 1) * s + (k - 1) * d + 1
+    used = settled((o - 1) * s + (k - 1) * d + 1)
     x = _slice(x, axis, 0, used)
     if k == 1:
         return _with(strided(x, axis, o, s), axis, (o, 1))
+    if not isinstance(used, int):
+        return _taken_windows(x, axis, o, k, s, d)
     n = max(used, o * s - d)  # so that a row of n + d holds o pieces of s
     x = _pad_end(x, axis, n - used)
     copies = -(-k * (n + d) // n)
@@ -46,6 +49,14 @@ def window(x: UOp, axis: int, k: int, s: int, d: int) -> UOp:
     return x.permute(tuple(order))
 
 
+def _taken_windows(x: UOp, axis: int, o: UOp, k: int, s: int, d: int) -> UOp:
+    """The same of an axis whose size depends on variables: positions i*s + j*d are read."""
+    place = UOp.arange(o).reshape((o, 1)).expand((o, k)) * s + UOp.arange(k).reshape((1, k)).expand((o, k)) * d
+    rank = len(x.shape)
+    first = x.permute((axis, *(i for i in range(rank) if i != axis))).index(place)
+    return first.permute((*range(2, axis + 2), 0, 1, *range(axis + 2, rank + 1)))
+
+
 def strided(x: UOp, axis: int, count: int, step: int) -> UOp:
     """Every step-th element."""
     if step == 1:
@@ -55,7 +66,8 @@ def strided(x: UOp, axis: int, count: int, step: int) -> UOp:
 
 
 def _pad_end(x: UOp, axis: int, extra: int) -> UOp:
-    return x.pad([(0, extra if i == axis else 0) for i in range(len(x.shape))]) if extra else x
+    is_none = isinstance(extra, int) and extra == 0
+    return x if is_none else x.pad([(0, extra if i == axis else 0) for i in range(len(x.shape))])
 
 
 def _slice(x: UOp, axis: int, start: int, size: int) -> UOp:

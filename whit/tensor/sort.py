@@ -12,9 +12,10 @@ from math import ceil, floor
 from typing import Any, Self
 
 from whit.dtype import dtypes
-from whit.errors import ArgumentError, OutOfRangeError, ShapeError
+from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
 from whit.ir import ops
-from whit.ir.op import spell_shape
+from whit.ir.op import spell_shape, spell_size
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
 from whit.tensor.core import check_number, whole
@@ -31,11 +32,23 @@ class Sorting(Indexing):
         axis = self._axis(name, dim)
         x = self.uop if self.shape else self.uop.reshape((1,))
         size = x.shape[axis]
+        if not isinstance(size, int):
+            raise NotSupportedError(
+                f"{name}: the size {spell_size(size)} of axis {axis} is symbolic",
+                self._made(),
+                "Sort an axis of known size: pad it with what belongs at the end, and shrink the result.",
+            )
+        shape = x.shape
+        if not all(isinstance(length, int) for length in shape):  # as many rows as there can be
+            x = x.pad([(0, (reach(length)[1] or 0) - length) for length in shape])
         dtype = dtypes.int32 if size <= dtypes.int32.max else dtypes.int64
         alone = tuple(size if i == axis else 1 for i in range(len(x.shape)))
         places = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
         kept = size if count is None else count
         both = x.sort(x, axis, kept, descending), x.sort(places, axis, kept, descending)
+        if x.shape != shape:
+            window = [(0, kept if i == axis else length) for i, length in enumerate(shape)]
+            both = both[0].shrink(window), both[1].shrink(window)
         return both if self.shape or kept != 1 else (both[0].reshape(()), both[1].reshape(()))
 
     def sort(self, dim: int = -1, descending: bool = False, axis: int | None = None) -> tuple[Self, Self]:

@@ -20,10 +20,12 @@ import threading
 import weakref
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from whit.dtype import DType, dtypes, encode
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
+from whit.ir.sizes import is_at_most, settled
 from whit.ir.uop import UOp, const
 from whit.tensor.realize import from_bytes
 
@@ -89,12 +91,15 @@ def fixed(dtype: DType, value: float) -> UOp:
     return const(_BITS[dtype.itemsize], signed).bitcast(dtype)
 
 
-def words(draw: UOp, shape: Shape, offset: int = 0) -> tuple[UOp, UOp]:
+def words(draw: UOp, shape: Shape, offset: Any = 0) -> tuple[UOp, UOp]:
     """Two words of random bits at every position of a shape, from the counters of a draw after `offset`."""
     key0, key1, low, high = (draw.shrink([(i, 1)]).reshape(()) for i in range(4))
-    count = prod(shape)
-    place = UOp.arange(count, dtypes.uint64 if count + offset > 2**32 else dtypes.uint32).reshape(shape)
-    if offset:
+    count = settled(prod(shape))
+    is_long = is_at_most(count + offset, 2**32) is not True
+    place = UOp.arange(count, dtypes.uint64 if is_long else dtypes.uint32).reshape(shape)
+    if isinstance(offset, UOp):
+        place = place + offset.cast(place.dtype)
+    elif offset:
         place = place + fixed(place.dtype, offset)
     first = place.cast(dtypes.uint32) + low
     second = (first < low).cast(dtypes.uint32) + high
