@@ -24,7 +24,7 @@ from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
-from whit.schedule.movement import ZERO, Position, source_position, view_position
+from whit.schedule.movement import ZERO, Position, new_range, source_position, view_position
 from whit.simplify import simplify
 
 REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
@@ -229,7 +229,7 @@ class Lowering:
             elif size == 1:
                 inner.append(ZERO)
             else:
-                ranges.append(UOp.range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
+                ranges.append(new_range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
         result = yield Request(value, tuple(inner), self._relevant(gate, position), (*self._hoisted(request), *ranges))
@@ -283,7 +283,7 @@ class Lowering:
         for source in node.src:
             if needs_loops(source, self.kept):
                 self.to_keep.append(source)
-        along = UOp.range(node.src[0].shape[axis], REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE)
+        along = new_range(node.src[0].shape[axis], REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE)
         self.reduce_ranges += 1
         inside = (*position[:axis], along, *position[axis + 1 :])
         parts: list[UOp] = []

@@ -11,12 +11,14 @@ may lead to one element twice: it is ordered, so that the last store wins, and n
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 from typing import Any
 
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
 from whit.schedule.boxes import distinct_ranges, target_position
 from whit.schedule.lower import WRITTEN, Lowering, Request, prod_of
@@ -45,11 +47,12 @@ def lower_write(
     if len(set(shapes)) == 1:
         ranges, position = over(shapes[0])
         return ranges, UOp.group(*(_lower_store(root, store, ranges, position, None, lowering) for store in stores))
-    counts = [prod_of(shape) for shape in shapes]
-    along = UOp.range(max(counts), 0)
+    most = max(prod_of(shape) for shape in shapes)
+    along = UOp.range(most, 0)
     lowered = []
-    for store, shape, count in zip(stores, shapes, counts, strict=True):
-        inside = along < as_index(count) if count < max(counts) else None
+    for store, shape in zip(stores, shapes, strict=True):
+        count = settled(prod(shape))
+        inside = along < as_index(count) if not isinstance(count, int) or count < most else None
         position = reshape_position(shape, (count,), (along,))
         lowered.append(_lower_store(root, store, (along,), position, inside, lowering))
     return (along,), UOp.group(*lowered)

@@ -15,6 +15,7 @@ from typing import Any
 
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.sizes import same_size, settled
 from whit.ir.uop import UOp, as_index, const
 from whit.simplify import simplify
@@ -22,6 +23,11 @@ from whit.simplify import simplify
 Position = tuple[UOp, ...]
 
 ZERO = const(dtypes.weakint, 0)
+
+
+def new_range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
+    """A range of a simplified size, so that no position in which it stands makes another one of it."""
+    return UOp.range(size if isinstance(size, int) else simplify(size), id, kind)
 
 
 def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Position]:
@@ -32,7 +38,7 @@ def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Po
         if size == 1:
             position.append(ZERO)
         else:
-            ranges.append(UOp.range(as_index(size), first_id + axis))
+            ranges.append(new_range(size, first_id + axis))
             position.append(ranges[-1])
     return tuple(ranges), tuple(position)
 
