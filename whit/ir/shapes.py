@@ -81,12 +81,13 @@ def _axes_fit(op: Op, src: Sources, count: int) -> None:
         )
 
 
-def _not_negative(op: Op, sizes: Iterable[Any], src: Sources) -> None:
+def _not_negative(op: Op, sizes: Iterable[Any], src: Sources, is_product: bool = False) -> None:
+    """Refuses sizes that may be negative; of products that were multiplied out, those that always are."""
     for size in sizes:
         if isinstance(size, int):
             if size < 0:
                 raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
-        elif isinstance(size, Record) and (reach(size)[0] or 0) < 0:
+        elif isinstance(size, Record) and (reach(size)[1 if is_product else 0] or 0) < 0:
             raise ShapeError(
                 f"{op.name}: a size is {spell_size(size)}, which may be as small as {reach(size)[0]}",
                 where_made(src[:1]),
@@ -111,7 +112,7 @@ def of_argument(op: Op, src: Sources, arg: Any) -> Shape:
         if size.dtype is not dtypes.weakint or size.shape:
             raise dtype_error(op, src, "symbolic sizes are scalars of dtype weakint", "Cast them to dtypes.weakint.")
     shape = filled(arg.shape, map(settled, src)) if src else tuple(arg.shape)
-    _not_negative(op, shape, src)
+    _not_negative(op, shape, src, is_product=True)
     return shape
 
 
@@ -145,7 +146,7 @@ def reshape(op: Op, src: Sources, arg: Any) -> Shape:
     """As many elements as before."""
     shape = _sizes(op, src, arg, 1)
     old = src[0].shape
-    _not_negative(op, shape, src)
+    _not_negative(op, shape, src, is_product=True)
     if not same_size(_product(old), _product(shape)):
         counts = [spell_size(_product(sizes)) for sizes in (old, shape)]
         raise ShapeError(
