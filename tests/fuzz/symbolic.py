@@ -19,8 +19,7 @@ from whit import Tensor, UOp, Variable
 from whit.errors import UserError
 
 Step = Callable[[Any, Any, Any], Any]  # tensor, n, m -> tensor
-BINDINGS = ((1, 0), (6, 3), (4, 1), (2, 3), (1, 3))
-LARGEST = 3000  # elements
+LARGEST = 3000  # elements, at scale 1
 
 
 def _ends(rng: random.Random) -> Callable[[Any, Any], Any]:
@@ -156,23 +155,33 @@ def _write(rng: random.Random, rank: int) -> Step:
 KINDS = (_slice, _slice, _slice, _index, _reduce, _along, _reshape, _move, _join, _compute, _compute, _write)
 
 
-def start(device: str, seed: int) -> Tensor:
+def variables(scale: int) -> tuple[UOp, UOp]:
+    """n and m. At a scale of 1 everything is smaller than a vector, at 7 larger."""
+    return Variable("n", 1, 6 * scale), Variable("m", 0, 3 * scale)
+
+
+def bindings(scale: int) -> list[tuple[int, int]]:
+    """Values of n and m: both ends, and some between."""
+    return [(1, 0), (6 * scale, 3 * scale), (4 * scale + scale // 2, scale), (2 * scale, 3 * scale), (1, 3 * scale)]
+
+
+def start(device: str, seed: int, scale: int) -> Tensor:
     """What a program begins with."""
-    values = np.random.default_rng(seed).integers(-8, 9, (7, 8, 3)) / 4
+    values = np.random.default_rng(seed).integers(-8, 9, (7 * scale, 8 * scale, 3)) / 4
     return Tensor(values.astype(np.float32), device=device)
 
 
-def make_program(seed: int, length: int = 5) -> list[Step]:
+def make_program(seed: int, scale: int = 1, length: int = 5) -> list[Step]:
     """Steps that are possible for all values of the variables."""
     rng = random.Random(seed)
-    n, m = Variable("n", 1, 6).bind(3), Variable("m", 0, 3).bind(2)
-    x: Any = start("NULL", seed)
+    n, m = (variable.bind(2) for variable in variables(scale))
+    x: Any = start("NULL", seed, scale)
     steps: list[Step] = []
     while len(steps) < length:
         step = rng.choice(KINDS)(rng, max(x.ndim, 1))
         try:
             new = step(x, n, m) if x.ndim else x.reshape(1).expand(n)
-            if np.prod([size if isinstance(size, int) else 8 for size in new.shape]) > LARGEST:
+            if np.prod([size if isinstance(size, int) else 8 * scale for size in new.shape]) > LARGEST * scale**2:
                 continue
         except (UserError, OverflowError):
             continue
@@ -181,9 +190,8 @@ def make_program(seed: int, length: int = 5) -> list[Step]:
     return steps
 
 
-def result(steps: list[Step], device: str, seed: int, n: int | UOp, m: int | UOp) -> np.ndarray[Any, Any] | UserError:
+def result(steps: list[Step], x: Any, n: int | UOp, m: int | UOp) -> np.ndarray[Any, Any] | UserError:
     """What a program gives, or the error that it raises."""
-    x: Any = start(device, seed)
     try:
         for step in steps:
             x = step(x, n, m)
@@ -193,13 +201,13 @@ def result(steps: list[Step], device: str, seed: int, n: int | UOp, m: int | UOp
     return found
 
 
-def find_difference(seed: int, device: str) -> str:
-    """The first binding at which a program gives another result than at plain numbers."""
-    steps = make_program(seed)
-    low, high = Variable("n", 1, 6), Variable("m", 0, 3)
-    for n, m in BINDINGS:
-        wanted = result(steps, device if device == "PYTHON" else "PYTHON", seed, n, m)
-        found = result(steps, device, seed, low.bind(n), high.bind(m))
+def find_difference(seed: int, device: str, scale: int = 1) -> str:
+    """The first binding at which a program gives another result than at plain numbers, by the interpreter."""
+    steps = make_program(seed, scale)
+    first, second = variables(scale)
+    for n, m in bindings(scale):
+        wanted = result(steps, start("PYTHON", seed, scale), n, m)
+        found = result(steps, start(device, seed, scale), first.bind(n), second.bind(m))
         what = _compare(wanted, found)
         if what:
             return f"seed {seed} on {device}, n={n}, m={m}: {what}"

@@ -1,4 +1,7 @@
-"""What a kernel costs, counted before it is tiled: element operations and bytes moved."""
+"""What a kernel costs, counted before it is tiled: element operations and bytes moved.
+
+Symbolic sizes count with their largest value.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,13 @@ from whit.codegen.ranges import free_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp
+
+
+def most_of(size: int | UOp) -> int:
+    """A size; of a symbolic one the largest."""
+    return size if isinstance(size, int) else max(reach(size)[1] or 0, 0)
 
 
 def estimate(body: UOp) -> tuple[int, int, int]:
@@ -18,21 +27,21 @@ def estimate(body: UOp) -> tuple[int, int, int]:
     touched: dict[UOp, int] = {}
     for node in topological((body,)):
         around = free[node] | set(node.src[1:] if node.op is ops.REDUCE else ())
-        times = prod(r.size if isinstance(r.size, int) else 1 for r in around)
+        times = prod(most_of(r.size) for r in around)
         if (node.op.elementwise or node.op is ops.REDUCE) and node.dtype is not dtypes.weakint:
             work += times
         if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
             param = node.src[0]
-            size = prod(n if isinstance(n, int) else 1 for n in param.shape)
+            size = prod(most_of(n) for n in param.shape)
             touched[param] = min(touched.get(param, 0) + times, size)
     work += sum(_sorting(node, free) for node in {node.src[:1]: node for node in free if node.op is ops.SORT}.values())
     written = 0
     for store in body.src:
-        times = prod(r.size if isinstance(r.size, int) else 1 for r in free[store])
+        times = prod(most_of(r.size) for r in free[store])
         written += times * store.src[0].dtype.itemsize
         if store.arg.combine is not None:
             param = store.src[0]
-            size = prod(n if isinstance(n, int) else 1 for n in param.shape)
+            size = prod(most_of(n) for n in param.shape)
             touched[param] = min(touched.get(param, 0) + times, size)
     read = sum(count * param.dtype.itemsize for param, count in touched.items())
     return work, read, written
@@ -41,8 +50,8 @@ def estimate(body: UOp) -> tuple[int, int, int]:
 def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
     """Steps of a sort: one for each digit of a key, or for each other element where these are counted."""
     key, _, along, _, *scratch = node.src
-    elements = prod(r.size if isinstance(r.size, int) else 1 for r in free[key] | {along})
-    size = along.size if isinstance(along.size, int) else 1
+    elements = prod(most_of(r.size) for r in free[key] | {along})
+    size = most_of(along.size)
     if not scratch:
         return elements * (size if not node.arg.runs else 1)
     return elements * (1 + key.dtype.itemsize if scratch[0].shape[2] >= (node.arg.piece or size) else 2)

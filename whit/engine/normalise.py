@@ -99,6 +99,7 @@ class Normaliser:
         self.slots: list[UOp] = []
         self.params: dict[UOp, UOp] = {}  # BUFFER or CONST -> its PARAM
         self.variables: dict[str, int] = {}
+        self.bound_variables: dict[str, UOp] = {}
 
     def visit(self, order: list[UOp]) -> None:
         """Fills `done` for these nodes, sources first."""
@@ -200,6 +201,12 @@ class Normaliser:
         """The variable without its value."""
         variable, value = node.src
         name = variable.arg.name
+        other = self.bound_variables.setdefault(name, variable)
+        if other is not variable:
+            raise ArgumentError(
+                f"realize: two variables are called {name}: {other.short()} and {variable.short()}",
+                fix="Make one variable and bind it as often as needed, or give them two names.",
+            )
         if self.variables.setdefault(name, value.arg) != value.arg:
             raise ArgumentError(
                 f"realize: the variable {name} is {self.variables[name]} and {value.arg} in one graph",

@@ -142,7 +142,7 @@ class EffectNormaliser(Normaliser):
                 parts.append((start, length))
                 continue
             if anchor.variable is None:
-                name = f"start{len(self.variables)}"
+                name = f"start of window {len(self.variables)}"  # no user's variable is called so
                 anchor.variable = UOp.variable(name, anchor.low, anchor.high)
                 self.variables[name] = anchor.first
             ahead = start - anchor.first

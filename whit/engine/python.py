@@ -49,7 +49,7 @@ class PythonDevice:
             start = perf_counter()
             run(call, values)
             seconds = perf_counter() - start
-            counts = _counts(call, seconds)
+            counts = _counts(call, seconds, variables)
             GlobalCounters.add(self.name, counts)
             if DEBUG >= 2:
                 announce(call.src[0])
@@ -59,7 +59,7 @@ class PythonDevice:
         """Nothing runs in the background."""
 
 
-def _counts(call: UOp, seconds: float) -> Counts:
+def _counts(call: UOp, seconds: float, variables: Mapping[str, int]) -> Counts:
     """One kernel; bytes as if each argument were read or written once."""
     function, *arguments = call.src
     (body,) = function.src
@@ -67,7 +67,7 @@ def _counts(call: UOp, seconds: float) -> Counts:
     slots = {node.arg.slot for target in written for node in target.topological() if node.op is ops.PARAM}
     counts = Counts(kernel_count=1, time_sum_s=seconds)
     for slot, argument in enumerate(arguments):
-        nbytes = int(np.prod(concrete_shape(argument.shape))) * argument.dtype.itemsize
+        nbytes = int(np.prod(concrete_shape(argument.shape, variables))) * argument.dtype.itemsize
         if slot in slots:
             counts.bytes_written += nbytes
         else:

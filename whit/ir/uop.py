@@ -292,6 +292,13 @@ class UOp(Record):
         """This variable with a value."""
         return make(ops.BIND, (self, const(dtypes.weakint, value)))
 
+    def unbind(self) -> tuple[UOp, int]:
+        """The variable and the value of a bound one."""
+        if self.op is not ops.BIND:
+            raise ArgumentError(f"unbind: {self.short()} is no bound variable", fix="Use variable.bind(3).")
+        variable, value = self.src
+        return variable, int(value.arg)
+
     # ---- elementwise
 
     def _operand(self, other: Any) -> UOp:
@@ -697,7 +704,9 @@ class UOp(Record):
         return expression(self, limit, names)
 
     def __repr__(self) -> str:
-        return f"<UOp {self.short()}>"
+        """Of sizes the expression, as shapes are full of them; of all else one line."""
+        is_plain = self.dtype is dtypes.weakint and self.op is not ops.VARIABLE and self.op is not ops.CONST
+        return f"<UOp {self.expression(20)}>" if is_plain and is_size(self) else f"<UOp {self.short()}>"
 
     def __copy__(self) -> UOp:
         return self
@@ -716,7 +725,7 @@ def _with_number(op: Op, node: UOp, other: Any, swapped: bool = False) -> UOp:
     """A node with another, or with a number. What takes no part in NumPy's arithmetic, as tensors, answers itself."""
     if type(other) is not UOp:
         if getattr(other, "__array_ufunc__", other) is None:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         other = const(node.dtype, other)
     return make(op, (other, node) if swapped else (node, other))
 

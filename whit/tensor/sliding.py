@@ -7,6 +7,8 @@ i*s is the one wanted. Index arithmetic, (j*(n + d) + i*s) % n, is all that is l
 
 from __future__ import annotations
 
+from typing import Any
+
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp
 
@@ -49,7 +51,7 @@ def window(x: UOp, axis: int, k: int, s: int, d: int) -> UOp:
     return x.permute(tuple(order))
 
 
-def _taken_windows(x: UOp, axis: int, o: UOp, k: int, s: int, d: int) -> UOp:
+def _taken_windows(x: UOp, axis: int, o: Any, k: int, s: int, d: int) -> UOp:
     """The same of an axis whose size depends on variables: positions i*s + j*d are read."""
     place = UOp.arange(o).reshape((o, 1)).expand((o, k)) * s + UOp.arange(k).reshape((1, k)).expand((o, k)) * d
     rank = len(x.shape)
