@@ -12,7 +12,8 @@
 
 A panel is SHARED memory, filled over ranges of its own: AFTER(BUFFER, STAGE(GROUP(stores), ranges)). What is copied is
 the operand's expression, whatever it is: a cast, a scale, the window of a convolution. The last tile of rows and of
-columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
+columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Past a symbolic edge
+nothing is read, and nothing stored. Where elements of
 the size of the result are read, they may be what the result overwrites: there each element is stored once.
 """
 
@@ -28,6 +29,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
 from whit.target import Target
 
@@ -85,8 +87,9 @@ def find_contraction(body: UOp) -> Contraction | None:
         return None
     free = free_ranges(body)
     outputs = free[body.src[0]]
-    sized = all(isinstance(r.size, int) for r in (*outputs, *along))
-    if not sized or any(free[store] != outputs or store.arg.combine is not None for store in body.src):
+    if any(not isinstance(r.size, int) for r in along) or any(
+        free[store] != outputs or store.arg.combine is not None for store in body.src
+    ):
         return None
     left, right = product.src
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
@@ -98,6 +101,8 @@ def find_contraction(body: UOp) -> Contraction | None:
     if _rank(stored[m]) < _rank(stored[n]):
         left, right, m, n = right, left, n, m
     batch = sorted(outputs - {m, n}, key=lambda r: r.arg.id)
+    if any(not isinstance(r.size, int) for r in batch):
+        return None
     return Contraction(reduce, left, right, m, n, batch)
 
 
@@ -120,7 +125,7 @@ def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | Non
         return None
     most = min((target.vector_registers - 2 - vectors) // vectors, m)
     rows = min(range(max(most - 4, 1), most + 1), key=lambda r: (-(-m // r) * (r + 1), -r))
-    if _reads_what_it_writes(body) and (m % rows or n % (width * vectors)):
+    if _reads_what_it_writes(body) and (m % rows or n % (width * vectors) or is_open(found.m) or is_open(found.n)):
         return None
     pitch = depth + ROW_PADDING
     row_bytes = rows * pitch * found.a.dtype.itemsize
@@ -151,15 +156,17 @@ def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
     """The tiled kernel: a GROUP of stores that read panels."""
     core, values = _cores(found, tiling)
     block, part = core % (tiling.blocks * tiling.parts) // tiling.parts, core % tiling.parts
-    column, panel = UOp.range(tiling.tiles, 1), UOp.range(tiling.panels, 2)
-    m, n = _size(found.m), _size(found.n)
+    columns_left = _tiles_left(found.n, part * tiling.tiles * tiling.columns, tiling.columns, tiling.tiles)
+    rows_left = _tiles_left(found.m, block * tiling.panels * tiling.rows, tiling.rows, tiling.panels)
+    column, panel = UOp.range(columns_left, 1), UOp.range(rows_left, 2)
+    n = _size(found.n)
     new_row, new_column = (block * tiling.panels + panel) * tiling.rows, (part * tiling.tiles + column) * tiling.columns
-    first_row = as_index(m - tiling.rows).minimum(new_row)
-    is_narrow = n < tiling.columns
-    first_column = as_index(max(n - tiling.columns, 0)).minimum(new_column)
+    first_row = _first_row(found, tiling, block, panel)
+    is_narrow = n < tiling.columns and not is_open(found.n)
+    first_column = new_column if is_open(found.n) else as_index(max(n - tiling.columns, 0)).minimum(new_column)
     lanes = lane_numbers(tiling.width)
     mask = lanes < n if is_narrow else None
-    read_a = _fill_a(found, tiling, values, block, panel)
+    read_a = _fill_a(found, tiling, values, block, panel, rows_left)
     read_b = _fill_b(found, tiling, values, first_column, mask)
     stores: list[UOp] = []
     is_once = _may_overwrite(body, found.reduce)
@@ -169,11 +176,49 @@ def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
             at = {**values, found.m: first_row + u, found.n: first_column + (lanes + c * tiling.width)}
             copied = _with_total(body, found.reduce, total, at)
             group = (copied if mask is None else masked(copied, mask)).src
+            for r in (found.m, found.n):
+                if is_open(r):
+                    group = _gated(UOp.group(*group), at[r] < r.size).src
             if is_once:
                 is_new = (at[found.m] >= new_row) & (at[found.n] >= new_column)
                 group = tuple([_stored_where(is_new, store) for store in group])
             stores.extend(group)
     return UOp.group(*stores)
+
+
+def is_open(r: UOp) -> bool:
+    """Whether the size of a range is known only when the kernel runs: its last tile goes past the edge, gated."""
+    return not isinstance(r.size, int)
+
+
+def _tiles_left(r: UOp, start: UOp, step: int, most: int) -> int | UOp:
+    """How many of `most` tiles from a start on are inside a range; of a known size all, the last moved back."""
+    if isinstance(r.size, int):
+        return most
+    return ((r.size - start + (step - 1)) // step).maximum(0).minimum(most)
+
+
+def _first_row(found: Contraction, tiling: Tiling, block: UOp, panel: UOp) -> UOp:
+    """The row where a tile of a block begins."""
+    new_row = (block * tiling.panels + panel) * tiling.rows
+    return new_row if is_open(found.m) else as_index(_size(found.m) - tiling.rows).minimum(new_row)
+
+
+def _gated(graph: UOp, gate: UOp) -> UOp:
+    """The graph with every access restricted to where the gate holds; what fills a panel stays as it is."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((graph,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.STAGE:
+            done[node] = node
+        elif node.op is ops.STORE:
+            done[node] = _stored_where(gate, make(ops.STORE, src, node.arg))
+        elif node.op is ops.INDEX and src[0].op is ops.PARAM:
+            memory, position, *given = src
+            done[node] = memory.index(position, gate=gate & given[0] if given else gate)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[graph]
 
 
 def _may_overwrite(body: UOp, reduce: UOp) -> bool:
@@ -228,9 +273,9 @@ class Panel:
         self.ranges: list[UOp] = []
         self.stores: list[UOp] = []
 
-    def loop(self, count: int) -> UOp:
+    def loop(self, count: int | UOp) -> UOp:
         """A range to fill over."""
-        if count == 1:
+        if isinstance(count, int) and count == 1:
             return ZERO
         self.ranges.append(UOp.range(count, self.next_id))
         self.next_id += 1
@@ -267,25 +312,28 @@ def _flat(places: list[UOp], sizes: list[int]) -> UOp:
     return flat
 
 
-def _fill_a(found: Contraction, tiling: Tiling, values: dict[UOp, UOp], block: UOp, panel: UOp) -> Read:
-    """Fills the rows of a block; reads the element of row u of the tile."""
+def _fill_a(
+    found: Contraction, tiling: Tiling, values: dict[UOp, UOp], block: UOp, panel: UOp, count: int | UOp
+) -> Read:
+    """Fills the rows of a block, so many tiles; reads the element of row u of the tile."""
     along = list(found.reduce.src[1:])
     sizes = [_size(r) for r in along]
     depth, rows, width = prod(sizes), tiling.rows, tiling.width
     m = _size(found.m)
-    if _step(found.a, found.m) == 1 and rows <= width <= m:
+    if _step(found.a, found.m) == 1 and rows <= width <= m and not is_open(found.m):
         return _fill_a_across(found, tiling, values, block, panel)
     pitch = depth + ROW_PADDING
     target = Panel(0, found.a, tiling.panels * rows * pitch)
-    p, u = target.loop(tiling.panels), target.loop(rows)
-    row = as_index(m - rows).minimum((block * tiling.panels + p) * rows) + u
+    p, u = target.loop(count), target.loop(rows)
+    row = _first_row(found, tiling, block, p) + u
     places = [target.loop(size) for size in sizes[:-1]]
     in_vectors = _step(found.a, along[-1]) == 1 and sizes[-1] % width == 0
     last = target.loop(sizes[-1] // width) * width if in_vectors else target.loop(sizes[-1])
     lane = last + lane_numbers(width) if in_vectors else last
     at = {**values, found.m: row, **dict(zip(along, [*places, lane], strict=True))}
     place = (p * rows + u) * pitch + _flat([*places, lane], sizes)
-    target.store(replace_ranges(found.a, at, {}), place, width if in_vectors else 1)
+    value = replace_ranges(found.a, at, {})
+    target.store(_gated(value, row < found.m.size) if is_open(found.m) else value, place, width if in_vectors else 1)
     memory = target.filled()
     return lambda u: memory.index((panel * rows + u) * pitch + _flat(along, sizes))
 
@@ -328,15 +376,16 @@ def _fill_b(found: Contraction, tiling: Tiling, values: dict[UOp, UOp], first: U
             value = replace_ranges(found.b, at, {})
             if mask is not None:
                 value = masked(value, mask)
+            if is_open(found.n):
+                value = _gated(value, at[found.n] < found.n.size)
             target.store(value, _flat(here, sizes) * columns + (lanes + c * width), width)
     memory = target.filled()
     return lambda c: memory.index(_flat(along, sizes) * columns + (lanes + c * width))
 
 
 def _size(r: UOp) -> int:
-    size = r.size
-    assert isinstance(size, int)
-    return size
+    """The size of a range; of a symbolic one the largest."""
+    return r.size if isinstance(r.size, int) else max(reach(r.size)[1] or 0, 0)
 
 
 ZERO = const(dtypes.weakint, 0)
