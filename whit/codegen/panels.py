@@ -12,9 +12,9 @@
 
 A panel is SHARED memory, filled over ranges of its own: AFTER(BUFFER, STAGE(GROUP(stores), ranges)). What is copied is
 the operand's expression, whatever it is: a cast, a scale, the window of a convolution. The last tile of rows and of
-columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Past a symbolic edge
-nothing is read, and nothing stored. Where elements of
-the size of the result are read, they may be what the result overwrites: there each element is stored once.
+columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
+the size of the result are read, they may be what the result overwrites: there each element is stored once. Tiles do not
+move where the edge is symbolic: past it nothing is read, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def find_contraction(body: UOp) -> Contraction | None:
         return None
     free = free_ranges(body)
     outputs = free[body.src[0]]
-    if any(not isinstance(r.size, int) for r in along) or any(
-        free[store] != outputs or store.arg.combine is not None for store in body.src
-    ):
+    if any(is_open(r) for r in along):
+        return None
+    if any(free[store] != outputs or store.arg.combine is not None for store in body.src):
         return None
     left, right = product.src
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
@@ -101,7 +101,7 @@ def find_contraction(body: UOp) -> Contraction | None:
     if _rank(stored[m]) < _rank(stored[n]):
         left, right, m, n = right, left, n, m
     batch = sorted(outputs - {m, n}, key=lambda r: r.arg.id)
-    if any(not isinstance(r.size, int) for r in batch):
+    if any(is_open(r) for r in batch):
         return None
     return Contraction(reduce, left, right, m, n, batch)
 
