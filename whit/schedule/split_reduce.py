@@ -3,8 +3,8 @@
     sum of (16777216,)   ->   sum over 64 of kept( sum over 262144 of (64, 262144) )
 
 A kernel runs its output elements on all cores. A reduction to a handful of elements would use one core, so its longest
-axis is cut into `PIECES` and the partial results are kept. If the axis does not divide, it is padded, and the padding
-replaced by the identity of the op.
+axis of known size is cut into `PIECES` and the partial results are kept. If the axis does not divide, it is padded, and
+the padding replaced by the identity of the op.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ FEWEST = 16  # pieces that are worth a kernel
 def split_serial_reduce(node: UOp) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
     (value,) = node.src
-    if not is_serial(node) or any(not isinstance(size, int) for size in value.shape):
+    known = [axis for axis in node.arg.axes if isinstance(value.shape[axis], int)]
+    if not known or not is_serial(node):
         return None
-    axis = max(node.arg.axes, key=lambda a: value.shape[a])
+    axis = max(known, key=lambda a: value.shape[a])
     size = value.shape[axis]
     pieces = _divisor(size)
     if pieces is None and size < PIECES * 64:
