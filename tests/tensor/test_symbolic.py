@@ -104,6 +104,8 @@ PROGRAMS: dict[str, Program] = {
     "stack": lambda n: Tensor.stack(t(X)[:n], t(X)[8 - n :], dim=1),
     "merge": lambda n: t(CUBE)[:, :n].reshape(2 * n, 6),
     "split": lambda n: t(CUBE)[:, :n].reshape(2, n, 3, 2).transpose(1, 2),
+    "split by sizes": lambda n: t(X).split([n, 8 - n])[1],
+    "rearrange": lambda n: t(CUBE)[:, :n].rearrange("a b (c d) -> (b c) a d", c=2),
     "work out": lambda n: t(CUBE)[:, :n].reshape(2, -1, 3),
     "flatten": lambda n: t(CUBE)[:, :n].flatten(),
     "unflatten": lambda n: t(CUBE)[:, :n].unflatten(2, (-1, 2)),
@@ -125,6 +127,7 @@ PROGRAMS: dict[str, Program] = {
     "matmul n": lambda n: t(X) @ t(X)[:, :n],
     "matmul k": lambda n: t(X)[:, :n] @ t(X)[:n],
     "matmul all": lambda n: t(X)[:n] @ t(X)[:n].T,
+    "einsum of three": lambda n: Tensor.einsum("ij,kj,lk->il", t(X)[:n], t(X)[:n], t(X)[:, :n]),
     "einsum": lambda n: Tensor.einsum("ij,jk->ki", t(X)[:, :n], t(X)[:n]),
     "attention": lambda n: t(CUBE)[:, :1].scaled_dot_product_attention(t(CUBE)[:, :n], t(CUBE)[:, :n]),
     "causal attention": lambda n: t(CUBE)[:, :n].scaled_dot_product_attention(
@@ -208,6 +211,8 @@ def test_shapes_show_expressions_and_values() -> None:
     assert x.numpy().shape == (4, 8)
     assert x.sum(0).shape == (8,)
     assert np.array(x.tolist()).shape == (4, 8)
+    assert Tensor(X)[:n].data().shape == (4, 8)
+    assert x[: Variable("k", 1, 3).bind(1), 0].item() == X[0, 0]
 
 
 def test_equal_sizes_are_the_same_size() -> None:
@@ -248,6 +253,11 @@ def test_one_variable_with_two_values_is_refused() -> None:
         t(X)[: n.bind(3)] + t(X)[: n.bind(4)]
 
 
+def test_a_variable_without_a_value_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"realize: no value for n\n  in numpy, called at test_symbolic.py"):
+        t(X)[: Variable("n", 1, 6)].sum(0).numpy()
+
+
 def test_two_variables_of_one_name_are_refused() -> None:
     both = t(X)[: Variable("n", 1, 6).bind(3)].sum(0) + t(X)[: Variable("n", 1, 8).bind(3)].sum(0)
     with pytest.raises(ArgumentError, match=r'two variables are called n: variable "n", 1..6 and variable "n", 1..8'):
@@ -272,6 +282,8 @@ def test_what_may_be_outside_for_some_value_is_refused() -> None:
         t(X)[n - 3 :]
     with pytest.raises(ShapeError, match=r"\(n=3, 8\) has \(n=3\)\*8 elements, which \(-1, 3\) cannot hold"):
         t(X)[:n].reshape(-1, 3)
+    with pytest.raises(ShapeError, match=r"how many pieces axis 0 of \(n=3, 8\) has depends on a variable"):
+        t(X)[:n].split(2)
     with pytest.raises(NotSupportedError, match="sort: the size n=3 of axis 1 is symbolic"):
         t(X)[:, :n].sort(1)
     with pytest.raises(ShapeError, match="max: no elements along axes"):

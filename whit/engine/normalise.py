@@ -46,6 +46,7 @@ class Normalised:
     outputs: int  # how many of the first slots are new buffers
     slots: tuple[UOp, ...]  # what the slots after them hold: BUFFERs and CONSTs
     variables: tuple[tuple[str, int], ...]  # values of the bound variables, by name
+    unbound: frozenset[str] = frozenset()  # variables without a value: the graph cannot run
 
 
 def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
@@ -100,6 +101,7 @@ class Normaliser:
         self.params: dict[UOp, UOp] = {}  # BUFFER or CONST -> its PARAM
         self.variables: dict[str, int] = {}
         self.bound_variables: dict[str, UOp] = {}
+        self.names: set[str] = set()  # of variables, bound or not
 
     def visit(self, order: list[UOp]) -> None:
         """Fills `done` for these nodes, sources first."""
@@ -109,6 +111,8 @@ class Normaliser:
             src = node.src
             if not src:
                 done[node] = self.buffer(node) if op is ops.BUFFER else node
+                if op is ops.VARIABLE:
+                    self.names.add(node.arg.name)
                 continue
             entry = computed_entries.get(id(node))
             if entry is not None:
@@ -263,7 +267,13 @@ def normalise(roots: Sequence[UOp], order: list[UOp]) -> Normalised:
     state = Normaliser(len(roots))
     state.visit(order)
     stores = [output(state, slot, root, value_of(state, root)) for slot, root in enumerate(roots)]
-    return Normalised(make(ops.GROUP, tuple(stores)), len(roots), tuple(state.slots), tuple(state.variables.items()))
+    return normalised(state, make(ops.GROUP, tuple(stores)))
+
+
+def normalised(state: Normaliser, graph: UOp) -> Normalised:
+    """The graph, with what was found on the way."""
+    variables = tuple(state.variables.items())
+    return Normalised(graph, state.outputs, tuple(state.slots), variables, frozenset(state.names - {*state.variables}))
 
 
 def value_of(state: Normaliser, root: UOp) -> UOp:

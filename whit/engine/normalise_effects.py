@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whit.engine.effects import Effect, on_views, under, views_between
-from whit.engine.normalise import Normalised, Normaliser, output, value_of, views_to
+from whit.engine.normalise import Normalised, Normaliser, normalised, output, value_of, views_to
 from whit.engine.storage import computed_entries
 from whit.ir import ops
 from whit.ir.uop import UOp, make
@@ -40,7 +40,7 @@ def normalise_effects(roots: Sequence[UOp], effects: Sequence[Effect], order: li
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))
     graph = make(ops.GROUP, tuple(stores))
-    return Normalised(graph, state.outputs, tuple(state.slots), tuple(state.variables.items()))
+    return normalised(state, graph)
 
 
 class EffectNormaliser(Normaliser):

@@ -54,7 +54,7 @@ from whit.engine.storage import (
     storage,
 )
 from whit.engine.view import view_of_buffer
-from whit.errors import BackendError, UserError
+from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
@@ -408,6 +408,9 @@ def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bo
 
 
 def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
+    if graph.unbound:
+        names = ", ".join(sorted(graph.unbound))
+        raise ArgumentError(f"realize: no value for {names}", fix="Use variables with a value: variable.bind(3).")
     loaded = find_plan(graph, device)
     buffers = outputs
     for slot in graph.slots:

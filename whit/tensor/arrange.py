@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
-from whit.ir.op import spell_shape
+from whit.ir.op import spell_shape, spell_size
+from whit.ir.sizes import quotient
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, either, whole, whole_or_symbolic
 from whit.tensor.formula import Group, parse_formula
@@ -93,15 +94,16 @@ class Arrangement(Padding):
         for group, total in zip(left, self.shape, strict=True):
             open_names = [name for name in group if name not in sizes]
             rest = prod(sizes[name] for name in group if name in sizes)
-            fits = total == rest if not open_names else rest > 0 and total % rest == 0
+            size = quotient(total, rest)
+            fits = total == rest if not open_names else size is not None
             if len(open_names) > 1 or not fits:
                 raise ShapeError(
-                    f"rearrange: ({' '.join(group)}) for an axis of size {total} in {formula!r}",
+                    f"rearrange: ({' '.join(group)}) for an axis of size {spell_size(total)} in {formula!r}",
                     self._made(),
                     "The sizes must multiply to that of the axis, and all but one must be given.",
                 )
             known |= {name: sizes[name] for name in group if name in sizes}
-            known |= dict.fromkeys(open_names, total // rest)
+            known |= dict.fromkeys(open_names, size)
         return known
 
     # ---- repeated and rolled

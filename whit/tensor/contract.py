@@ -13,6 +13,7 @@ from math import inf, prod
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, make
 
 Labels = tuple[str, ...]
@@ -116,7 +117,7 @@ def path(labels: list[frozenset[str]], out: frozenset[str], sizes: Sizes) -> lis
 
 
 def _cost(labels: frozenset[str], sizes: Sizes) -> float:
-    return float(prod(sizes[label] for label in labels))
+    return float(prod(reach(sizes[label])[1] or 1 for label in labels))  # of symbolic sizes the largest
 
 
 def _best_tree(labels: list[frozenset[str]], out: frozenset[str], sizes: Sizes) -> Any:

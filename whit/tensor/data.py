@@ -14,6 +14,7 @@ from whit.engine.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
+from whit.ir.sizes import value_now
 from whit.ir.uop import UOp
 from whit.tensor.build import copy_to, node_of
 from whit.tensor.core import (
@@ -111,13 +112,14 @@ class Data(Core):
         """The elements as a memoryview of their shape, read-only and not copied; of float16 and the dtypes that Python
         does not know, as bytes. What it shows does not change when the tensor is assigned to."""
         raw: Any = shared_memory(self._buffer())
-        if self.dtype.fmt is None or self.dtype.fmt == "e" or 0 in self.shape:
+        if self.dtype.fmt is None or self.dtype.fmt == "e" or 0 in map(value_now, self.shape):
             return raw  # type: ignore[no-any-return]
-        return raw.cast(self.dtype.fmt, self.shape) if self.shape else raw.cast(self.dtype.fmt)  # type: ignore[no-any-return]
+        shape = [value_now(size) or 0 for size in self.shape]
+        return raw.cast(self.dtype.fmt, shape) if shape else raw.cast(self.dtype.fmt)  # type: ignore[no-any-return]
 
     def item(self) -> Any:
         """The one element as a Python number."""
-        if self.numel() != 1:
+        if value_now(self.numel()) != 1:
             raise ShapeError(
                 f"item: a tensor of shape {spell_shape(self.shape)} is not one number",
                 self._made(),
@@ -130,7 +132,7 @@ class Data(Core):
         return to_list(self._buffer())
 
     def __bool__(self) -> bool:
-        if self.numel() != 1:
+        if value_now(self.numel()) != 1:
             raise ShapeError(
                 f"bool: a tensor of shape {spell_shape(self.shape)} is not one truth value",
                 self._made(),
@@ -152,7 +154,7 @@ class Data(Core):
         """`f"{x.mean():.2f}"`: the one element, formatted as a Python number. Without a format, what `str` gives."""
         if not spec:
             return str(self)
-        if self.numel() != 1:
+        if value_now(self.numel()) != 1:
             raise ArgumentError(
                 f"format: a tensor of shape {spell_shape(self.shape)} is not one number for {spec!r}",
                 self._made(),

@@ -13,10 +13,10 @@ from typing import Any, Self
 from whit.dtype import least_upper_dtype, resolve_weak
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape, spell_size
-from whit.ir.sizes import is_at_most, quotient, settled
+from whit.ir.sizes import is_at_most, quotient, same_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.activations import Activations
-from whit.tensor.core import Core, either, expand_to, spread, whole
+from whit.tensor.core import Core, either, expand_to, spread, whole, whole_or_symbolic
 from whit.tensor.family import is_reshape_a_view
 
 
@@ -249,13 +249,19 @@ class Movement(Activations):
             sizes = whole("split", "sizes", sizes, self._made())
             if sizes < 1:
                 raise ShapeError(f"split: pieces of size {sizes}", self._made(), "Give a size of at least 1.")
+            if not isinstance(total, int):
+                raise ShapeError(
+                    f"split: how many pieces axis {axis} of {spell_shape(self.shape)} has depends on a variable",
+                    self._made(),
+                    "Give a list of sizes.",
+                )
             sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
-        sizes = [whole("split", "size", size, self._made()) for size in sizes]
-        if sum(sizes) != total or any(size < 0 for size in sizes):
+        sizes = [whole_or_symbolic("split", "size", size, self._made()) for size in sizes]
+        if not same_size(settled(sum(sizes)), total) or not all(is_at_most(0, size) for size in sizes):
             raise ShapeError(
-                f"split: sizes {sizes} for axis {axis} of {spell_shape(self.shape)}",
+                f"split: sizes [{', '.join(map(spell_size, sizes))}] for axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
-                f"They must add up to {total}.",
+                f"They must add up to {spell_size(total)}.",
             )
         pieces = []
         start = 0

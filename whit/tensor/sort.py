@@ -32,12 +32,7 @@ class Sorting(Indexing):
         axis = self._axis(name, dim)
         x = self.uop if self.shape else self.uop.reshape((1,))
         size = x.shape[axis]
-        if not isinstance(size, int):
-            raise NotSupportedError(
-                f"{name}: the size {spell_size(size)} of axis {axis} is symbolic",
-                self._made(),
-                "Sort an axis of known size: pad it with what belongs at the end, and shrink the result.",
-            )
+        self._known_size(name, axis, size)
         shape = x.shape
         if not all(isinstance(length, int) for length in shape):  # as many rows as there can be
             x = x.pad([(0, (reach(length)[1] or 0) - length) for length in shape])
@@ -85,8 +80,17 @@ class Sorting(Indexing):
 
     # ---- single elements of the order
 
+    def _known_size(self, name: str, axis: int, size: Any) -> None:
+        if not isinstance(size, int):
+            raise NotSupportedError(
+                f"{name}: the size {spell_size(size)} of axis {axis} is symbolic",
+                self._made(),
+                "Sort an axis of known size: pad it with what belongs at the end, and shrink the result.",
+            )
+
     def _some(self, name: str, axis: int) -> int:
         size = self.shape[axis] if self.shape else 1
+        self._known_size(name, axis, size)
         if size == 0:
             raise ShapeError(
                 f"{name}: no elements along axis {axis} of {spell_shape(self.shape)}",
