@@ -94,8 +94,8 @@ class Arrangement(Padding):
         for group, total in zip(left, self.shape, strict=True):
             open_names = [name for name in group if name not in sizes]
             rest = prod(sizes[name] for name in group if name in sizes)
-            size = quotient(total, rest)
-            fits = total == rest if not open_names else size is not None
+            remaining = quotient(total, rest)
+            fits = total == rest if not open_names else remaining is not None
             if len(open_names) > 1 or not fits:
                 raise ShapeError(
                     f"rearrange: ({' '.join(group)}) for an axis of size {spell_size(total)} in {formula!r}",
@@ -103,7 +103,7 @@ class Arrangement(Padding):
                     "The sizes must multiply to that of the axis, and all but one must be given.",
                 )
             known |= {name: sizes[name] for name in group if name in sizes}
-            known |= dict.fromkeys(open_names, size)
+            known |= dict.fromkeys(open_names, remaining)
         return known
 
     # ---- repeated and rolled
