@@ -16,7 +16,7 @@ from whit import Context, Tensor
 from whit.dtype import DType, dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.realize import _plans
-from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp, const
 from whit.tensor import uniform
@@ -590,8 +590,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "randn of integers": (lambda: Tensor.zeros(2, dtype="int8").randn_like(), DTypeError, "randn: int8 is no float"),
     "unknown parameter": (lambda: Tensor.rand(2, size=3), ArgumentError, "rand: there is no parameter 'size'"),
     "negative size": (lambda: Tensor.randn(-1), ShapeError, "randn: -1 is no size"),
-    "symbolic size": (lambda: Tensor.rand(UOp.variable("n", 1, 9)), NotSupportedError, "rand: the size n is symbolic"),
-    "symbolic dropout": (_symbolic_dropout, NotSupportedError, "dropout: the size n is symbolic"),
+    "symbolic size": (lambda: Tensor.rand(UOp.variable("n", 1, 9)), ArgumentError, "rand: the size n has no value"),
+    "symbolic dropout": (_symbolic_dropout, ArgumentError, "dropout: the size n has no value"),
     "empty range": (lambda: Tensor.randint(2, low=5, high=5), ArgumentError, "randint: low=5 is not below high=5"),
     "float bounds": (lambda: Tensor.randint(2, high=2.5), ArgumentError, "randint: low=0, high=2.5"),  # type: ignore[arg-type]
     "range too wide": (lambda: Tensor.randint(2, high=300, dtype="uint8"), DTypeError, "does not fit uint8"),
