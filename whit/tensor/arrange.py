@@ -94,7 +94,7 @@ class Arrangement(Padding):
         for group, total in zip(left, self.shape, strict=True):
             open_names = [name for name in group if name not in sizes]
             rest = prod(sizes[name] for name in group if name in sizes)
-            remaining = quotient(total, rest)
+            remaining = quotient(total, rest) if open_names else None
             fits = total == rest if not open_names else remaining is not None
             if len(open_names) > 1 or not fits:
                 raise ShapeError(
