@@ -1,7 +1,7 @@
 """Reads the text form of the IR (see `whit.ir.text`) back into nodes.
 
     >>> parse("x = variable \\"x\\", 0..1000\\n%1 = mul x, 3")
-    <UOp mul (weakint)>
+    <UOp x*3>
 
 Text goes in, the very nodes it was printed from come out. What does not read raises a `ParseError` with the line, the
 place in it and what was expected there; what reads but cannot be built raises one with the builder's message.

@@ -693,7 +693,7 @@ def test_expressions_use_the_names_they_are_given() -> None:
         (const(f32, 0.5), "const 0.5 (float32)"),
         (const(index, 3), "const 3 (weakint)"),
         (const(dtypes.bool, True), "const True (bool)"),
-        (n + 1, "add (weakint)"),
+        (r3 + 1, "add (weakint)"),
         (UOp.param(0, f32, (2, n)).reshape((n, 2)), "reshape shape=(n, 2) (float32(n, 2))"),
         (a34.pad(((0, n), (1, 2))), "pad pads=((0, n), (1, 2)) (float32(n + 3, 7))"),
         (a34.reduce(ops.ADD, (1,)), "reduce op=add, axes=(1,) (float32(3,))"),
