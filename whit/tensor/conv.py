@@ -9,11 +9,10 @@ from typing import Any, Self
 
 from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
-from whit.ir import ops
 from whit.ir.op import spell_shape
+from whit.tensor.convolve import convolve
 from whit.tensor.core import storable, whole
 from whit.tensor.reduce import sum_dtype
-from whit.tensor.sliding import windows
 from whit.tensor.windows import Windows, each, paddings
 
 
@@ -47,7 +46,7 @@ class Convolution(Windows):
                 "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
             )
         groups = whole("conv2d", "groups", groups, made)
-        batch, inputs = self.shape[:2]
+        inputs = self.shape[1]
         outputs, part = kernels.shape[:2]
         if groups < 1 or inputs != part * groups or outputs % groups:
             raise ShapeError(
@@ -64,15 +63,7 @@ class Convolution(Windows):
         pads = paddings("conv2d", padding, kernel, steps, gaps)
         x = left.pad([(0, 0), (0, 0), *pads]).uop.cast(wide)
         self._fits("conv2d", kernel, gaps, x.shape[2:])
-        x = windows(x, kernel, steps, gaps)  # (batch, in, *space, *window)
-        space = x.shape[2 : 2 + count]
-        full = (batch, groups, outputs // groups, *space, part, *kernel)
-        x = x.reshape((batch, groups, part, *space, *kernel))
-        last = range(3 + count, 3 + 2 * count)
-        x = x.permute((0, 1, *range(3, 3 + count), 2, *last))
-        x = x.reshape((batch, groups, 1, *space, part, *kernel)).expand(full)
-        w = right.uop.cast(wide).reshape((1, groups, outputs // groups, *(1,) * count, part, *kernel)).expand(full)
-        total = (x * w).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).reshape((batch, outputs, *space))
+        total = convolve(x, right.uop.cast(wide), groups, steps, gaps)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
 
