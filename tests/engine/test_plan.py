@@ -4,14 +4,15 @@ import random
 from itertools import pairwise
 
 from whit.dtype import dtypes
-from whit.engine.plan import Temporary, make_plan, place
+from whit.engine.plan import Temporary, make_plan, place, taken_over
 from whit.ir.uop import UOp
 
 
-def chain(length: int, size: int = 1024) -> UOp:
-    """p0 <- ... <- t1 <- t0 <- p1, each a kernel that adds one."""
+def chain(length: int, size: int = 1024, turns: bool = True) -> UOp:
+    """p0 <- ... <- t1 <- t0 <- p1, each a kernel that adds one, and turns the order round."""
     out, source = UOp.param(0, dtypes.float32, (size,)), UOp.param(1, dtypes.float32, (size,))
-    function = UOp.group(out.store(source + 1)).function("add_one")
+    i = UOp.range(size, 0)
+    function = UOp.group(out.store(source.index(size - 1 - i if turns else i) + 1, i)).function("add_one")
     places = [source, *(UOp.buffer(i, dtypes.float32, (size,)) for i in range(length - 1)), out]
     return UOp.linear(*[function.call(target, read) for read, target in pairwise(places)])
 
@@ -49,3 +50,20 @@ def test_temporaries_that_live_together_do_not_overlap() -> None:
         arena = max(t.offset + t.nbytes for t in placed)
         needed = max(sum(t.nbytes for t in placed if t.first <= step <= t.last) for step in range(30))
         assert needed <= arena <= sum(-(-t.nbytes // 64) * 64 for t in placed)
+
+
+def test_a_temporary_takes_over_what_its_kernel_reads_last() -> None:
+    linear = chain(10, turns=False)
+    lives = {call.src[1]: [number, number + 1] for number, call in enumerate(linear.src[:-1])}
+    assert set(taken_over(linear, lives).values()) == {linear.src[0].src[1]}
+    plan = make_plan(linear, 2)
+    assert len(plan.temporaries) == 9
+    assert plan.arena_bytes == plan.least_arena_bytes == 4096
+    assert plan.peak_bytes == 3 * 4096
+
+
+def test_a_temporary_has_its_own_memory_where_its_kernel_reads_elsewhere() -> None:
+    linear = chain(10)
+    lives = {call.src[1]: [number, number + 1] for number, call in enumerate(linear.src[:-1])}
+    assert taken_over(linear, lives) == {node: node for node in lives}
+    assert make_plan(linear, 2).least_arena_bytes == 2 * 4096

@@ -2,8 +2,9 @@
 
 Goes in: LINEAR of CALLs over PARAMs (the slots) and BUFFERs (temporaries). Comes out: a `Plan`: steps whose arguments
 are places in one table (slots first, then temporaries, then contiguous parts of both), and for each temporary an
-offset in one arena, shared by temporaries that are not alive at the same time. Nothing is allocated here, so peak
-memory is known before running.
+offset in one arena, shared by temporaries that are not alive at the same time. One that a kernel writes element by
+element while it reads another for the last time takes over its memory. Nothing is allocated here, so peak memory is
+known before running: `Plan.peak_bytes`.
 
     call f(t0, p1)        t0 at 0                     arena: 8192 bytes for three temporaries of 4096
     call g(t1, t0)        t1 at 4096, t0 ends
@@ -15,7 +16,9 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
+from whit.engine.reuse import is_same_element
 from whit.engine.storage import nbytes_of
 from whit.engine.view import view_of_buffer
 from whit.errors import InternalError
@@ -54,6 +57,21 @@ class Plan:
     parts: tuple[tuple[int, int], ...]  # arguments that are a part of another: its place, and the byte it starts at
     arena_bytes: int
 
+    @property
+    def peak_bytes(self) -> int:
+        """The memory of a run: arguments and temporaries. Less, by the size of the output, for each output that lies in
+        the memory of an input."""
+        return self.arena_bytes + sum(nbytes_of(p.dtype, p.shape) for p in self.params if p is not None)
+
+    @property
+    def least_arena_bytes(self) -> int:
+        """What no placing of the temporaries can go below: the most bytes that are in use in one step."""
+        found = 0
+        for number in range(len(self.steps)):
+            alive = {t.offset: t.nbytes for t in self.temporaries if t.first <= number <= t.last}
+            found = max(found, sum(alive.values()))
+        return found
+
 
 def make_plan(linear: UOp, slots: int) -> Plan:
     """The plan of a schedule over so many slots."""
@@ -66,9 +84,7 @@ def make_plan(linear: UOp, slots: int) -> Plan:
                 params[memory.arg.slot] = memory
             else:
                 lives.setdefault(memory, [number, number])[1] = number
-    temporaries = place(
-        [Temporary(node, nbytes_of(node.dtype, node.shape), first, last, 0) for node, (first, last) in lives.items()]
-    )
+    temporaries = _placed(lives, taken_over(linear, lives))
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
     parts: dict[tuple[int, int], int] = {}
     steps = []
@@ -83,6 +99,41 @@ def make_plan(linear: UOp, slots: int) -> Plan:
         steps.append(Step(call.src[0], tuple(places)))
     arena = max((temporary.offset + temporary.nbytes for temporary in temporaries), default=0)
     return Plan(linear, tuple(params), tuple(steps), tuple(temporaries), tuple(parts), arena)
+
+
+def _placed(lives: dict[UOp, list[int]], owners: dict[UOp, UOp]) -> list[Temporary]:
+    """The temporaries with offsets; those that take over a memory have that of the first who had it."""
+    whole: dict[UOp, list[int]] = {}
+    for node, (first, last) in lives.items():
+        known = whole.setdefault(owners[node], [first, last])
+        known[:] = min(known[0], first), max(known[1], last)
+    placed = place(Temporary(n, nbytes_of(n.dtype, n.shape), first, last, 0) for n, (first, last) in whole.items())
+    offsets = {owner.node: owner.offset for owner in placed}
+    return [
+        Temporary(node, nbytes_of(node.dtype, node.shape), first, last, offsets[owners[node]])
+        for node, (first, last) in lives.items()
+    ]
+
+
+def taken_over(linear: UOp, lives: dict[UOp, list[int]]) -> dict[UOp, UOp]:
+    """For each temporary, the one whose memory it has: its own, or what the kernel that first writes it reads last."""
+    owners = {node: node for node in lives}
+    for number, call in enumerate(linear.src):
+        arguments = _arguments(call)
+        memories = [_memory(call, argument)[0] for argument in arguments]
+        once = [i for i, m in enumerate(memories) if m is arguments[i] and memories.count(m) == 1 and m in lives]
+        fresh = [i for i in once if lives[memories[i]][0] == number]
+        spent = [i for i in once if lives[memories[i]][0] < number == lives[memories[i]][1]]
+        for written in fresh:
+            new = memories[written]
+            for read in spent:
+                old = memories[read]
+                fits = prod(old.shape) == prod(new.shape) and old.dtype.itemsize == new.dtype.itemsize
+                if fits and is_same_element(call.src[0].src[0], written, read):
+                    owners[new] = owners[old]
+                    spent.remove(read)
+                    break
+    return owners
 
 
 def _arguments(call: UOp) -> list[UOp]:

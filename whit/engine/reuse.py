@@ -1,4 +1,4 @@
-"""Outputs that can lie in the memory of an input: `w.assign(w - step)` needs no second w.
+"""Outputs that can lie in the memory of an input: `w.assign(w - step)` needs no second w. So can temporaries (`plan`).
 
 An output may overwrite an input if every kernel that reads the input runs before the one that writes the output, or is
 that one, and reads in every iteration only the element that it then writes.
@@ -21,7 +21,7 @@ def can_overwrite(linear: UOp, output: int, source: int) -> bool:
         if read is None or number < first:
             continue
         written = _place(call, output)
-        if number > first or written is None or not _is_same_element(call.src[0].src[0], written, read):
+        if number > first or written is None or not is_same_element(call.src[0].src[0], written, read):
             return False
     return True
 
@@ -41,7 +41,7 @@ def _place(call: UOp, slot: int) -> int | None:
     return found
 
 
-def _is_same_element(body: UOp, written: int, read: int) -> bool:
+def is_same_element(body: UOp, written: int, read: int) -> bool:
     """Whether a kernel reads one param only to write the other, at the same place, in the same iteration.
 
     Other stores may use what is read, if this one does too: then it is loaded before this one writes, and once.
