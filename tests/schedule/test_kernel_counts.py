@@ -187,3 +187,24 @@ def test_equal_layers_are_one_function() -> None:
     linear = scheduled(x)
     assert len(linear.src) == 8
     assert len({call.src[0] for call in linear.src}) == 2
+
+
+def test_what_a_row_has_once_is_stored_by_the_kernel_of_the_rows() -> None:
+    x = param(20, 64, 8)
+    largest = x.reduce(ops.MAX, (1,))
+    outputs = [largest, x - largest.reshape((64, 1)).expand((64, 8))]
+    linear = scheduled(outputs)
+    assert len(linear.src) == 1
+    few = param(21, 6, 8)  # too few rows for all cores
+    largest = few.reduce(ops.MAX, (1,))
+    assert len(scheduled([largest, few - largest.reshape((6, 1)).expand((6, 8))]).src) == 2
+
+
+def test_an_operand_that_is_made_of_something_kept_is_computed_while_it_is_copied() -> None:
+    x, a, b, c = param(20, 64, 64), param(21, 64, 64), param(22, 64, 64), param(23, 64, 48)
+    product = matmul(x, a)
+    shifted = (product + 1.0) * (product + 2.0) * 0.5
+    linear = scheduled([row_sum(product), matmul(shifted, b), matmul(shifted, c)])
+    stored = {argument for call in linear.src for argument in call.src[1:] if argument.op is ops.BUFFER}
+    assert len(stored) == 1
+    assert len(linear.src) == 4

@@ -45,8 +45,9 @@ def test_a_value_used_elsewhere_is_not() -> None:
     assert len(groups_of(first, first.flip((0,)) * 2.0)) == 2
 
 
-def test_kernels_that_read_nothing_in_common_stay_apart() -> None:
-    assert len(groups_of(A + 1.0, B + 1.0)) == 2
+def test_kernels_that_read_nothing_in_common_stay_apart_unless_they_are_small() -> None:
+    assert len(groups_of(param(20, 200, 100) + 1.0, param(21, 200, 100) + 1.0)) == 2
+    assert len(groups_of(A + 1.0, B + 1.0)) == 1
 
 
 def test_matmuls_stay_apart() -> None:
@@ -74,7 +75,7 @@ def test_reductions_of_one_kernel_keep_their_ranges_apart() -> None:
 
 def test_facts() -> None:
     kernels = choose_stages([A.scan(ops.ADD, 1), matmul(A, W), (A + B).flip((0,))])
-    scan, product, flipped = (facts_of(kernel) for kernel in kernels.values())
+    scan, product, flipped = (facts_of(kernel, kernels) for kernel in kernels.values())
     assert [r.arg.id for r in scan.scanned] == [1]
     assert product.contracts
     assert not scan.contracts

@@ -62,7 +62,7 @@ def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
             values = {**dict(zip(reversed(strategy.order), copies, strict=True)), **loops}
             copied = replace_ranges(source, values, {old: (new,) for old, new in loops.items()})
             stores.extend(copied.src if mask is None else masked(copied, mask).src)
-    return UOp.group(*stores)
+    return UOp.group(*dict.fromkeys(stores))  # what a row has once comes with each of its pieces
 
 
 def _guarded(body: UOp, core: UOp | None, guards: list[UOp]) -> UOp:

@@ -17,7 +17,7 @@ def masked(graph: UOp, mask: UOp) -> UOp:
     """The graph with every access by lanes restricted to those of the mask.
 
     What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is; so does what fills
-    a panel, whose lanes may run along another axis.
+    a panel, whose lanes may run along another axis. A store to one place, of something that a row has once, has none.
     """
     done: dict[UOp, UOp] = {}
     for node in topological((graph,)):
@@ -28,7 +28,7 @@ def masked(graph: UOp, mask: UOp) -> UOp:
         if node.op is ops.INDEX and src[1].shape == mask.shape:
             param, position, *gate = src
             done[node] = param.index(position, gate=mask if not gate else gate[0] & mask)
-        elif node.op is ops.STORE:
+        elif node.op is ops.STORE and src[2].shape == mask.shape:
             target, value, position, *gate = src
             both = mask if not gate else gate[0] & mask
             done[node] = target.store(value, position, combine=node.arg.combine, gate=both)

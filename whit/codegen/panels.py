@@ -297,9 +297,10 @@ Read = Callable[[int], UOp]
 
 
 def _step(value: UOp, r: UOp) -> int | None:
-    """How all accesses of an operand move along a range: one stride, or None."""
+    """How the accesses of an operand that move along a range do so: one stride, or None."""
     free = free_ranges(value)
     steps = {stride(node.src[1], r, free) for node in topological((value,)) if node.op is ops.INDEX}
+    steps = steps - {0} or steps
     gated = any(node.op is ops.INDEX and node.arg for node in topological((value,)))
     return steps.pop() if len(steps) == 1 and not gated else None
 

@@ -17,6 +17,7 @@ from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.strategy import choose_strategy
+from whit.codegen.tile_apart import tile_apart
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.config import CHECK_OOB, NOOPT
@@ -76,6 +77,10 @@ def _tile(body: UOp, job: Job) -> UOp:
     if contraction is not None and tiling is not None:
         job.reasons.append(str(tiling))
         return simplify_lanes(apply_panels(body, contraction, tiling))
+    apart = tile_apart(body, job.target) if contraction is None else None
+    if apart is not None:
+        job.reasons.extend(apart[1])
+        return simplify_lanes(apart[0])
     strategy = choose_strategy(body, job.target)
     job.reasons.extend(strategy.reasons)
     return simplify_lanes(apply_strategy(body, strategy))

@@ -6,7 +6,8 @@ expression of each, reading the others from theirs.
 Everything fuses unless it would be computed too often (`lower.py` reports those), or on too few cores: a reduction to
 very few elements over very many stands alone, so that it can be split. Starting from the outputs, a kernel is lowered
 with what is kept so far; what it reports is kept too, and every kernel that had it fused is lowered again. The set only
-grows, so this ends.
+grows, so this ends. Some values were kept early that cost next to nothing now that others are kept too: in the end
+each of these is given up, if nothing else has to be kept instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.join import lower_join, to_compute
-from whit.schedule.lower import MOST_STACKED, Lowering, is_join, narrowest, prod_of, read_value, reads_of
+from whit.schedule.lower import (
+    ALWAYS_CHEAP,
+    MOST_STACKED,
+    TWICE_IS_FINE,
+    Lowering,
+    is_join,
+    narrowest,
+    prod_of,
+    read_value,
+    reads_of,
+    weigh,
+)
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import over, source_position
 
@@ -27,6 +39,7 @@ LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between source
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
+LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
 FAR = 100  # nodes to look at for a scan
 
 
@@ -40,6 +53,7 @@ class Kernel:
     position: tuple[UOp, ...]  # one for each axis; none if the root is a join, whose value is a GROUP too
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
+    in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
 
 
@@ -63,41 +77,125 @@ NO_WRITES = Writes({})
 def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UOp, Kernel]:
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
-    kept = set(roots)
-    kernels: dict[UOp, Kernel] = {}
-    owners: dict[UOp, UOp] = {}  # expensive node -> the kernel that has it fused
-    users: dict[UOp, dict[UOp, None]] = {}  # node -> the kernels that have computed it
-    uses = Counter(s for node in topological(roots) for s in node.src)
-    todo = list(reversed(roots))
-    while todo:
-        root = todo.pop()
-        if root in kernels:
-            continue
-        kernel, to_keep = lower_kernel(root, kept, writes)
-        to_keep += _shared(kernel, owners, kernels, kept, uses)
-        fresh = [narrowest(node) for node in to_keep]
-        fresh += to_compute(root, kept) if is_join(root) else ()
-        fresh = [node for node in dict.fromkeys(fresh) if node not in kept and node.op not in (ops.PARAM, ops.BUFFER)]
-        kept.update(fresh)
-        if fresh:
-            todo.append(root)
-            todo.extend(_forget(fresh, kernels, users))
-            continue
-        kernels[root] = kernel
+    stages = Stages(writes, set(roots), Counter(s for node in topological(roots) for s in node.src))
+    stages.settle(roots)
+    stages.reconsider(roots)
+    return stages.used(roots)
+
+
+@dataclass(slots=True)
+class Stages:
+    """The state of choosing."""
+
+    writes: Writes
+    kept: set[UOp]
+    uses: Counter[UOp]  # of nodes, in the graph
+    kernels: dict[UOp, Kernel] = field(default_factory=dict)
+    owners: dict[UOp, UOp] = field(default_factory=dict)  # expensive node -> the kernel that has it fused
+    users: dict[UOp, dict[UOp, None]] = field(default_factory=dict)  # node -> the kernels that have computed it
+    readers: dict[UOp, dict[UOp, None]] = field(default_factory=dict)  # node -> the kernels that have read its memory
+    inline: set[UOp] = field(default_factory=set)  # nodes that are computed wherever they are needed
+    in_doubt: dict[UOp, None] = field(default_factory=dict)  # kept for a reason that may be gone
+    dropped: list[UOp] = field(default_factory=list)  # kernels that were to be lowered again
+
+    def settle(self, roots: list[UOp]) -> None:
+        """Lowers kernels, and what they read, until nothing more is to be kept."""
+        kernels, kept = self.kernels, self.kept
+        todo = list(reversed(roots))
+        while todo:
+            root = todo.pop()
+            if root in kernels:
+                continue
+            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline)
+            to_keep += _shared(kernel, self.owners, kernels, kept, self.uses)
+            fresh = self._fresh(to_keep, to_compute(root, kept) if is_join(root) else ())
+            self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
+            if fresh:
+                todo.append(root)
+                todo.extend(self._keep(fresh))
+                continue
+            self._enter(kernel)
+            needs = [node for node in _needs(kernel) if node not in kernels]
+            todo.extend(reversed(needs) if is_join(root) else needs)  # parts in their order, as outputs are
+
+    def reconsider(self, roots: list[UOp]) -> None:
+        """Gives up values that were kept and need not be, as things are now."""
+        fixed = set(roots)
+        for node in list(self.kernels):
+            kernel = self.kernels.get(node)
+            if kernel is None or node in fixed:
+                continue
+            if node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers):
+                self._give_up(node, self.readers.get(node, ()))
+            elif self._is_operand(kernel):
+                inside = {node, *kernel.fused} - self.inline
+                self.inline |= inside
+                if not self._give_up(node, self.readers[node]):
+                    self.inline -= inside
+
+    def _is_operand(self, kernel: Kernel) -> bool:
+        """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
+        anyway, and can compute it then."""
+        readers = [self.kernels[root] for root in self.readers.get(kernel.root, ()) if root in self.kernels]
+        readers = [reader for reader in readers if kernel.root in _needs(reader)]
+        if not readers or not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
+            return False
+        return all(_is_copied(kernel.root, reader) for reader in readers)
+
+    def _give_up(self, node: UOp, readers: Iterable[UOp]) -> bool:
+        """Computes a value wherever it is needed, unless others would be kept for that."""
+        kernels, kept = dict(self.kernels), set(self.kept)
+        self.dropped = [root for root in (node, *readers) if self.kernels.pop(root, None) is not None]
+        self.kept.discard(node)
+        self.settle(self.dropped[1:])
+        if len(self.kept) < len(kept):
+            return True
+        self.kernels, self.kept = kernels, kept
+        for root in self.dropped:
+            if root in kernels:
+                self._enter(kernels[root])
+        return False
+
+    def _enter(self, kernel: Kernel) -> None:
+        self.kernels[kernel.root] = kernel
         for node in kernel.fused:
-            users.setdefault(node, {})[root] = None
-        needs = [node for node in _needs(kernel) if node not in kernels]
-        todo.extend(reversed(needs) if is_join(root) else needs)  # parts in their order, as outputs are
-    return kernels
+            self.users.setdefault(node, {})[kernel.root] = None
+        for node in _needs(kernel):
+            self.readers.setdefault(node, {})[kernel.root] = None
+
+    def used(self, roots: list[UOp]) -> dict[UOp, Kernel]:
+        """The kernels that are needed, in the order in which they were lowered."""
+        found = set(roots)
+        stack = list(roots)
+        while stack:
+            fresh = [node for node in _needs(self.kernels[stack.pop()]) if node not in found]
+            found.update(fresh)
+            stack.extend(fresh)
+        return {root: kernel for root, kernel in self.kernels.items() if root in found}
+
+    def _fresh(self, nodes: Iterable[UOp], parts: Iterable[UOp]) -> list[UOp]:
+        """Where to store these values and parts of a join, without what is stored already."""
+        places = dict.fromkeys((*map(narrowest, nodes), *parts))
+        return [node for node in places if node not in self.kept and node.op not in (ops.PARAM, ops.BUFFER)]
+
+    def _keep(self, fresh: list[UOp]) -> list[UOp]:
+        """Keeps values; the kernels that had computed them are to be lowered again."""
+        self.kept.update(fresh)
+        stale = [root for node in fresh for root in self.users.pop(node, ()) if root is not node]
+        dropped = [root for root in dict.fromkeys(stale) if self.kernels.pop(root, None) is not None]
+        self.dropped.extend(dropped)
+        return dropped
 
 
-def lower_kernel(root: UOp, kept: set[UOp], writes: Writes = NO_WRITES) -> tuple[Kernel, list[UOp]]:
+def lower_kernel(
+    root: UOp, kept: set[UOp], writes: Writes = NO_WRITES, inline: Collection[UOp] = ()
+) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
-    lowering = Lowering(kept, _saved_for(root, writes.saved))
+    lowering = Lowering(kept, inline, _saved_for(root, writes.saved))
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, is_write=True), lowering.to_keep
+        return Kernel(root, value, ranges, (), 0, lowering.fused, tuple(lowering.in_doubt), True), lowering.to_keep
     if is_join(root):
         return Kernel(root, lower_join(root, lowering), (), (), 0, lowering.fused), lowering.to_keep
     stack = stack_under(root, kept)
@@ -110,7 +208,7 @@ def lower_kernel(root: UOp, kept: set[UOp], writes: Writes = NO_WRITES) -> tuple
         value, parts = UOp.group(*sources), len(stack.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
-    return Kernel(root, value, ranges, position, parts, lowering.fused), lowering.to_keep
+    return Kernel(root, value, ranges, position, parts, lowering.fused, tuple(lowering.in_doubt)), lowering.to_keep
 
 
 def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:
@@ -192,10 +290,42 @@ def _viewed(node: UOp, kept: set[UOp]) -> UOp:
     return node
 
 
-def _forget(fresh: list[UOp], kernels: dict[UOp, Kernel], users: dict[UOp, dict[UOp, None]]) -> list[UOp]:
-    """Kernels that had computed what is kept from now on: to be lowered again."""
-    stale = [root for node in fresh for root in users.pop(node, ()) if root is not node]
-    return [root for root in dict.fromkeys(stale) if kernels.pop(root, None) is not None]
+def _is_cheap(kernel: Kernel, kept: set[UOp], readers: Mapping[UOp, Collection[UOp]]) -> bool:
+    """Whether a kept value is made of one other of its size, which is read by others too, in next to no operations."""
+    return _is_made_of_one(kernel, readers, ALWAYS_CHEAP, kept)
+
+
+def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most: float, kept: set[UOp]) -> bool:
+    root = kernel.root
+    if not root.op.elementwise or kernel.is_write or any(not _is_plain(node) for node in kernel.fused):
+        return False
+    size = prod_of(root.shape)
+    whole = [node for node in dict.fromkeys(reads_of(kernel.value)) if 2 * prod_of(node.shape) >= size]
+    if len(whole) != 1 or len(readers.get(whole[0], ())) < 2 or whole[0].dtype.itemsize > root.dtype.itemsize:
+        return False
+    return weigh(root, kept) <= most
+
+
+def _is_copied(node: UOp, reader: Kernel) -> bool:
+    """Whether a kernel is a contraction that is worth panels, and reads a value only as one of its operands, each
+    element once."""
+    nodes = reader.value.topological()
+    reduces = [n for n in nodes if n.op is ops.REDUCE]
+    if len(reduces) != 1 or reduces[0].src[0].op is not ops.MUL or reduces[0].arg.op is not ops.ADD:
+        return False
+    sides = [side.topological() for side in reduces[0].src[0].src]
+    ranges = [{r for r in side if r.op is ops.RANGE} for side in sides]
+    reads = [n for n in nodes if n.op is ops.INDEX and n.src[0].op is ops.FUNCTION and n.src[0].src[0] is node]
+    mine = [all(read in side for read in reads) for side in sides]
+    if len(reads) != 1 or sum(mine) != 1:
+        return False
+    here, other = ranges if mine[0] else reversed(ranges)
+    rows, columns, depth = (prod_of(tuple(r.size for r in part)) for part in (here - other, other - here, here & other))
+    return bool(min(rows, columns) >= LEAST_SIDE and rows * depth <= prod_of(node.shape))
+
+
+def _is_plain(node: UOp) -> bool:
+    return node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.CONST)
 
 
 def _needs(kernel: Kernel) -> list[UOp]:

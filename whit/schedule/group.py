@@ -9,30 +9,42 @@ read something in common and neither needs the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
-from whit.schedule.lower import is_join, read_value, reads_of
+from whit.schedule.lower import is_join, prod_of, read_value, reads_of
+from whit.schedule.movement import ZERO, Position
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
-MOST_BUFFERS = 64  # a kernel takes no more arguments than this
+MOST_BUFFERS = 128  # a kernel takes no more arguments than this
+ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
+SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
+MOST_CONTRACTIONS = 4  # in a kernel: each has panels of its own
+WORTH_TILES = 1 << 12  # elements of a matrix
+SOON = 4  # levels
+SEVERAL = "several"  # a kernel with a contraction and other reductions
 LOOK_BACK = 64  # groups of the right shape that a kernel tries to join, the latest first
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
     """Kernels that run as one."""
 
     level: int  # it runs after all groups of lower levels
+    here: Position  # the ranges of its innermost values
+    rows: int = 0  # how many elements they have
+    is_read: bool = False  # a group of a higher level needs it, so that it cannot run later
     kernels: list[Kernel] = field(default_factory=list)
     values: dict[UOp, UOp] = field(default_factory=dict)  # root -> its element, reading what other groups keep
+    positions: dict[UOp, Position] = field(default_factory=dict)  # root -> where that element is
     reads: set[UOp] = field(default_factory=set)  # kept nodes and params
     scanned: set[UOp] = field(default_factory=set)
-    contracts: bool = False
+    contracts: frozenset[Any] = frozenset()
+    contractions: int = 0
     sorts: frozenset[Any] = frozenset()
 
 
@@ -41,9 +53,9 @@ class Facts:
     """What decides where a kernel may run."""
 
     reads: frozenset[UOp]  # kept nodes and params
-    moved: frozenset[UOp]  # those that it reads elsewhere than at the position it is computing
+    moved: frozenset[UOp]  # kept nodes that it reads elsewhere than where their own kernels compute them
     scanned: frozenset[UOp]  # ranges
-    contracts: bool  # a reduction reads something that does not vary with every range around it, as a matmul does
+    contracts: frozenset[Any]  # the sizes of reductions of products of which each varies with other ranges, as a matmul
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
 
 
@@ -58,7 +70,7 @@ def group_kernels(
     and what a recomputation waits for. `needs` has the same for everyone who reads a memory: what must run before there
     is something in it.
     """
-    facts = {root: facts_of(kernel) for root, kernel in kernels.items()}
+    facts = {root: facts_of(kernel, kernels) for root, kernel in kernels.items()}
     before = {root: list(roots) for root, roots in (earlier or {}).items()}
     for root, known in facts.items() if needs else ():
         before.setdefault(root, []).extend(r for memory in known.reads for r in (needs or {}).get(memory, ()))
@@ -68,38 +80,57 @@ def group_kernels(
     for kernel in in_order(kernels, {root: (*known.reads, *before.get(root, ())) for root, known in facts.items()}):
         known = facts[kernel.root]
         is_alone = kernel.parts or kernel.is_write or is_join(kernel.root)
-        beside = [] if is_alone else alike.setdefault((kernel.ranges, kernel.position, kernel.root.shape), [])
+        here = _where(kernel.position)
+        beside = [] if is_alone else alike.setdefault(here, [])
         first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
-        home = None if is_alone else _find_home(known, beside, of_root, first)
+        home = None if is_alone else _find_home(kernel, known, beside, of_root, first)
         if home is None:
             needed = (*known.reads, *before.get(kernel.root, ()))
-            home = Group(1 + max((of_root[r].level for r in needed if r in of_root), default=-1))
+            home = Group(1 + max((of_root[r].level for r in needed if r in of_root), default=-1), here)
             groups.append(home)
+        if home not in beside[-LOOK_BACK:]:
             beside.append(home)
         _join(home, kernel, known)
         of_root[kernel.root] = home
+        others = [of_root[r] for r in (*known.reads, *before.get(kernel.root, ())) if r in of_root]
+        for other in others:
+            if other is not home:
+                other.is_read = True
+                home.level = max(home.level, other.level + 1)
     return sorted(groups, key=lambda group: group.level)
 
 
-def facts_of(kernel: Kernel) -> Facts:
+def _where(position: Sequence[UOp]) -> Position:
+    """A position without the axes of size 1, where there is no choice."""
+    return tuple(i for i in position if i is not ZERO)
+
+
+def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
-    contracts = False
+    reduces, contracts = 0, set[Any]()
     sorts: set[Any] = set()
     for node in kernel.value.topological():
         if node.op is ops.INDEX and node.src[0].op is ops.FUNCTION:
             memory, *position = node.src
-            if tuple(position) != kernel.position:
-                moved.update(memory.src)
+            (root,) = memory.src
+            if root not in kernels or tuple(position) != kernels[root].position:
+                moved.add(root)
         elif node.op is ops.SCAN:
             scanned.add(node.src[1])
         elif node.op is ops.SORT:
             sorts.add((node.src[0], node.src[2:], node.arg))
-        elif node.op is ops.REDUCE and node.src[0].op is ops.MUL:
-            left, right = ({r for r in s.topological() if r.op is ops.RANGE} for s in node.src[0].src)
-            contracts = contracts or left != right
-    return Facts(frozenset(reads_of(kernel.value)), frozenset(moved), frozenset(scanned), contracts, frozenset(sorts))
+        elif node.op is ops.REDUCE:
+            reduces += 1
+            if node.src[0].op is ops.MUL:
+                left, right = ({r for r in s.topological() if r.op is ops.RANGE} for s in node.src[0].src)
+                if left != right:
+                    contracts.add(tuple(r.src[0] for r in node.src[1:]))
+    if contracts and reduces > 1:
+        contracts.add(SEVERAL)
+    reads = frozenset(reads_of(kernel.value))
+    return Facts(reads, frozenset(moved), frozenset(scanned), frozenset(contracts), frozenset(sorts))
 
 
 def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
@@ -121,28 +152,57 @@ def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -
     return order
 
 
-def _find_home(known: Facts, beside: list[Group], of_root: dict[UOp, Group], first: list[Group]) -> Group | None:
-    """A group over the same ranges that a kernel can join, after those that must be `first`."""
+def _find_home(
+    kernel: Kernel, known: Facts, beside: list[Group], of_root: dict[UOp, Group], first: list[Group]
+) -> Group | None:
+    """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
+    of those that must be `first`."""
     needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
-    level = max((group.level for group in needed), default=-1)
+    here = _where(kernel.position)
+    is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
     for group in reversed(beside[-LOOK_BACK:]):
-        if any(group is other for other in first):
+        if group in first or not _fits(known, group, needed, is_small or bool(known.contracts)):
             continue
-        if len(group.reads | known.reads) + len(group.values) + 1 > MOST_BUFFERS:
-            continue
-        if len(group.scanned | known.scanned) > 1:
-            continue  # the loop of a scan is the innermost one
-        if group.sorts != known.sorts:
-            continue
-        if any(other.level >= group.level for other in needed if other is not group):
-            continue  # something this kernel needs runs after the group, or beside it
         inside = [r for r in known.reads if of_root.get(r) is group]
         if inside and not known.moved.intersection(inside):
             return group
-        shares = not inside and level < group.level and group.reads & known.reads
-        if shares and not known.contracts and not group.contracts:
+        if inside:
+            continue
+        if known.contracts or group.contracts:
+            wait = abs(max((other.level for other in needed), default=-1) + 1 - group.level)
+            if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
+                return group
+        elif is_small or group.reads & known.reads:
+            return group
+    if known.contracts or known.scanned:
+        return None
+    for group in sorted(needed, key=lambda group: group.level, reverse=True):
+        is_row = here[: len(group.here)] == group.here and group.rows >= ROWS
+        inside = [r for r in known.reads if of_root.get(r) is group]
+        is_at_hand = not known.moved.intersection(inside) and not group.contracts and not group.scanned
+        if is_row and is_at_hand and group not in first and _fits(known, group, needed, is_small):
             return group
     return None
+
+
+def _contract_together(known: Facts, group: Group, wait: int) -> bool:
+    """Whether two contractions come out in the same tiles, and have an operand in common or run one soon after the
+    other: what waits keeps its operands in memory."""
+    if known.contracts != group.contracts or SEVERAL in known.contracts or group.contractions == MOST_CONTRACTIONS:
+        return False
+    return wait <= SOON or any(prod_of(node.shape) >= WORTH_TILES for node in group.reads & known.reads)
+
+
+def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bool:
+    """Whether nothing forbids that a kernel joins a group."""
+    if len(group.reads | known.reads) + len(group.values) + 1 > MOST_BUFFERS:
+        return False
+    if len(group.scanned | known.scanned) > 1:
+        return False  # the loop of a scan is the innermost one
+    if group.sorts != known.sorts:
+        return False
+    # Else something that this kernel needs runs after the group, or beside it, unless the group can wait for that.
+    return (may_wait and not group.is_read) or all(other.level < group.level for other in needed if other is not group)
 
 
 def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
@@ -154,10 +214,14 @@ def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
 def _join(group: Group, kernel: Kernel, known: Facts) -> None:
     value = kernel.value.substitute(_own_ranges(kernel, len(group.kernels)))
     inside = [r for r in known.reads if r in group.values]
-    at_hand = {read_value(root, kernel.position): group.values[root] for root in inside}
+    at_hand = {read_value(root, group.positions[root]): group.values[root] for root in inside}
     group.values[kernel.root] = value.substitute(at_hand) if at_hand else value
+    group.here = max(group.here, _where(kernel.position), key=len)
+    group.rows = max(group.rows, prod_of(kernel.root.shape))
+    group.positions[kernel.root] = kernel.position
     group.kernels.append(kernel)
     group.reads |= {r for r in known.reads if r not in group.values}
     group.scanned |= known.scanned
-    group.contracts = group.contracts or known.contracts
+    group.contracts |= known.contracts
+    group.contractions += bool(known.contracts)
     group.sorts = known.sorts

@@ -7,12 +7,13 @@ a REDUCE over ranges of its own.
     relu(a @ b)   ->   max(reduce add over k of a[r0, k] * b[k, r1], 0)
 
 While it goes, it meets values that would be computed more often than they have elements (an expanded reduction, a value
-asked for at two positions). If such a value is expensive it is reported in `to_keep`, for `choose_stages`.
+asked for at two positions). If such a value is expensive it is reported in `to_keep`, for `choose_stages`, and also in
+`in_doubt`, if that may come out otherwise when more is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -30,6 +31,7 @@ from whit.simplify import simplify
 REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
 TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
+MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
 
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
 PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
@@ -52,8 +54,10 @@ class Lowering:
     """The state of lowering one kernel."""
 
     kept: set[UOp]  # nodes that are read from memory
+    inline: Collection[UOp] = ()  # nodes that are computed wherever they are needed
     saved: Mapping[UOp, UOp] = field(default_factory=dict)  # what is overwritten too early -> the copy to read instead
     to_keep: list[UOp] = field(default_factory=list)
+    in_doubt: list[UOp] = field(default_factory=list)  # those to keep as long as nothing else is that they are made of
     fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
     asked: dict[UOp, float] = field(default_factory=dict)  # node -> evaluations so far
@@ -112,7 +116,7 @@ class Lowering:
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
         node = request.node
-        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src:
+        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src or node in self.inline:
             return False
         if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
             self.to_keep.append(node)
@@ -130,6 +134,8 @@ class Lowering:
             weight = weigh(node, self.kept)
             if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
                 self.to_keep.append(node)
+                if redundancy <= MAYBE_FINE:
+                    self.in_doubt.append(node)
                 return True
         return False
 
@@ -451,11 +457,17 @@ def _known(size: Any) -> int:
     return size if isinstance(size, int) else max(reach(size)[1] or 1, 1)
 
 
+NO_RANGES: frozenset[UOp] = frozenset()
+
+
 def fill_free_ranges(root: UOp, known: dict[UOp, frozenset[UOp]]) -> None:
     """The free ranges of everything below root, sources first."""
     stack = [root]
     while stack:
         node = stack[-1]
+        if node.op.opaque:  # the memory of a kept value, and below it the graph that computes that
+            known[stack.pop()] = NO_RANGES
+            continue
         missing = [s for s in node.src if s not in known]
         if missing:
             stack.extend(missing)

@@ -145,16 +145,23 @@ def _call(stores: list[UOp], memory: dict[UOp, UOp], inside: dict[UOp, UOp], nam
     for node in body.topological():
         if node.op is ops.FUNCTION:
             places[node] = memory[node.src[0]]
-    body = simplify(share_loops(body.substitute(places)))
+    # Own params first: simplifying orders sums and products by what is in them, and equal kernels must come out equal.
+    body, arguments = _over_params(share_loops(body.substitute(places)))
+    body = simplify(body)
     scratch = scratch_of(body, len(memory))
     memory.update(zip(scratch, scratch, strict=True))
-    body = with_scratch(body, scratch) if scratch else body
+    body, left = _over_params(with_scratch(body, scratch) if scratch else body)
+    arguments = [arguments[place.arg.slot] if place.op is ops.PARAM else place for place in left]
+    return body.function(name).call(*(inside.get(place, place) for place in arguments), *_bindings(body))
+
+
+def _over_params(body: UOp) -> tuple[UOp, list[UOp]]:
+    """Stores over params that are numbered as they appear, what is written to first; and what they stand for."""
     written = [store.src[0] for store in body.src]
     used = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER)]
-    arguments = list(dict.fromkeys([*written, *used]))
-    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(arguments)}
-    function = body.substitute(params).function(name)
-    return function.call(*(inside.get(argument, argument) for argument in arguments), *_bindings(body))
+    found = list(dict.fromkeys([*written, *used]))
+    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(found)}
+    return body.substitute(params), found
 
 
 def _bindings(body: UOp) -> list[UOp]:
