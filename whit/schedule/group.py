@@ -25,7 +25,7 @@ ROWS = 64  # at least so many, and what is computed for each row can be stored b
 SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
 MOST_CONTRACTIONS = 4  # in a kernel: each has panels of its own
 WORTH_TILES = 1 << 12  # elements of a matrix
-SOON = 4  # levels
+SOON, LATER = 4, 8  # levels that contractions and small kernels may wait for each other
 SEVERAL = "several"  # a kernel with a contraction and other reductions
 LOOK_BACK = 64  # groups of the right shape that a kernel tries to join, the latest first
 
@@ -161,7 +161,9 @@ def _find_home(
     here = _where(kernel.position)
     is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
     for group in reversed(beside[-LOOK_BACK:]):
-        if group in first or not _fits(known, group, needed, is_small or bool(known.contracts)):
+        wait = abs(max((other.level for other in needed), default=-1) + 1 - group.level)
+        is_near = is_small and wait <= LATER
+        if group in first or not _fits(known, group, needed, is_near or bool(known.contracts)):
             continue
         inside = [r for r in known.reads if of_root.get(r) is group]
         if inside and not known.moved.intersection(inside):
@@ -169,10 +171,9 @@ def _find_home(
         if inside:
             continue
         if known.contracts or group.contracts:
-            wait = abs(max((other.level for other in needed), default=-1) + 1 - group.level)
             if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
                 return group
-        elif is_small or group.reads & known.reads:
+        elif is_near or group.reads & known.reads:
             return group
     if known.contracts or known.scanned:
         return None
