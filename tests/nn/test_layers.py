@@ -194,6 +194,8 @@ def test_a_transformer_block_keeps_the_shape_and_all_weights_get_gradients(preno
 
 def test_initial_values_are_spread_as_in_torch() -> None:
     torch = pytest.importorskip("torch")
+    Tensor.manual_seed(1)
+    torch.manual_seed(1)
     for ours, theirs in (
         (nn.Linear(300, 200), torch.nn.Linear(300, 200)),
         (nn.Conv2d(30, 40, 3), torch.nn.Conv2d(30, 40, 3)),
@@ -203,7 +205,8 @@ def test_initial_values_are_spread_as_in_torch() -> None:
         for name, tensor in nn.state.get_state_dict(ours).items():
             other = theirs.state_dict()[name].numpy()
             assert tensor.shape == other.shape
-            assert abs(tensor.numpy().std() - other.std()) < 0.1 * other.std(), name
+            tolerance = max(0.1, 2 / other.size**0.5)  # of forty values, the deviation is known to about 10 %
+            assert abs(tensor.numpy().std() - other.std()) < tolerance * other.std(), name
 
 
 def test_nn_is_imported_beside_tensor() -> None:
