@@ -12,6 +12,7 @@ from whit.config import Context, getenv
 from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.device import Device
+from whit.engine.jit import TinyJit
 from whit.errors import JitError
 from whit.helpers import fetch
 from whit.ir import UOp
@@ -27,6 +28,7 @@ __all__ = [
     "GlobalCounters",
     "JitError",
     "Tensor",
+    "TinyJit",
     "UOp",
     "Variable",
     "checkpoint",

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from whit.dtype import DType, dtypes
 from whit.engine.device import canonicalize
 from whit.engine.disk import DiskBuffer, allocate
+from whit.engine.trace import escaped, is_placeholder
 from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
@@ -112,6 +113,8 @@ def storage(node: UOp) -> Buffer:
     """The memory of a BUFFER node."""
     found = _buffers.get(node)
     if found is None:
+        if is_placeholder(node):
+            raise escaped(node)
         raise InternalError(
             f"storage: {node.short()} has no memory",
             "It was never allocated, or its content was replaced by an assignment.",

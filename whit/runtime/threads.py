@@ -59,10 +59,16 @@ def run_launches(launches: ctypes.Array[Launch], count: int) -> None:
 
 def run_native(launches: int, count: int, threads: int) -> None:
     """The same for launches at an address, of which none wants more than `threads`: nothing is looked at in Python."""
+    run, *arguments = native_call(launches, count, threads)
+    run(*arguments)
+
+
+def native_call(launches: int, count: int, threads: int) -> tuple[Any, int, int, int]:
+    """The call itself: a function and its arguments, for a caller who must not be interrupted after it."""
     pool = _pool or _start_pool()
     if threads > pool.threads:
         pool.grow(threads)
-    pool.run(pool.address, launches, count)
+    return pool.run, pool.address, launches, count
 
 
 class _Pool:

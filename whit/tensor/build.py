@@ -16,7 +16,8 @@ from typing import Any
 
 from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
 from whit.engine.device import canonicalize, is_disk
-from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.engine.trace import current
+from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.bitcast import bitcast
@@ -51,6 +52,8 @@ def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
     if isinstance(data, list | tuple | range):
         return _from_list(list(data) if isinstance(data, range) else data, dtype, device)
     if isinstance(data, bytes | bytearray | mmap.mmap):
+        if not isinstance(data, bytes):
+            _check_not_traced(data)
         return _from_raw(data, dtype or dtypes.uint8, device)
     node = _from_array(data, device)
     return node if dtype is None or dtype is node.dtype else node.cast(dtype)
@@ -109,6 +112,7 @@ def _from_raw(data: Any, dtype: DType, device: str | None) -> UOp:
 
 def _from_array(data: Any, device: str | None) -> UOp:
     """Arrays of others: NumPy's, then DLPack, the buffer protocol, and what NumPy can convert."""
+    _check_not_traced(data)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(data, numpy.ndarray | numpy.generic):
         return _from_numpy(data, device)
@@ -122,6 +126,17 @@ def _from_array(data: Any, device: str | None) -> UOp:
 
         return _from_numpy(np.asarray(data), device)
     raise _refused(data)
+
+
+def _check_not_traced(data: Any) -> None:
+    """Memory that others may change, or that is new in each call, is no part of a function that is replayed."""
+    trace = current()
+    if trace is not None:
+        raise JitError(
+            f"Tensor: of a {type(data).__name__}, an array, while {trace.name} is captured",
+            "a replay would not see what is in it then",
+            "Make the tensor outside, and pass it as an argument.",
+        )
 
 
 def _refused(data: Any) -> ArgumentError:

@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from whit.dtype import DType, dtypes, least_upper_float, to_dtype
 from whit.engine.device import Device, is_disk
+from whit.engine.trace import current, register_tensor
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape, spell_size
@@ -42,10 +43,37 @@ def mark_leaf(tensor: Core) -> None:
     _leaves[key] = weakref.ref(tensor, lambda _, key=key: _leaves.pop(key, None))  # type: ignore[misc]
 
 
+class _Cut(weakref.ref["Core"]):
+    """A leaf that is the result of a captured function: whose, and whether tensors asked it for gradients."""
+
+    __slots__ = ("asks", "name")
+    name: str
+    asks: bool
+
+
+def mark_result(tensor: Core, name: str, asks: bool) -> None:
+    """From now on the tensor is a leaf where a gradient ends that should go on."""
+    key = id(tensor)
+    cut = _Cut(tensor, lambda _, key=key: _leaves.pop(key, None))  # type: ignore[misc]
+    cut.name, cut.asks = name, asks
+    _leaves[key] = cut
+
+
+def result_of(tensor: Core) -> tuple[str, bool] | None:
+    """The captured function that a leaf is the result of, and whether tensors asked it for gradients."""
+    cut = _leaves.get(id(tensor))
+    return (cut.name, cut.asks) if isinstance(cut, _Cut) and cut() is tensor else None
+
+
 def leaves() -> list[Core]:
     """The living tensors that are no results of operations: made from data, by a constructor, or realised."""
-    found = [reference() for reference in list(_leaves.values())]
-    return [tensor for tensor in found if tensor is not None]
+    trace = current()
+    return all_leaves() if trace is None else [tensor for tensor in all_leaves() if trace.knows(tensor)]
+
+
+def all_leaves() -> list[Core]:
+    """The same, also while a function is traced that has nothing to do with them."""
+    return [tensor for reference in list(_leaves.values()) if (tensor := reference()) is not None]
 
 
 class Core:
@@ -106,6 +134,22 @@ class Core:
         result.grad = None
         result.requires_grad = None
         mark_leaf(result)
+        return result
+
+    @classmethod
+    def _of_buffer(cls, uop: UOp, place: Place | None, name: str = "", asks: bool = False) -> Self:
+        """The tensor of a BUFFER; of a captured function's result, where a gradient would have gone on, with its name."""
+        result = _new(cls)
+        result.uop = uop
+        result._family = None
+        result._place = place
+        result._wanted = None
+        result.grad = None
+        result.requires_grad = None
+        if name:
+            mark_result(result, name, asks)
+        else:
+            mark_leaf(result)
         return result
 
     # ---- questions
@@ -211,6 +255,9 @@ class Core:
             raise DTypeError(
                 f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix
             )
+
+
+register_tensor(Core)
 
 
 def without_views(node: UOp) -> UOp:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
 from whit.engine.device import is_disk, usable
+from whit.engine.trace import current, forbid
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
@@ -28,7 +29,7 @@ from whit.tensor.core import (
     storable,
     without_views,
 )
-from whit.tensor.place import here
+from whit.tensor.place import here, user_method
 from whit.tensor.realize import item, realize, shared_memory, to_list, to_numpy, write_view
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ class Data(Core):
         for tensor in given:
             if not isinstance(tensor, Core):
                 raise ArgumentError(f"realize: {tensor!r:.60} is no tensor", fix="Give tensors: Tensor.realize(a, b).")
+        if current() is not None:
+            for tensor in given:
+                _settle(tensor)
+            return self
         tensors = [tensor for tensor in given if not _stays_in_file(tensor.uop)]
         for device in {tensor._wanted for tensor in tensors if tensor.uop.device is None} or {None}:
             batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
@@ -90,6 +95,7 @@ class Data(Core):
 
     def _buffer(self) -> UOp:
         """The BUFFER that holds the value, computed if it is not yet; of a file, what was read from it."""
+        forbid(user_method())
         if is_disk(self.device):
             return self.to("CPU")._buffer()
         (buffer,) = realize([self.uop], self._wanted)
@@ -251,6 +257,21 @@ def _stays_in_file(node: UOp) -> bool:
     if base.op is not ops.BUFFER:
         realize([base], None)
     return True
+
+
+def _settle(tensor: Core) -> None:
+    """`realize` while a function is traced: computed later, but from here on a tensor that no gradient goes through."""
+    family = tensor._family
+    node = tensor.uop if family is None else family.uop
+    if (family is not None and tensor.uop is not node and node.op is not ops.AFTER) or node.op is ops.BUFFER:
+        return
+    if node.op is not ops.LEAF:
+        settled = node.detach().leaf()
+        if family is None:
+            tensor.uop = settled
+        else:
+            family.rebase(settled)
+    mark_leaf(tensor)
 
 
 def _to_realize(tensor: Core) -> UOp:

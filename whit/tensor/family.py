@@ -65,6 +65,17 @@ class Family:
         strides = strides_of(tensor.uop, self.uop, self.strides)
         return Family(tensor, strides, self.is_read_only or is_repeating(tensor.uop, self.uop))
 
+    def shown_on(self, base: UOp) -> Family:
+        """A family like this one, still without members, whose base is another node."""
+        family = Family.__new__(Family)
+        family.uop, family.strides, family.is_read_only = base, self.strides, self.is_read_only
+        family._members, family._limit = [], 16
+        return family
+
+    def same_view(self, view: UOp, base: UOp) -> UOp:
+        """A view of another family's base as one of this one's."""
+        return moved(view, {base: self.uop})
+
     def rebase(self, base: UOp) -> None:
         """Another base, and for every member the same view of it."""
         old, self.uop = self.uop, base

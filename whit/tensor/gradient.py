@@ -15,13 +15,14 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.engine.trace import current
+from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.grad import gradients
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.tensor.core import Core, leaves, spread
+from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
 from whit.tensor.create import Creation
 
 # Roots of backward(), by identity, with the tensors that got a gradient from them. A root leaves when it dies.
@@ -40,6 +41,9 @@ class Gradients(Creation):
         """
         for target in targets:
             _check_target("gradient", target)
+        trace = current()
+        if trace is not None:
+            trace.check_gradient(set(topological((self.uop,))), lambda _: True, list(targets), is_asked=False)
         found = gradients(self.uop, self._seed("gradient", gradient), [target.uop for target in targets])
         lost = [target for target, node in zip(targets, found, strict=True) if node is None]
         self._check_written("gradient", lost)
@@ -54,9 +58,13 @@ class Gradients(Creation):
         self._check_written("backward", [tensor for tensor in taking if tensor.requires_grad], below)
         # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
         asking = [tensor for tensor in targets if tensor.requires_grad]
+        trace = current()
+        if trace is not None:
+            trace.check_gradient(below, _takes_gradient_outside, all_leaves(), bool(asking))
         found = gradients(self.uop, seed, [tensor.uop for tensor in asking])
         if all(node is None for node in found):
             asking, found = targets, gradients(self.uop, seed, [tensor.uop for tensor in targets])
+        _check_results(asking, targets)
         for target, node in zip(asking, found, strict=True):
             if node is None:
                 continue
@@ -148,7 +156,27 @@ def _contents_before(node: UOp) -> Iterator[UOp]:
 
 
 def _takes_gradient(tensor: Core) -> bool:
-    return tensor.requires_grad is not False and tensor.dtype.is_float and tensor.uop.op is not ops.CONST
+    trace = current()
+    is_number = tensor.uop.op is ops.CONST or (trace is not None and trace.is_number(tensor))
+    return tensor.requires_grad is not False and tensor.dtype.is_float and not is_number
+
+
+def _check_results(asking: Iterable[Core], targets: Iterable[Core]) -> None:
+    """Raises where a gradient ends at the result of a captured function and should have gone on into it."""
+    ends = [tensor for tensor in asking if result_of(tensor) and not tensor.requires_grad]
+    ends += [tensor for tensor in targets if (found := result_of(tensor)) and found[1]]
+    for tensor in ends:
+        name, _ = result_of(tensor) or ("", False)
+        raise JitError(
+            f"backward: the gradient ends at a result of {name}, which was captured and keeps no graph",
+            tensor._made(),
+            f"Call backward() inside {name}; or detach() the result, if the gradient shall end there.",
+        )
+
+
+def _takes_gradient_outside(tensor: Core) -> bool:
+    """The same of a tensor that a trace has not seen, and must not see by being asked."""
+    return tensor.requires_grad is not False
 
 
 def _check_target(name: str, target: Any) -> None:

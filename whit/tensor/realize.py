@@ -8,7 +8,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
+from whit.engine.trace import current, forbid, is_placeholder
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.tensor.place import user_method
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,6 +30,8 @@ def _engine() -> tuple[ModuleType, ModuleType, ModuleType]:
 
 def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
     """The BUFFERs that hold the values of nodes; `device` is for those that have none."""
+    if current() is not None and any(is_placeholder(node) for node in topological(nodes)):
+        forbid(user_method())
     return _engine()[0].realize(nodes, device)  # type: ignore[no-any-return]
 
 

@@ -23,6 +23,7 @@ from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
+from whit.engine.trace import current, register_draws
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
 from whit.ir.sizes import is_at_most, settled
@@ -63,19 +64,44 @@ def seed_with(seed: int) -> None:
     """Starts over with the numbers of this seed."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -(2**63) <= seed.__index__() < 2**64:
         raise ArgumentError(f"manual_seed: {seed!r} is no seed", fix="Use an integer of at most 64 bits.")
+    trace = current()
+    if trace is not None:
+        trace.seed_with(seed.__index__() % 2**64)
+        return
     with _lock:
         _state.seed, _state.used = seed.__index__() % 2**64, 0
 
 
 def next_draw(count: int, device: str) -> UOp:
     """A BUFFER with the seed and the first of `count` counters that nobody had before."""
+    trace = current()
+    if trace is not None:
+        return trace.draw(count, device, dtypes.uint32)
     with _lock:
         draw = Draw(_state.seed, _state.used, count)
         _state.used += count
-    numbers = (draw.seed & _WORD, draw.seed >> 32, draw.start & _WORD, draw.start >> 32 & _WORD)
-    node = from_bytes(struct.pack("<4I", *numbers), dtypes.uint32, (4,), device)
+    node = from_bytes(counter_bytes(draw.seed, draw.start), dtypes.uint32, (4,), device)
     _draws[node] = draw
     return node
+
+
+def counter_bytes(seed: int, start: int) -> bytes:
+    """What is in the buffer of a draw."""
+    return struct.pack("<4I", seed & _WORD, seed >> 32, start & _WORD, start >> 32 & _WORD)
+
+
+def reserve(count: int, reseed: int | None = None, used: int = 0) -> tuple[int, int]:
+    """The seed of the process and the first of `count` counters, as if so many values had been drawn one after another;
+    a program that sets the seed on the way leaves it at `reseed`, with `used` values drawn."""
+    with _lock:
+        found = (_state.seed, _state.used)
+        _state.used += count
+        if reseed is not None:
+            _state.seed, _state.used = reseed, used
+    return found
+
+
+register_draws(reserve, counter_bytes)
 
 
 def draw_of(node: UOp) -> Draw | None:

@@ -1,0 +1,247 @@
+"""TinyJit: a function that is traced once for each kind of arguments, and replayed without Python from then on.
+
+    @TinyJit
+    def step(x, y):
+        loss = model(x).cross_entropy(y).backward()
+        optimizer.step()
+        return loss
+
+    step(x, y)          # the first call traces, compiles and runs; the others run one list of kernels
+
+What the calls have in common is in the key (`signature`): the arguments' containers, shapes, dtypes and devices, the
+values of what is no tensor, the settings. What a trace has found besides is checked before each replay (`watch`,
+`capture`). A program that does not fit is never run: the function is traced again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from whit.config import JIT, settings_key
+from whit.engine.device import Device
+from whit.engine.signature import Arguments, Key
+from whit.engine.trace import Trace, current, draw_functions
+from whit.engine.watch import Edge, Watch, now_at
+from whit.errors import ArgumentError, JitError
+
+__all__ = ["JitError", "TinyJit"]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+MOST_VARIANTS = 32  # captures of one key that differ in what was captured
+
+_all_jits: weakref.WeakSet[Any] = weakref.WeakSet()
+_running = threading.RLock()  # replays write memory that others read
+
+
+class TinyJit(Generic[Parameters, Result]):
+    """A function under the JIT. Of a method, each instance has captures of its own, which go with it."""
+
+    def __init__(self, function: Callable[Parameters, Result]) -> None:
+        if not callable(function):
+            raise ArgumentError(f"TinyJit: {function!r:.60} is no function", fix="Give a function or a method.")
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+        self._captures: dict[Key, list[Any]] = {}
+        self._lock = threading.RLock()
+        self._attribute = ""
+        _all_jits.add(self)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = f"_whit_jit_{name}"
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if current() is not None or not JIT:
+            return self._function(*args, **kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arguments = Arguments()
+        key = (
+            *[arguments.key(value, f"argument {i}") for i, value in enumerate(args)],
+            "=",
+            *[(name, arguments.key(kwargs[name], f"argument {name}")) for name in sorted(kwargs)],
+            settings_key(),
+            Device.DEFAULT,
+        )
+        with self._lock:
+            variants = self._captures.setdefault(key, [])
+            for capture, watch in reversed(variants):
+                if not watch.holds() and watch.changed() is not None:
+                    continue
+                with _running:
+                    result = capture.replay(arguments.tensors, arguments.bindings, draw_functions())
+                if result is not _capturing().MISSED:
+                    return result
+            entry = self._capture(args, kwargs, arguments, variants)
+            variants.append(entry)
+            del variants[:-MOST_VARIANTS]
+            with _running:
+                result = entry[0].replay(arguments.tensors, arguments.bindings, draw_functions())
+            if result is _capturing().MISSED:
+                raise _does_not_fit(self._name)
+            return result
+
+    # ---- capturing
+
+    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> tuple[Any, Watch]:
+        views = any(capture.views for capture, _ in variants)
+        try:
+            return self._traced(args, kwargs, arguments, views)
+        except _capturing().NeedsViews:
+            return self._traced(args, kwargs, arguments, True)
+
+    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> tuple[Any, Watch]:
+        roots = {self._name: self._function} | {f"argument {i}": value for i, value in enumerate(arguments.objects)}
+        watch = Watch(roots)
+        trace = Trace(self._name, views)
+        default = next((t.uop.device for t in arguments.tensors if t.uop.device is not None), Device.DEFAULT)
+        for tensor in arguments.tensors:
+            trace.arguments[id(tensor)] = tensor._wanted or default
+        draws = _python_draws()
+        with trace:
+            for tensor in arguments.tensors:
+                trace.entry(tensor)
+            result = self._function(*args, **kwargs)
+            trace.check()
+        if not _is_same_state(draws, _python_draws()):
+            raise JitError(
+                f"{self._name}: the function draws random numbers of Python or NumPy, which a replay would repeat",
+                fix="Use Tensor.rand() and the like, which a replay draws anew; or pass the number as an argument.",
+            )
+        edge = watch.changed()
+        if edge is not None:
+            raise _changes(self._name, edge, trace)
+        captured = {id(t) for place in trace.places.values() for t in place.tensors} - set(trace.arguments)
+        if not captured <= watch.tensors.keys():
+            watch = Watch(roots, everything=True)
+        return _capturing().Capture(trace, arguments.tensors, result, default), watch
+
+    # ---- methods
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> TinyJit[Parameters, Result]: ...
+
+    @overload
+    def __get__(self, instance: Any, owner: Any = None) -> TinyJit[..., Result]: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        name = self._attribute or f"_whit_jit_{self._name}"
+        fields = getattr(instance, "__dict__", None)
+        if not isinstance(fields, dict):
+            raise JitError(
+                f"{self._name}: a {type(instance).__name__} has no room for what is captured of its methods",
+                fix="Leave out __slots__, or add __dict__ to them.",
+            )
+        holder = fields.get(name)
+        if type(holder) is not _Holder or holder.owner is not self:
+            holder = fields[name] = _Holder(self)
+        if holder.jit is None:
+            holder.jit = TinyJit(types.MethodType(self._function, instance))
+        return holder.jit
+
+    # ---- questions
+
+    @property
+    def captured(self) -> list[Any]:
+        """The programs, in the order of their capture."""
+        return [capture for variants in self._captures.values() for capture, _ in variants]
+
+    @property
+    def kernels(self) -> int:
+        """Kernels of a call of the program that was captured last; 0 before the first."""
+        return self.captured[-1].program.kernels() if self._captures else 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the programs keep for temporaries."""
+        return sum(capture.program.arena() for capture in self.captured)
+
+    def reset(self) -> None:
+        """Forgets all programs, and what they hold."""
+        with self._lock:
+            self._captures.clear()
+
+    def __repr__(self) -> str:
+        return f"<TinyJit {self._name}: {len(self.captured)} captured>"
+
+
+class _Holder:
+    """Keeps the captures of a method in its instance, so that they go with it; a copy of the instance starts anew."""
+
+    __slots__ = ("jit", "owner")
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.jit: Any = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Holder:
+        return _Holder(self.owner)
+
+    __copy__ = __deepcopy__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Holder, (None,)
+
+
+@functools.cache
+def _capturing() -> types.ModuleType:
+    from whit.engine import capture  # lazy: it loads the runtime, which `import whit` must not
+
+    return capture
+
+
+def _changes(name: str, edge: Edge, trace: Trace) -> JitError:
+    """The function has a side effect."""
+    now = now_at(edge)
+    if edge.container is not None and hasattr(now, "uop") and trace.is_made(now):
+        return JitError(
+            f"{name}: the function keeps a tensor in {edge.label}, and a replay would not",
+            fix="Return it, or write into a tensor that is there before: x.assign(...).",
+        )
+    what = f"from {edge.value!r:.40} to {now!r:.40}" if edge.container is not None else f"its length was {edge.value!r}"
+    return JitError(
+        f"{name}: the function changes {edge.label}, and a replay would not",
+        what,
+        "Do it outside, or keep it in a tensor and assign to that.",
+    )
+
+
+def _does_not_fit(name: str) -> JitError:
+    return JitError(
+        f"{name}: what the function reads has changed while it was captured",
+        fix="Another thread may have changed it. Guard it with a lock.",
+    )
+
+
+def _python_draws() -> tuple[Any, ...]:
+    numpy = sys.modules.get("numpy.random")
+    return random.getstate(), None if numpy is None else numpy.get_state()[1:3]
+
+
+def _is_same_state(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
+    if before[0] != after[0] or (before[1] is None) is not (after[1] is None):
+        return False
+    return before[1] is None or bool(before[1][1] == after[1][1] and (before[1][0] == after[1][0]).all())
+
+
+def _after_fork() -> None:
+    global _running
+    _running = threading.RLock()
+    for jit in list(_all_jits):
+        jit._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,279 @@
+"""A traced graph made ready to run again and again with other memory.
+
+Goes in: the values that a function returns, and those that tensors have after it, as graphs over placeholders. Comes
+out: a `Program`: one schedule (one for each device, with copies between them) over a table of buffers.
+
+    return x * w;  w.assign(w - 1)         table:  0 x * w   1 the new w   2 x   3 w   4 the number 1
+
+What is written to a part of a tensor goes to its old memory, which stands in the table once; what replaces a tensor
+has a place of its own, and the caller may put the old memory there if `State.can_overwrite`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from operator import attrgetter, call
+from typing import Any
+
+from whit.config import DEBUG
+from whit.engine.cpu import CpuDevice, Resident
+from whit.engine.compile import prepare_pool
+from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.device import Device, canonicalize
+from whit.engine.effects import Effect, effect_of, last_changes, stored_value, views_between, under
+from whit.engine.normalise import Normalised, below, normalise
+from whit.engine.normalise_effects import normalise_effects
+from whit.engine.realize import find_plan, memory_of_slot
+from whit.engine.reuse import can_overwrite
+from whit.engine.storage import nbytes_of
+from whit.engine.trace import is_placeholder, new_placeholder
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, make
+from whit.runtime.buffer import Buffer
+
+
+_address = attrgetter("address")
+_ALL: list[int] = []  # the places of a part that has all of the table, in order
+
+
+@dataclass(slots=True)
+class State:
+    """The new value of a tensor: its place in the table, and how it is about the old memory."""
+
+    placeholder: UOp | None  # what stands for the old one; None: it was a constant
+    value: UOp
+    place: int = -1
+    is_part: bool = False  # the old content is changed: it must be in this place
+    can_overwrite: bool = False  # the old memory may be in this place
+
+
+@dataclass(slots=True)
+class Part:
+    """One schedule on one device; or a copy between devices, if there is none."""
+
+    device: str
+    places: list[int]  # in the table, of its slots; of a copy, target and source
+    graph: Normalised | None = None
+    loaded: Any = None
+    resident: Resident | None = None
+
+
+@dataclass(slots=True)
+class Program:
+    """Parts over a table of buffers."""
+
+    outputs: list[int] = field(default_factory=list)  # places of the results
+    states: list[State] = field(default_factory=list)
+    inputs: dict[UOp, int] = field(default_factory=dict)  # places of placeholders
+    fixed: dict[int, Buffer] = field(default_factory=dict)  # what is the same in every run
+    copied: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # places that need a copy of another one's content first
+    size: int = 0  # of the table
+    parts: list[Part] = field(default_factory=list)
+    variables: dict[str, int] = field(default_factory=dict)
+
+    def kernels(self) -> int:
+        """How many kernels a run has."""
+        return sum(len(_plan(part.loaded).steps) for part in self.parts if part.graph is not None)
+
+    def arena(self) -> int:
+        """Bytes of temporaries."""
+        return sum(int(_plan(part.loaded).arena_bytes) for part in self.parts if part.graph is not None)
+
+    def run(self, table: list[Buffer], variables: Mapping[str, int], then: Iterable[tuple[Any, ...]]) -> None:
+        """Runs it, and at once the calls in `then`, each a function and its arguments.
+
+        Native code and these calls follow one another without Python in between, so that no interrupt comes there: what
+        has been written to memory is known to the tensors.
+        """
+        for place, source in self.copied:
+            table[place].copy_from(table[source])
+        calls: list[tuple[Any, ...]] = []
+        for part in self.parts:
+            _make(calls)
+            calls = _calls(part, table, variables)
+        _make([*calls, *then])
+        for part in self.parts:
+            if part.resident is not None and DEBUG < 2:
+                part.resident.count()
+
+
+def _make(calls: Iterable[tuple[Any, ...]]) -> None:
+    deque(starmap(call, calls), maxlen=0)  # no bytecode runs between two of them
+
+
+def _calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> list[tuple[Any, ...]]:
+    """What is to be called for a part."""
+    buffers = table if part.places is _ALL else [table[place] for place in part.places]
+    if part.graph is None:
+        target, source = buffers
+        moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
+        return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
+    if part.resident is None or DEBUG >= 2:
+        return [(Device[part.device].run, part.loaded, buffers, variables)]
+    return [part.resident.prepare(list(map(_address, buffers)), variables)]
+
+
+def _plan(loaded: Any) -> Any:
+    return getattr(loaded, "plan", loaded)
+
+
+def plain(roots: Sequence[UOp]) -> list[UOp]:
+    """The same values without what only concerned gradients, and without stores that cover all of a tensor."""
+    done: dict[UOp, UOp] = {}
+    for node in topological(tuple(roots)):
+        if node.op in ops.SAME_VALUE:
+            done[node] = done[node.src[0]]
+            continue
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        value = stored_value(new)
+        done[node] = new if value is None else value
+    return [done[root] for root in roots]
+
+
+def build(outputs: Sequence[UOp], states: Sequence[tuple[UOp, UOp | None]], device: str) -> Program:
+    """The program of these results, and of these new values of placeholders. `device` is for constants."""
+    values = plain([*outputs, *[value for value, _ in states]])
+    program = Program()
+    program.states = [State(old, value) for value, (_, old) in zip(values[len(outputs) :], states, strict=True)]
+    values = _carry_copies(program, values)
+    program.outputs = [-1] * len(outputs)
+    groups: dict[str, tuple[list[int], list[State]]] = {}
+    for number, value in enumerate(values):
+        outs, changes = groups.setdefault(value.device or device, ([], []))
+        if number < len(outputs):
+            outs.append(number)
+        else:
+            state = program.states[number - len(outputs)]
+            state.value = value
+            changes.append(state)
+    for name, (outs, changes) in groups.items():
+        places = _add(program, [values[number] for number in outs], changes, name)
+        for number, place in zip(outs, places, strict=True):
+            program.outputs[number] = place
+    if len(program.parts) == 1 and program.parts[0].places == list(range(program.size)):
+        program.parts[0].places = _ALL
+    return program
+
+
+def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
+    """The values after copies between devices, which become parts of the program."""
+    while True:
+        order, _ = below(values)
+        copy = next((node for node in order if node.op is ops.COPY), None)
+        if copy is None:
+            return values
+        target = canonicalize(copy.arg)
+        (source,) = copy.src
+        result = new_placeholder(copy.dtype, copy.shape, target)
+        place = _new_place(program)
+        program.inputs[result] = place
+        program.fixed[place] = Buffer(target, nbytes_of(copy.dtype, copy.shape))
+        if is_placeholder(source):
+            start = program.inputs.setdefault(source, program.size)
+            program.size = max(program.size, start + 1)
+        else:
+            name = source.device or target
+            (start,) = _add(program, [source], [], name)
+            program.fixed[start] = Buffer(name, nbytes_of(source.dtype, source.shape))
+        program.parts.append(Part(target, [place, start]))
+        values = _replaced(values, copy, result)
+
+
+def _replaced(roots: list[UOp], old: UOp, new: UOp) -> list[UOp]:
+    done: dict[UOp, UOp] = {old: new}
+    for node in topological(tuple(roots)):
+        if node not in done:
+            src = tuple([done[s] for s in node.src])
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return [done[root] for root in roots]
+
+
+def _new_place(program: Program) -> int:
+    program.size += 1
+    return program.size - 1
+
+
+def _add(program: Program, values: list[UOp], states: list[State], device: str) -> list[int]:
+    """One more part; the places of the values."""
+    order, has_special = below([*values, *[state.value for state in states]])
+    effects = _effects(order) if has_special else []
+    by_top: dict[UOp, Effect] = {}
+    for effect in effects:
+        by_top[effect.top] = effect
+    taken: set[UOp] = set()
+    changed: list[State] = []
+    for state in states:
+        found = by_top.get(state.value)
+        if found is not None and found.memory is state.placeholder and not _views(found) and found.top not in taken:
+            state.is_part = True
+            taken.add(found.top)
+            changed.append(state)
+    effects = [by_top[state.value] for state in changed] + [e for e in effects if e.top not in taken]
+    others = [state for state in states if not state.is_part]
+    roots = [*values, *[state.value for state in others]]
+    graph = normalise_effects(roots, effects, order) if effects else normalise(roots, order)
+    places = [_new_place(program) for _ in range(graph.outputs)]
+    for state, place in zip(others, places[len(values) : len(roots)], strict=True):
+        state.place = place
+    for effect, place in zip(effects, places[len(roots) :], strict=True):
+        mine = next((state for state in changed if state.value is effect.top), None)
+        if mine is not None:
+            mine.place = place
+        else:
+            memory = effect.memory
+            program.copied.append((place, _input(program, memory, device)))
+            program.fixed[place] = Buffer(device, nbytes_of(memory.dtype, memory.shape))
+    start = [_input(program, slot, device) for slot in graph.slots]
+    loaded = find_plan(graph, device)
+    for slot, state in enumerate(others, len(values)):
+        old, new = state.placeholder, state.value
+        if old is not None and old.device == new.device and (old.dtype, old.shape) == (new.dtype, new.shape):
+            state.can_overwrite = _can_overwrite(graph, loaded, slot, old)
+    program.parts.append(Part(device, [*places, *start], graph, loaded, _resident(device, loaded)))
+    program.variables.update(graph.variables)
+    return places[: len(values)]
+
+
+def _effects(order: list[UOp]) -> list[Effect]:
+    """The changes of parts of memories in a graph."""
+    tops = [node for node in last_changes(order) if node.device is not None]
+    found = [effect_of(top, set()) for top in tops]
+    return [effect for effect in found if effect is not None]
+
+
+def _views(effect: Effect) -> list[UOp]:
+    views: list[UOp] = []
+    for node in effect.chain:
+        views += views_between(node.src[0], under(node)) or []
+    return views
+
+
+def _input(program: Program, node: UOp, device: str) -> int:
+    """The place of what a slot holds."""
+    place = program.inputs.get(node)
+    if place is None:
+        place = program.inputs[node] = _new_place(program)
+        if not is_placeholder(node):
+            program.fixed[place] = memory_of_slot(node, device)
+    return place
+
+
+def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) -> bool:
+    if placeholder not in graph.slots:
+        return True
+    return can_overwrite(_plan(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
+
+
+def _resident(device: str, loaded: Any) -> Resident | None:
+    backend = Device[device]
+    if type(backend) is not CpuDevice:
+        return None
+    prepare_pool()
+    return Resident(backend, loaded)
