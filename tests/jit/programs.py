@@ -510,7 +510,7 @@ def training_step(jit: Any, see: Any) -> None:
     with Tensor.train():
         for i in range(3):
             see(g(*_data(i)))
-    see([t for t in nn.state.get_state_dict(net).values()])
+    see(list(nn.state.get_state_dict(net).values()))
 
 
 @equal("the learning rate is changed between steps")
@@ -847,7 +847,7 @@ def python_random(jit: Any, see: Any) -> None:
     jit(lambda x: x * random.random())(Tensor([1.0]))
 
 
-@raises("an iterator", "what it gives next")
+@raises("an iterator", "does not see what it gives next")
 def iterator_inside(jit: Any, see: Any) -> None:
     data = iter([1.0, 2.0])
     jit(lambda x: x * next(data))(Tensor([1.0]))

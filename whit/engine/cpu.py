@@ -8,7 +8,7 @@ into. A run fills the table and makes one native call, whatever the number of ke
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -166,15 +166,19 @@ class Resident:
             else:
                 self.frame.pointers[position] = start + plan.temporaries[place - slots].offset + offset
 
-    def prepare(self, addresses: list[int], variables: Mapping[str, int]) -> tuple[Any, ...]:
-        """Says where the slots are this time. Returns a native call: a function and its arguments."""
-        if addresses != self._addresses:
-            pointers = self.frame.pointers
-            for places, new, old in zip(self._places, addresses, self._addresses, strict=True):
-                if new != old:
-                    for position, offset in places:
-                        pointers[position] = new + offset
-            self._addresses = addresses
+    def prepare(
+        self, buffers: Sequence[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None = None
+    ) -> tuple[Any, ...]:
+        """Says where the slots are this time: all of them, or those that may have changed. Returns a native call: a
+        function and its arguments."""
+        addresses = self._addresses
+        for slot in range(len(addresses)) if changed is None else changed:
+            address = buffers[slot].address
+            if address != addresses[slot]:
+                addresses[slot] = address
+                pointers = self.frame.pointers
+                for position, offset in self._places[slot]:
+                    pointers[position] = address + offset
         loaded = self.loaded
         if loaded.variables:
             self.frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])

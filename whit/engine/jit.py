@@ -28,7 +28,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from whit.config import JIT, settings_key
 from whit.engine.device import Device
 from whit.engine.signature import Arguments, Key
-from whit.engine.trace import Trace, current, draw_functions
+from whit.engine.trace import Trace, current
 from whit.engine.watch import Edge, Watch, now_at
 from whit.errors import ArgumentError, JitError
 
@@ -62,42 +62,40 @@ class TinyJit(Generic[Parameters, Result]):
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if current() is not None or not JIT:
             return self._function(*args, **kwargs)
-        return self._call(args, kwargs)
+        result: Result = self._call(args, kwargs)
+        return result
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arguments = Arguments()
-        key = (
-            *[arguments.key(value, f"argument {i}") for i, value in enumerate(args)],
-            "=",
-            *[(name, arguments.key(kwargs[name], f"argument {name}")) for name in sorted(kwargs)],
-            settings_key(),
-            Device.DEFAULT,
-        )
+        parts = [arguments.key(value, i) for i, value in enumerate(args)]
+        if kwargs:
+            parts += [(name, arguments.key(kwargs[name], name)) for name in sorted(kwargs)]
+        key = (*parts, settings_key(), Device.DEFAULT)
         with self._lock:
-            variants = self._captures.setdefault(key, [])
-            for capture, watch in reversed(variants):
-                if not watch.holds() and watch.changed() is not None:
-                    continue
-                with _running:
-                    result = capture.replay(arguments.tensors, arguments.bindings, draw_functions())
-                if result is not _capturing().MISSED:
-                    return result
-            entry = self._capture(args, kwargs, arguments, variants)
-            variants.append(entry)
+            variants = self._captures.get(key)
+            if variants is None:
+                variants = self._captures[key] = []
+            for replay, watch in reversed(variants):
+                if watch.holds() or watch.changed() is None:
+                    with _running:
+                        result = replay(arguments.tensors, arguments.bindings)
+                    if result is not _modules().MISSED:
+                        return result
+            variants.append(self._capture(args, kwargs, arguments, variants))
             del variants[:-MOST_VARIANTS]
             with _running:
-                result = entry[0].replay(arguments.tensors, arguments.bindings, draw_functions())
-            if result is _capturing().MISSED:
+                result = variants[-1][0](arguments.tensors, arguments.bindings)
+            if result is _modules().MISSED:
                 raise _does_not_fit(self._name)
             return result
 
     # ---- capturing
 
     def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> tuple[Any, Watch]:
-        views = any(capture.views for capture, _ in variants)
+        views = any(replay.views for replay, _ in variants)
         try:
             return self._traced(args, kwargs, arguments, views)
-        except _capturing().NeedsViews:
+        except _modules().NeedsViewsError:
             return self._traced(args, kwargs, arguments, True)
 
     def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> tuple[Any, Watch]:
@@ -124,7 +122,7 @@ class TinyJit(Generic[Parameters, Result]):
         captured = {id(t) for place in trace.places.values() for t in place.tensors} - set(trace.arguments)
         if not captured <= watch.tensors.keys():
             watch = Watch(roots, everything=True)
-        return _capturing().Capture(trace, arguments.tensors, result, default), watch
+        return _modules().capture(trace, arguments.tensors, result, default), watch
 
     # ---- methods
 
@@ -156,7 +154,7 @@ class TinyJit(Generic[Parameters, Result]):
     @property
     def captured(self) -> list[Any]:
         """The programs, in the order of their capture."""
-        return [capture for variants in self._captures.values() for capture, _ in variants]
+        return [replay for variants in self._captures.values() for replay, _ in variants]
 
     @property
     def kernels(self) -> int:
@@ -166,7 +164,7 @@ class TinyJit(Generic[Parameters, Result]):
     @property
     def memory(self) -> int:
         """Bytes that the programs keep for temporaries."""
-        return sum(capture.program.arena() for capture in self.captured)
+        return sum(replay.program.arena() for replay in self.captured)
 
     def reset(self) -> None:
         """Forgets all programs, and what they hold."""
@@ -196,7 +194,7 @@ class _Holder:
 
 
 @functools.cache
-def _capturing() -> types.ModuleType:
+def _modules() -> types.ModuleType:
     from whit.engine import capture  # lazy: it loads the runtime, which `import whit` must not
 
     return capture

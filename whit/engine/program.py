@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from operator import attrgetter, call
+from operator import call
 from typing import Any
 
 from whit.config import DEBUG
-from whit.engine.cpu import CpuDevice, Resident
 from whit.engine.compile import prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.cpu import CpuDevice, Resident
 from whit.engine.device import Device, canonicalize
-from whit.engine.effects import Effect, effect_of, last_changes, stored_value, views_between, under
+from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.realize import find_plan, memory_of_slot
@@ -35,8 +35,6 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.runtime.buffer import Buffer
 
-
-_address = attrgetter("address")
 _ALL: list[int] = []  # the places of a part that has all of the table, in order
 
 
@@ -45,7 +43,7 @@ class State:
     """The new value of a tensor: its place in the table, and how it is about the old memory."""
 
     placeholder: UOp | None  # what stands for the old one; None: it was a constant
-    value: UOp
+    device: str | None = None
     place: int = -1
     is_part: bool = False  # the old content is changed: it must be in this place
     can_overwrite: bool = False  # the old memory may be in this place
@@ -85,8 +83,15 @@ class Program:
         """Bytes of temporaries."""
         return sum(int(_plan(part.loaded).arena_bytes) for part in self.parts if part.graph is not None)
 
-    def run(self, table: list[Buffer], variables: Mapping[str, int], then: Iterable[tuple[Any, ...]]) -> None:
-        """Runs it, and at once the calls in `then`, each a function and its arguments.
+    def run(
+        self,
+        table: list[Buffer],
+        variables: Mapping[str, int],
+        then: Iterable[tuple[Any, ...]],
+        changed: Iterable[int] | None = None,
+    ) -> None:
+        """Runs it, and at once the calls in `then`, each a function and its arguments. `changed` are the places where
+        the table may differ from the last time; None: everywhere.
 
         Native code and these calls follow one another without Python in between, so that no interrupt comes there: what
         has been written to memory is known to the tensors.
@@ -96,7 +101,7 @@ class Program:
         calls: list[tuple[Any, ...]] = []
         for part in self.parts:
             _make(calls)
-            calls = _calls(part, table, variables)
+            calls = _calls(part, table, variables, changed)
         _make([*calls, *then])
         for part in self.parts:
             if part.resident is not None and DEBUG < 2:
@@ -107,8 +112,12 @@ def _make(calls: Iterable[tuple[Any, ...]]) -> None:
     deque(starmap(call, calls), maxlen=0)  # no bytecode runs between two of them
 
 
-def _calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> list[tuple[Any, ...]]:
+def _calls(
+    part: Part, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None
+) -> list[tuple[Any, ...]]:
     """What is to be called for a part."""
+    if part.places is _ALL and part.resident is not None and DEBUG < 2:
+        return [part.resident.prepare(table, variables, changed)]
     buffers = table if part.places is _ALL else [table[place] for place in part.places]
     if part.graph is None:
         target, source = buffers
@@ -116,7 +125,7 @@ def _calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> lis
         return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
     if part.resident is None or DEBUG >= 2:
         return [(Device[part.device].run, part.loaded, buffers, variables)]
-    return [part.resident.prepare(list(map(_address, buffers)), variables)]
+    return [part.resident.prepare(buffers, variables)]
 
 
 def _plan(loaded: Any) -> Any:
@@ -139,20 +148,19 @@ def plain(roots: Sequence[UOp]) -> list[UOp]:
 
 def build(outputs: Sequence[UOp], states: Sequence[tuple[UOp, UOp | None]], device: str) -> Program:
     """The program of these results, and of these new values of placeholders. `device` is for constants."""
-    values = plain([*outputs, *[value for value, _ in states]])
     program = Program()
-    program.states = [State(old, value) for value, (_, old) in zip(values[len(outputs) :], states, strict=True)]
-    values = _carry_copies(program, values)
+    values = _carry_copies(program, plain([*outputs, *[value for value, _ in states]]))
+    program.states = [State(old) for _, old in states]
     program.outputs = [-1] * len(outputs)
-    groups: dict[str, tuple[list[int], list[State]]] = {}
+    groups: dict[str, tuple[list[int], list[tuple[State, UOp]]]] = {}
     for number, value in enumerate(values):
         outs, changes = groups.setdefault(value.device or device, ([], []))
         if number < len(outputs):
             outs.append(number)
         else:
             state = program.states[number - len(outputs)]
-            state.value = value
-            changes.append(state)
+            state.device = value.device
+            changes.append((state, value))
     for name, (outs, changes) in groups.items():
         places = _add(program, [values[number] for number in outs], changes, name)
         for number, place in zip(outs, places, strict=True):
@@ -200,45 +208,47 @@ def _new_place(program: Program) -> int:
     return program.size - 1
 
 
-def _add(program: Program, values: list[UOp], states: list[State], device: str) -> list[int]:
-    """One more part; the places of the values."""
-    order, has_special = below([*values, *[state.value for state in states]])
+def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]], device: str) -> list[int]:
+    """One more part, which computes values and the new values of states; the places of the former."""
+    order, has_special = below([*values, *[value for _, value in states]])
     effects = _effects(order) if has_special else []
-    by_top: dict[UOp, Effect] = {}
-    for effect in effects:
-        by_top[effect.top] = effect
-    taken: set[UOp] = set()
-    changed: list[State] = []
-    for state in states:
-        found = by_top.get(state.value)
-        if found is not None and found.memory is state.placeholder and not _views(found) and found.top not in taken:
-            state.is_part = True
-            taken.add(found.top)
-            changed.append(state)
-    effects = [by_top[state.value] for state in changed] + [e for e in effects if e.top not in taken]
-    others = [state for state in states if not state.is_part]
-    roots = [*values, *[state.value for state in others]]
+    changed = _changed_in_part(states, effects)
+    mine = [effect for effect in effects if effect.top in changed]
+    effects = mine + [effect for effect in effects if effect.top not in changed]
+    others = [(state, value) for state, value in states if changed.get(value) is not state]
+    roots = [*values, *[value for _, value in others]]
     graph = normalise_effects(roots, effects, order) if effects else normalise(roots, order)
     places = [_new_place(program) for _ in range(graph.outputs)]
-    for state, place in zip(others, places[len(values) : len(roots)], strict=True):
+    for (state, _), place in zip(others, places[len(values) :], strict=False):
         state.place = place
     for effect, place in zip(effects, places[len(roots) :], strict=True):
-        mine = next((state for state in changed if state.value is effect.top), None)
-        if mine is not None:
-            mine.place = place
+        if effect.top in changed:
+            changed[effect.top].place = place
         else:
             memory = effect.memory
             program.copied.append((place, _input(program, memory, device)))
             program.fixed[place] = Buffer(device, nbytes_of(memory.dtype, memory.shape))
-    start = [_input(program, slot, device) for slot in graph.slots]
+    inputs = [_input(program, slot, device) for slot in graph.slots]
     loaded = find_plan(graph, device)
-    for slot, state in enumerate(others, len(values)):
-        old, new = state.placeholder, state.value
-        if old is not None and old.device == new.device and (old.dtype, old.shape) == (new.dtype, new.shape):
+    for slot, (state, new) in enumerate(others, len(values)):
+        old = state.placeholder
+        if old is not None and (old.device, old.dtype, old.shape) == (new.device, new.dtype, new.shape):
             state.can_overwrite = _can_overwrite(graph, loaded, slot, old)
-    program.parts.append(Part(device, [*places, *start], graph, loaded, _resident(device, loaded)))
+    program.parts.append(Part(device, [*places, *inputs], graph, loaded, _resident(device, loaded)))
     program.variables.update(graph.variables)
     return places[: len(values)]
+
+
+def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effect]) -> dict[UOp, State]:
+    """The states whose old memory gets new elements and keeps the others, by their values."""
+    by_top = {effect.top: effect for effect in effects}
+    found: dict[UOp, State] = {}
+    for state, value in states:
+        effect = by_top.get(value)
+        if effect is not None and effect.memory is state.placeholder and not _views(effect) and value not in found:
+            state.is_part = True
+            found[value] = state
+    return found
 
 
 def _effects(order: list[UOp]) -> list[Effect]:
@@ -272,7 +282,7 @@ def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) 
 
 
 def _resident(device: str, loaded: Any) -> Resident | None:
-    backend = Device[device]
+    backend: Any = Device[device]
     if type(backend) is not CpuDevice:
         return None
     prepare_pool()

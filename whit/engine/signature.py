@@ -1,7 +1,7 @@
 """The arguments of a call as a key and a list of tensors, and results put together again.
 
     f(x, {"scale": 2.0, "parts": [y, x]})
-    key      (tuple, (x's shape, dtype, device, ...), (dict, ("scale", (float, "2.0")), ("parts", (list, ..., (same, 0)))))
+    key      (x's shape, dtype, device, ...), (dict, ("scale", (float, "2.0")), ("parts", (list, ..., (same, 0))))
     tensors  [x, y]
 
 Everything that is no tensor and no bound variable is static: its value and type are in the key. Containers (lists,
@@ -12,7 +12,7 @@ value is passed along.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -31,35 +31,35 @@ PLAIN = (int, bool, str, bytes, type(None), complex, range, type(Ellipsis))
 class Arguments:
     """What the arguments of one call consist of."""
 
-    __slots__ = ("bindings", "names", "objects", "tensors")
+    __slots__ = ("bindings", "objects", "tensors")
 
     def __init__(self) -> None:
         self.tensors: list[Any] = []
-        self.names: list[str] = []  # of the tensors, for messages
         self.bindings: dict[str, int] = {}
         self.objects: list[Any] = []  # what is static by identity: it is looked into like a captured object
 
-    def key(self, value: Any, name: str) -> Any:
-        """What stands for a value in the key."""
+    def key(self, value: Any, name: Any) -> Any:
+        """What stands for a value in the key. The name is for messages; a number is the place of an argument."""
         if isinstance(value, tensor_type()):
-            return self._tensor(value, name)
+            return self._tensor(value)
         kind = type(value)
         if kind in PLAIN:
             return (kind, value)
         if kind is float:
             return (kind, value.hex())  # -0.0 and nan
+        if type(name) is int:
+            name = f"argument {name}"
         if kind is tuple or kind is list:
             return (kind, *[self.key(part, f"{name}[{i}]") for i, part in enumerate(value)])
         if kind is dict:
             return (dict, *[(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()])
         return self._other(value, kind, name)
 
-    def _tensor(self, tensor: Any, name: str) -> Any:
+    def _tensor(self, tensor: Any) -> Any:
         for place, known in enumerate(self.tensors):
             if known is tensor:
                 return ("same", place)
         self.tensors.append(tensor)
-        self.names.append(name)
         node = tensor.uop
         shape = node.shape
         for size in shape:
@@ -111,7 +111,8 @@ class Arguments:
                 f"{name}: a {kind.__name__} cannot be an argument of a captured function: it has no hash",
                 fix="Pass tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",
             ) from None
-        if kind.__hash__ is object.__hash__ or callable(value):  # equal to itself alone
+        is_plain_object = kind.__hash__ is object.__hash__  # type: ignore[comparison-overlap]
+        if is_plain_object or callable(value):  # equal to itself alone
             self.objects.append(value)
             return (kind, id(value))
         return (kind, value)
@@ -123,22 +124,95 @@ def _static(key: Any, name: str) -> Any:
     return (type(key), key)
 
 
-def replaced(value: Any, change: Callable[[Any], Any], name: str, refuse: Callable[[Any, str], Any]) -> Any:
-    """The same containers with other tensors. `refuse` is asked about what is neither a container nor static."""
+def unbound(size: Any) -> Any:
+    """A size without the values of its variables."""
+    return Arguments().size(size)
+
+
+def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, ...]:
+    """A shape with the values that variables have in this call."""
+    if set(map(type, shape)) <= {int}:
+        return shape
+    sizes = []
+    for size in shape:
+        known: dict[UOp, UOp] = {}
+        for node in topological((size,)) if isinstance(size, UOp) else ():
+            src = tuple([known[s] for s in node.src])
+            known[node] = node if src == node.src else node.replace(src=src)
+            if node.op is ops.BIND:
+                variable, value = node.src
+                known[node] = variable.bind(bindings.get(variable.arg.name, value.arg))
+        sizes.append(known[size] if isinstance(size, UOp) else size)
+    return tuple(sizes)
+
+
+# ---- results
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hole:
+    """Where a tensor goes in a result: one that is made, or an argument."""
+
+    number: int
+    is_argument: bool
+
+
+@dataclasses.dataclass(slots=True)
+class Result:
+    """A result without its tensors: how many are to be made, and the containers around them."""
+
+    count: int
+    template: Any
+
+    def fill(self, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """The result with other tensors."""
+        return _filled(self.template, made, arguments)
+
+
+def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result, list[Any]]:
+    """A function's result, and the tensors to make for it; `numbers` are those of arguments, by id."""
+    tensors: list[Any] = []
+    places: dict[int, int] = {}
+
+    def hole(part: Any) -> Any:
+        if not isinstance(part, tensor_type()):
+            return part
+        if id(part) in numbers:
+            return _Hole(numbers[id(part)], True)
+        if id(part) not in places:
+            places[id(part)] = len(tensors)
+            tensors.append(part)
+        return _Hole(places[id(part)], False)
+
+    template = _mapped(value, hole, name, "result")
+    return Result(len(tensors), template), tensors
+
+
+def _filled(template: Any, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    if type(template) is _Hole:
+        return arguments[template.number] if template.is_argument else made[template.number]
+
+    def fill(part: Any) -> Any:
+        return _filled(part, made, arguments) if type(part) is _Hole else part
+
+    return _mapped(template, fill, "", "")
+
+
+def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> Any:
+    """The same containers with other leaves."""
+    changed = change(value)
     kind = type(value)
-    if isinstance(value, tensor_type()):
-        return change(value)
-    if kind in PLAIN or kind is float or isinstance(value, DType | Enum | type):
-        return value
+    if changed is not value or kind in PLAIN or kind is float or isinstance(value, DType | Enum | type | UOp | _Hole):
+        return changed
     if isinstance(value, tuple | list):
-        parts = [replaced(part, change, f"{name}[{i}]", refuse) for i, part in enumerate(value)]
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return kind(*parts)
-        return kind(parts)
-    if isinstance(value, Mapping):
-        return {key: replaced(part, change, f"{name}[{key!r}]", refuse) for key, part in value.items()}
+        parts = [_mapped(part, change, name, f"{where}[{i}]") for i, part in enumerate(value)]
+        return kind(*parts) if hasattr(value, "_fields") else kind(parts)
+    if isinstance(value, dict):
+        return {key: _mapped(part, change, name, f"{where}[{key!r}]") for key, part in value.items()}
     if dataclasses.is_dataclass(value):
-        fields = [field for field in dataclasses.fields(value) if field.init]
-        values = {f.name: replaced(getattr(value, f.name), change, f"{name}.{f.name}", refuse) for f in fields}
-        return kind(**values)
-    return refuse(value, name)
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return kind(**{n: _mapped(getattr(value, n), change, name, f"{where}.{n}") for n in names})
+    raise JitError(
+        f"{name}: the {where} of the captured function is a {kind.__name__}, which a replay cannot make",
+        fix="Return tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",
+    )

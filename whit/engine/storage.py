@@ -23,7 +23,7 @@ from whit.engine.trace import escaped, is_placeholder
 from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, fresh_buffer
 from whit.runtime.buffer import Buffer, has_memory
 from whit.simplify.bounds import bounds
 from whit.simplify.fold import fold
@@ -99,7 +99,8 @@ def _largest(size: UOp) -> int:
 
 def attach(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
     """A BUFFER node for existing memory."""
-    node = UOp.buffer(next(_ids), dtype, shape, buffer.device)
+    is_known = set(map(type, shape)) <= {int}
+    node = (fresh_buffer if is_known else UOp.buffer)(next(_ids), dtype, shape, buffer.device)
     _buffers[node] = buffer
     return node
 

@@ -320,7 +320,7 @@ def register_tensor(kind: type) -> None:
 
 
 def raw_set(name: str) -> Any:
-    """Sets a field of a tensor, also while it is seen through an overlay; a function of C, which no interrupt enters."""
+    """What sets a field of a tensor, also while there is an overlay: a function of C, which no interrupt enters."""
     return _Overlay.slots[name].__set__
 
 
@@ -356,7 +356,7 @@ def escaped(node: UOp) -> JitError:
     """What a placeholder without memory means to somebody who asks for its value."""
     if node.arg.id in _used_up:
         return JitError(
-            "the gradients of a captured step are not kept: the function computes them, and changes the tensors by them",
+            "the gradients of a captured step are not kept: the function has used them to change their tensors",
             f"asked for at {user_line()}" if user_line() else "",
             "Return them from the function, or call backward() and step() in two of them.",
         )

@@ -142,7 +142,7 @@ class Watch:
                 self._attributes(value, label)
         elif hasattr(value, "__next__"):
             raise JitError(
-                f"{label} is a {type(value).__name__}, and what it gives next cannot be seen when a function is replayed",
+                f"{label} is a {type(value).__name__}: a function that is replayed does not see what it gives next",
                 fix="Take the element outside, and pass it as an argument.",
             )
         elif _is_users(type(value)) or _is_whit(type(value)):

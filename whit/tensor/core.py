@@ -138,7 +138,7 @@ class Core:
 
     @classmethod
     def _of_buffer(cls, uop: UOp, place: Place | None, name: str = "", asks: bool = False) -> Self:
-        """The tensor of a BUFFER; of a captured function's result, where a gradient would have gone on, with its name."""
+        """The tensor of a BUFFER. `name` is that of the captured function that a gradient should go on into."""
         result = _new(cls)
         result.uop = uop
         result._family = None

@@ -1,0 +1,387 @@
+"""Runs a captured function again: with the memory that its tensors have now, in one native call.
+
+A replay finds the memory of every argument and of every captured tensor, gets new memory for results, runs the program,
+and gives tensors that were written their new values: in place where nobody else can see the old ones, else in new
+memory. What the trace depended on is compared first; where it is no longer so (a captured tensor has another shape, two
+arguments share their memory and did not before) the result is MISSED, and the function is traced again.
+
+Nothing here grows with the number of kernels. Captured tensors are compared in rows, without a loop in Python.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from sys import getrefcount
+from typing import Any
+
+from whit.dtype import DType
+from whit.engine.program import Program, State
+from whit.engine.realize import realize
+from whit.engine.signature import Result, rebound, unbound
+from whit.engine.storage import new_buffer, storage
+from whit.engine.trace import Drawn, draw_functions, raw_set
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.runtime.buffer import Buffer
+
+MISSED = object()  # what a replay returns if the program does not fit
+COUNTER = 64  # bytes from the counter of a draw to the next
+
+_uop = attrgetter("uop")
+_shares = attrgetter("shares")
+_probe = [object()]
+_MAPPED = next(map(getrefcount, _probe))  # of what is in one list and nowhere else
+
+
+@dataclass(slots=True)
+class Site:
+    """A placeholder, and the place of its memory in the table."""
+
+    placeholder: UOp
+    place: int = -1  # -1: it is not read
+
+
+@dataclass(slots=True)
+class Seen:
+    """A tensor that the function reads: an argument, a captured one, or the gradient of one."""
+
+    tensor: Any
+    argument: int  # its number, or -1
+    owner: Any  # what it is the gradient of, or None
+    start: UOp  # what it shows, over the placeholder
+    site: int
+
+
+@dataclass(slots=True)
+class Change:
+    """A tensor, or a family through one of its tensors, that has another value afterwards."""
+
+    state: State
+    seen: int  # the number of the `Seen` through which it is found; -1: `tensor`, which was a constant
+    tensor: Any
+    dtype: DType
+    shape: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Grad:
+    """What the gradient of a tensor becomes."""
+
+    tensor: Any
+    argument: int  # the number of the tensor, or -1
+    value: Any  # a tensor from outside, or None
+    output: int  # -1, or which of the gradients that are computed
+
+
+@dataclass(slots=True)
+class Output:
+    """A tensor to be made."""
+
+    kind: Any
+    dtype: DType
+    shape: tuple[Any, ...]
+    device: str
+    where: Any
+    name: str  # of the function, if a gradient should go on into it
+    asks: bool
+
+
+@dataclass(slots=True)
+class Guards:
+    """What must be as it was."""
+
+    constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
+    without_grad: list[Any]
+    requires_grad: list[tuple[Any, bool | None]]
+
+    def hold(self) -> bool:
+        """Whether it is."""
+        for tensor, node in self.constants:
+            if tensor.uop is not node:
+                return False
+        for tensor in self.without_grad:
+            if tensor.grad is not None:
+                return False
+        return all(tensor.requires_grad is value for tensor, value in self.requires_grad)
+
+
+@dataclass(eq=False)
+class Replay:
+    """A captured function."""
+
+    name: str
+    program: Program
+    views: bool  # arguments that are views were seen as views
+    sites: list[Site]
+    seen: list[Seen]
+    changes: list[Change]
+    gradients: list[Grad]
+    outputs: list[Output]
+    result: Result
+    guards: Guards
+    draws: list[Drawn]
+    seed: int | None
+    drawn: int
+
+    def __post_init__(self) -> None:
+        self._captured = [seen for seen in self.seen if seen.argument < 0]
+        self._arguments = [seen for seen in self.seen if seen.argument >= 0]
+        self._tensors = [seen.tensor for seen in self._captured]
+        self._grads = [(number, seen) for number, seen in enumerate(self._captured) if seen.owner is not None]
+        self._ids: list[int] | None = None  # of what captured tensors showed the last time
+        self._watched: list[Any] = []
+        self._bases: set[int] = set()  # ids of what stands behind captured sites
+        self._shared = {seen.site for seen in self._captured} & {seen.site for seen in self._arguments}
+        self._table: list[Any] = [self.program.fixed.get(place) for place in range(self.program.size)]
+        self._own_memory: list[Buffer] = []  # of captured tensors that are written in place; they come first
+        self._own_references: list[int] = []
+        self._other_changes = self.changes
+        self._changing: list[int] = []  # places of the table that each call fills
+        self._is_table_known = False  # the program has seen the rest of it
+        self._counters = self._place_counters()
+        self._relative = sum(drawn.count for drawn in self.draws if drawn.seed is None)
+
+    def __call__(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+        """Runs the program; MISSED if it does not fit."""
+        if not self.guards.hold():
+            return MISSED
+        for number, seen in self._grads:
+            self._tensors[number] = seen.tensor = seen.owner.grad
+            if seen.tensor is None:
+                return MISSED
+        nodes: list[UOp] = list(map(_uop, self._tensors))
+        is_as_before = list(map(id, nodes)) == self._ids
+        if not is_as_before:
+            if not self._refresh():
+                return MISSED
+            nodes = list(map(_uop, self._tensors))
+        owns = self._owns(nodes)
+        del nodes
+        table = self._table.copy()
+        if not self._bind(arguments, table):
+            return MISSED
+        then: list[tuple[Any, ...]] = []
+        for change in self._other_changes if owns else self.changes:
+            self._place(change, arguments, table, then)
+        made = [self._make(output, bindings) for output in self.outputs]
+        for place, tensor in zip(self.program.outputs, made, strict=True):
+            table[place] = storage(tensor.uop)
+        for grad in self.gradients:
+            target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
+            value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
+            then.append((raw_set("grad"), target, value))
+        if self.draws:
+            self._fill_counters()
+        if not owns or not is_as_before:
+            self._is_table_known = False
+        changed = self._changing if self._is_table_known else None
+        self._is_table_known = False  # until this run is over
+        self.program.run(table, {**self.program.variables, **bindings}, then, changed)
+        self._is_table_known = owns
+        return self.result.fill(made, arguments)
+
+    # ---- captured tensors
+
+    def _refresh(self) -> bool:
+        """Finds the memory of captured tensors again. Whether they still are what was captured."""
+        bases: dict[int, UOp] = {}
+        for seen in self._captured:
+            base = _base_of(seen, seen.tensor, self.sites[seen.site].placeholder)
+            if base is None or bases.setdefault(seen.site, base) is not base:
+                return False
+        if len({id(base) for base in bases.values()}) != len(bases):
+            return False
+        for site, buffer in zip(bases, realize(list(bases.values())), strict=True):
+            if self.sites[site].place >= 0:
+                self._table[self.sites[site].place] = storage(buffer)
+        self._bases = {id(base) for base in bases.values()}
+        self._watched = [weakref.ref(seen.tensor.uop, self._forget) for seen in self._captured]
+        self._find_own()
+        self._ids = list(map(id, map(_uop, self._tensors)))
+        return True
+
+    def _forget(self, _: Any) -> None:
+        """An id may be used again once its node is gone."""
+        self._ids = None
+
+    def _find_own(self) -> None:
+        """The captured tensors that can be written in place, if nobody begins to look at them."""
+        own = [c for c in self.changes if c.seen >= 0 and self.seen[c.seen].argument < 0]
+        own = [c for c in own if c.state.is_part or c.state.can_overwrite]
+        own = [c for c in own if self.seen[c.seen].tensor._family is None]
+        own = [c for c in own if _is_writable(self.seen[c.seen].tensor.uop)]
+        chosen = {change.seen for change in own}
+        numbers = {id(seen): number for number, seen in enumerate(self.seen)}
+        self._captured.sort(key=lambda seen: numbers[id(seen)] not in chosen)
+        self._tensors = [seen.tensor for seen in self._captured]
+        self._grads = [(number, seen) for number, seen in enumerate(self._captured) if seen.owner is not None]
+        self._own_memory = [storage(self.seen[change.seen].tensor.uop) for change in own]
+        self._own_references = [_MAPPED + 2] * len(own)  # the tensor refers to it, and two lists
+        for change, memory in zip(own, self._own_memory, strict=True):
+            self._table[change.state.place] = memory
+        in_place = {id(change) for change in own}
+        self._other_changes = [change for change in self.changes if id(change) not in in_place]
+        places = [self.sites[seen.site].place for seen in self._arguments]
+        places += [change.state.place for change in self._other_changes] + self.program.outputs
+        self._changing = [place for place in dict.fromkeys(places) if place >= 0]
+
+    def _owns(self, nodes: list[UOp]) -> bool:
+        """Whether the memory of tensors that are written in place, whose nodes come first, is theirs alone."""
+        expected = self._own_references
+        if list(map(getrefcount, nodes[: len(expected)])) != expected:
+            return False
+        return not any(map(_shares, self._own_memory))
+
+    # ---- arguments
+
+    def _bind(self, arguments: Sequence[Any], table: list[Any]) -> bool:
+        """Puts the memory of arguments into the table. False if they share it otherwise than they did."""
+        bases: dict[int, UOp] = {}
+        for seen in self._arguments:
+            tensor = arguments[seen.argument]
+            placeholder = self.sites[seen.site].placeholder
+            base = _base_of(seen, tensor, placeholder) if self.views else tensor.uop
+            if base is None or bases.setdefault(seen.site, base) is not base:
+                return False
+        taken: set[int] = set()
+        lazy: list[int] = []
+        for site, base in bases.items():
+            if base.device is not None:
+                if id(base) in taken or (id(base) in self._bases) is not (site in self._shared):
+                    return False
+                taken.add(id(base))
+            place = self.sites[site].place
+            if base.op is not ops.BUFFER:
+                lazy.append(site)
+            elif place >= 0:
+                table[place] = storage(base)
+        if lazy:
+            self._compute(lazy, bases, table)
+        return True
+
+    def _compute(self, lazy: list[int], bases: dict[int, UOp], table: list[Any]) -> None:
+        """The memory of arguments that are not computed yet, or are constants."""
+        by_device: dict[str | None, list[int]] = {}
+        for site in lazy:
+            if self.sites[site].place >= 0:
+                by_device.setdefault(self.sites[site].placeholder.device, []).append(site)
+        for device, sites in by_device.items():
+            for site, buffer in zip(sites, realize([bases[site] for site in sites], device), strict=True):
+                table[self.sites[site].place] = storage(buffer)
+
+    # ---- results
+
+    def _make(self, output: Output, bindings: Mapping[str, int]) -> Any:
+        node = new_buffer(output.dtype, rebound(output.shape, bindings), output.device)
+        return output.kind._of_buffer(node, output.where, output.name, output.asks)
+
+    def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> None:
+        """Where a new value goes: to the old memory, or to new memory that the tensor gets afterwards."""
+        state, tensor = change.state, change.tensor
+        if change.seen >= 0:
+            seen = self.seen[change.seen]
+            tensor = seen.tensor if seen.argument < 0 else arguments[seen.argument]
+        family = tensor._family
+        if change.seen >= 0 and (state.is_part or state.can_overwrite):
+            memory = _own_memory(tensor, family)
+            if memory is not None:
+                table[state.place] = memory
+                return
+        node = new_buffer(change.dtype, change.shape, state.device or tensor.device)
+        table[state.place] = storage(node)
+        if state.is_part:
+            (before,) = realize([tensor.uop if family is None else family.uop])
+            storage(node).copy_from(storage(before))
+        then += _attachment(tensor, family, node)
+
+    # ---- random numbers
+
+    def _place_counters(self) -> dict[str, Buffer]:
+        """Memory for the counters of draws, on each device that draws."""
+        counters: dict[str, Buffer] = {}
+        for number, drawn in enumerate(self.draws):
+            device = str(drawn.placeholder.device)
+            if device not in counters:
+                counters[device] = Buffer(device, COUNTER * len(self.draws))
+            place = self.program.inputs.get(drawn.placeholder)
+            if place is not None:
+                self._table[place] = counters[device].view(COUNTER * number, 16)
+        return counters
+
+    def _fill_counters(self) -> None:
+        """Draws numbers that nobody had before, as many as the function would."""
+        reserve, counter_bytes = draw_functions()
+        seed, start = reserve(self._relative, self.seed, self.drawn)
+        for number, drawn in enumerate(self.draws):
+            is_own = drawn.seed is not None
+            data = counter_bytes(drawn.seed if is_own else seed, drawn.start if is_own else start + drawn.start)
+            memory = self._counters[str(drawn.placeholder.device)]
+            memory.memory()[COUNTER * number : COUNTER * number + 16] = data
+
+
+def _base_of(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
+    """What a placeholder stands for now, if the tensor shows it in the same way; else None."""
+    node, family = tensor.uop, tensor._family
+    base: UOp = node if family is None else family.uop
+    if base.dtype is not placeholder.dtype or not _is_same_shape(base.shape, placeholder.shape):
+        return None
+    if base.device is not None and base.device != placeholder.device:
+        return None
+    if base is node:
+        return base if seen.start is placeholder else None
+    return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
+
+
+def _is_same_shape(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two shapes are the same but for the values of variables."""
+    return shape == other or (len(shape) == len(other) and tuple(map(unbound, shape)) == tuple(map(unbound, other)))
+
+
+# ---- whose memory may be overwritten
+
+
+def _is_writable(node: UOp) -> bool:
+    if node.op is not ops.BUFFER:
+        return False
+    buffer = storage(node)
+    return buffer.writable and not buffer.is_shared
+
+
+def _own_memory(tensor: Any, family: Any) -> Buffer | None:
+    """The memory of a tensor, if it may be written: nothing but the tensor and its views can see it."""
+    node: list[UOp] = [tensor.uop if family is None else family.uop]
+    if not _is_writable(node[0]):
+        return None
+    if family is None:
+        return storage(node[0]) if next(map(getrefcount, node)) == _MAPPED + 1 else None
+    return storage(node[0]) if _is_family_alone(family, node) else None
+
+
+def _is_family_alone(family: Any, base: list[UOp]) -> bool:
+    """Whether only the members of a family refer to its base, and to the views of it."""
+    order: list[UOp] = [base[0]]
+    listed = {id(base[0])}
+    held: Counter[int] = Counter({id(base[0]): 2})  # the family, and `base`
+    for tensor in family.members():
+        view = tensor.uop
+        held[id(view)] += 1
+        while id(view) not in listed:
+            listed.add(id(view))
+            order.append(view)
+            view = view.src[0]
+            held[id(view)] += 1
+    view = None
+    return list(map(getrefcount, order)) == [_MAPPED + held[key] for key in map(id, order)]
+
+
+def _attachment(tensor: Any, family: Any, node: UOp) -> list[tuple[Any, ...]]:
+    """The calls that give a tensor, and all that share its elements, other memory."""
+    if family is None:
+        return [(raw_set("uop"), tensor, node)]
+    fresh = family.shown_on(node)
+    members = [(raw_set("uop"), member, fresh.same_view(member.uop, family.uop)) for member in family.members()]
+    return [(setattr, family, "uop", node), *members]
