@@ -145,7 +145,8 @@ class TinyJit(Generic[Parameters, Result]):
         holder = fields.get(name)
         if type(holder) is not _Holder or holder.owner is not self:
             holder = fields[name] = _Holder(self)
-        if holder.jit is None:
+        if holder.jit is None or holder.jit._function.__self__ is not instance:  # a copy of another one
+            holder = fields[name] = _Holder(self)
             holder.jit = TinyJit(types.MethodType(self._function, instance))
         return holder.jit
 

@@ -134,6 +134,7 @@ class Replay:
         self._grads = [(number, seen) for number, seen in enumerate(self._captured) if seen.owner is not None]
         self._ids: list[int] | None = None  # of what captured tensors showed the last time
         self._watched: list[Any] = []
+        self._gone: list[Any] = []  # those of the nodes that are gone: their ids may be used again
         self._bases: set[int] = set()  # ids of what stands behind captured sites
         self._shared = {seen.site for seen in self._captured} & {seen.site for seen in self._arguments}
         self._table: list[Any] = [self.program.fixed.get(place) for place in range(self.program.size)]
@@ -154,7 +155,7 @@ class Replay:
             if seen.tensor is None:
                 return MISSED
         nodes: list[UOp] = list(map(_uop, self._tensors))
-        is_as_before = list(map(id, nodes)) == self._ids
+        is_as_before = not self._gone and list(map(id, nodes)) == self._ids
         if not is_as_before:
             if not self._refresh():
                 return MISSED
@@ -178,6 +179,8 @@ class Replay:
             self._fill_counters()
         if not owns or not is_as_before:
             self._is_table_known = False
+        # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
+        _before = [tensor.uop for tensor in (*self._tensors, *arguments)] if then else []
         changed = self._changing if self._is_table_known else None
         self._is_table_known = False  # until this run is over
         self.program.run(table, {**self.program.variables, **bindings}, then, changed)
@@ -199,14 +202,13 @@ class Replay:
             if self.sites[site].place >= 0:
                 self._table[self.sites[site].place] = storage(buffer)
         self._bases = {id(base) for base in bases.values()}
-        self._watched = [weakref.ref(seen.tensor.uop, self._forget) for seen in self._captured]
+        self._watched = []
+        self._gone = []
+        # A callback of C, since an interrupt in one of Python would be lost together with what it does.
+        self._watched = [weakref.ref(seen.tensor.uop, self._gone.append) for seen in self._captured]
         self._find_own()
         self._ids = list(map(id, map(_uop, self._tensors)))
         return True
-
-    def _forget(self, _: Any) -> None:
-        """An id may be used again once its node is gone."""
-        self._ids = None
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -48,7 +49,8 @@ class NodeTable(Generic[Value]):
         entries = self._entries
         # The old value may hold the last reference to other nodes: it dies at the end, not in the middle of the update.
         _old = entries.get(key)
-        entries[key] = (value, weakref.ref(node, lambda _: entries.pop(key, None)))
+        # A callback of C: an interrupt in one of Python would be lost together with what it does.
+        entries[key] = (value, weakref.ref(node, partial(entries.pop, key)))
 
     def get(self, node: UOp) -> Value | None:
         """The value of a node, if it has one."""
