@@ -259,3 +259,68 @@ def test_trace_gives_what_a_function_reads_and_writes() -> None:
     entry = trace.shown[id(w)]
     assert entry.uop is not entry.start and trace.shown[id(x)].uop is trace.shown[id(x)].start
     assert trace.is_made(y) and not trace.is_made(w) and w.tolist() == [1.0, 2.0]
+
+
+def test_check_mode_finds_what_a_capture_cannot_see() -> None:
+    hidden = bytearray([2])  # its content is not watched
+    w = Tensor([0.0, 0.0]).realize()
+
+    def f(x: Tensor) -> Tensor:
+        w.assign(w + hidden[0])
+        return x * hidden[0]
+
+    g = TinyJit(f)
+    with Context(JIT_CHECK=2):
+        for i in range(1, 5):
+            assert g(Tensor([1.0])).tolist() == [2.0] and w.tolist() == [2.0 * i] * 2
+        hidden[0] = 3
+        with pytest.raises(
+            JitError, match=r"result 0 differs from that of a plain run\n  plain \[3.0\], captured \[2.0\]"
+        ):
+            g(Tensor([1.0]))
+
+
+def test_check_mode_leaves_random_numbers_and_training_as_they_are() -> None:
+    results = []
+    for check in (0, 1):
+        Tensor.manual_seed(3)
+        step, tensors = make_step()
+        with Context(JIT_CHECK=check):
+            losses = [step(Tensor.rand(4, 64)).item() for _ in range(4)]
+        results.append((losses, [tensor.tolist() for tensor in tensors[:1]]))
+    assert results[0] == results[1]
+
+
+def test_pruned_work_is_done_once_and_again_after_a_change() -> None:
+    w, scale = Tensor([1.0, 2.0]).realize(), Tensor([10.0]).realize()
+
+    def f(x: Tensor) -> Tensor:
+        return (x * (w * scale).contiguous()).sum()
+
+    def down() -> None:
+        w.assign(w - 1)
+
+    plain, pruned, update = TinyJit(f), TinyJit(f, prune=True), TinyJit(down)
+    x = Tensor([1.0, 1.0]).realize()
+    for expected in (30.0, 10.0, -10.0):
+        assert plain(x).item() == expected == pruned(x).item()
+        GlobalCounters.reset()
+        assert pruned(x).item() == expected and GlobalCounters.kernel_count == 1
+        update()  # writes to the memory that the pruned work has read, unless it is kept from that
+    assert (plain.kernels, pruned.kernels) == (2, 1) and len(pruned.captured) == 1
+
+
+def test_donated_argument_gives_its_memory_to_the_result() -> None:
+    f = TinyJit(lambda x, y: x * 2 + y, donate=(0,))
+    x, y = Tensor.rand(1000).realize(), Tensor.rand(1000).realize()
+    f(Tensor.rand(1000).realize(), y)
+    address = storage(x.uop).address
+    expected = (x * 2 + y).tolist()
+    result = f(x, y)
+    assert storage(result.uop).address == address and result.tolist() == expected and len(y.tolist()) == 1000
+    with pytest.raises(JitError, match="was donated"):
+        x.tolist()
+    seen = Tensor.rand(1000).realize()
+    later = seen + 1  # somebody else needs it: it is not given away
+    f(seen, y)
+    assert len(later.tolist()) == len(seen.tolist()) == 1000

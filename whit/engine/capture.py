@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whit.engine.program import build, plain
-from whit.engine.replayer import MISSED, Change, Grad, Guards, Output, Replay, Seen, Site
+from whit.engine.replayer import Change, Grad, Guards, Output, Replay, Seen, Site
 from whit.engine.signature import result_of
 from whit.engine.trace import Shown, Trace, gradient_used_up
 from whit.errors import JitError
@@ -26,8 +26,15 @@ class NeedsViewsError(Exception):
     """An argument that is a view of another tensor is written to: trace again, and look at it as a view."""
 
 
-def capture(trace: Trace, arguments: Sequence[Any], returned: Any, device: str) -> Replay:
-    """What a trace has become; `device` is for constants."""
+def capture(
+    trace: Trace,
+    arguments: Sequence[Any],
+    returned: Any,
+    device: str,
+    is_pruned: bool = False,
+    donated: Sequence[Any] = (),
+) -> Replay:
+    """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get."""
     numbers = {id(tensor): number for number, tensor in enumerate(arguments)}
     sites, seen = _find_sites(trace, numbers)
     result, returns = result_of(trace.name, returned, numbers)
@@ -35,7 +42,18 @@ def capture(trace: Trace, arguments: Sequence[Any], returned: Any, device: str) 
     gradients, kept = _find_gradients(trace, changes, numbers)
     outputs = [*returns, *kept]
     values = [trace.value(tensor) for tensor in outputs]
-    program = build(values, [(value, old) for value, old, _, _ in changes], device)
+    written = {old for _, old, _, _ in changes}
+    read_only = {sites[one.site].placeholder for one in seen} - {
+        sites[s.site].placeholder for s in seen if s.argument >= 0
+    }
+    given = [trace.shown[id(t)].start for t in donated if id(t) in trace.shown and trace.raw_family(t) is None]
+    program = build(
+        values,
+        [(value, old) for value, old, _, _ in changes],
+        device,
+        fixed=read_only - written if is_pruned else (),
+        donated=[node for node in given if node not in written],
+    )
     for site in sites:
         site.place = program.inputs.get(site.placeholder, -1)
     states = zip(program.states, changes, strict=True)
@@ -177,6 +195,3 @@ def _cut(trace: Trace, value: UOp) -> tuple[str, bool]:
             visited.update(new)
             stack += new
     return (trace.name, any(tensor.requires_grad for tensor in found)) if found else ("", False)
-
-
-__all__ = ["MISSED", "NeedsViewsError", "capture"]

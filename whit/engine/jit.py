@@ -17,19 +17,17 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from whit.config import JIT, settings_key
+from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.device import Device
 from whit.engine.signature import Arguments, Key
 from whit.engine.trace import Trace, current
-from whit.engine.watch import Edge, Watch, now_at
 from whit.errors import ArgumentError, JitError
 
 __all__ = ["JitError", "TinyJit"]
@@ -43,17 +41,25 @@ _running = threading.RLock()  # replays write memory that others read
 
 
 class TinyJit(Generic[Parameters, Result]):
-    """A function under the JIT. Of a method, each instance has captures of its own, which go with it."""
+    """A function under the JIT. Of a method, each instance has captures of its own, which go with it.
 
-    def __init__(self, function: Callable[Parameters, Result]) -> None:
+    `prune`: what depends on captured tensors alone, and not on arguments, is computed once, and again when such a tensor
+    has changed. `donate`: arguments, by place or by name, whose memory a result may get; they have no value afterwards.
+    """
+
+    def __init__(
+        self, function: Callable[Parameters, Result], *, prune: bool = False, donate: Sequence[int | str] = ()
+    ) -> None:
         if not callable(function):
             raise ArgumentError(f"TinyJit: {function!r:.60} is no function", fix="Give a function or a method.")
+        self._prune, self._donate = prune, tuple(donate)
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
         self._captures: dict[Key, list[Any]] = {}
         self._lock = threading.RLock()
         self._attribute = ""
+        self._calls = 0
         _all_jits.add(self)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -78,7 +84,7 @@ class TinyJit(Generic[Parameters, Result]):
             for replay, watch in reversed(variants):
                 if watch.holds() or watch.changed() is None:
                     with _running:
-                        result = replay(arguments.tensors, arguments.bindings)
+                        result = self._run(replay, arguments, args, kwargs)
                     if result is not _modules().MISSED:
                         return result
             variants.append(self._capture(args, kwargs, arguments, variants))
@@ -89,18 +95,28 @@ class TinyJit(Generic[Parameters, Result]):
                 raise _does_not_fit(self._name)
             return result
 
+    def _run(self, replay: Any, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._calls += 1
+        if not JIT_CHECK or self._calls % JIT_CHECK.value:
+            return replay(arguments.tensors, arguments.bindings)
+        return _modules().check(
+            self._name,
+            lambda: self._function(*args, **kwargs),
+            lambda: replay(arguments.tensors, arguments.bindings),
+        )
+
     # ---- capturing
 
-    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> tuple[Any, Watch]:
+    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> tuple[Any, Any]:
         views = any(replay.views for replay, _ in variants)
         try:
             return self._traced(args, kwargs, arguments, views)
         except _modules().NeedsViewsError:
             return self._traced(args, kwargs, arguments, True)
 
-    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> tuple[Any, Watch]:
+    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> tuple[Any, Any]:
         roots = {self._name: self._function} | {f"argument {i}": value for i, value in enumerate(arguments.objects)}
-        watch = Watch(roots)
+        watch = _modules().Watch(roots)
         trace = Trace(self._name, views)
         default = next((t.uop.device for t in arguments.tensors if t.uop.device is not None), Device.DEFAULT)
         for tensor in arguments.tensors:
@@ -121,8 +137,11 @@ class TinyJit(Generic[Parameters, Result]):
             raise _changes(self._name, edge, trace)
         captured = {id(t) for place in trace.places.values() for t in place.tensors} - set(trace.arguments)
         if not captured <= watch.tensors.keys():
-            watch = Watch(roots, everything=True)
-        return _modules().capture(trace, arguments.tensors, result, default), watch
+            watch = _modules().Watch(roots, everything=True)
+        named = dict(enumerate(args)) | kwargs
+        donated = [named[name] for name in self._donate if hasattr(named.get(name), "uop")]
+        parts = _modules()
+        return parts.capture(trace, arguments.tensors, result, default, self._prune, donated), watch
 
     # ---- methods
 
@@ -147,7 +166,8 @@ class TinyJit(Generic[Parameters, Result]):
             holder = fields[name] = _Holder(self)
         if holder.jit is None or holder.jit._function.__self__ is not instance:  # a copy of another one
             holder = fields[name] = _Holder(self)
-            holder.jit = TinyJit(types.MethodType(self._function, instance))
+            method = types.MethodType(self._function, instance)
+            holder.jit = TinyJit(method, prune=self._prune, donate=self._donate)
         return holder.jit
 
     # ---- questions
@@ -196,14 +216,14 @@ class _Holder:
 
 @functools.cache
 def _modules() -> types.ModuleType:
-    from whit.engine import capture  # lazy: it loads the runtime, which `import whit` must not
+    from whit.engine import jit_parts  # lazy: they load the runtime, which `import whit` must not
 
-    return capture
+    return jit_parts
 
 
-def _changes(name: str, edge: Edge, trace: Trace) -> JitError:
+def _changes(name: str, edge: Any, trace: Trace) -> JitError:
     """The function has a side effect."""
-    now = now_at(edge)
+    now = _modules().now_at(edge)
     if edge.container is not None and hasattr(now, "uop") and trace.is_made(now):
         return JitError(
             f"{name}: the function keeps a tensor in {edge.label}, and a replay would not",
@@ -225,8 +245,8 @@ def _does_not_fit(name: str) -> JitError:
 
 
 def _python_draws() -> tuple[Any, ...]:
-    numpy = sys.modules.get("numpy.random")
-    return random.getstate(), None if numpy is None else numpy.get_state()[1:3]
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    return None if python is None else python.getstate(), None if numpy is None else numpy.get_state()[1:3]
 
 
 def _is_same_state(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:

@@ -12,7 +12,7 @@ has a place of its own, and the caller may put the old memory there if `State.ca
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from operator import call
@@ -26,6 +26,7 @@ from whit.engine.device import Device, canonicalize
 from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
+from whit.engine.prune import prune
 from whit.engine.realize import find_plan, memory_of_slot
 from whit.engine.reuse import can_overwrite
 from whit.engine.storage import nbytes_of
@@ -74,6 +75,8 @@ class Program:
     size: int = 0  # of the table
     parts: list[Part] = field(default_factory=list)
     variables: dict[str, int] = field(default_factory=dict)
+    pruned: list[tuple[UOp, UOp]] = field(default_factory=list)  # placeholders, and what is computed for them once
+    donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
 
     def kernels(self) -> int:
         """How many kernels a run has."""
@@ -146,10 +149,22 @@ def plain(roots: Sequence[UOp]) -> list[UOp]:
     return [done[root] for root in roots]
 
 
-def build(outputs: Sequence[UOp], states: Sequence[tuple[UOp, UOp | None]], device: str) -> Program:
-    """The program of these results, and of these new values of placeholders. `device` is for constants."""
+def build(
+    outputs: Sequence[UOp],
+    states: Sequence[tuple[UOp, UOp | None]],
+    device: str,
+    fixed: Collection[UOp] = (),
+    donated: Sequence[UOp] = (),
+) -> Program:
+    """The program of these results, and of these new values of placeholders. `device` is for constants.
+
+    What depends on the placeholders in `fixed` alone is taken out; results may lie in the memory of `donated` ones.
+    """
     program = Program()
-    values = _carry_copies(program, plain([*outputs, *[value for value, _ in states]]))
+    values = plain([*outputs, *[value for value, _ in states]])
+    if fixed:
+        values, program.pruned = prune(values, fixed)
+    values = _carry_copies(program, values)
     program.states = [State(old) for _, old in states]
     program.outputs = [-1] * len(outputs)
     groups: dict[str, tuple[list[int], list[tuple[State, UOp]]]] = {}
@@ -165,9 +180,23 @@ def build(outputs: Sequence[UOp], states: Sequence[tuple[UOp, UOp | None]], devi
         places = _add(program, [values[number] for number in outs], changes, name)
         for number, place in zip(outs, places, strict=True):
             program.outputs[number] = place
+        _donate(program, [(number, values[number]) for number in outs], [d for d in donated if d.device == name])
     if len(program.parts) == 1 and program.parts[0].places == list(range(program.size)):
         program.parts[0].places = _ALL
     return program
+
+
+def _donate(program: Program, outputs: list[tuple[int, UOp]], donated: list[UOp]) -> None:
+    """Finds for each placeholder that is given away a result that can lie in its memory."""
+    part = program.parts[-1]
+    for placeholder in donated:
+        for slot, (number, value) in enumerate(outputs):
+            is_alike = (value.dtype, value.shape) == (placeholder.dtype, placeholder.shape)
+            if not is_alike or number in program.donations or part.graph is None:
+                continue
+            if _can_overwrite(part.graph, part.loaded, slot, placeholder):
+                program.donations[number] = placeholder
+                break
 
 
 def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
@@ -191,11 +220,12 @@ def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
             (start,) = _add(program, [source], [], name)
             program.fixed[start] = Buffer(name, nbytes_of(source.dtype, source.shape))
         program.parts.append(Part(target, [place, start]))
-        values = _replaced(values, copy, result)
+        values = on_other_leaves(values, {copy: result})
 
 
-def _replaced(roots: list[UOp], old: UOp, new: UOp) -> list[UOp]:
-    done: dict[UOp, UOp] = {old: new}
+def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]:
+    """The same graphs with other nodes in the places of those that are `known`."""
+    done = dict(known)
     for node in topological(tuple(roots)):
         if node not in done:
             src = tuple([done[s] for s in node.src])

@@ -19,11 +19,11 @@ from sys import getrefcount
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.program import Program, State
+from whit.engine.program import Program, State, on_other_leaves
 from whit.engine.realize import realize
 from whit.engine.signature import Result, rebound, unbound
-from whit.engine.storage import new_buffer, storage
-from whit.engine.trace import Drawn, draw_functions, raw_set
+from whit.engine.storage import attach, new_buffer, storage
+from whit.engine.trace import Drawn, generator, given_away, raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
@@ -143,6 +143,7 @@ class Replay:
         self._other_changes = self.changes
         self._changing: list[int] = []  # places of the table that each call fills
         self._is_table_known = False  # the program has seen the rest of it
+        self._kept: list[UOp] = []  # what captured tensors show, if something was computed from it once
         self._counters = self._place_counters()
         self._relative = sum(drawn.count for drawn in self.draws if drawn.seed is None)
 
@@ -168,7 +169,8 @@ class Replay:
         then: list[tuple[Any, ...]] = []
         for change in self._other_changes if owns else self.changes:
             self._place(change, arguments, table, then)
-        made = [self._make(output, bindings) for output in self.outputs]
+        donations = self._take_donations(arguments, then) if self.program.donations else {}
+        made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, tensor in zip(self.program.outputs, made, strict=True):
             table[place] = storage(tensor.uop)
         for grad in self.gradients:
@@ -207,8 +209,19 @@ class Replay:
         # A callback of C, since an interrupt in one of Python would be lost together with what it does.
         self._watched = [weakref.ref(seen.tensor.uop, self._gone.append) for seen in self._captured]
         self._find_own()
+        self._compute_pruned(bases)
         self._ids = list(map(id, map(_uop, self._tensors)))
         return True
+
+    def _compute_pruned(self, bases: dict[int, UOp]) -> None:
+        """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
+        known = {self.sites[site].placeholder: base for site, base in bases.items()}
+        values = on_other_leaves([node for _, node in self.program.pruned], known)
+        for (placeholder, _), buffer in zip(self.program.pruned, realize(values), strict=True):
+            place = self.program.inputs.get(placeholder)
+            if place is not None:
+                self._table[place] = storage(buffer)
+        self._kept = list(bases.values()) if values else []
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""
@@ -277,8 +290,12 @@ class Replay:
 
     # ---- results
 
-    def _make(self, output: Output, bindings: Mapping[str, int]) -> Any:
-        node = new_buffer(output.dtype, rebound(output.shape, bindings), output.device)
+    def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
+        shape = rebound(output.shape, bindings)
+        if memory is None:
+            node = new_buffer(output.dtype, shape, output.device)
+        else:
+            node = attach(memory, output.dtype, shape)
         return output.kind._of_buffer(node, output.where, output.name, output.asks)
 
     def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> None:
@@ -300,6 +317,18 @@ class Replay:
             storage(node).copy_from(storage(before))
         then += _attachment(tensor, family, node)
 
+    def _take_donations(self, arguments: Sequence[Any], then: list[tuple[Any, ...]]) -> dict[int, Buffer]:
+        """The memory of arguments that results get; the arguments have no value afterwards."""
+        found: dict[int, Buffer] = {}
+        for number, placeholder in self.program.donations.items():
+            seen = next(seen for seen in self._arguments if seen.start is placeholder)
+            tensor = arguments[seen.argument]
+            memory = _own_memory(tensor, None) if tensor._family is None else None
+            if memory is not None:
+                found[number] = memory
+                then.append((raw_set("uop"), tensor, given_away(tensor.dtype, tensor.shape, tensor.device)))
+        return found
+
     # ---- random numbers
 
     def _place_counters(self) -> dict[str, Buffer]:
@@ -316,11 +345,11 @@ class Replay:
 
     def _fill_counters(self) -> None:
         """Draws numbers that nobody had before, as many as the function would."""
-        reserve, counter_bytes = draw_functions()
-        seed, start = reserve(self._relative, self.seed, self.drawn)
+        source = generator()
+        seed, start = source.reserve(self._relative, self.seed, self.drawn)
         for number, drawn in enumerate(self.draws):
-            is_own = drawn.seed is not None
-            data = counter_bytes(drawn.seed if is_own else seed, drawn.start if is_own else start + drawn.start)
+            first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)
+            data = source.counter_bytes(*first)
             memory = self._counters[str(drawn.placeholder.device)]
             memory.memory()[COUNTER * number : COUNTER * number + 16] = data
 

@@ -19,6 +19,7 @@ import itertools
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,6 +81,7 @@ class _Overlay:
     tensor: type = type(None)
     slots: dict[str, _Slot]
     properties: dict[str, property]
+    leaves: Callable[[], list[Any]]
 
 
 _active: dict[int, Trace] = {}  # thread -> what it traces
@@ -312,9 +314,10 @@ def _property(name: str) -> property:
     return property(get_grad, set_grad) if name == "grad" else property(get, set_)
 
 
-def register_tensor(kind: type) -> None:
-    """The class whose instances are seen through the overlay; it has FIELDS as slots."""
+def register_tensor(kind: type, leaves: Callable[[], list[Any]]) -> None:
+    """The class whose instances are seen through the overlay, with FIELDS as slots; and what gives all leaves."""
     _Overlay.tensor = kind
+    _Overlay.leaves = leaves
     _Overlay.slots = {name: kind.__dict__[name] for name in FIELDS}
     _Overlay.properties = {name: _property(name) for name in FIELDS}
 
@@ -327,6 +330,16 @@ def raw_set(name: str) -> Any:
 _used_up: set[int] = set()  # numbers of placeholders that stand for gradients
 
 
+_given_away: set[int] = set()  # numbers of placeholders that stand for arguments whose memory a result has got
+
+
+def given_away(dtype: Any, shape: Any, device: str) -> UOp:
+    """What a donated argument is after a call."""
+    node = new_placeholder(dtype, shape, device)
+    _given_away.add(node.arg.id)
+    return node
+
+
 def gradient_used_up(dtype: Any, shape: Any, device: str) -> UOp:
     """What `.grad` of a tensor is after a captured step that has used it."""
     node = new_placeholder(dtype, shape, device)
@@ -334,17 +347,32 @@ def gradient_used_up(dtype: Any, shape: Any, device: str) -> UOp:
     return node
 
 
-_draw: list[Any] = []  # what reserves random numbers, and what writes a counter
+class Generator(Protocol):
+    """The random numbers of the process, for replays."""
+
+    def reserve(self, count: int, reseed: int | None, used: int) -> tuple[int, int]:
+        """The seed and the first of `count` counters; sets another seed, of which `used` are gone, if one is given."""
+
+    def counter_bytes(self, seed: int, start: int) -> bytes:
+        """What the memory of a draw holds."""
 
 
-def register_draws(reserve: Any, counter_bytes: Any) -> None:
-    """The generator of random numbers, for replays."""
-    _draw[:] = [reserve, counter_bytes]
+_generators: list[Generator] = []
 
 
-def draw_functions() -> Any:
-    """What was registered."""
-    return _draw
+def register_generator(generator: Generator) -> None:
+    """Says where random numbers come from."""
+    _generators[:] = [generator]
+
+
+def generator() -> Generator:
+    """Where random numbers come from."""
+    return _generators[0]
+
+
+def all_leaves() -> list[Any]:
+    """The living tensors that are no results of operations."""
+    return _Overlay.leaves()
 
 
 def tensor_type() -> type:
@@ -359,6 +387,12 @@ def escaped(node: UOp) -> JitError:
             "the gradients of a captured step are not kept: the function has used them to change their tensors",
             f"asked for at {user_line()}" if user_line() else "",
             "Return them from the function, or call backward() and step() in two of them.",
+        )
+    if node.arg.id in _given_away:
+        return JitError(
+            "the tensor was donated to a captured function, and a result has its memory now",
+            f"asked for at {user_line()}" if user_line() else "",
+            "Use the result, or leave the argument out of donate=.",
         )
     return JitError(
         "a tensor that was made while a function was captured has no value afterwards",

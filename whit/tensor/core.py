@@ -257,7 +257,7 @@ class Core:
             )
 
 
-register_tensor(Core)
+register_tensor(Core, all_leaves)
 
 
 def without_views(node: UOp) -> UOp:

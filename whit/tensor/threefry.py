@@ -23,7 +23,7 @@ from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
-from whit.engine.trace import current, register_draws
+from whit.engine.trace import current, register_generator
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
 from whit.ir.sizes import is_at_most, settled
@@ -80,28 +80,31 @@ def next_draw(count: int, device: str) -> UOp:
     with _lock:
         draw = Draw(_state.seed, _state.used, count)
         _state.used += count
-    node = from_bytes(counter_bytes(draw.seed, draw.start), dtypes.uint32, (4,), device)
+    node = from_bytes(_generator.counter_bytes(draw.seed, draw.start), dtypes.uint32, (4,), device)
     _draws[node] = draw
     return node
 
 
-def counter_bytes(seed: int, start: int) -> bytes:
-    """What is in the buffer of a draw."""
-    return struct.pack("<4I", seed & _WORD, seed >> 32, start & _WORD, start >> 32 & _WORD)
+class _Generator:
+    """The generator, for who replays a graph."""
+
+    def reserve(self, count: int, reseed: int | None = None, used: int = 0) -> tuple[int, int]:
+        """The seed of the process and the first of `count` counters, as if so many values had been drawn. A program
+        that sets the seed on the way leaves it at `reseed`, with `used` values drawn."""
+        with _lock:
+            found = (_state.seed, _state.used)
+            _state.used += count
+            if reseed is not None:
+                _state.seed, _state.used = reseed, used
+        return found
+
+    def counter_bytes(self, seed: int, start: int) -> bytes:
+        """What is in the buffer of a draw."""
+        return struct.pack("<4I", seed & _WORD, seed >> 32, start & _WORD, start >> 32 & _WORD)
 
 
-def reserve(count: int, reseed: int | None = None, used: int = 0) -> tuple[int, int]:
-    """The seed of the process and the first of `count` counters, as if so many values had been drawn one after another;
-    a program that sets the seed on the way leaves it at `reseed`, with `used` values drawn."""
-    with _lock:
-        found = (_state.seed, _state.used)
-        _state.used += count
-        if reseed is not None:
-            _state.seed, _state.used = reseed, used
-    return found
-
-
-register_draws(reserve, counter_bytes)
+_generator = _Generator()
+register_generator(_generator)
 
 
 def draw_of(node: UOp) -> Draw | None:

@@ -1,0 +1,8 @@
+"""What TinyJit is made of, loaded together when the first function is captured."""
+
+from whit.engine.capture import NeedsViewsError, capture
+from whit.engine.jit_check import check
+from whit.engine.replayer import MISSED
+from whit.engine.watch import Watch, now_at
+
+__all__ = ["MISSED", "NeedsViewsError", "Watch", "capture", "check", "now_at"]
