@@ -20,13 +20,14 @@ from typing import Any
 from whit.cache import register_cache
 from whit.config import BEAM, DEBUG, NOOPT, THREADS
 from whit.engine import disk_cache
+from whit.engine.device import target_text
 from whit.engine.show import announce
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.runtime import threads
 from whit.runtime.library import Library
 from whit.runtime.link import load_object
-from whit.target import Target, host_target
+from whit.target import Target, host_target, parse_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on kernels are compiled here, because the disk has no text of them
 # What machine code depends on: a change in any of these files makes new entries.
@@ -82,6 +83,26 @@ def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
         header, code = entry
     library = _load(code, target) if link else None
     return _kernel(header, library)
+
+
+def code_of(function: UOp, device: str) -> tuple[dict[str, Any], bytes]:
+    """What is kept of a kernel, and its object code, for a file of captured programs."""
+    target = parse_target(target_text(device))
+    return disk_cache.find(kernel_key(function, target)) or compile_kernel(function, target)
+
+
+def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) -> None:
+    """Takes a kernel from such a file."""
+    target = parse_target(target_text(device))
+    key = (function.src[0], target, _code_settings(), True)
+    with _lock:
+        if key not in _kernels:
+            _kernels[key] = _kernel(header, _load(code, target))
+
+
+def target_text_of(device: str) -> str:
+    """Everything about the target of a device, the same in every process."""
+    return _target_text(parse_target(target_text(device)))
 
 
 def kernel_key(function: UOp, target: Target) -> str:

@@ -56,7 +56,7 @@ def find(key: str) -> tuple[dict[str, Any], bytes] | None:
             content = file.read()
     except OSError:
         return None
-    entry = _unpack(content)
+    entry = unpack(content)
     try:
         if entry is None:
             os.remove(path)
@@ -77,7 +77,7 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
         os.makedirs(where, exist_ok=True)
         temporary = os.path.join(where, f"{key}.{os.getpid()}.{threading.get_ident()}.part")  # nobody else's name
         with open(temporary, "wb") as file:
-            file.write(_pack(header, code))
+            file.write(pack(header, code))
         os.replace(temporary, os.path.join(where, key + ENDING))
     except OSError as error:
         _remove(temporary)
@@ -108,13 +108,15 @@ def clean(where: str, limit: int) -> None:
         total -= size
 
 
-def _pack(header: dict[str, Any], code: bytes) -> bytes:
+def pack(header: dict[str, Any], code: bytes) -> bytes:
+    """An entry as bytes, with a digest."""
     text = json.dumps(header).encode()
     payload = _lengths.pack(len(text)) + text + code
     return MAGIC + hashlib.sha256(payload).digest() + payload
 
 
-def _unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
+def unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
+    """The entry that was packed; None if the bytes are damaged, or something else."""
     start = len(MAGIC) + 32
     payload = content[start:]
     if content[: len(MAGIC)] != MAGIC or hashlib.sha256(payload).digest() != content[len(MAGIC) : start]:

@@ -43,8 +43,8 @@ _running = threading.RLock()  # replays write memory that others read
 class TinyJit(Generic[Parameters, Result]):
     """A function under the JIT. Of a method, each instance has captures of its own, which go with it.
 
-    `prune`: what depends on captured tensors alone, and not on arguments, is computed once, and again when such a tensor
-    has changed. `donate`: arguments, by place or by name, whose memory a result may get; they have no value afterwards.
+    `prune`: what depends on captured tensors alone, not on arguments, is computed once, and again when one of them has
+    changed. `donate`: arguments, by place or by name, whose memory a result may get; they have no value afterwards.
     """
 
     def __init__(
@@ -186,6 +186,20 @@ class TinyJit(Generic[Parameters, Result]):
     def memory(self) -> int:
         """Bytes that the programs keep for temporaries."""
         return sum(replay.program.arena() for replay in self.captured)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes what was captured so far, with the values of captured tensors, to a file that `load` reads."""
+        captures = [
+            (key[:-2], replay, watch.tensors) for key, found in self._captures.items() for replay, watch in found
+        ]
+        if not captures:
+            raise JitError(f"save: nothing of {self._name} is captured yet", fix="Call it first.")
+        _modules().save(path, self._name, captures)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Any:
+        """A captured function from a file: it runs the same programs, without Python code, on tensors of its own."""
+        return _modules().load(path)
 
     def reset(self) -> None:
         """Forgets all programs, and what they hold."""

@@ -80,11 +80,11 @@ class Program:
 
     def kernels(self) -> int:
         """How many kernels a run has."""
-        return sum(len(_plan(part.loaded).steps) for part in self.parts if part.graph is not None)
+        return sum(len(plan_of(part.loaded).steps) for part in self.parts if part.graph is not None)
 
     def arena(self) -> int:
         """Bytes of temporaries."""
-        return sum(int(_plan(part.loaded).arena_bytes) for part in self.parts if part.graph is not None)
+        return sum(int(plan_of(part.loaded).arena_bytes) for part in self.parts if part.graph is not None)
 
     def run(
         self,
@@ -131,7 +131,8 @@ def _calls(
     return [part.resident.prepare(buffers, variables)]
 
 
-def _plan(loaded: Any) -> Any:
+def plan_of(loaded: Any) -> Any:
+    """The plan in what a device has loaded."""
     return getattr(loaded, "plan", loaded)
 
 
@@ -264,7 +265,7 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
         old = state.placeholder
         if old is not None and (old.device, old.dtype, old.shape) == (new.device, new.dtype, new.shape):
             state.can_overwrite = _can_overwrite(graph, loaded, slot, old)
-    program.parts.append(Part(device, [*places, *inputs], graph, loaded, _resident(device, loaded)))
+    program.parts.append(Part(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
     program.variables.update(graph.variables)
     return places[: len(values)]
 
@@ -308,10 +309,11 @@ def _input(program: Program, node: UOp, device: str) -> int:
 def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) -> bool:
     if placeholder not in graph.slots:
         return True
-    return can_overwrite(_plan(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
+    return can_overwrite(plan_of(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
 
 
-def _resident(device: str, loaded: Any) -> Resident | None:
+def resident_of(device: str, loaded: Any) -> Resident | None:
+    """A loaded plan made ready for one caller, where the device can."""
     backend: Any = Device[device]
     if type(backend) is not CpuDevice:
         return None

@@ -216,3 +216,33 @@ def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> 
         f"{name}: the {where} of the captured function is a {kind.__name__}, which a replay cannot make",
         fix="Return tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",
     )
+
+
+def template_to(template: Any, name: str) -> Any:
+    """A result without tensors as something that JSON can hold."""
+    kind = type(template)
+    if kind is _Hole:
+        return {"hole": [template.number, template.is_argument]}
+    if kind in (list, tuple):
+        return {kind.__name__: [template_to(part, name) for part in template]}
+    if kind is dict and all(type(key) in (str, int) for key in template):
+        return {"dict": [[key, template_to(part, name)] for key, part in template.items()]}
+    if template is None or kind in (bool, int, float, str):
+        return {"value": template}
+    raise JitError(
+        f"save: {name} cannot be saved: its result has a {kind.__name__}",
+        fix="Return tensors, numbers, strings, and lists, tuples or dictionaries of them.",
+    )
+
+
+def template_from(data: Any) -> Any:
+    """What `template_to` was given."""
+    ((kind, content),) = data.items()
+    if kind == "hole":
+        return _Hole(*content)
+    if kind == "dict":
+        return {key: template_from(part) for key, part in content}
+    if kind == "value":
+        return content
+    parts = [template_from(part) for part in content]
+    return tuple(parts) if kind == "tuple" else parts

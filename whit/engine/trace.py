@@ -82,6 +82,7 @@ class _Overlay:
     slots: dict[str, _Slot]
     properties: dict[str, property]
     leaves: Callable[[], list[Any]]
+    result: type
 
 
 _active: dict[int, Trace] = {}  # thread -> what it traces
@@ -368,6 +369,16 @@ def register_generator(generator: Generator) -> None:
 def generator() -> Generator:
     """Where random numbers come from."""
     return _generators[0]
+
+
+def register_result(kind: type) -> None:
+    """The class of tensors that are made from a file of captured functions."""
+    _Overlay.result = kind
+
+
+def result_type() -> Any:
+    """That class."""
+    return _Overlay.result
 
 
 def all_leaves() -> list[Any]:

@@ -6,8 +6,11 @@
 `core.py` tells how the class is put together from the other files, one for each topic.
 """
 
+from whit.engine.trace import register_result
 from whit.tensor import decompose_gradients, derivatives  # noqa: F401  # registers them
 from whit.tensor.recompute import checkpoint
 from whit.tensor.tensor import Tensor
+
+register_result(Tensor)
 
 __all__ = ["Tensor", "checkpoint"]
