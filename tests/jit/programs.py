@@ -565,6 +565,16 @@ def gradient_accumulation(jit: Any, see: Any) -> None:
         see(w)
 
 
+@equal("gradients of arguments gather, each in its own tensor")
+def gradients_of_arguments(jit: Any, see: Any) -> None:
+    f = jit(lambda x: (x * x).sum().backward())
+    a, b = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0], requires_grad=True)
+    for x in (a, b, a, b, a):
+        see(f(x), a.grad, b.grad)
+    b.grad = None
+    see(f(a), f(b), a.grad, b.grad)
+
+
 @equal("only the optimiser's step is captured")
 def step_alone(jit: Any, see: Any) -> None:
     w = Tensor([1.0, 2.0], requires_grad=True)

@@ -160,6 +160,15 @@ class Named:
         return x * self.w
 
 
+def test_arguments_and_results_are_not_kept() -> None:
+    f = TinyJit(lambda x: (x * 2).sum())
+    x = Tensor.rand(1000).realize()
+    y = f(x)
+    references = weakref.ref(x), weakref.ref(y)
+    del x, y
+    assert [reference() for reference in references] == [None, None]
+
+
 def test_reset_forgets_and_frees() -> None:
     w = [Tensor.rand(1000).realize()]
     f = TinyJit(lambda x: x * w[0])

@@ -69,7 +69,7 @@ def capture(
         gradients=gradients,
         outputs=[_output(trace, tensor, device) for tensor in outputs],
         result=result,
-        guards=_guards(trace),
+        guards=_guards(trace, numbers),
         draws=trace.draws,
         seed=trace.seed,
         drawn=trace.drawn,
@@ -85,7 +85,8 @@ def _find_sites(trace: Trace, numbers: Mapping[int, int]) -> tuple[list[Site], l
     for place in trace.places.values():
         for tensor in place.tensors:
             start = trace.shown[id(tensor)].start
-            seen.append(Seen(tensor, numbers.get(id(tensor), -1), owners.get(id(tensor)), start, len(sites)))
+            owner = owners.get(id(tensor))
+            seen.append(Seen(tensor, numbers.get(id(tensor), -1), owner, numbers.get(id(owner), -1), start, len(sites)))
         sites.append(Site(place.placeholder))
     return sites, seen
 
@@ -164,13 +165,15 @@ def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int,
     return found, kept
 
 
-def _guards(trace: Trace) -> Guards:
+def _guards(trace: Trace, numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
-    shown = trace.shown.values()
+    without = [e.tensor for e in trace.shown.values() if e.reads_grad and e.first_grad is None]
+    asked = [e.tensor for e in trace.shown.values() if trace.asks_gradients and id(e.tensor) not in numbers]
     return Guards(
         constants=list(trace.constants.values()),
-        without_grad=[entry.tensor for entry in shown if entry.reads_grad and entry.first_grad is None],
-        requires_grad=[(e.tensor, e.tensor.requires_grad) for e in shown if trace.asks_gradients],
+        without_grad=[tensor for tensor in without if id(tensor) not in numbers],
+        arguments_without_grad=[numbers[id(tensor)] for tensor in without if id(tensor) in numbers],
+        requires_grad=[(tensor, tensor.requires_grad) for tensor in asked],
     )
 
 

@@ -175,10 +175,11 @@ class Resident:
         for slot in range(len(addresses)) if changed is None else changed:
             address = buffers[slot].address
             if address != addresses[slot]:
-                addresses[slot] = address
+                addresses[slot] = -1  # an interrupt may come before the end
                 pointers = self.frame.pointers
                 for position, offset in self._places[slot]:
                     pointers[position] = address + offset
+                addresses[slot] = address
         loaded = self.loaded
         if loaded.variables:
             self.frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])

@@ -92,7 +92,7 @@ def _program_to(name: str, key: Any, replay: Replay, tensors: list[int], blobs: 
         "it sees tensors as views of others": replay.views
         or any(s.start is not replay.sites[s.site].placeholder for s in replay.seen),
         "it leaves gradients": any(grad.output >= 0 for grad in replay.gradients),
-        "it reads gradients": any(seen.owner is not None for seen in replay.seen),
+        "it reads gradients": any(seen.owner is not None or seen.owner_argument >= 0 for seen in replay.seen),
         "it has symbolic sizes": not all(type(size) is int for shape in shapes for size in shape),
         "it writes to a constant": any(change.seen < 0 for change in replay.changes),
         "work was pruned": bool(program.pruned),
@@ -214,7 +214,7 @@ def _program_from(name: str, entry: dict[str, Any], tensors: list[Any], blobs: b
     seen = []
     for argument, number, site in entry["seen"]:
         tensor = None if argument >= 0 else tensors[number]
-        seen.append(Seen(tensor, argument, None, sites[site].placeholder, site))
+        seen.append(Seen(tensor, argument, None, -1, sites[site].placeholder, site))
     changes = []
     for place, is_part, can_overwrite, where, number, dtype, shape in entry["changes"]:
         state = State(sites[seen[number].site].placeholder, where, place, is_part, can_overwrite)
@@ -235,7 +235,7 @@ def _program_from(name: str, entry: dict[str, Any], tensors: list[Any], blobs: b
             Output(kind, to_dtype(d), tuple(shape), where, None, "", False) for d, shape, where in entry["outputs"]
         ],
         result=Result(count, template_from(template)),
-        guards=Guards([], [], []),
+        guards=Guards([], [], [], []),
         draws=draws,
         seed=entry["seed"][0],
         drawn=entry["seed"][1],

@@ -33,6 +33,7 @@ COUNTER = 64  # bytes from the counter of a draw to the next
 
 _uop = attrgetter("uop")
 _shares = attrgetter("shares")
+_never = weakref.ref(type("Gone", (), {})())  # a reference to nothing
 _probe = [object()]
 _MAPPED = next(map(getrefcount, _probe))  # of what is in one list and nowhere else
 
@@ -52,6 +53,7 @@ class Seen:
     tensor: Any
     argument: int  # its number, or -1
     owner: Any  # what it is the gradient of, or None
+    owner_argument: int  # the number of that, if it is an argument, or -1
     start: UOp  # what it shows, over the placeholder
     site: int
 
@@ -96,15 +98,19 @@ class Guards:
 
     constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
     without_grad: list[Any]
+    arguments_without_grad: list[int]
     requires_grad: list[tuple[Any, bool | None]]
 
-    def hold(self) -> bool:
+    def hold(self, arguments: Sequence[Any]) -> bool:
         """Whether it is."""
         for tensor, node in self.constants:
             if tensor.uop is not node:
                 return False
         for tensor in self.without_grad:
             if tensor.grad is not None:
+                return False
+        for number in self.arguments_without_grad:
+            if arguments[number].grad is not None:
                 return False
         return all(tensor.requires_grad is value for tensor, value in self.requires_grad)
 
@@ -128,17 +134,30 @@ class Replay:
     drawn: int
 
     def __post_init__(self) -> None:
+        self._let_go_of_arguments()
         self._captured = [seen for seen in self.seen if seen.argument < 0]
         self._arguments = [seen for seen in self.seen if seen.argument >= 0]
         self._tensors = [seen.tensor for seen in self._captured]
-        self._grads = [(number, seen) for number, seen in enumerate(self._captured) if seen.owner is not None]
+        self._grads = [
+            (number, seen)
+            for number, seen in enumerate(self._captured)
+            if seen.owner is not None or seen.owner_argument >= 0
+        ]
         self._ids: list[int] | None = None  # of what captured tensors showed the last time
         self._watched: list[Any] = []
         self._gone: list[Any] = []  # those of the nodes that are gone: their ids may be used again
-        self._bases: set[int] = set()  # ids of what stands behind captured sites
+        self._bases: dict[int, int] = {}  # sites, and the ids of what stands behind them
+        self._by_site: dict[int, list[Seen]] = {}
+        for seen in self._captured:
+            self._by_site.setdefault(seen.site, []).append(seen)
+        numbers = {id(seen): number for number, seen in enumerate(self._captured)}
+        self._number_of = {n: numbers[id(seen)] for n, seen in enumerate(self.seen) if id(seen) in numbers}
+        changes = [change for change in self.changes if change.state.is_part or change.state.can_overwrite]
+        self._writable = {self._number_of[c.seen] for c in changes if c.seen in self._number_of}
         self._shared = {seen.site for seen in self._captured} & {seen.site for seen in self._arguments}
         self._table: list[Any] = [self.program.fixed.get(place) for place in range(self.program.size)]
-        self._own_memory: list[Buffer] = []  # of captured tensors that are written in place; they come first
+        self._own: list[int] = []  # numbers of captured tensors that are written in place
+        self._own_memory: list[Buffer] = []
         self._own_references: list[int] = []
         self._other_changes = self.changes
         self._changing: list[int] = []  # places of the table that each call fills
@@ -147,20 +166,33 @@ class Replay:
         self._counters = self._place_counters()
         self._relative = sum(drawn.count for drawn in self.draws if drawn.seed is None)
 
+    def _let_go_of_arguments(self) -> None:
+        """Those of the first call need not live as long as the capture."""
+        for seen in self.seen:
+            if seen.argument >= 0:
+                seen.tensor = None
+            if seen.owner_argument >= 0:
+                seen.owner = None
+        for change in self.changes:
+            if change.seen >= 0:
+                change.tensor = None
+        for grad in self.gradients:
+            if grad.argument >= 0:
+                grad.tensor = None
+
     def __call__(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         """Runs the program; MISSED if it does not fit."""
-        if not self.guards.hold():
+        if not self.guards.hold(arguments):
             return MISSED
         for number, seen in self._grads:
-            self._tensors[number] = seen.tensor = seen.owner.grad
+            owner = seen.owner if seen.owner_argument < 0 else arguments[seen.owner_argument]
+            self._tensors[number] = seen.tensor = owner.grad
             if seen.tensor is None:
                 return MISSED
         nodes: list[UOp] = list(map(_uop, self._tensors))
         is_as_before = not self._gone and list(map(id, nodes)) == self._ids
-        if not is_as_before:
-            if not self._refresh():
-                return MISSED
-            nodes = list(map(_uop, self._tensors))
+        if not is_as_before and not self._refresh(nodes):
+            return MISSED
         owns = self._owns(nodes)
         del nodes
         table = self._table.copy()
@@ -179,7 +211,7 @@ class Replay:
             then.append((raw_set("grad"), target, value))
         if self.draws:
             self._fill_counters()
-        if not owns or not is_as_before:
+        if not owns:
             self._is_table_known = False
         # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
         _before = [tensor.uop for tensor in (*self._tensors, *arguments)] if then else []
@@ -191,63 +223,74 @@ class Replay:
 
     # ---- captured tensors
 
-    def _refresh(self) -> bool:
-        """Finds the memory of captured tensors again. Whether they still are what was captured."""
+    def _refresh(self, nodes: list[UOp]) -> bool:
+        """Finds the memory of captured tensors that show something else now. Whether they are what was captured."""
+        is_first = self._ids is None  # or an interrupt came before the end of this function
+        self._ids, self._is_table_known = None, False
+        changed = [n for n, node in enumerate(nodes) if is_first or self._watched[n]() is not node]
+        sites = {self._captured[number].site for number in changed}
         bases: dict[int, UOp] = {}
-        for seen in self._captured:
-            base = _base_of(seen, seen.tensor, self.sites[seen.site].placeholder)
-            if base is None or bases.setdefault(seen.site, base) is not base:
-                return False
-        if len({id(base) for base in bases.values()}) != len(bases):
+        for site in sites:
+            for seen in self._by_site[site]:
+                base = _base_of(seen, seen.tensor, self.sites[site].placeholder)
+                if base is None or bases.setdefault(site, base) is not base:
+                    return False
+        after = self._bases | {site: id(base) for site, base in bases.items()}
+        if len(set(after.values())) != len(after):
             return False
         for site, buffer in zip(bases, realize(list(bases.values())), strict=True):
             if self.sites[site].place >= 0:
                 self._table[self.sites[site].place] = storage(buffer)
-        self._bases = {id(base) for base in bases.values()}
-        self._watched = []
-        self._gone = []
-        # A callback of C, since an interrupt in one of Python would be lost together with what it does.
-        self._watched = [weakref.ref(seen.tensor.uop, self._gone.append) for seen in self._captured]
-        self._find_own()
-        self._compute_pruned(bases)
-        self._ids = list(map(id, map(_uop, self._tensors)))
+        self._bases = after
+        if is_first:
+            self._watched = [_never] * len(nodes)
+        for (
+            number
+        ) in changed:  # a callback of C: an interrupt in one of Python would be lost together with what it does
+            self._watched[number] = weakref.ref(nodes[number], self._gone.append)
+        self._gone.clear()
+        if is_first or not self._writable.isdisjoint(changed):
+            self._find_own()
+        if self.program.pruned:
+            self._compute_pruned()
+        self._ids = list(map(id, nodes))
         return True
 
-    def _compute_pruned(self, bases: dict[int, UOp]) -> None:
+    def _compute_pruned(self) -> None:
         """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
-        known = {self.sites[site].placeholder: base for site, base in bases.items()}
+        known = {}
+        for site, (seen, *_) in self._by_site.items():
+            placeholder = self.sites[site].placeholder
+            base = _base_of(seen, seen.tensor, placeholder)
+            known[placeholder] = placeholder if base is None else base
         values = on_other_leaves([node for _, node in self.program.pruned], known)
         for (placeholder, _), buffer in zip(self.program.pruned, realize(values), strict=True):
             place = self.program.inputs.get(placeholder)
             if place is not None:
                 self._table[place] = storage(buffer)
-        self._kept = list(bases.values()) if values else []
+        self._kept = list(known.values())
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""
-        own = [c for c in self.changes if c.seen >= 0 and self.seen[c.seen].argument < 0]
-        own = [c for c in own if c.state.is_part or c.state.can_overwrite]
-        own = [c for c in own if self.seen[c.seen].tensor._family is None]
-        own = [c for c in own if _is_writable(self.seen[c.seen].tensor.uop)]
-        chosen = {change.seen for change in own}
-        numbers = {id(seen): number for number, seen in enumerate(self.seen)}
-        self._captured.sort(key=lambda seen: numbers[id(seen)] not in chosen)
-        self._tensors = [seen.tensor for seen in self._captured]
-        self._grads = [(number, seen) for number, seen in enumerate(self._captured) if seen.owner is not None]
-        self._own_memory = [storage(self.seen[change.seen].tensor.uop) for change in own]
+        own: dict[int, Change] = {}
+        for change in self.changes:
+            number = self._number_of.get(change.seen)
+            if number in self._writable and _is_writable_alone(self._captured[number].tensor):
+                own[number] = change
+        self._own = list(own)
+        self._own_memory = [storage(self._captured[number].tensor.uop) for number in own]
         self._own_references = [_MAPPED + 2] * len(own)  # the tensor refers to it, and two lists
-        for change, memory in zip(own, self._own_memory, strict=True):
+        for change, memory in zip(own.values(), self._own_memory, strict=True):
             self._table[change.state.place] = memory
-        in_place = {id(change) for change in own}
+        in_place = {id(change) for change in own.values()}
         self._other_changes = [change for change in self.changes if id(change) not in in_place]
         places = [self.sites[seen.site].place for seen in self._arguments]
         places += [change.state.place for change in self._other_changes] + self.program.outputs
         self._changing = [place for place in dict.fromkeys(places) if place >= 0]
 
     def _owns(self, nodes: list[UOp]) -> bool:
-        """Whether the memory of tensors that are written in place, whose nodes come first, is theirs alone."""
-        expected = self._own_references
-        if list(map(getrefcount, nodes[: len(expected)])) != expected:
+        """Whether the memory of tensors that are written in place is theirs alone."""
+        if list(map(getrefcount, list(map(nodes.__getitem__, self._own)))) != self._own_references:
             return False
         return not any(map(_shares, self._own_memory))
 
@@ -263,10 +306,11 @@ class Replay:
             if base is None or bases.setdefault(seen.site, base) is not base:
                 return False
         taken: set[int] = set()
+        captured = self._bases.values()
         lazy: list[int] = []
         for site, base in bases.items():
             if base.device is not None:
-                if id(base) in taken or (id(base) in self._bases) is not (site in self._shared):
+                if id(base) in taken or (id(base) in captured) is not (site in self._shared):
                     return False
                 taken.add(id(base))
             place = self.sites[site].place
@@ -380,6 +424,10 @@ def _is_writable(node: UOp) -> bool:
         return False
     buffer = storage(node)
     return buffer.writable and not buffer.is_shared
+
+
+def _is_writable_alone(tensor: Any) -> bool:
+    return tensor._family is None and _is_writable(tensor.uop)
 
 
 def _own_memory(tensor: Any, family: Any) -> Buffer | None:
