@@ -11,12 +11,12 @@ Goes in: the `Trace` of a call, its tensor arguments, its result. Comes out: a `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from whit.engine.program import build, plain
 from whit.engine.replayer import Change, Grad, Guards, Output, Replay, Seen, Site
 from whit.engine.signature import result_of
-from whit.engine.trace import Shown, Trace, gradient_used_up
+from whit.engine.trace import Shown, Trace, gradient_used_up, is_placeholder
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -35,28 +35,28 @@ def capture(
     donated: Sequence[Any] = (),
 ) -> Replay:
     """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get."""
-    numbers = {id(tensor): number for number, tensor in enumerate(arguments)}
+    places = {id(tensor): number for number, tensor in enumerate(arguments)}
+    numbers = {key: number for key, number in places.items() if key in trace.arguments}
     sites, seen = _find_sites(trace, numbers)
-    result, returns = result_of(trace.name, returned, numbers)
+    result, returns = result_of(trace.name, returned, places)
     changes = _find_changes(trace, {id(one.tensor): number for number, one in enumerate(seen)})
     gradients, kept = _find_gradients(trace, changes, numbers)
     outputs = [*returns, *kept]
     values = [trace.value(tensor) for tensor in outputs]
-    written = {old for _, old, _, _ in changes}
+    written = {one.old for one in changes}
     read_only = {sites[one.site].placeholder for one in seen} - {
         sites[s.site].placeholder for s in seen if s.argument >= 0
     }
     given = [trace.shown[id(t)].start for t in donated if id(t) in trace.shown and trace.raw_family(t) is None]
     program = build(
         values,
-        [(value, old) for value, old, _, _ in changes],
+        [(one.value, one.old) for one in changes],
         device,
         fixed=read_only - written if is_pruned else (),
         donated=[node for node in given if node not in written],
     )
     for site in sites:
         site.place = program.inputs.get(site.placeholder, -1)
-    states = zip(program.states, changes, strict=True)
     return Replay(
         name=trace.name,
         program=program,
@@ -64,12 +64,13 @@ def capture(
         sites=sites,
         seen=seen,
         changes=[
-            Change(state, number, tensor, value.dtype, value.shape) for state, (value, _, number, tensor) in states
+            Change(state, one.seen, one.tensor, one.is_replaced, one.writes_first, one.value.dtype, one.value.shape)
+            for state, one in zip(program.states, changes, strict=True)
         ],
         gradients=gradients,
         outputs=[_output(trace, tensor, device) for tensor in outputs],
         result=result,
-        guards=_guards(trace, numbers),
+        guards=_guards(trace, arguments, numbers),
         draws=trace.draws,
         seed=trace.seed,
         drawn=trace.drawn,
@@ -91,30 +92,41 @@ def _find_sites(trace: Trace, numbers: Mapping[int, int]) -> tuple[list[Site], l
     return sites, seen
 
 
-_Changed = tuple[UOp, UOp | None, int, Any]
+class _Changed(NamedTuple):
+    """A new value: the graph, the placeholder of the old one, the number of a `Seen` and its tensor."""
+
+    value: UOp
+    old: UOp | None
+    seen: int
+    tensor: Any
+    is_replaced: bool = False
+    writes_first: bool = False
 
 
 def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
-    """New values: the graph, the placeholder of the old one, the number of a `Seen` and its tensor."""
+    """The tensors and families that have another value at the end. Families first: a tensor that has left one keeps
+    the value that it was given then."""
     found: list[_Changed] = []
+    for family, place, standing in trace.families.values():
+        (new,) = plain([standing.uop])
+        if new is (family.uop if place is None else place.placeholder):
+            continue
+        if not trace.views and any(
+            trace.raw_family(e.tensor) is family and id(e.tensor) in trace.arguments for e in trace.shown.values()
+        ):
+            raise NeedsViewsError
+        tensor = next(entry.tensor for entry in trace.shown.values() if entry.first_family is standing)
+        before = None if place is None else place.placeholder
+        found.append(_Changed(new, before, seen.get(id(tensor), -1), tensor))
     for entry in trace.shown.values():
         if entry.first_family is not None and entry.family is entry.first_family:
-            continue  # its family is looked at below
+            continue  # its family was looked at
         new, old = plain([entry.uop, entry.start])
-        if new is not old:
+        if new is not old or entry.is_replaced:
             _check_change(trace, entry, new)
-            number = seen.get(id(entry.tensor), -1)
-            found.append((new, entry.start if number >= 0 else None, number, entry.tensor))
-    for family, standing in trace.families.values():
-        (new,) = plain([standing.uop])
-        place = trace.places.get(family.uop)
-        old = family.uop if place is None else place.placeholder
-        if new is old:
-            continue
-        if place is None:
-            raise _cannot(trace, "writes through a view of a constant", "Make it x.contiguous().realize() before.")
-        tensor = place.tensors[0]
-        found.append((new, old, seen[id(tensor)], tensor))
+            has_memory = is_placeholder(entry.start) and entry.first_family is None  # else it is the family's
+            before, number = entry.start if has_memory else None, seen.get(id(entry.tensor), -1)
+            found.append(_Changed(new, before, number, entry.tensor, entry.is_replaced, entry.writes_first))
     return found
 
 
@@ -126,9 +138,12 @@ def _check_change(trace: Trace, entry: Shown, new: UOp) -> None:
     if entry.family is not None and entry.family.uop is not entry.uop:
         raise _cannot(trace, "makes a tensor from outside a view of another one", "Do it before.")
     family = trace.raw_family(tensor)
-    if entry.first_family is not None and entry.family is None:
-        return  # it has left its family, as by replace()
-    if family is None or trace.views or id(tensor) not in trace.arguments:
+    if (
+        (entry.is_replaced and not entry.writes_first)
+        or family is None
+        or trace.views
+        or id(tensor) not in trace.arguments
+    ):
         return
     relatives = [other for other in trace.shown.values() if trace.raw_family(other.tensor) is family]
     if trace.raw_uop(tensor) is not family.uop or len(relatives) > 1:
@@ -145,7 +160,7 @@ def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int,
     A gradient that the same function has used to change its tensor is not kept: it would have to be stored in every
     step, and most programs never look at it. Who does gets an error.
     """
-    written = {id(tensor) for _, _, _, tensor in changes}
+    written = {id(one.tensor) for one in changes}
     found: list[Grad] = []
     kept: list[Any] = []
     for entry in trace.shown.values():
@@ -165,11 +180,12 @@ def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int,
     return found, kept
 
 
-def _guards(trace: Trace, numbers: Mapping[int, int]) -> Guards:
+def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
     without = [e.tensor for e in trace.shown.values() if e.reads_grad and e.first_grad is None]
     asked = [e.tensor for e in trace.shown.values() if trace.asks_gradients and id(e.tensor) not in numbers]
     return Guards(
+        same=[(number, tensor) for number, tensor in enumerate(arguments) if id(tensor) not in numbers],
         constants=list(trace.constants.values()),
         without_grad=[tensor for tensor in without if id(tensor) not in numbers],
         arguments_without_grad=[numbers[id(tensor)] for tensor in without if id(tensor) in numbers],

@@ -120,7 +120,8 @@ class TinyJit(Generic[Parameters, Result]):
         trace = Trace(self._name, views)
         default = next((t.uop.device for t in arguments.tensors if t.uop.device is not None), Device.DEFAULT)
         for tensor in arguments.tensors:
-            trace.arguments[id(tensor)] = tensor._wanted or default
+            if id(tensor) not in watch.tensors:  # else the function may read it without being given it
+                trace.arguments[id(tensor)] = tensor._wanted or default
         draws = _python_draws()
         with trace:
             for tensor in arguments.tensors:

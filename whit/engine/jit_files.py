@@ -95,6 +95,7 @@ def _program_to(name: str, key: Any, replay: Replay, tensors: list[int], blobs: 
         "it reads gradients": any(seen.owner is not None or seen.owner_argument >= 0 for seen in replay.seen),
         "it has symbolic sizes": not all(type(size) is int for shape in shapes for size in shape),
         "it writes to a constant": any(change.seen < 0 for change in replay.changes),
+        "an argument is a captured tensor, too": bool(replay.guards.same),
         "work was pruned": bool(program.pruned),
     }
     reason = next((text for text, holds in reasons.items() if holds), None)
@@ -119,7 +120,7 @@ def _program_to(name: str, key: Any, replay: Replay, tensors: list[int], blobs: 
         ],
         "seen": [[s.argument, -1 if s.argument >= 0 else tensors.index(id(s.tensor)), s.site] for s in replay.seen],
         "changes": [
-            [c.state.place, c.state.is_part, c.state.can_overwrite, c.state.device, c.seen, c.dtype.name, list(c.shape)]
+            [*_state_to(c.state), c.seen, c.is_replaced, c.writes_first, c.dtype.name, list(c.shape)]
             for c in replay.changes
         ],
         "results": program.outputs,
@@ -131,6 +132,10 @@ def _program_to(name: str, key: Any, replay: Replay, tensors: list[int], blobs: 
         "seed": [replay.seed, replay.drawn],
         "result": [replay.result.count, template_to(replay.result.template, name)],
     }
+
+
+def _state_to(state: State) -> list[Any]:
+    return [state.device, state.place, state.is_part, state.can_overwrite]
 
 
 # ---- loading
@@ -216,9 +221,11 @@ def _program_from(name: str, entry: dict[str, Any], tensors: list[Any], blobs: b
         tensor = None if argument >= 0 else tensors[number]
         seen.append(Seen(tensor, argument, None, -1, sites[site].placeholder, site))
     changes = []
-    for place, is_part, can_overwrite, where, number, dtype, shape in entry["changes"]:
-        state = State(sites[seen[number].site].placeholder, where, place, is_part, can_overwrite)
-        changes.append(Change(state, number, seen[number].tensor, to_dtype(dtype), tuple(shape)))
+    for device_of, place, is_part, can_overwrite, number, is_replaced, writes_first, dtype, shape in entry["changes"]:
+        state = State(sites[seen[number].site].placeholder, device_of, place, is_part, can_overwrite)
+        changes.append(
+            Change(state, number, seen[number].tensor, is_replaced, writes_first, to_dtype(dtype), tuple(shape))
+        )
     program.states = [change.state for change in changes]
     places = entry["places"] or list(range(program.size))
     program.parts = [Part(device, places, Normalised(linear, 0, (), ()), loaded, resident_of(device, loaded))]
@@ -235,7 +242,7 @@ def _program_from(name: str, entry: dict[str, Any], tensors: list[Any], blobs: b
             Output(kind, to_dtype(d), tuple(shape), where, None, "", False) for d, shape, where in entry["outputs"]
         ],
         result=Result(count, template_from(template)),
-        guards=Guards([], [], [], []),
+        guards=Guards([], [], [], [], []),
         draws=draws,
         seed=entry["seed"][0],
         drawn=entry["seed"][1],

@@ -22,7 +22,7 @@ from whit.dtype import DType
 from whit.engine.program import Program, State, on_other_leaves
 from whit.engine.realize import realize
 from whit.engine.signature import Result, rebound, unbound
-from whit.engine.storage import attach, new_buffer, storage
+from whit.engine.storage import attach, computed_entries, new_buffer, storage
 from whit.engine.trace import Drawn, generator, given_away, raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -65,6 +65,8 @@ class Change:
     state: State
     seen: int  # the number of the `Seen` through which it is found; -1: `tensor`, which was a constant
     tensor: Any
+    is_replaced: bool  # the tensor leaves its family
+    writes_first: bool  # but was written to before that: it must have none
     dtype: DType
     shape: tuple[Any, ...]
 
@@ -96,6 +98,7 @@ class Output:
 class Guards:
     """What must be as it was."""
 
+    same: list[tuple[int, Any]]  # arguments that are captured tensors, too
     constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
     without_grad: list[Any]
     arguments_without_grad: list[int]
@@ -103,6 +106,9 @@ class Guards:
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Whether it is."""
+        for number, tensor in self.same:
+            if arguments[number] is not tensor:
+                return False
         for tensor, node in self.constants:
             if tensor.uop is not node:
                 return False
@@ -200,7 +206,8 @@ class Replay:
             return MISSED
         then: list[tuple[Any, ...]] = []
         for change in self._other_changes if owns else self.changes:
-            self._place(change, arguments, table, then)
+            if not self._place(change, arguments, table, then):
+                return MISSED
         donations = self._take_donations(arguments, then) if self.program.donations else {}
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, tensor in zip(self.program.outputs, made, strict=True):
@@ -275,7 +282,8 @@ class Replay:
         own: dict[int, Change] = {}
         for change in self.changes:
             number = self._number_of.get(change.seen)
-            if number in self._writable and _is_writable_alone(self._captured[number].tensor):
+            is_there = change.state.is_part or change.state.can_overwrite
+            if is_there and number in self._writable and _is_writable_alone(self._captured[number].tensor):
                 own[number] = change
         self._own = list(own)
         self._own_memory = [storage(self._captured[number].tensor.uop) for number in own]
@@ -299,12 +307,16 @@ class Replay:
     def _bind(self, arguments: Sequence[Any], table: list[Any]) -> bool:
         """Puts the memory of arguments into the table. False if they share it otherwise than they did."""
         bases: dict[int, UOp] = {}
+        has_family = False
         for seen in self._arguments:
             tensor = arguments[seen.argument]
             placeholder = self.sites[seen.site].placeholder
             base = _base_of(seen, tensor, placeholder) if self.views else tensor.uop
             if base is None or bases.setdefault(seen.site, base) is not base:
                 return False
+            has_family = has_family or tensor._family is not None
+        if has_family and self.changes and not self.views and not self._can_ignore_families(arguments):
+            return False
         taken: set[int] = set()
         captured = self._bases.values()
         lazy: list[int] = []
@@ -321,6 +333,21 @@ class Replay:
         if lazy:
             self._compute(lazy, bases, table)
         return True
+
+    def _can_ignore_families(self, arguments: Sequence[Any]) -> bool:
+        """Whether no write of the function goes through a view, or is seen through one that the function reads."""
+        changed = [self.seen[c.seen] for c in self.changes if c.seen >= 0 and not c.is_replaced]
+        written = {seen.argument for seen in changed}
+        families: dict[int, int] = {}  # how many tensors of a family the function reads
+        for tensor in (*[arguments[seen.argument] for seen in self._arguments], *self._tensors):
+            if tensor._family is not None:
+                families[id(tensor._family)] = families.get(id(tensor._family), 0) + 1
+        for number in written - {-1}:
+            family = arguments[number]._family
+            if family is not None and (arguments[number].uop is not family.uop or families[id(family)] > 1):
+                return False
+        given = {id(arguments[seen.argument]._family) for seen in self._arguments} - {id(None)}
+        return all(id(seen.tensor._family) not in given for seen in changed if seen.argument < 0)
 
     def _compute(self, lazy: list[int], bases: dict[int, UOp], table: list[Any]) -> None:
         """The memory of arguments that are not computed yet, or are constants."""
@@ -342,24 +369,32 @@ class Replay:
             node = attach(memory, output.dtype, shape)
         return output.kind._of_buffer(node, output.where, output.name, output.asks)
 
-    def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> None:
-        """Where a new value goes: to the old memory, or to new memory that the tensor gets afterwards."""
+    def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> bool:
+        """Where a new value goes: to the old memory, or to new memory that the tensor gets afterwards. False if others
+        would see a write of it that the program does not do."""
         state, tensor = change.state, change.tensor
         if change.seen >= 0:
             seen = self.seen[change.seen]
             tensor = seen.tensor if seen.argument < 0 else arguments[seen.argument]
         family = tensor._family
-        if change.seen >= 0 and (state.is_part or state.can_overwrite):
+        if change.writes_first and family is not None:
+            return False
+        is_open = family is None or not change.is_replaced
+        if is_open and change.seen >= 0 and (state.is_part or state.can_overwrite):
             memory = _own_memory(tensor, family)
             if memory is not None:
                 table[state.place] = memory
-                return
+                return True
         node = new_buffer(change.dtype, change.shape, state.device or tensor.device)
         table[state.place] = storage(node)
         if state.is_part:
             (before,) = realize([tensor.uop if family is None else family.uop])
             storage(node).copy_from(storage(before))
-        then += _attachment(tensor, family, node)
+        if change.is_replaced:
+            then += [(raw_set("uop"), tensor, node), (raw_set("_family"), tensor, None)]
+        else:
+            then += _attachment(tensor, family, node)
+        return True
 
     def _take_donations(self, arguments: Sequence[Any], then: list[tuple[Any, ...]]) -> dict[int, Buffer]:
         """The memory of arguments that results get; the arguments have no value afterwards."""
@@ -454,7 +489,11 @@ def _is_family_alone(family: Any, base: list[UOp]) -> bool:
             view = view.src[0]
             held[id(view)] += 1
     view = None
-    return list(map(getrefcount, order)) == [_MAPPED + held[key] for key in map(id, order)]
+    if list(map(getrefcount, order)) != [_MAPPED + held[key] for key in map(id, order)]:
+        return False
+    for key in map(id, order):  # what was computed of a view is the old value
+        computed_entries.pop(key, None)
+    return True
 
 
 def _attachment(tensor: Any, family: Any, node: UOp) -> list[tuple[Any, ...]]:

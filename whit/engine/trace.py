@@ -54,6 +54,9 @@ class Shown:
     wanted: str | None  # the device it was to be on before
     reads_grad: bool = False
     writes_grad: bool = False
+    is_replaced: bool = False  # it has left its family, as by replace(): others keep what they are
+    before: UOp | None = None  # what it was before its last change
+    writes_first: bool = False  # it was written to before it was replaced
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ class Trace:
         self.name = name
         self.views = views  # whether arguments that are views are seen as views
         self.shown: dict[int, Shown] = {}
-        self.families: dict[int, tuple[Any, Any]] = {}  # id -> a family, and what stands for it
+        self.families: dict[int, tuple[Any, Place | None, Any]] = {}  # id -> a family, and what stands for it
         self.places: dict[Any, Place] = {}  # by what they stand for
         self.constants: dict[int, tuple[Any, UOp]] = {}  # tensors of constants that were read, and their nodes
         self.made: dict[int, weakref.ref[Any]] = {}
@@ -203,36 +206,40 @@ class Trace:
         standing = None
         is_value = id(tensor) in self.arguments and not self.views
         if family is None or is_value:
-            start = uop = self._placed(node, tensor)
+            place = self._place(node, tensor, id(tensor))
+            start = uop = node if place is None else place.placeholder
         else:
-            if id(family) not in self.families:
-                base = self._placed(family.uop, tensor)
-                self.families[id(family)] = (family, family.shown_on(base))
-            standing = self.families[id(family)][1]
-            place = self.places.get(family.uop)
-            if place is not None and all(other is not tensor for other in place.tensors):
-                place.tensors.append(tensor)
+            place, standing = self._standing(family, tensor)
             uop = standing.same_view(node, family.uop)
             first = family.uop if place is None else place.placeholder
             start = family.shown_on(first).same_view(node, family.uop)
+        if place is None:
+            self.constants[id(tensor)] = (tensor, node)
+        else:
+            place.tensors.append(tensor)
         entry = Shown(tensor, start, uop, standing, standing, grad, grad, tensor._wanted)
         self.shown[id(tensor)] = entry
         if standing is not None:
             standing.add(tensor)
         return entry
 
-    def _placed(self, node: UOp, tensor: Any) -> UOp:
-        """The placeholder of a node; of constants, the node itself."""
+    def _standing(self, family: Any, tensor: Any) -> tuple[Place | None, Any]:
+        """The placeholder of a family's base, and the family that stands for it."""
+        if id(family) not in self.families:
+            place = self._place(family.uop, tensor, id(family))
+            base = family.uop if place is None else place.placeholder
+            self.families[id(family)] = (family, place, family.shown_on(base))
+        return self.families[id(family)][1:]
+
+    def _place(self, node: UOp, tensor: Any, owner: int) -> Place | None:
+        """The placeholder of a node; of a captured constant, None."""
         device = node.device or self.arguments.get(id(tensor))
         if not device:
-            self.constants[id(tensor)] = (tensor, node)
-            return node
-        key = node if node.device is not None else (node, id(tensor))  # equal numbers are no shared memory
-        place = self.places.get(key)
-        if place is None:
-            place = self.places[key] = Place(new_placeholder(node.dtype, node.shape, device), node, [])
-        place.tensors.append(tensor)
-        return place.placeholder
+            return None
+        key = node if node.device is not None else (node, owner)  # equal numbers are no shared memory
+        if key not in self.places:
+            self.places[key] = Place(new_placeholder(node.dtype, node.shape, device), node, [])
+        return self.places[key]
 
     def check(self) -> None:
         """Raises for what a trace cannot stand for."""
@@ -294,6 +301,12 @@ def _property(name: str) -> property:
         if entry is None:
             slot.__set__(tensor, value)
         else:
+            if field == "uop":
+                entry.before = entry.uop
+            elif value is None:  # `replace` sets the node first, and then this
+                is_written = entry.before is not entry.start and entry.first_family is None
+                entry.writes_first = entry.writes_first or is_written
+                entry.is_replaced = True
             setattr(entry, field, value)
 
     def get_grad(tensor: Any) -> Any:
