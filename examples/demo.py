@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from whit import GlobalCounters, Tensor, nn
+from whit import GlobalCounters, Tensor, TinyJit, nn
 from whit.helpers import trange
 
 BATCH = 64
@@ -77,19 +77,24 @@ def train(steps: int) -> tuple[list[float], float, int, int]:
     model = ConvNet()
     opt = nn.optim.AdamW(nn.state.get_parameters(model), lr=0.01)
     schedule = nn.optim.OneCycle(opt, steps)
+
+    @TinyJit
+    def step() -> Tensor:
+        rows = Tensor.randint(BATCH, high=x.shape[0])
+        opt.zero_grad()
+        loss = model(x[rows]).cross_entropy(y[rows]).backward()
+        opt.step()
+        return loss
+
     losses = []
     with Tensor.train():
         for _ in (bar := trange(steps, desc="training")):
-            rows = Tensor.randint(BATCH, high=x.shape[0])
-            opt.zero_grad()
-            loss = model(x[rows]).cross_entropy(y[rows]).backward()
             GlobalCounters.reset()
-            opt.step()
-            step = (GlobalCounters.kernel_count, GlobalCounters.mem_peak)
-            losses.append(loss.item())
+            losses.append(step().item())
+            peak = GlobalCounters.mem_peak
             schedule.step()
             bar.set_description(f"loss {losses[-1]:.4f}")
-    return losses, accuracy(model, test_x, test_y), *step
+    return losses, accuracy(model, test_x, test_y), step.kernels, peak
 
 
 def main() -> None:

@@ -915,3 +915,11 @@ def unhashable(jit: Any, see: Any) -> None:
         __hash__ = None  # type: ignore[assignment]
 
     jit(lambda x, odd: x)(Tensor([1.0]), Odd())
+
+
+def table() -> str:
+    """The programs, for docs/jit.md."""
+    rows = ["| program | about | under the JIT |", "|---|---|---|"]
+    rows += [f"| {name.replace('_', ' ')} | {about} | equal |" for name, (about, _) in EQUAL.items()]
+    rows += [f"| {name.replace('_', ' ')} | {about} | raises |" for name, (about, _, _) in RAISES.items()]
+    return "\n".join(rows) + "\n"

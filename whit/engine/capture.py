@@ -122,11 +122,14 @@ def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
         if entry.first_family is not None and entry.family is entry.first_family:
             continue  # its family was looked at
         new, old = plain([entry.uop, entry.start])
-        if new is not old or entry.is_replaced:
-            _check_change(trace, entry, new)
-            has_memory = is_placeholder(entry.start) and entry.first_family is None  # else it is the family's
-            before, number = entry.start if has_memory else None, seen.get(id(entry.tensor), -1)
-            found.append(_Changed(new, before, number, entry.tensor, entry.is_replaced, entry.writes_first))
+        if new is old and not entry.is_replaced:
+            continue
+        if entry.left is not None and entry.first_family is None and plain([entry.left.uop]) != [old]:
+            entry.writes_first = True
+        _check_change(trace, entry, new)
+        has_memory = is_placeholder(entry.start) and entry.first_family is None  # else it is the family's
+        before, number = entry.start if has_memory else None, seen.get(id(entry.tensor), -1)
+        found.append(_Changed(new, before, number, entry.tensor, entry.is_replaced, entry.writes_first))
     return found
 
 

@@ -57,6 +57,7 @@ class Shown:
     is_replaced: bool = False  # it has left its family, as by replace(): others keep what they are
     before: UOp | None = None  # what it was before its last change
     writes_first: bool = False  # it was written to before it was replaced
+    left: Any = None  # the family of views made by the trace that it has left
 
 
 @dataclass(slots=True)
@@ -307,6 +308,7 @@ def _property(name: str) -> property:
                 is_written = entry.before is not entry.start and entry.first_family is None
                 entry.writes_first = entry.writes_first or is_written
                 entry.is_replaced = True
+                entry.left = entry.left or entry.family
             setattr(entry, field, value)
 
     def get_grad(tensor: Any) -> Any:

@@ -316,12 +316,13 @@ def _slots(kind: type) -> list[str]:
 
 
 def _is_users(value: Any) -> bool:
-    """Whether a class or a module is the user's own."""
-    module = sys.modules.get(value.__module__) if isinstance(value, type) else value
-    path = getattr(module, "__file__", None)
-    if module is None or path is None:
-        return getattr(module, "__name__", "") == "__main__"
-    return not os.path.abspath(path).startswith(_FOLDERS)
+    """Whether a class or a module is the user's own: not one of Python, of whit, or of an installed library. What is
+    unknown is; and so is __main__, though it may be started by a library."""
+    name = value.__module__ if isinstance(value, type) else value.__name__
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if name == "__main__" or (path is None and name not in sys.builtin_module_names):
+        return True
+    return path is not None and not os.path.abspath(path).startswith(_FOLDERS)
 
 
 def _is_whit(kind: type) -> bool:
