@@ -7,6 +7,7 @@ into. A run fills the table and makes one native call, whatever the number of ke
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -139,8 +140,20 @@ class CpuDevice:
         """Kernels have finished when `run` returns."""
 
 
+_arenas: weakref.WeakValueDictionary[str, Buffer] = weakref.WeakValueDictionary()
+
+
+def shared_arena(device: str, nbytes: int) -> Buffer:
+    """Memory for the temporaries of plans that never run at the same time."""
+    arena = _arenas.get(device)
+    if arena is None or arena.nbytes < nbytes:
+        arena = _arenas[device] = Buffer(device, nbytes)
+    return arena
+
+
 class Resident:
-    """A loaded plan that stays ready for one caller: it has a frame and an arena, and writes only pointers that change.
+    """A loaded plan that stays ready: it has a frame and an arena, and writes only pointers that change. Residents
+    share their arena, so their users take turns (`replayer.running`).
 
     So a run costs the same however many kernels there are; `CpuDevice.run` takes 30 ns for each argument of each.
     """
@@ -153,7 +166,7 @@ class Resident:
         self.loaded = loaded
         self.frame = loaded.new_frame()
         self._device = device
-        self._arena = Buffer(device.name, plan.arena_bytes)
+        self._arena = shared_arena(device.name, plan.arena_bytes)
         self._addresses = [0] * slots
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]  # slot -> pointers, bytes after it
         start = self._arena.address

@@ -37,7 +37,6 @@ Result = TypeVar("Result")
 MOST_VARIANTS = 32  # captures of one key that differ in what was captured
 
 _all_jits: weakref.WeakSet[Any] = weakref.WeakSet()
-_running = threading.RLock()  # replays write memory that others read
 
 
 class TinyJit(Generic[Parameters, Result]):
@@ -83,14 +82,12 @@ class TinyJit(Generic[Parameters, Result]):
                 variants = self._captures[key] = []
             for replay, watch in reversed(variants):
                 if watch.holds() or watch.changed() is None:
-                    with _running:
-                        result = self._run(replay, arguments, args, kwargs)
+                    result = self._run(replay, arguments, args, kwargs)
                     if result is not _modules().MISSED:
                         return result
             variants.append(self._capture(args, kwargs, arguments, variants))
             del variants[:-MOST_VARIANTS]
-            with _running:
-                result = variants[-1][0](arguments.tensors, arguments.bindings)
+            result = variants[-1][0](arguments.tensors, arguments.bindings)
             if result is _modules().MISSED:
                 raise _does_not_fit(self._name)
             return result
@@ -185,8 +182,8 @@ class TinyJit(Generic[Parameters, Result]):
 
     @property
     def memory(self) -> int:
-        """Bytes that the programs keep for temporaries."""
-        return sum(replay.program.arena() for replay in self.captured)
+        """Bytes that are kept for temporaries; programs share them."""
+        return max((replay.program.arena() for replay in self.captured), default=0)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes what was captured so far, with the values of captured tensors, to a file that `load` reads."""
@@ -271,8 +268,6 @@ def _is_same_state(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
 
 
 def _after_fork() -> None:
-    global _running
-    _running = threading.RLock()
     for jit in list(_all_jits):
         jit._lock = threading.RLock()
 

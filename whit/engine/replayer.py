@@ -10,6 +10,8 @@ Nothing here grows with the number of kernels. Captured tensors are compared in 
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 
+running = threading.RLock()  # who replays: programs write memory that others read, and share an arena
 MISSED = object()  # what a replay returns if the program does not fit
 COUNTER = 64  # bytes from the counter of a draw to the next
 
@@ -188,6 +191,10 @@ class Replay:
 
     def __call__(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         """Runs the program; MISSED if it does not fit."""
+        with running:
+            return self._run(arguments, bindings)
+
+    def _run(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         if not self.guards.hold(arguments):
             return MISSED
         for number, seen in self._grads:
@@ -503,3 +510,12 @@ def _attachment(tensor: Any, family: Any, node: UOp) -> list[tuple[Any, ...]]:
     fresh = family.shown_on(node)
     members = [(raw_set("uop"), member, fresh.same_view(member.uop, family.uop)) for member in family.members()]
     return [(setattr, family, "uop", node), *members]
+
+
+def _after_fork() -> None:
+    global running
+    running = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
