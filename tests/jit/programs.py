@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from whit import Context, Tensor, dtypes, nn
+from whit import Context, Tensor, Variable, dtypes, nn
 
 Program = Callable[[Any, Any], None]
 EQUAL: dict[str, tuple[str, Program]] = {}  # name -> (what it is about, program)
@@ -799,6 +799,20 @@ def numpy_inside(jit: Any, see: Any) -> None:
 @raises("tolist() inside", "tolist: ")
 def tolist_inside(jit: Any, see: Any) -> None:
     jit(lambda x: sum(x.tolist()))(Tensor([1.0]))
+
+
+@raises("the value of a bound variable is read", "unbind: ")
+def variable_read(jit: Any, see: Any) -> None:
+    jit(lambda x, n: x * n.unbind()[1])(Tensor([1.0]), Variable("n", 0, 9).bind(3))
+
+
+@equal("a bound variable as an index and as the size of a slice: one program for all values")
+def bound_variables(jit: Any, see: Any) -> None:
+    n = Variable("n", 1, 4)
+    x = Tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+    f = jit(lambda k: (x[k], x[:k].sum(), x[:k] * 2))
+    for k in (1, 4, 2):
+        see(*[part.tolist() for part in f(n.bind(k))])
 
 
 @raises("a value is formatted inside", "format: ")

@@ -259,6 +259,20 @@ def test_bound_variable_counts_by_name_and_its_value_is_passed() -> None:
     assert len(g.captured) == 1
 
 
+def test_cache_with_a_variable_position_is_one_program() -> None:
+    cache, position = Tensor.zeros(8).contiguous().realize(), Variable("position", 0, 7)
+
+    def put(value: Tensor, at: UOp) -> tuple[Tensor, Tensor]:
+        cache[at] = value
+        return cache[: at + 1].sum(), cache[: at + 1] * 2
+
+    g = TinyJit(put)
+    for i in range(8):
+        total, shown = g(Tensor(float(i)), position.bind(i))
+        assert total.item() == i * (i + 1) / 2 and shown.tolist() == [2.0 * k for k in range(i + 1)]
+    assert cache.tolist() == list(range(8)) and len(g.captured) == 1
+
+
 def test_trace_gives_what_a_function_reads_and_writes() -> None:
     w, x = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     with Trace("f") as trace:

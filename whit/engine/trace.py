@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from whit.errors import JitError, user_line
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, before_unbind
 
 FIELDS = ("uop", "_family", "grad")
 _ids = itertools.count(-1, -1)
@@ -117,6 +117,9 @@ def forbid(what: str) -> None:
             fix="A captured function runs again without Python. Return the tensor and read it outside, or compute with "
             "tensors: where() in place of if.",
         )
+
+
+before_unbind.append(forbid)
 
 
 class Trace:

@@ -65,6 +65,8 @@ def _forget(entry: _Entry) -> None:
 
 
 _new = object.__new__
+# Asked before the value of a bound variable is read: who replays graphs with other values forbids it while they are made.
+before_unbind: list[Callable[[str], None]] = []
 
 
 def _seal(key: tuple[Any, ...], op: Op, dtype: DType, src: Sources, arg: Any, shape: Shape, device: str | None) -> UOp:
@@ -302,6 +304,8 @@ class UOp(Record):
         """The variable and the value of a bound one."""
         if self.op is not ops.BIND:
             raise ArgumentError(f"unbind: {self.short()} is no bound variable", fix="Use variable.bind(3).")
+        for check in before_unbind:
+            check("unbind")
         variable, value = self.src
         return variable, int(value.arg)
 
