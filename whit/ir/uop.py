@@ -65,7 +65,7 @@ def _forget(entry: _Entry) -> None:
 
 
 _new = object.__new__
-# Asked before the value of a bound variable is read: who replays graphs with other values forbids it while they are made.
+# Asked before the value of a bound variable is read: who replays graphs with other values forbids it meanwhile.
 before_unbind: list[Callable[[str], None]] = []
 
 
