@@ -14,6 +14,7 @@ from whit.engine.counters import GlobalCounters
 from whit.engine.device import Device
 from whit.engine.jit import TinyJit
 from whit.errors import JitError
+from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
 from whit.tensor import Tensor, checkpoint
@@ -35,5 +36,6 @@ __all__ = [
     "clear_caches",
     "dtypes",
     "fetch",
+    "function",
     "getenv",
 ]

@@ -131,6 +131,8 @@ class Normaliser:
                 done[node] = done[node.member]
             elif op is ops.AGAIN:
                 done[node] = self.again(node)
+            elif op is ops.CALL:
+                done[node] = make(op, tuple([self.constant(s) if s.op is ops.CONST else done[s] for s in src]), None)
             elif op is ops.BIND:
                 done[node] = self.bound(node)
             elif op is ops.AFTER:

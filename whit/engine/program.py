@@ -143,7 +143,7 @@ def plain(roots: Sequence[UOp]) -> list[UOp]:
         if node.op in ops.SAME_VALUE:
             done[node] = done[node.src[0]]
             continue
-        src = tuple([done[s] for s in node.src])
+        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
         new = node if src == node.src else make(node.op, src, node.arg)
         value = stored_value(new)
         done[node] = new if value is None else value
@@ -229,7 +229,7 @@ def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]
     done = dict(known)
     for node in topological(tuple(roots)):
         if node not in done:
-            src = tuple([done[s] for s in node.src])
+            src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
             done[node] = node if src == node.src else make(node.op, src, node.arg)
     return [done[root] for root in roots]
 

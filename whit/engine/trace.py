@@ -90,7 +90,15 @@ class _Overlay:
 
 
 _active: dict[int, Trace] = {}  # thread -> what it traces
+_reading: dict[int, list[Reads]] = {}  # thread -> who notes what it reads, outer first
 _lock = threading.Lock()
+
+
+def _use_properties() -> None:
+    """Under the lock: fields are properties while anybody needs that."""
+    found = _Overlay.properties if _active or _reading else _Overlay.slots
+    for name in FIELDS:
+        setattr(_Overlay.tensor, name, found[name])
 
 
 def current() -> Trace | None:
@@ -144,10 +152,8 @@ class Trace:
         if thread in _active:
             raise JitError(f"{self.name}: a trace inside a trace", fix="Call the function itself.")
         with _lock:
-            if not _active:
-                for name in FIELDS:
-                    setattr(_Overlay.tensor, name, _Overlay.properties[name])
             _active[thread] = self
+            _use_properties()
         return self
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
@@ -156,9 +162,7 @@ class Trace:
                 entry.tensor._wanted = entry.wanted
         with _lock:
             _active.pop(threading.get_ident(), None)
-            if not _active:
-                for name in FIELDS:
-                    setattr(_Overlay.tensor, name, _Overlay.slots[name])
+            _use_properties()
 
     # ---- the overlay
 
@@ -290,6 +294,51 @@ class Trace:
                     )
 
 
+class Reads:
+    """Notes which nodes of tensors from before are read in this thread, in the order of their first reading.
+
+    with Reads() as reads:
+        y = function(x)
+    reads.nodes                     # those of x and of all that the function has from elsewhere
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[UOp, None] = {}
+        self._made: dict[int, weakref.ref[Any]] = {}
+
+    def __enter__(self) -> Reads:
+        with _lock:
+            _reading.setdefault(threading.get_ident(), []).append(self)
+            _use_properties()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
+        with _lock:
+            stack = _reading[threading.get_ident()]
+            stack.remove(self)
+            if not stack:
+                del _reading[threading.get_ident()]
+            _use_properties()
+
+    def is_made(self, tensor: Any) -> bool:
+        """Whether a tensor was not there before."""
+        made = self._made.get(id(tensor))
+        return made is not None and made() is tensor
+
+    def note(self, tensor: Any, node: UOp) -> None:
+        """A tensor was read."""
+        if not self.is_made(tensor):
+            self.nodes[node] = None
+
+    def note_made(self, tensor: Any) -> None:
+        """A tensor has come into being."""
+        self._made[id(tensor)] = weakref.ref(tensor)
+
+
+def _readers() -> list[Reads]:
+    return _reading.get(threading.get_ident(), []) if _reading else []
+
+
 def _property(name: str) -> property:
     slot = _Overlay.slots[name]
     field = name.lstrip("_")
@@ -299,7 +348,16 @@ def _property(name: str) -> property:
         entry = None if trace is None else trace.entry(tensor)
         return slot.__get__(tensor) if entry is None else getattr(entry, field)
 
+    def get_uop(tensor: Any) -> UOp:
+        node: UOp = get(tensor)
+        for reads in _readers():
+            reads.note(tensor, node)
+        return node
+
     def set_(tensor: Any, value: Any) -> None:
+        if name == "uop" and _reading and not _is_set(slot, tensor):
+            for reads in _readers():
+                reads.note_made(tensor)
         trace = _active.get(threading.get_ident())
         entry = None if trace is None else trace.entry(tensor)
         if entry is None:
@@ -330,7 +388,17 @@ def _property(name: str) -> property:
         else:
             entry.grad, entry.writes_grad = value, True
 
-    return property(get_grad, set_grad) if name == "grad" else property(get, set_)
+    if name == "grad":
+        return property(get_grad, set_grad)
+    return property(get_uop if name == "uop" else get, set_)
+
+
+def _is_set(slot: _Slot, tensor: Any) -> bool:
+    try:
+        slot.__get__(tensor)
+    except AttributeError:
+        return False
+    return True
 
 
 def register_tensor(kind: type, leaves: Callable[[], list[Any]]) -> None:
@@ -433,13 +501,15 @@ def escaped(node: UOp) -> JitError:
 def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
-    trace = current()
+    trace, reads = current(), _readers()
     _active.clear()
+    _reading.clear()
     if trace is not None:
         _active[threading.get_ident()] = trace
-    elif _Overlay.tensor is not type(None):
-        for name in FIELDS:
-            setattr(_Overlay.tensor, name, _Overlay.slots[name])
+    if reads:
+        _reading[threading.get_ident()] = reads
+    if _Overlay.tensor is not type(None):
+        _use_properties()
 
 
 if hasattr(os, "register_at_fork"):
