@@ -6,7 +6,8 @@ from schedule.build import matmul, param, scheduled
 
 from whit import Context, Tensor
 from whit.codegen import generate
-from whit.codegen.panels import choose_tiling, find_contraction
+from whit.codegen.contraction import find_contraction
+from whit.codegen.tiling import choose_tiling
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.target import parse_target

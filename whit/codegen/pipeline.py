@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
+from whit.codegen.contraction import find_contraction
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
-from whit.codegen.panels import apply_panels, choose_tiling, find_contraction
+from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.strategy import choose_strategy
+from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
+from whit.codegen.tiling import choose_tiling
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.config import CHECK_OOB, NOOPT
@@ -77,6 +80,10 @@ def _tile(body: UOp, job: Job) -> UOp:
     if contraction is not None and tiling is not None:
         job.reasons.append(str(tiling))
         return simplify_lanes(apply_panels(body, contraction, tiling))
+    symbolic = tile_symbolic(body, job.target) if contraction is None else None
+    if symbolic is not None:
+        job.reasons.append(symbolic[1])
+        return simplify_lanes(symbolic[0])
     apart = tile_apart(body, job.target) if contraction is None else None
     if apart is not None:
         job.reasons.extend(apart[1])

@@ -13,9 +13,11 @@ not possible, and the kernel is tiled as any other.
 
 from __future__ import annotations
 
+from whit.codegen.contraction import find_contraction
 from whit.codegen.linearise import is_panel
-from whit.codegen.panels import apply_panels, choose_tiling, find_contraction
+from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
+from whit.codegen.tiling import choose_tiling
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.graph import topological

@@ -1,0 +1,153 @@
+"""Sums of products of two operands: which ranges are rows, which are columns, and how the operands lie in memory.
+
+    c[m, n] = sum over k of a[m, k] * b[k, n]
+
+Rows and columns are groups of output ranges that the stores walk as one: the height and width of an image, the channels
+and the window of a convolution's weight. Either operand may be `a`. The rows of `a` are read one element at a time and
+may lie in memory as they like; the columns of `b` become vectors. So the choice is by what has to be copied how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from whit.codegen.ranges import free_ranges, stride
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+
+SCALAR, GATHER, TURN = 8, 16, 4  # what copying an element costs beside one that is part of a vector
+FEW = 4  # neighbours that are worth a vector
+
+
+@dataclass(slots=True)
+class Contraction:
+    """A kernel that is one sum of products of two operands. Groups of ranges are outer first."""
+
+    reduce: UOp
+    a: UOp  # over m, not n
+    b: UOp  # over n, not m
+    m: list[UOp]
+    n: list[UOp]
+    outer: list[UOp]  # further ranges of b alone
+    batch: list[UOp]  # the other output ranges
+
+    @property
+    def along(self) -> list[UOp]:
+        """The ranges that are summed over."""
+        return list(self.reduce.src[1:])
+
+
+def size_of(r: UOp) -> int:
+    """The size of a range that has one."""
+    size = r.size
+    assert isinstance(size, int)
+    return size
+
+
+def sizes_of(ranges: list[UOp]) -> list[int]:
+    """The sizes of several."""
+    return [size_of(r) for r in ranges]
+
+
+def find_contraction(body: UOp) -> Contraction | None:
+    """The contraction that a kernel is, if it is one."""
+    reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
+    if len(reduces) != 1 or any(node.op is ops.SCAN for node in topological((body,))):
+        return None
+    (reduce,) = reduces
+    product, *along = reduce.src
+    if reduce.arg.op is not ops.ADD or product.op is not ops.MUL or not along or reduce.arg.axes:
+        return None
+    free = free_ranges(body)
+    outputs = free[body.src[0]]
+    sized = all(isinstance(r.size, int) for r in (*outputs, *along))
+    if not sized or any(free[store] != outputs or store.arg.combine is not None for store in body.src):
+        return None
+    left, right = product.src
+    only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
+    if any(r not in free[left] or r not in free[right] for r in along) or not only_left or not only_right:
+        return None
+    rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
+    choices = []
+    for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
+        outer = sorted(of_b - set(n), key=lambda r: r.arg.id)
+        batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.id)
+        choices.append(Contraction(reduce, a, b, m, n, outer, batch))
+    return min(choices, key=lambda choice: _copying(choice, body, free))
+
+
+def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
+    """The range with the smallest stride in what is stored, and those that continue it."""
+    steps = {r: [stride(store.src[2], r, free) for store in body.src] for r in ranges}
+    rest = sorted(ranges, key=lambda r: (steps[r][0] is None, abs(steps[r][0] or 0), -r.arg.id))
+    group = [rest.pop(0)]
+    for r in rest:
+        before, size = steps[group[0]], size_of(group[0])
+        if any(s is None or t is None or t != s * size for s, t in zip(before, steps[r], strict=True)):
+            break
+        group.insert(0, r)
+    return group
+
+
+def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
+    """What the panels and the stores cost."""
+    depth = prod(sizes_of(choice.along))
+    m, n, outer = (prod(sizes_of(group)) for group in (choice.m, choice.n, choice.outer))
+    by_rows = is_unit(choice.a, choice.along[-1]) and neighbours(choice.a, choice.along) >= FEW
+    for_a = 1 if by_rows or is_unit(choice.a, choice.m[-1]) else SCALAR
+    if is_unit(choice.b, choice.n[-1]) and size_of(choice.n[-1]) >= FEW:
+        for_b = 1
+    else:
+        for_b = TURN if turns(choice.b, choice.along) else GATHER
+    for_c = 1 if stride(body.src[0].src[2], choice.n[-1], free) == 1 else GATHER
+    return m * depth * for_a + n * outer * depth * for_b + m * n * outer * for_c
+
+
+# ---- how an operand lies
+
+
+def accesses(value: UOp) -> list[UOp]:
+    """The elements of memory that an operand is made of."""
+    return [node for node in topological((value,)) if node.op is ops.INDEX]
+
+
+def is_gated(value: UOp) -> bool:
+    """Whether some elements are read under a condition."""
+    return any(node.arg for node in accesses(value))
+
+
+def is_unit(value: UOp, r: UOp) -> bool:
+    """Whether what is read along a range are neighbours, or always the same."""
+    free = free_ranges(value)
+    steps = {stride(node.src[1], r, free) for node in accesses(value)}
+    return steps <= {0, 1, -1} and steps != {0} and bool(steps)
+
+
+def merged(value: UOp, ranges: list[UOp]) -> int:
+    """How many of the last ranges an operand walks as one: 1 if only the last."""
+    free = free_ranges(value)
+    found = accesses(value)
+    outside = topological((value,), stop=found)
+    count = 1
+    for r, after in zip(ranges[-2::-1], ranges[:0:-1], strict=True):
+        if any(r is node or after is node for node in outside):
+            break
+        for node in found:
+            s, t = stride(node.src[1], after, free), stride(node.src[1], r, free)
+            gate = node.src[2:] if node.arg else ()
+            if s is None or t is None or t != s * size_of(after) or any({r, after} & free[g] for g in gate):
+                return count
+        count += 1
+    return count
+
+
+def neighbours(value: UOp, ranges: list[UOp]) -> int:
+    """The size of the last ranges that are walked as one."""
+    return prod(sizes_of(ranges[len(ranges) - merged(value, ranges) :]))
+
+
+def turns(value: UOp, along: list[UOp]) -> bool:
+    """Whether squares of an operand can be loaded by rows and turned in registers."""
+    return is_unit(value, along[-1]) and not is_gated(value) and neighbours(value, along) >= FEW

@@ -1,0 +1,256 @@
+"""Copies of the operands of a contraction, in the order in which the register tile reads them.
+
+A panel is SHARED memory, filled over ranges of its own: AFTER(BUFFER, STAGE(GROUP(stores), ranges)). What is copied is
+the operand's expression, whatever it is: a cast, a scale, the window of a convolution.
+
+Runs of neighbours are copied by vectors. Where a run is no multiple of a vector, the last one is moved back, and writes
+again what is there. A block of k that ends outside of its range is filled with zeros there, in both panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from whit.codegen.contraction import Contraction, is_unit, merged, size_of, sizes_of
+from whit.codegen.lanes import lane_numbers, masked
+from whit.codegen.ranges import replace_ranges
+from whit.codegen.tiling import Tiling, Way
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import Memory, StageArg
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, const, make
+
+FIRST_ID = 2_000_000  # of the ranges that fill panels
+PADDING = 16  # elements: rows of a power of two would share their places in the cache
+
+Read = Callable[[int], UOp]
+Values = dict[UOp, UOp]
+
+
+class Panel:
+    """Memory in the making: stores, and the ranges over which they run."""
+
+    def __init__(self, number: int, value: UOp, size: int) -> None:
+        self.memory = UOp.buffer(FIRST_ID + number, value.dtype, (size,), memory=Memory.SHARED)
+        self.next_id = FIRST_ID + 100 * number
+        self.ranges: list[UOp] = []
+        self.stores: list[UOp] = []
+
+    def loop(self, count: int) -> UOp:
+        """A range to fill over."""
+        if count == 1:
+            return ZERO
+        self.ranges.append(UOp.range(count, self.next_id))
+        self.next_id += 1
+        return self.ranges[-1]
+
+    def store(self, value: UOp, position: UOp, width: int) -> None:
+        """Part of the filling; a value that is the same in all lanes is written to each."""
+        if width > 1 and not value.shape:
+            value = UOp.stack(*([value] * width))
+        self.stores.append(self.memory.store(value, position))
+
+    def filled(self) -> UOp:
+        """The memory with everything in it."""
+        fill = make(ops.STAGE, (UOp.group(*self.stores), *self.ranges), StageArg(Memory.SHARED))
+        return self.memory.after(fill)
+
+
+def flat(places: list[UOp], sizes: list[int]) -> UOp:
+    """One position along several ranges."""
+    position = ZERO
+    for place, size in zip(places, sizes, strict=True):
+        position = position * size + place
+    return position
+
+
+def unflat(position: UOp, ranges: list[UOp]) -> Values:
+    """Where each of several ranges is at one position along all."""
+    found: Values = {}
+    after = 1
+    for i, r in reversed(list(enumerate(ranges))):
+        found[r] = position // after if i == 0 else position // after % size_of(r)
+        after *= size_of(r)
+    return found
+
+
+def as_one(position: UOp, ranges: list[UOp]) -> Values:
+    """The same for an operand that walks them as one: the last moves, beyond its end."""
+    return {**{r: ZERO for r in ranges[:-1]}, ranges[-1]: position}
+
+
+def run_width(size: int, width: int) -> int:
+    """Lanes for a run of neighbours."""
+    return min(width, 1 << (size.bit_length() - 1))
+
+
+def run_start(vector: UOp, size: int, width: int) -> UOp:
+    """Where a vector of a run begins; the last one is moved back."""
+    return vector * width if size % width == 0 else as_index(size - width).minimum(vector * width)
+
+
+class Filler:
+    """Fills the panels of one contraction. `values` are those of the ranges outside, `starts` those of a block of k."""
+
+    def __init__(self, found: Contraction, tiling: Tiling, values: Values, starts: Values) -> None:
+        self.found, self.tiling, self.values, self.starts = found, tiling, values, starts
+        self.depth = tiling.depth
+
+    def row(self, block: UOp, panel: UOp) -> UOp:
+        """The first row of a tile; the last tile ends with the rows."""
+        m, rows = prod(sizes_of(self.found.m)), self.tiling.rows
+        return as_index(m - rows).minimum((block * self.tiling.panels + panel) * rows)
+
+    def inside(self, places: Values, gate_of: UOp | None = None) -> tuple[Values, UOp | None]:
+        """The ranges of k at these places of a block, and whether that is inside of them."""
+        at = {r: self.starts[r] + places.get(r, ZERO) for r in self.depth.ranges}
+        split = self.depth.ranges[self.depth.split]
+        if not self.depth.is_ragged:
+            return at, None
+        return at, (at[split] if gate_of is None else gate_of) < size_of(split)
+
+    def value(self, operand: UOp, at: Values, gate: UOp | None) -> UOp:
+        """An operand somewhere; 0 outside."""
+        value = replace_ranges(operand, {**self.values, **at}, {})
+        if gate is None:
+            return value
+        return gate.where(gated(value, gate), const(value.dtype, 0))
+
+    def split_gate(self, merged_ranges: list[UOp], position: UOp) -> UOp | None:
+        """Where the range that is split stands when the last ranges are walked as one."""
+        split = self.depth.ranges[self.depth.split]
+        if split not in merged_ranges:
+            return None
+        after = prod(sizes_of(merged_ranges[1:]))
+        return self.starts[split] + position // after
+
+    # ---- rows
+
+    def read_a(self, block: UOp, panel: UOp, k: UOp) -> Read:
+        """The element of row u of the tile, at place k of the block."""
+        if self.tiling.way_a is Way.DIRECT:
+            row = self.row(block, panel)
+            at, _ = self.inside(as_one(k, self.depth.inside))
+            return lambda u: self.value(self.found.a, {**at, **unflat(row + u, self.found.m)}, None)
+        if self.tiling.way_a is Way.ACROSS:
+            return self._a_across(block, panel, k)
+        return self._a_by_rows(block, panel, k)
+
+    def _a_by_rows(self, block: UOp, panel: UOp, k: UOp) -> Read:
+        found, tiling, depth = self.found, self.tiling, self.depth
+        rows, pitch = tiling.rows, depth.total + PADDING
+        target = Panel(0, found.a, tiling.panels * rows * pitch)
+        p, u = target.loop(tiling.panels), target.loop(rows)
+        count = merged(found.a, depth.inside)
+        lead, last = depth.inside[:-count], depth.inside[-count:]
+        run = prod(depth.sizes[len(lead) :])
+        width = run_width(run, tiling.width) if is_unit(found.a, last[-1]) else 1
+        start = run_start(target.loop(-(-run // width)), run, width)
+        places = [target.loop(size) for size in depth.sizes[: len(lead)]]
+        lane = start + lane_numbers(width) if width > 1 else start
+        at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(lane, last)}, self.split_gate(last, lane))
+        at |= unflat(self.row(block, p) + u, found.m)
+        place = (p * rows + u) * pitch + flat([*places, lane], [*depth.sizes[: len(lead)], run])
+        target.store(self.value(found.a, at, gate), place, width)
+        memory = target.filled()
+        return lambda u: memory.index((panel * rows + u) * pitch + k)
+
+    def _a_across(self, block: UOp, panel: UOp, k: UOp) -> Read:
+        """Where rows are neighbours in memory: a vector of them at a time, of which the tile uses the first."""
+        found, tiling, depth = self.found, self.tiling, self.depth
+        m, rows = prod(sizes_of(found.m)), tiling.rows
+        width = run_width(m, tiling.width)
+        pitch = -(-rows // width) * width
+        target = Panel(0, found.a, tiling.panels * depth.total * pitch)
+        p = target.loop(tiling.panels)
+        places = [target.loop(size) for size in depth.sizes]
+        at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
+        first = as_index(max(m - pitch, 0)).minimum(self.row(block, p))
+        for start in range(0, pitch, width):
+            start = min(start, m - width)
+            row = first + (lane_numbers(width) + start)
+            place = (p * depth.total + flat(places, depth.sizes)) * pitch + (lane_numbers(width) + start)
+            target.store(self.value(found.a, {**at, **as_one(row, found.m)}, gate), place, width)
+        memory = target.filled()
+        here = self.row(block, panel)
+        shift = here - as_index(max(m - pitch, 0)).minimum(here)
+        return lambda u: memory.index((panel * depth.total + k) * pitch + shift + u)
+
+    # ---- columns
+
+    def read_b(self, start: UOp, outer: Values, tile: UOp, k: UOp, mask: UOp | None) -> Read:
+        """Vector c of the tile of columns, at place k of the block. `start`: the block's first column."""
+        self.values = {**self.values, **outer}
+        lanes, tiling = lane_numbers(self.tiling.width), self.tiling
+        first = as_index(max(tiling.span - tiling.columns, 0)).minimum(tile * tiling.columns)
+        if tiling.way_b is Way.DIRECT:
+            at, _ = self.inside({self.depth.inside[-1]: k})
+            return lambda c: self._column(start + first + (lanes + c * tiling.width), at)
+        if tiling.way_b is Way.WINDOWS:
+            return self._b_by_windows(start, first, k)
+        return self._b_by_tiles(start + first, k, mask)
+
+    def _column(self, column: UOp, at: Values) -> UOp:
+        return self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
+
+    def _b_by_tiles(self, first: UOp, k: UOp, mask: UOp | None) -> Read:
+        found, tiling, depth = self.found, self.tiling, self.depth
+        columns = tiling.columns
+        target = Panel(1, found.b, depth.total * columns)
+        is_turned = tiling.way_b is Way.TURNED
+        count = merged(found.b, depth.inside) if is_turned else 1
+        lead, last = depth.inside[:-count], depth.inside[-count:]
+        run = prod(depth.sizes[len(lead) :])
+        side = run_width(run, tiling.width) if is_turned else 1
+        width = side if is_turned else tiling.width
+        places = [target.loop(size) for size in depth.sizes[: len(lead)]]
+        start = run_start(target.loop(-(-run // side)), run, side)
+        is_linear = merged(found.b, found.n) == len(found.n)
+        for t in range(side):
+            at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(start + t, last)})
+            for c in range(0, columns, width):
+                lanes = lane_numbers(width) + c
+                column = first + lanes
+                where = as_one(column, found.n) if is_linear else unflat(column, found.n)
+                value = self.value(found.b, {**at, **where}, gate)
+                if mask is not None:
+                    value = masked(value, mask)
+                place = flat([*places, start + t], [*depth.sizes[: len(lead)], run])
+                target.store(value, place * columns + lanes, width)
+        memory = target.filled()
+        return lambda c: memory.index(k * columns + (lane_numbers(tiling.width) + c * tiling.width))
+
+    def _b_by_windows(self, start: UOp, first: UOp, k: UOp) -> Read:
+        """All columns of a block, by runs along the last range. What masks depend on are the outer loops."""
+        found, tiling, depth = self.found, self.tiling, self.depth
+        *lines, last = found.n
+        run = size_of(last)
+        pitch = -(-tiling.span // PADDING) * PADDING + PADDING
+        target = Panel(1, found.b, depth.total * pitch)
+        width = run_width(run, tiling.width)
+        lane = run_start(target.loop(-(-run // width)), run, width) + lane_numbers(width)
+        places = [target.loop(size) for size in reversed(depth.sizes)][::-1]
+        line = target.loop(tiling.span // run)
+        at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
+        at |= {**unflat(start // run + line, lines), last: lane}
+        target.store(self.value(found.b, at, gate), flat(places, depth.sizes) * pitch + line * run + lane, width)
+        memory = target.filled()
+        return lambda c: memory.index(k * pitch + first + (lane_numbers(tiling.width) + c * tiling.width))
+
+
+def gated(value: UOp, gate: UOp) -> UOp:
+    """A value that reads memory only where the gate holds."""
+    done: Values = {}
+    for node in topological((value,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.INDEX:
+            memory, position, *old = src
+            done[node] = memory.index(position, gate=gate & old[0] if old else gate)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[value]
+
+
+ZERO = const(dtypes.weakint, 0)

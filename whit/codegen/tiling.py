@@ -1,0 +1,254 @@
+"""Sizes of a contraction through panels: of the register tile, of the panels, of what a core takes at a time.
+
+The register tile is as large as the registers allow. A panel of `b` is as deep as a block of k, so that the columns of
+a tile stay in the first cache while all rows of a block pass by, and the rows of the block stay in the second. With more
+than one block of k, sums wait in memory between blocks, a piece for each tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from whit.codegen.contraction import FEW, Contraction, is_gated, is_unit, merged, size_of, sizes_of, turns
+from whit.codegen.ranges import free_ranges, stride
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index
+from whit.target import Target
+
+LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains
+LEAST_SIDE = 8
+DEPTH_BYTES = 1536  # of a block of k, for one row
+MOST_SUMS = 1 << 20  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
+MOST_PANEL = 1 << 19
+MOST_ROWS = 256  # of a block: columns are copied once for each
+PAGE = 4096
+
+
+class Way(Enum):
+    """How an operand is read or copied."""
+
+    DIRECT = "read where it is"
+    ROWS = "copied along k"  # a: rows, k innermost
+    ACROSS = "copied across k"  # a: k first, then rows; b: k first, then the columns of a tile
+    TURNED = "turned"  # b: read along k
+    WINDOWS = "copied by windows"  # b: k first, then all columns of the block, by runs along the last range of n
+
+
+@dataclass(slots=True)
+class Depth:
+    """Blocks of the ranges that are summed over: part of one range, and all of those after it."""
+
+    ranges: list[UOp]
+    split: int  # the range of which a block has a part
+    length: int  # of that part
+
+    @property
+    def inside(self) -> list[UOp]:
+        """The ranges that move inside a block."""
+        return self.ranges[self.split :]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How far they move."""
+        return [self.length, *sizes_of(self.ranges[self.split + 1 :])]
+
+    @property
+    def total(self) -> int:
+        """Elements of a block."""
+        return prod(self.sizes)
+
+    @property
+    def pieces(self) -> int:
+        """Parts of the range that is split."""
+        return -(-size_of(self.ranges[self.split]) // self.length)
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return prod(sizes_of(self.ranges[: self.split])) * self.pieces
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last part ends outside of the range."""
+        return size_of(self.ranges[self.split]) % self.length != 0
+
+    def starts(self, block: UOp) -> dict[UOp, UOp]:
+        """Where each range stands at the beginning of a block."""
+        found = {self.ranges[self.split]: (block % self.pieces) * self.length}
+        left = block // self.pieces
+        for r in reversed(self.ranges[: self.split]):
+            found[r] = left % size_of(r)
+            left = left // size_of(r)
+        return found | {r: as_index(0) for r in self.ranges[self.split + 1 :]}
+
+
+@dataclass(slots=True)
+class Tiling:
+    """What `apply_panels` carries out."""
+
+    rows: int  # of the register tile
+    width: int  # lanes
+    vectors: int  # side by side
+    depth: Depth
+    way_a: Way
+    way_b: Way
+    panels: int  # tiles of rows in a block
+    row_blocks: int
+    span: int  # columns of a block
+    column_blocks: int  # of all columns, outer ranges included
+    group: int  # blocks of columns that a core takes at once, with the same rows
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return self.width * self.vectors
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of columns in a block."""
+        return -(-self.span // self.columns)
+
+    @property
+    def groups(self) -> int:
+        """Groups of blocks of columns."""
+        return -(-self.column_blocks // self.group)
+
+    def __str__(self) -> str:
+        return (
+            f"contraction through panels: tiles of {self.rows} rows x {self.vectors} vectors of {self.width}; "
+            f"{self.row_blocks} blocks of {self.panels} tiles of rows ({self.way_a.value}), "
+            f"{self.groups} groups of {self.group} blocks of {self.span} columns ({self.way_b.value}), "
+            f"{self.depth.blocks} blocks of {self.depth.total} along k"
+        )
+
+
+def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | None:
+    """Sizes that fit the registers and the caches; None where panels do not pay."""
+    m, n, outer = (prod(sizes_of(group)) for group in (found.m, found.n, found.outer))
+    deep = prod(sizes_of(found.along))
+    if m * n * outer * deep < LEAST_WORK or min(m, n) < LEAST_SIDE or deep < LEAST_SIDE:
+        return None
+    itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
+    width = target.vector_bytes // itemsize
+    if width < 2 or reads_what_it_writes(body):
+        return None
+    vectors = min(2, max(n // width, 1))
+    most = min((target.vector_registers - 2 - vectors) // vectors, m)
+    rows = min(range(max(most // 2, 1), most + 1), key=lambda r: (-(-m // r) * (r + 1), -r))
+    depth = choose_depth(found.along, DEPTH_BYTES // itemsize)
+    way_a = _way_of_a(found, depth, n * outer, width * vectors)
+    way_b = _way_of_b(found, depth, m, rows, n >= width)
+    return _shared(Tiling(rows, width, vectors, depth, way_a, way_b, 1, 1, n, outer, 1), found, target, itemsize)
+
+
+def choose_depth(ranges: list[UOp], most: int) -> Depth:
+    """Blocks of about `most` elements, all of one size if there is a divisor near it."""
+    after, split = 1, len(ranges) - 1
+    while split > 0 and after * size_of(ranges[split]) <= most // 2:
+        after *= size_of(ranges[split])
+        split -= 1
+    size, limit = size_of(ranges[split]), max(most * 4 // 3 // after, 1)
+    if size <= limit:
+        return Depth(ranges, split, size)
+    fits = max(most // after, 1)
+    divisors = [d for d in range(limit, max(fits // 2, 1) - 1, -1) if size % d == 0]
+    even = [d for d in divisors if d * after % 16 == 0]
+    if even or divisors:
+        return Depth(ranges, split, (even or divisors)[0])
+    return Depth(ranges, split, -(-size // -(-size // fits)))
+
+
+def _way_of_a(found: Contraction, depth: Depth, columns: int, tile: int) -> Way:
+    """Rows are read where they are if copying them would not pay, or nothing is the better for it."""
+    free = free_ranges(found.a)
+    along = merged(found.a, depth.inside) == len(depth.inside) and is_unit(found.a, depth.inside[-1])
+    across = merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
+    is_plain = found.a.op is ops.INDEX and not is_gated(found.a) and not depth.is_ragged
+    if is_plain and along:
+        step = stride(found.a.src[1], found.m[-1], free) or 0
+        if columns <= 2 * tile or (len(found.m) == 1 and step * found.a.dtype.itemsize % (PAGE // 2)):
+            return Way.DIRECT
+    if is_plain and across and columns <= 2 * tile and len(depth.inside) == 1:
+        return Way.DIRECT
+    if across and not (along and is_unit(found.a, depth.inside[-1])):
+        return Way.ACROSS
+    return Way.ROWS
+
+
+def _way_of_b(found: Contraction, depth: Depth, m: int, rows: int, is_wide: bool) -> Way:
+    linear = merged(found.b, found.n) == len(found.n)
+    unit = is_unit(found.b, found.n[-1])
+    is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
+    if is_plain and linear and unit and is_wide and m <= 2 * rows and len(depth.inside) == 1:
+        return Way.DIRECT
+    if linear and unit:
+        return Way.ACROSS
+    if turns(found.b, depth.inside) and linear and is_wide and not depth.is_ragged:
+        return Way.TURNED
+    if not linear and size_of(found.n[-1]) >= FEW:
+        return Way.WINDOWS
+    return Way.ACROSS
+
+
+def _shared(tiling: Tiling, found: Contraction, target: Target, itemsize: int) -> Tiling:
+    """The tiling with blocks of rows and columns that fit the caches, and that the cores can share."""
+    m, n = prod(sizes_of(found.m)), prod(sizes_of(found.n))
+    depth, outer = tiling.depth, tiling.column_blocks
+    count = -(-m // tiling.rows)
+    room = min(target.l2_bytes // 2, MOST_PANEL)
+    fitting = max(min(room // (tiling.rows * (depth.total + 16) * itemsize), MOST_ROWS // tiling.rows), 1)
+    row_blocks = -(-count // min(count, fitting))
+    if tiling.way_b is Way.WINDOWS:
+        run = size_of(found.n[-1])
+        lines = max(min(room // (depth.total * run * itemsize), n // run), 1)
+        lines = max(lines, min(-(-tiling.columns // run), n // run))
+        lines = -(-(n // run) // -(-(n // run) // lines))
+        span = lines * run
+    else:
+        span = n
+    panels = -(-count // row_blocks)
+    if depth.blocks > 1:
+        most = max(MOST_SUMS // (panels * tiling.rows * itemsize) // tiling.columns, 1) * tiling.columns
+        if tiling.way_b is not Way.WINDOWS and span > most:
+            parts = -(-span // most)
+            span = -(-(-(-span // parts)) // tiling.columns) * tiling.columns
+    blocks = -(-n // span)
+    tiling.panels, tiling.row_blocks, tiling.span, tiling.column_blocks = panels, row_blocks, span, blocks * outer
+    tiling.group = tiling.column_blocks
+    if depth.blocks > 1:
+        tile_bytes = tiling.rows * tiling.columns * itemsize
+        tiling.group = max(min(MOST_SUMS // (panels * tiling.tiles * tile_bytes), tiling.group), 1)
+    _balance(tiling, count, prod(sizes_of(found.batch)), target.cores)
+    return tiling
+
+
+def _balance(tiling: Tiling, count: int, batches: int, cores: int) -> None:
+    """Splits groups, then rows, then columns, until there is something for each core."""
+    wanted = 1 if cores < 2 else cores
+    items = batches * tiling.row_blocks * tiling.groups
+    if items >= 4 * wanted or items % wanted == 0:
+        return
+    if tiling.group > 1:
+        parts = -(-wanted // (batches * tiling.row_blocks))
+        groups = -(-tiling.groups // parts) * parts if tiling.groups > 1 else parts
+        tiling.group = max(tiling.column_blocks // groups, 1)
+        if batches * tiling.row_blocks * tiling.groups >= wanted:
+            return
+    if count > 1:
+        blocks = min(-(-tiling.row_blocks // wanted) * wanted, count)
+        tiling.panels = -(-count // blocks)
+        tiling.row_blocks = -(-count // tiling.panels)
+    if batches * tiling.row_blocks * tiling.groups < wanted and tiling.tiles > 1 and tiling.way_b is not Way.WINDOWS:
+        blocks = tiling.column_blocks
+        per_outer = -(-tiling.tiles // min(wanted, tiling.tiles)) * tiling.columns
+        tiling.column_blocks = blocks * -(-tiling.span // per_outer)
+        tiling.span = per_outer
+
+
+def reads_what_it_writes(body: UOp) -> bool:
+    """Whether computing an element twice could give another value."""
+    written = {store.src[0].arg.slot for store in body.src}
+    return any(node.op is ops.INDEX and node.src[0].arg.slot in written for node in topological((body,)))
