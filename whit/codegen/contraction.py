@@ -17,7 +17,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
-SCALAR, GATHER, TURN = 8, 16, 4  # what copying an element costs beside one that is part of a vector
+ALONE, TURN = 16, 4  # what copying an element costs beside one that is part of a vector: alone; turned in a square
 FEW = 4  # neighbours that are worth a vector
 
 
@@ -93,16 +93,23 @@ def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[
 
 def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
     """What the panels and the stores cost."""
-    depth = prod(sizes_of(choice.along))
-    m, n, outer = (prod(sizes_of(group)) for group in (choice.m, choice.n, choice.outer))
-    by_rows = is_unit(choice.a, choice.along[-1]) and neighbours(choice.a, choice.along) >= FEW
-    for_a = 1 if by_rows or is_unit(choice.a, choice.m[-1]) else SCALAR
-    if is_unit(choice.b, choice.n[-1]) and size_of(choice.n[-1]) >= FEW:
-        for_b = 1
-    else:
-        for_b = TURN if turns(choice.b, choice.along) else GATHER
-    for_c = 1 if stride(body.src[0].src[2], choice.n[-1], free) == 1 else GATHER
-    return m * depth * for_a + n * outer * depth * for_b + m * n * outer * for_c
+    along, m, n = choice.along, choice.m, choice.n
+    depth = prod(sizes_of(along))
+    for_a = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
+    if is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
+        for_a = min(for_a, _of_run(prod(sizes_of(m))))
+    for_b = TURN if turns(choice.b, along) else ALONE
+    if is_unit(choice.b, n[-1]):
+        for_b = min(for_b, _of_run(neighbours(choice.b, n)))
+    for_c = 1 if stride(body.src[0].src[2], n[-1], free) == 1 else ALONE
+    rows, columns = prod(sizes_of(m)), prod(sizes_of(n)) * prod(sizes_of(choice.outer))
+    times = prod(size_of(r) for r in choice.batch if r not in free[choice.b])
+    return times * (rows * depth * for_a + columns * depth * for_b + rows * columns * for_c)
+
+
+def _of_run(size: int) -> int:
+    """What an element costs that is copied in a run of neighbours."""
+    return max(ALONE >> (size.bit_length() - 1), 1)
 
 
 # ---- how an operand lies

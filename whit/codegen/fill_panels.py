@@ -164,8 +164,8 @@ class Filler:
         width = run_width(m, tiling.width)
         pitch = -(-rows // width) * width
         target = Panel(0, found.a, tiling.panels * depth.total * pitch)
-        p = target.loop(tiling.panels)
         places = [target.loop(size) for size in depth.sizes]
+        p = target.loop(tiling.panels)
         at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
         first = as_index(max(m - pitch, 0)).minimum(self.row(block, p))
         for start in range(0, pitch, width):
@@ -184,43 +184,50 @@ class Filler:
         """Vector c of the tile of columns, at place k of the block. `start`: the block's first column."""
         self.values = {**self.values, **outer}
         lanes, tiling = lane_numbers(self.tiling.width), self.tiling
-        first = as_index(max(tiling.span - tiling.columns, 0)).minimum(tile * tiling.columns)
         if tiling.way_b is Way.DIRECT:
             at, _ = self.inside({self.depth.inside[-1]: k})
-            return lambda c: self._column(start + first + (lanes + c * tiling.width), at)
+            return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at)
         if tiling.way_b is Way.WINDOWS:
-            return self._b_by_windows(start, first, k)
-        return self._b_by_tiles(start + first, k, mask)
+            return self._b_by_windows(start, self.column(tile), k)
+        return self._b_by_tiles(start, tile, k, mask)
+
+    def column(self, tile: UOp) -> UOp:
+        """The first column of a tile in its block; the last tile ends with the block."""
+        tiling = self.tiling
+        return as_index(max(tiling.span - tiling.columns, 0)).minimum(tile * tiling.columns)
 
     def _column(self, column: UOp, at: Values) -> UOp:
         return self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
 
-    def _b_by_tiles(self, first: UOp, k: UOp, mask: UOp | None) -> Read:
+    def _b_by_tiles(self, start: UOp, tile: UOp, k: UOp, mask: UOp | None) -> Read:
+        """The columns of a tile together. What lies along k is turned, in squares."""
         found, tiling, depth = self.found, self.tiling, self.depth
         columns = tiling.columns
-        target = Panel(1, found.b, depth.total * columns)
+        target = Panel(1, found.b, tiling.tiles * depth.total * columns)
         is_turned = tiling.way_b is Way.TURNED
         count = merged(found.b, depth.inside) if is_turned else 1
         lead, last = depth.inside[:-count], depth.inside[-count:]
+        sizes = depth.sizes[: len(lead)]
         run = prod(depth.sizes[len(lead) :])
         side = run_width(run, tiling.width) if is_turned else 1
         width = side if is_turned else tiling.width
-        places = [target.loop(size) for size in depth.sizes[: len(lead)]]
-        start = run_start(target.loop(-(-run // side)), run, side)
+        here = target.loop(tiling.tiles) if is_turned else ZERO  # the inner loop walks along memory
+        places = [target.loop(size) for size in sizes]
+        vector = run_start(target.loop(-(-run // side)), run, side)
+        here = here if is_turned else target.loop(tiling.tiles)
         is_linear = merged(found.b, found.n) == len(found.n)
         for t in range(side):
-            at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(start + t, last)})
+            at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})
+            place = (here * depth.total + flat([*places, vector + t], [*sizes, run])) * columns
             for c in range(0, columns, width):
                 lanes = lane_numbers(width) + c
-                column = first + lanes
+                column = start + self.column(here) + lanes
                 where = as_one(column, found.n) if is_linear else unflat(column, found.n)
                 value = self.value(found.b, {**at, **where}, gate)
-                if mask is not None:
-                    value = masked(value, mask)
-                place = flat([*places, start + t], [*depth.sizes[: len(lead)], run])
-                target.store(value, place * columns + lanes, width)
+                target.store(value if mask is None else masked(value, mask), place + lanes, width)
         memory = target.filled()
-        return lambda c: memory.index(k * columns + (lane_numbers(tiling.width) + c * tiling.width))
+        position = (tile * depth.total + k) * columns
+        return lambda c: memory.index(position + (lane_numbers(tiling.width) + c * tiling.width))
 
     def _b_by_windows(self, start: UOp, first: UOp, k: UOp) -> Read:
         """All columns of a block, by runs along the last range. What masks depend on are the outer loops."""
