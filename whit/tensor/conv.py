@@ -10,7 +10,7 @@ from typing import Any, Self
 from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.tensor.convolve import convolve
+from whit.tensor.convolve import Sliding, convolve
 from whit.tensor.core import storable, whole
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.windows import Windows, each, paddings
@@ -46,7 +46,7 @@ class Convolution(Windows):
                 "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
             )
         groups = whole("conv2d", "groups", groups, made)
-        inputs = self.shape[1]
+        batch, inputs = self.shape[:2]
         outputs, part = kernels.shape[:2]
         if groups < 1 or inputs != part * groups or outputs % groups:
             raise ShapeError(
@@ -63,7 +63,8 @@ class Convolution(Windows):
         pads = paddings("conv2d", padding, kernel, steps, gaps)
         x = left.pad([(0, 0), (0, 0), *pads]).uop.cast(wide)
         self._fits("conv2d", kernel, gaps, x.shape[2:])
-        total = convolve(x, right.uop.cast(wide), groups, steps, gaps)
+        slide = Sliding(steps, gaps, groups, tuple(x.shape[2:]), tuple(kernel))
+        total = convolve(x, right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
 

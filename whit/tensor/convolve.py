@@ -1,85 +1,193 @@
-"""A convolution of nodes, whose gradients are convolutions.
+"""Convolution as a function of an input without padding and a weight, on nodes of the graph, with its gradients.
 
-    y = convolve(x, w)        dx: dy, spread out by the stride, with zeros around it, convolved with w turned round
-                              dw: windows of x times dy, summed over batch and space
+    y[b, o, i] = sum over c, j of x[b, c, i*s + j*d] * w[o, c, j]
 
-Of the windows alone the gradient would be as large as all windows together, and then be added up.
+The gradients are convolutions themselves, and each other's: what the input gets is a convolution of dy with the weight
+turned round, what the weight gets one of the input with dy. Where the stride is s, position q*s + r of the input meets
+only every s-th element of the window, from r on: s convolutions with parts of the weight, one for each r, laid between
+each other. So no kernel multiplies by zeros that lie between elements, or adds up windows element by element.
 """
 
 from __future__ import annotations
 
-from whit.grad.formulas import FORMULAS, derivative
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from whit.grad import FORMULAS, derivative
 from whit.ir import ops
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, const
 from whit.tensor.sliding import windows
 
-Sizes = tuple[int, ...]
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """How a weight slides over an input."""
+
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    sizes: tuple[int, ...]  # of the input's space
+    kernel: tuple[int, ...]
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The sizes of the result's space."""
+        axes = zip(self.sizes, self.kernel, self.stride, self.dilation, strict=True)
+        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes)
 
 
-def convolve(x: UOp, w: UOp, groups: int, stride: Sizes, dilation: Sizes) -> UOp:
-    """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space), in one dtype; nothing is padded."""
-    seen = _windows(x, w, groups, stride, dilation)  # (batch, groups, 1, *space, part, *window)
-    count, outputs = len(stride), w.shape[0]
-    batch, space = x.shape[0], seen.shape[3 : 3 + count]
-    full = (batch, groups, outputs // groups, *space, *seen.shape[3 + count :])
-    weight = w.reshape((1, groups, outputs // groups, *(1,) * count, *w.shape[1:])).expand(full)
-    total = (seen.expand(full) * weight).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
-    return total.reshape((batch, outputs, *space)).formula(_name(groups, stride, dilation), x, w)
+Rule = Callable[[Sliding, UOp, UOp, UOp, UOp], tuple[UOp, UOp]]
 
 
-def _windows(x: UOp, w: UOp, groups: int, stride: Sizes, dilation: Sizes) -> UOp:
-    count, part = len(stride), w.shape[1]
-    seen = windows(x, w.shape[2:], stride, dilation)  # (batch, in, *space, *window)
-    space, window = seen.shape[2 : 2 + count], seen.shape[2 + count :]
-    seen = seen.reshape((x.shape[0], groups, part, *space, *window))
+def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) -> UOp:
+    """The value as a function that has a gradient of its own."""
+    if not value.dtype.is_float:
+        return value
+    name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel}"
+    if name not in FORMULAS:
+        derivative(name)(partial(rule, slide))
+    return value.formula(name, *operands)
+
+
+def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
+    """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
+    product, count = _products(x, w, slide), len(slide.kernel)
+    total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
+    return _known(
+        total.reshape((x.shape[0], w.shape[0], *slide.outputs)), "convolution", slide, _of_convolution, x, w
+    )
+
+
+def _products(x: UOp, w: UOp, slide: Sliding) -> UOp:
+    """(batch, groups, out / groups, *space, in / groups, *window)"""
+    batch, outputs, part, groups, count = x.shape[0], w.shape[0], w.shape[1], slide.groups, len(slide.kernel)
+    seen = _seen(x, slide)
+    full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
+    weight = w.reshape((1, groups, outputs // groups, *(1,) * count, part, *slide.kernel))
+    return seen.expand(full) * weight.expand(full)
+
+
+def _seen(x: UOp, slide: Sliding) -> UOp:
+    """What the window sees: (batch, groups, 1, *space, in / groups, *window)."""
+    batch, groups, count = x.shape[0], slide.groups, len(slide.kernel)
+    part = x.shape[1] // groups
+    seen = windows(x, slide.kernel, slide.stride, slide.dilation)
+    seen = seen.reshape((batch, groups, part, *slide.outputs, *slide.kernel))
     seen = seen.permute((0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count)))
-    return seen.reshape((x.shape[0], groups, 1, *space, part, *window))
+    return seen.reshape((batch, groups, 1, *slide.outputs, part, *slide.kernel))
 
 
-def _name(groups: int, stride: Sizes, dilation: Sizes) -> str:
-    """The name of the function with these settings; its derivative is known from now on."""
-    name = f"convolve groups={groups} stride={stride} dilation={dilation}"
-    if name in FORMULAS:
-        return name
-
-    @derivative(name)
-    def gradient(y: UOp, dy: UOp, x: UOp, w: UOp) -> tuple[UOp | None, ...]:
-        return _by_input(dy, x, w, groups, stride, dilation), _by_weight(dy, x, w, groups, stride, dilation)
-
-    return name
+def _of_convolution(slide: Sliding, y: UOp, dy: UOp, x: UOp, w: UOp) -> tuple[UOp, UOp]:
+    return gradient_of_input(dy, w, slide), gradient_of_weight(x, dy, slide)
 
 
-def _by_input(dy: UOp, x: UOp, w: UOp, groups: int, stride: Sizes, dilation: Sizes) -> UOp:
-    """dx[i] = sum over k of dy[(i - k * dilation) / stride] * w[k]."""
-    outputs, part, *window = w.shape
-    count = len(stride)
-    turned = w.reshape((groups, outputs // groups, part, *window))
-    turned = turned.permute((0, 2, 1, *range(3, 3 + count))).reshape((groups * part, outputs // groups, *window))
-    spread = dy
-    pads = [(0, 0), (0, 0)]
-    for axis, (k, s, d, size) in enumerate(zip(window, stride, dilation, x.shape[2:], strict=True), 2):
-        spread = _spread_out(spread, axis, s)
-        pads.append((d * (k - 1), size - spread.shape[axis]))
-    return convolve(spread.pad(pads), turned.flip(tuple(range(2, 2 + count))), groups, (1,) * count, dilation)
+def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
+    """What the weight gets: (out, in / groups, *window)."""
+    batch, outputs, groups, count = dy.shape[0], dy.shape[1], slide.groups, len(slide.kernel)
+    part = x.shape[1] // groups
+    full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
+    given = dy.reshape((batch, groups, outputs // groups, *slide.outputs, *(1,) * (1 + count)))
+    product = _seen(x, slide).expand(full) * given.expand(full)
+    total = product.reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
+    return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
 
 
-def _spread_out(x: UOp, axis: int, step: int) -> UOp:
-    """Zeros between the elements of an axis: n -> (n - 1) * step + 1."""
-    size = x.shape[axis]
+def _of_weight_gradient(slide: Sliding, dw: UOp, ddw: UOp, x: UOp, dy: UOp) -> tuple[UOp, UOp]:
+    return gradient_of_input(dy, ddw, slide), convolve(x, ddw, slide)
+
+
+def gradient_of_input(dy: UOp, w: UOp, slide: Sliding) -> UOp:
+    """What the input gets: (batch, in, *space)."""
+    if any(s > 1 and d > 1 for s, d in zip(slide.stride, slide.dilation, strict=True)):
+        total = _by_zeros(dy, w, slide)
+    else:
+        total = _by_residues(dy, w, slide)
+    return _known(total, "input gradient of convolution", slide, _of_input_gradient, dy, w)
+
+
+def _of_input_gradient(slide: Sliding, dx: UOp, ddx: UOp, dy: UOp, w: UOp) -> tuple[UOp, UOp]:
+    return convolve(ddx, w, slide), gradient_of_weight(ddx, dy, slide)
+
+
+def _turned(w: UOp, groups: int) -> UOp:
+    """(out, in / groups, *window) -> (in, out / groups, *window), windows back to front."""
+    outputs, part, *kernel = w.shape
+    count = len(kernel)
+    turned = w.reshape((groups, outputs // groups, part, *kernel)).permute((0, 2, 1, *range(3, 3 + count)))
+    return turned.reshape((groups * part, outputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
+
+
+def _slid_back(dy: UOp, w: UOp, slide: Sliding, sizes: tuple[int, ...]) -> UOp:
+    """The transposed convolution of stride 1, as far as `sizes`: an element beyond dy's end is 0."""
+    pads, kept = [(0, 0), (0, 0)], [(0, dy.shape[0]), (0, dy.shape[1])]
+    around: list[int] = []
+    for n, o, k, d in zip(sizes, dy.shape[2:], w.shape[2:], slide.dilation, strict=True):
+        used = min(o, n)
+        kept.append((0, used))
+        pads.append((d * (k - 1), n - used))
+        around.append(n + d * (k - 1))
+    inside = dy.shrink(kept).pad(pads)
+    back = Sliding((1,) * len(sizes), slide.dilation, slide.groups, tuple(around), tuple(w.shape[2:]))
+    return convolve(inside, _turned(w, slide.groups), back)
+
+
+def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
+    """A transposed convolution for each remainder of the positions by the strides."""
+    batch, inputs, count = dy.shape[0], w.shape[1] * slide.groups, len(slide.sizes)
+    if all(s == 1 for s in slide.stride):
+        return _slid_back(dy, w, slide, slide.sizes)
+    rows = tuple(-(-n // s) for n, s in zip(slide.sizes, slide.stride, strict=True))
+    pieces: list[UOp] = []
+    for residue in itertools.product(*(range(s) for s in slide.stride)):
+        taps = [-(-(k - r) // s) for k, r, s in zip(slide.kernel, residue, slide.stride, strict=True)]
+        if any(tap <= 0 for tap in taps):
+            zero = const(dy.dtype, 0).reshape((1,) * (2 + count))
+            pieces.append(zero.expand((batch, inputs, *rows)))
+            continue
+        part = w
+        for axis, (r, s, tap) in enumerate(zip(residue, slide.stride, taps, strict=True), 2):
+            part = _every(part, axis, r, s, tap)
+        pieces.append(_slid_back(dy, part, slide, rows).stage())
+    return _interleaved(pieces, slide, (batch, inputs), rows)
+
+
+def _every(w: UOp, axis: int, start: int, step: int, count: int) -> UOp:
+    """Elements start, start + step, ... of an axis."""
     if step == 1:
-        return x
-    shape = x.shape
-    x = x.reshape((*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    x = x.pad([(0, step - 1 if i == axis + 1 else 0) for i in range(len(x.shape))])
-    x = x.reshape((*shape[:axis], size * step, *shape[axis + 1 :]))
-    return x.shrink([(0, (size - 1) * step + 1 if i == axis else n) for i, n in enumerate(x.shape)])
+        return w
+    shape = tuple(w.shape)
+    size = shape[axis]
+    end = start + count * step
+    w = w.pad([(0, max(end - size, 0) if i == axis else 0) for i in range(len(shape))])
+    w = w.shrink([(start, count * step) if i == axis else (0, n) for i, n in enumerate(shape)])
+    w = w.reshape((*shape[:axis], count, step, *shape[axis + 1 :]))
+    w = w.shrink([(0, 1) if i == axis + 1 else (0, n) for i, n in enumerate(w.shape)])
+    return w.reshape((*shape[:axis], count, *shape[axis + 1 :]))
 
 
-def _by_weight(dy: UOp, x: UOp, w: UOp, groups: int, stride: Sizes, dilation: Sizes) -> UOp:
-    """dw[k] = sum over i of x[i * stride + k * dilation] * dy[i]."""
-    seen = _windows(x, w, groups, stride, dilation)
-    count, outputs = len(stride), w.shape[0]
-    full = (*seen.shape[:2], outputs // groups, *seen.shape[3:])
-    gradient = dy.reshape((*full[: 3 + count], *(1,) * (1 + count))).expand(full)
-    total = (seen.expand(full) * gradient).reduce(ops.ADD, (0, *range(3, 3 + count)))
-    return total.reshape(w.shape)
+def _interleaved(pieces: list[UOp], slide: Sliding, lead: tuple[int, int], rows: tuple[int, ...]) -> UOp:
+    """Pieces by remainder -> one tensor, cut to the input's sizes."""
+    count = len(rows)
+    stacked = UOp.stack(*pieces).reshape((*slide.stride, *lead, *rows))
+    order = [count, count + 1]
+    for axis in range(count):
+        order += [count + 2 + axis, axis]
+    full = tuple(q * s for q, s in zip(rows, slide.stride, strict=True))
+    joined = stacked.permute(tuple(order)).reshape((*lead, *full))
+    return joined.shrink([(0, n) for n in (*lead, *slide.sizes)])
+
+
+def _by_zeros(dy: UOp, w: UOp, slide: Sliding) -> UOp:
+    """One transposed convolution of dy with zeros between its elements."""
+    spread = dy
+    for axis, step in enumerate(slide.stride, 2):
+        shape = tuple(spread.shape)
+        if step > 1:
+            spread = spread.reshape((*shape[: axis + 1], 1, *shape[axis + 1 :]))
+            spread = spread.pad([(0, step - 1 if i == axis + 1 else 0) for i in range(len(shape) + 1)])
+            spread = spread.reshape((*shape[:axis], shape[axis] * step, *shape[axis + 1 :]))
+    return _slid_back(spread, w, slide, slide.sizes)
+
+
