@@ -23,7 +23,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 
 FIRST_ID = 2_000_000  # of the ranges that fill panels
-PADDING = 16  # elements: rows of a power of two would share their places in the cache
+PADDING = 16  # elements: rows of an even number of cache lines would share their places in the cache
 
 Read = Callable[[int], UOp]
 Values = dict[UOp, UOp]
@@ -234,12 +234,13 @@ class Filler:
         found, tiling, depth = self.found, self.tiling, self.depth
         *lines, last = found.n
         run = size_of(last)
-        pitch = -(-tiling.span // PADDING) * PADDING + PADDING
+        pitch = (-(-tiling.span // PADDING) | 1) * PADDING + 2 * PADDING
         target = Panel(1, found.b, depth.total * pitch)
         width = run_width(run, tiling.width)
         lane = run_start(target.loop(-(-run // width)), run, width) + lane_numbers(width)
-        places = [target.loop(size) for size in reversed(depth.sizes)][::-1]
+        inner = [target.loop(size) for size in reversed(depth.sizes[1:])][::-1]
         line = target.loop(tiling.span // run)
+        places = [target.loop(depth.sizes[0]), *inner]
         at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
         at |= {**unflat(start // run + line, lines), last: lane}
         target.store(self.value(found.b, at, gate), flat(places, depth.sizes) * pitch + line * run + lane, width)

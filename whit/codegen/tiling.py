@@ -7,7 +7,7 @@ than one block of k, sums wait in memory between blocks, a piece for each tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
@@ -25,6 +25,7 @@ MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the
 MOST_PANEL = 1 << 19
 MOST_ROWS = 512  # of a block: columns are copied once for each
 PAGE = 4096
+COPY = 16  # what copying an element costs beside a product
 LOAD, LOOP = 0.25, 1.0  # what a load, and a step of the innermost loop, cost beside a product of vectors
 
 
@@ -153,7 +154,7 @@ def choose_tile(m: int, n: int, width: int, registers: int) -> tuple[int, int]:
         most = min((registers - 2 - vectors) // vectors, m)
         for rows in range(max(most // 2, 1), most + 1):
             tiles = -(-m // rows) * -(-n // (width * vectors))
-            cost = tiles * (rows * vectors + LOAD * (rows + vectors) + LOOP)
+            cost = tiles * (max(rows * vectors, rows + vectors) + LOAD * (rows + vectors) + LOOP)
             if best is None or (cost, -rows) < best[:2]:
                 best = (cost, -rows, vectors)
     assert best is not None
@@ -241,25 +242,32 @@ def _shared(tiling: Tiling, found: Contraction, target: Target, itemsize: int) -
 
 
 def _balance(tiling: Tiling, count: int, batches: int, cores: int) -> None:
-    """Splits groups, then rows, then columns, until there is something for each core."""
-    wanted = 1 if cores < 2 else cores
-    items = batches * tiling.row_blocks * tiling.groups
-    if items >= 4 * wanted or items % wanted == 0:
+    """Splits groups, rows or columns further where the cores would wait for each other otherwise."""
+    if cores < 2:
         return
-    if tiling.group > 1:
-        groups = -(-tiling.groups // wanted) * wanted
-        tiling.group = -(-tiling.column_blocks // min(groups, tiling.column_blocks))
-        if batches * tiling.row_blocks * tiling.groups >= wanted:
-            return
-    if count > 1:
-        blocks = min(-(-tiling.row_blocks // wanted) * wanted, count)
-        tiling.panels = -(-count // blocks)
-        tiling.row_blocks = -(-count // tiling.panels)
-    if batches * tiling.row_blocks * tiling.groups < wanted and tiling.tiles > 1 and tiling.way_b is not Way.WINDOWS:
-        blocks = tiling.column_blocks
-        per_outer = -(-tiling.tiles // min(wanted, tiling.tiles)) * tiling.columns
-        tiling.column_blocks = blocks * -(-tiling.span // per_outer)
-        tiling.span = per_outer
+    columns = [(tiling.span, tiling.column_blocks)]
+    if tiling.way_b is not Way.WINDOWS and tiling.tiles > 1:
+        span = -(-tiling.tiles // min(cores, tiling.tiles)) * tiling.columns
+        columns.append((span, tiling.column_blocks * -(-tiling.span // span)))
+    best: tuple[float, Tiling] | None = None
+    for span, blocks in columns:
+        for wanted_groups in (1, cores):
+            for wanted_rows in (1, cores):
+                tried = replace(tiling, span=span, column_blocks=blocks)
+                groups = min(-(-tried.groups // wanted_groups) * wanted_groups, blocks)
+                tried.group = -(-blocks // groups)
+                row_blocks = min(-(-tried.row_blocks // wanted_rows) * wanted_rows, count)
+                tried.panels = -(-count // row_blocks)
+                tried.row_blocks = -(-count // tried.panels)
+                items = batches * tried.row_blocks * tried.groups
+                rounds = items / cores if items >= 4 * cores else -(-items // cores)
+                rows, columns = tried.panels * tried.rows, tried.group * tried.span
+                time = rounds * (rows * columns + COPY * (rows + columns))
+                if best is None or time < best[0]:
+                    best = time, tried
+    assert best is not None
+    for name in ("span", "column_blocks", "group", "panels", "row_blocks"):
+        setattr(tiling, name, getattr(best[1], name))
 
 
 def reads_what_it_writes(body: UOp) -> bool:
