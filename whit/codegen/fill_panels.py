@@ -215,12 +215,13 @@ class Filler:
         places = [target.loop(size) for size in sizes]
         vector = run_start(target.loop(-(-run // side)), run, side)
         here = here if is_turned else target.loop(tiling.tiles)
+        parts = [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
         is_linear = merged(found.b, found.n) == len(found.n)
         for t in range(side):
             at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})
             place = (here * depth.total + flat([*places, vector + t], [*sizes, run])) * columns
-            for c in range(0, columns, width):
-                lanes = lane_numbers(width) + c
+            for part in parts:
+                lanes = lane_numbers(width) + part
                 column = start + self.column(here) + lanes
                 where = as_one(column, found.n) if is_linear else unflat(column, found.n)
                 value = self.value(found.b, {**at, **where}, gate)

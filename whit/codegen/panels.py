@@ -12,7 +12,7 @@
                     add the tile to the sums that wait
         for each tile: store what becomes of its sums
 
-With one block of k, sums do not wait, and are stored from registers. The last tile of rows and of columns is moved back
+With one block of k and a short way to go, sums do not wait, and are stored from registers. The last tile of rows and of columns is moved back
 so that it ends at the edge; what it computes again is stored again, the same. Where elements of the size of the result
 are read, they may be what the result overwrites: there each element is stored once.
 """
@@ -79,7 +79,7 @@ class _Apply:
     def stores(self) -> UOp:
         tiling, stores = self.tiling, []
         tile = _Tile(self.found, tiling, self.core, 1)
-        if tiling.depth.blocks == 1:
+        if not tiling.waits:
             sums = self.sums(tile, ZERO)
             for u in range(tiling.rows):
                 for c in range(tiling.vectors):
@@ -111,15 +111,16 @@ class _Apply:
         tiling, found = self.tiling, self.found
         size = tiling.group * tiling.tiles * tiling.panels * tiling.rows * tiling.columns
         memory = UOp.buffer(WAITING, found.reduce.dtype, (size,), memory=Memory.SHARED)
-        block = UOp.range(tiling.depth.blocks, BLOCK_IDS)
+        block = _loop(tiling.depth.blocks, BLOCK_IDS)
         tile = _Tile(found, tiling, self.core, BLOCK_IDS + 1)
         sums = self.sums(tile, block)
         stores = []
         for u in range(tiling.rows):
             for c in range(tiling.vectors):
-                place = self.place(tile, as_index(u), c)
-                before = memory.index(place, gate=block > 0)
-                stores.append(memory.store(sums(u, c) + before, place))
+                place, total = self.place(tile, as_index(u), c), sums(u, c)
+                if tiling.depth.blocks > 1:
+                    total = total + memory.index(place, gate=block > 0)
+                stores.append(memory.store(total, place))
         loops = [r for r in (block, tile.group, tile.tile, tile.panel) if r.op is ops.RANGE]
         return memory.after(make(ops.STAGE, (UOp.group(*stores), *loops), StageArg(Memory.SHARED)))
 

@@ -13,6 +13,7 @@ from math import prod
 
 from whit.codegen.contraction import FEW, Contraction, is_gated, is_unit, merged, size_of, sizes_of, turns
 from whit.codegen.ranges import free_ranges, stride
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
@@ -24,6 +25,7 @@ DEPTH_BYTES = 1024  # of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
 MOST_PANEL = 1 << 19
 MOST_ROWS = 512  # of a block: columns are copied once for each
+MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 PAGE = 4096
 COPY = 16  # what copying an element costs beside a product
 LOAD, LOOP = 0.25, 1.0  # what a load, and a step of the innermost loop, cost beside a product of vectors
@@ -95,6 +97,7 @@ class Tiling:
     width: int  # lanes
     vectors: int  # side by side
     depth: Depth
+    waits: bool  # whether sums go to memory before they are stored
     way_a: Way
     way_b: Way
     panels: int  # tiles of rows in a block
@@ -141,7 +144,15 @@ def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | Non
     depth = choose_depth(found.along, DEPTH_BYTES // itemsize)
     way_a = _way_of_a(found, depth, n * outer, width * vectors)
     way_b = _way_of_b(found, depth, m, rows, n >= width)
-    return _shared(Tiling(rows, width, vectors, depth, way_a, way_b, 1, 1, n, outer, 1), found, target, itemsize)
+    waits = depth.blocks > 1 or _is_long(body, found.reduce)
+    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, 1, 1, n, outer, 1)
+    return _shared(tiling, found, target, itemsize)
+
+
+def _is_long(body: UOp, reduce: UOp) -> bool:
+    """Whether what becomes of the sums is so much code that there should be one copy of it."""
+    outside = topological((body,), stop=(reduce,))
+    return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
 
 
 def choose_tile(m: int, n: int, width: int, registers: int) -> tuple[int, int]:
@@ -226,14 +237,14 @@ def _shared(tiling: Tiling, found: Contraction, target: Target, itemsize: int) -
         span = lines * run
     else:
         most = room // 2 // (depth.total * itemsize) if tiling.way_b is not Way.DIRECT else n
-        if depth.blocks > 1:
+        if tiling.waits:
             most = min(most, MOST_SUMS // (-(-count // row_blocks) * tiling.rows * itemsize))
         parts = -(-n // (max(most // tiling.columns, 1) * tiling.columns)) if most < n else 1
         span = n if parts == 1 else -(-(-(-n // parts)) // tiling.columns) * tiling.columns
     blocks, panels = -(-n // span), -(-count // row_blocks)
     tiling.panels, tiling.row_blocks, tiling.span, tiling.column_blocks = panels, row_blocks, span, blocks * outer
     tiling.group = tiling.column_blocks
-    if depth.blocks > 1:
+    if tiling.waits:
         tile_bytes = tiling.rows * tiling.columns * itemsize
         tiling.group = max(min(MOST_SUMS // (panels * tiling.tiles * tile_bytes), tiling.group), 1)
         tiling.group = -(-tiling.column_blocks // tiling.groups)
