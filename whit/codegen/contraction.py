@@ -101,10 +101,17 @@ def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) ->
     for_b = TURN if turns(choice.b, along) else ALONE
     if is_unit(choice.b, n[-1]):
         for_b = min(for_b, _of_run(neighbours(choice.b, n)))
-    for_c = 1 if stride(body.src[0].src[2], n[-1], free) == 1 else ALONE
+    for_c = sum(1 if step in (0, 1) else ALONE for step in _steps_of_results(choice, body, free))
     rows, columns = prod(sizes_of(m)), prod(sizes_of(n)) * prod(sizes_of(choice.outer))
     times = prod(size_of(r) for r in choice.batch if r not in free[choice.b])
     return times * (rows * depth * for_a + columns * depth * for_b + rows * columns * for_c)
+
+
+def _steps_of_results(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> list[int | None]:
+    """How what is stored, and what is read beside the sums, moves along the columns."""
+    outside = topological((body,), stop=(choice.reduce,))
+    read = [node.src[1] for node in outside if node.op is ops.INDEX]
+    return [stride(place, choice.n[-1], free) for place in (*read, *(store.src[2] for store in body.src))]
 
 
 def _of_run(size: int) -> int:

@@ -78,7 +78,7 @@ def unflat(position: UOp, ranges: list[UOp]) -> Values:
 
 def as_one(position: UOp, ranges: list[UOp]) -> Values:
     """The same for an operand that walks them as one: the last moves, beyond its end."""
-    return {**{r: ZERO for r in ranges[:-1]}, ranges[-1]: position}
+    return {**dict.fromkeys(ranges[:-1], ZERO), ranges[-1]: position}
 
 
 def run_width(size: int, width: int) -> int:
@@ -150,7 +150,9 @@ class Filler:
         start = run_start(target.loop(-(-run // width)), run, width)
         places = [target.loop(size) for size in depth.sizes[: len(lead)]]
         lane = start + lane_numbers(width) if width > 1 else start
-        at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(lane, last)}, self.split_gate(last, lane))
+        at, gate = self.inside(
+            {**dict(zip(lead, places, strict=True)), **as_one(lane, last)}, self.split_gate(last, lane)
+        )
         at |= unflat(self.row(block, p) + u, found.m)
         place = (p * rows + u) * pitch + flat([*places, lane], [*depth.sizes[: len(lead)], run])
         target.store(self.value(found.a, at, gate), place, width)
@@ -215,7 +217,9 @@ class Filler:
         places = [target.loop(size) for size in sizes]
         vector = run_start(target.loop(-(-run // side)), run, side)
         here = here if is_turned else target.loop(tiling.tiles)
-        parts = [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
+        parts = (
+            [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
+        )
         is_linear = merged(found.b, found.n) == len(found.n)
         for t in range(side):
             at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})

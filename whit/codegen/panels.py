@@ -12,13 +12,14 @@
                     add the tile to the sums that wait
         for each tile: store what becomes of its sums
 
-With one block of k and a short way to go, sums do not wait, and are stored from registers. The last tile of rows and of columns is moved back
-so that it ends at the edge; what it computes again is stored again, the same. Where elements of the size of the result
-are read, they may be what the result overwrites: there each element is stored once.
+With one block of k and a short way to go, sums do not wait, and are stored from registers. The last tile of rows and of
+columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
+the size of the result are read, they may be what the result overwrites: there each element is stored once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from whit.codegen.contraction import Contraction, size_of, sizes_of
@@ -77,7 +78,8 @@ class _Apply:
         self.is_once = _may_overwrite(body, found.reduce)
 
     def stores(self) -> UOp:
-        tiling, stores = self.tiling, []
+        tiling = self.tiling
+        stores: list[UOp] = []
         tile = _Tile(self.found, tiling, self.core, 1)
         if not tiling.waits:
             sums = self.sums(tile, ZERO)
@@ -86,12 +88,12 @@ class _Apply:
                     stores.extend(self.stored(tile, as_index(u), c, sums(u, c)))
             return UOp.group(*stores)
         memory = self.waiting()
-        u = _loop(tiling.rows, 4)
+        row = _loop(tiling.rows, 4)
         for c in range(tiling.vectors):
-            stores.extend(self.stored(tile, u, c, memory.index(self.place(tile, u, c))))
+            stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
         return UOp.group(*stores)
 
-    def sums(self, tile: _Tile, block: UOp):  # type: ignore[no-untyped-def]
+    def sums(self, tile: _Tile, block: UOp) -> Callable[[int, int], UOp]:
         """The sum of vector c of row u of a tile over one block of k."""
         tiling = self.tiling
         k = UOp.range(tiling.depth.total, BLOCK_IDS + 10)

@@ -1,8 +1,8 @@
 """Sizes of a contraction through panels: of the register tile, of the panels, of what a core takes at a time.
 
 The register tile is as large as the registers allow. A panel of `b` is as deep as a block of k, so that the columns of
-a tile stay in the first cache while all rows of a block pass by, and the rows of the block stay in the second. With more
-than one block of k, sums wait in memory between blocks, a piece for each tile.
+a tile stay in the first cache while all rows of a block pass by, and the rows of the block stay in the second. With
+more than one block of k, sums wait in memory between blocks, a piece for each tile.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
 def choose_tile(m: int, n: int, width: int, registers: int) -> tuple[int, int]:
     """Rows and vectors of the register tile: few loads for many products, and little beyond the edges.
 
-    14 x 2 vectors reach 145 GFLOP/s, 9 x 3 and 6 x 4 about 165, of 179 that there are (Ice Lake, one core, panels in L2).
+    14 x 2 vectors reach 145 GFLOP/s, 9 x 3 and 6 x 4 about 165, of 179 that there are (Ice Lake, one core).
     """
     best: tuple[float, int, int] | None = None
     for vectors in range(1, min(4, max(n // width, 1)) + 1):
@@ -240,7 +240,8 @@ def _shared(tiling: Tiling, found: Contraction, target: Target, itemsize: int) -
         if tiling.waits:
             most = min(most, MOST_SUMS // (-(-count // row_blocks) * tiling.rows * itemsize))
         parts = -(-n // (max(most // tiling.columns, 1) * tiling.columns)) if most < n else 1
-        span = n if parts == 1 else -(-(-(-n // parts)) // tiling.columns) * tiling.columns
+        tiles = -(-n // (parts * tiling.columns))
+        span = n if parts == 1 else tiles * tiling.columns
     blocks, panels = -(-n // span), -(-count // row_blocks)
     tiling.panels, tiling.row_blocks, tiling.span, tiling.column_blocks = panels, row_blocks, span, blocks * outer
     tiling.group = tiling.column_blocks
@@ -272,8 +273,8 @@ def _balance(tiling: Tiling, count: int, batches: int, cores: int) -> None:
                 tried.row_blocks = -(-count // tried.panels)
                 items = batches * tried.row_blocks * tried.groups
                 rounds = items / cores if items >= 4 * cores else -(-items // cores)
-                rows, columns = tried.panels * tried.rows, tried.group * tried.span
-                time = rounds * (rows * columns + COPY * (rows + columns))
+                rows, wide = tried.panels * tried.rows, tried.group * tried.span
+                time = rounds * (rows * wide + COPY * (rows + wide))
                 if best is None or time < best[0]:
                     best = time, tried
     assert best is not None

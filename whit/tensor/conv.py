@@ -46,7 +46,7 @@ class Convolution(Windows):
                 "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
             )
         groups = whole("conv2d", "groups", groups, made)
-        batch, inputs = self.shape[:2]
+        inputs = self.shape[1]
         outputs, part = kernels.shape[:2]
         if groups < 1 or inputs != part * groups or outputs % groups:
             raise ShapeError(
@@ -61,10 +61,12 @@ class Convolution(Windows):
         kernel = kernels.shape[2:]
         steps, gaps = each("conv2d", "stride", stride, count), each("conv2d", "dilation", dilation, count)
         pads = paddings("conv2d", padding, kernel, steps, gaps)
-        x = left.pad([(0, 0), (0, 0), *pads]).uop.cast(wide)
-        self._fits("conv2d", kernel, gaps, x.shape[2:])
-        slide = Sliding(steps, gaps, groups, tuple(x.shape[2:]), tuple(kernel))
-        total = convolve(x, right.uop.cast(wide), slide)
+        if any(number < 0 for pair in pads for number in pair):  # cuts off
+            left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
+        around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
+        self._fits("conv2d", kernel, gaps, around)
+        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads))
+        total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
 

@@ -1,4 +1,4 @@
-"""Convolution as a function of an input without padding and a weight, on nodes of the graph, with its gradients.
+"""Convolution as a function of an input and a weight, on nodes of the graph, with its gradients.
 
     y[b, o, i] = sum over c, j of x[b, c, i*s + j*d] * w[o, c, j]
 
@@ -30,12 +30,13 @@ class Sliding:
     groups: int
     sizes: tuple[int, ...]  # of the input's space
     kernel: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]  # zeros around it, before and after
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The sizes of the result's space."""
-        axes = zip(self.sizes, self.kernel, self.stride, self.dilation, strict=True)
-        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes)
+        axes = zip(self.sizes, self.padding, self.kernel, self.stride, self.dilation, strict=True)
+        return tuple((n + sum(p) - d * (k - 1) - 1) // s + 1 for n, p, k, s, d in axes)
 
 
 Rule = Callable[[Sliding, UOp, UOp, UOp, UOp], tuple[UOp, UOp]]
@@ -45,7 +46,7 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
     """The value as a function that has a gradient of its own."""
     if not value.dtype.is_float:
         return value
-    name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel}"
+    name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel} {slide.padding}"
     if name not in FORMULAS:
         derivative(name)(partial(rule, slide))
     return value.formula(name, *operands)
@@ -55,9 +56,7 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
     product, count = _products(x, w, slide), len(slide.kernel)
     total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
-    return _known(
-        total.reshape((x.shape[0], w.shape[0], *slide.outputs)), "convolution", slide, _of_convolution, x, w
-    )
+    return _known(total.reshape((x.shape[0], w.shape[0], *slide.outputs)), "convolution", slide, _of_convolution, x, w)
 
 
 def _products(x: UOp, w: UOp, slide: Sliding) -> UOp:
@@ -73,7 +72,8 @@ def _seen(x: UOp, slide: Sliding) -> UOp:
     """What the window sees: (batch, groups, 1, *space, in / groups, *window)."""
     batch, groups, count = x.shape[0], slide.groups, len(slide.kernel)
     part = x.shape[1] // groups
-    seen = windows(x, slide.kernel, slide.stride, slide.dilation)
+    around = x.pad([(0, 0), (0, 0), *slide.padding]) if any(map(any, slide.padding)) else x
+    seen = windows(around, slide.kernel, slide.stride, slide.dilation)
     seen = seen.reshape((batch, groups, part, *slide.outputs, *slide.kernel))
     seen = seen.permute((0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count)))
     return seen.reshape((batch, groups, 1, *slide.outputs, part, *slide.kernel))
@@ -119,37 +119,43 @@ def _turned(w: UOp, groups: int) -> UOp:
     return turned.reshape((groups * part, outputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
 
 
-def _slid_back(dy: UOp, w: UOp, slide: Sliding, sizes: tuple[int, ...]) -> UOp:
-    """The transposed convolution of stride 1, as far as `sizes`: an element beyond dy's end is 0."""
-    pads, kept = [(0, 0), (0, 0)], [(0, dy.shape[0]), (0, dy.shape[1])]
-    around: list[int] = []
-    for n, o, k, d in zip(sizes, dy.shape[2:], w.shape[2:], slide.dilation, strict=True):
-        used = min(o, n)
-        kept.append((0, used))
-        pads.append((d * (k - 1), n - used))
-        around.append(n + d * (k - 1))
-    inside = dy.shrink(kept).pad(pads)
-    back = Sliding((1,) * len(sizes), slide.dilation, slide.groups, tuple(around), tuple(w.shape[2:]))
+def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: tuple[int, ...]) -> UOp:
+    """The transposed convolution of stride 1, `sizes` elements from `starts` on: an element beyond dy's ends is 0."""
+    kept, pads = [(0, dy.shape[0]), (0, dy.shape[1])], []
+    for start, n, o, k, d in zip(starts, sizes, dy.shape[2:], w.shape[2:], slide.dilation, strict=True):
+        low, high = start - d * (k - 1), start + n  # of dy, what the window sees
+        first, last = min(max(low, 0), o), max(min(high, o), 0)
+        kept.append((first, max(last - first, 0)))
+        pads.append((first - low, high - first - max(last - first, 0)))
+    inside = dy.shrink(kept)
+    count = len(sizes)
+    space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
+    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads))
     return convolve(inside, _turned(w, slide.groups), back)
 
 
 def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
     """A transposed convolution for each remainder of the positions by the strides."""
     batch, inputs, count = dy.shape[0], w.shape[1] * slide.groups, len(slide.sizes)
+    before = tuple(low for low, _ in slide.padding)
     if all(s == 1 for s in slide.stride):
-        return _slid_back(dy, w, slide, slide.sizes)
+        return _slid_back(dy, w, slide, before, slide.sizes)
     rows = tuple(-(-n // s) for n, s in zip(slide.sizes, slide.stride, strict=True))
     pieces: list[UOp] = []
     for residue in itertools.product(*(range(s) for s in slide.stride)):
-        taps = [-(-(k - r) // s) for k, r, s in zip(slide.kernel, residue, slide.stride, strict=True)]
+        # position i of the input is q*s + r with its padding counted, and the first i of this residue is at its place
+        places = [(p + i) for p, i in zip(before, residue, strict=True)]
+        parts = [place % s for place, s in zip(places, slide.stride, strict=True)]
+        taps = [-(-(k - r) // s) for k, r, s in zip(slide.kernel, parts, slide.stride, strict=True)]
         if any(tap <= 0 for tap in taps):
             zero = const(dy.dtype, 0).reshape((1,) * (2 + count))
             pieces.append(zero.expand((batch, inputs, *rows)))
             continue
         part = w
-        for axis, (r, s, tap) in enumerate(zip(residue, slide.stride, taps, strict=True), 2):
+        for axis, (r, s, tap) in enumerate(zip(parts, slide.stride, taps, strict=True), 2):
             part = _every(part, axis, r, s, tap)
-        pieces.append(_slid_back(dy, part, slide, rows).stage())
+        starts = tuple(place // s for place, s in zip(places, slide.stride, strict=True))
+        pieces.append(_slid_back(dy, part, slide, starts, rows).stage())
     return _interleaved(pieces, slide, (batch, inputs), rows)
 
 
@@ -188,6 +194,4 @@ def _by_zeros(dy: UOp, w: UOp, slide: Sliding) -> UOp:
             spread = spread.reshape((*shape[: axis + 1], 1, *shape[axis + 1 :]))
             spread = spread.pad([(0, step - 1 if i == axis + 1 else 0) for i in range(len(shape) + 1)])
             spread = spread.reshape((*shape[:axis], shape[axis] * step, *shape[axis + 1 :]))
-    return _slid_back(spread, w, slide, slide.sizes)
-
-
+    return _slid_back(spread, w, slide, tuple(low for low, _ in slide.padding), slide.sizes)
