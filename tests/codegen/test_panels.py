@@ -11,11 +11,13 @@ from whit.codegen.tiling import choose_tiling
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.target import parse_target
+from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
 
 RNG = np.random.default_rng(0)
 SIZES = [
     *((64, 64, 64), (33, 40, 70), (13, 300, 33), (100, 33, 9), (8, 64, 200), (257, 16, 31), (14, 513, 32)),
     *((128, 64, 10), (9, 64, 100)),  # fewer columns, or rows, than a vector has lanes
+    *((20, 1031, 21), (33, 1024, 70)),  # several blocks along k, with and without a rest
 ]
 
 
@@ -41,9 +43,10 @@ def test_every_layout_and_edge(sizes: tuple[int, int, int], layout: str) -> None
     np.testing.assert_array_equal((left @ right).numpy(), a @ b)
 
 
+@pytest.mark.parametrize("depth", [40, 707])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "int8"])
-def test_other_dtypes(dtype: str) -> None:
-    a, b = values(50, 40), values(40, 45)
+def test_other_dtypes(dtype: str, depth: int) -> None:
+    a, b = values(50, depth) // 4, values(depth, 45) // 4  # sums that all of them can hold
     found = (Tensor(a).cast(dtype) @ Tensor(b).cast(dtype)).float().numpy()
     want = a @ b
     np.testing.assert_array_equal(found, want)
@@ -63,6 +66,48 @@ def test_epilogues_and_prologues() -> None:
     double = both * 2
     Tensor.realize(both, double)
     np.testing.assert_array_equal(double.numpy(), (a @ b) * 2)
+
+
+def test_a_long_epilogue_after_several_blocks_of_k() -> None:
+    a, b, bias = values(30, 600) / 8, values(600, 50) / 8, values(50)
+    found = ((Tensor(a) @ Tensor(b) + Tensor(bias)).gelu() * 2 + 1).numpy()
+    x = (a @ b + bias).astype(np.float64)
+    want = x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3))) + 1
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "options"),
+    [
+        (20, 3, {"padding": 1}),
+        (6, 3, {"padding": 1}),  # narrower than a vector
+        (15, 5, {"stride": 2, "padding": 2}),
+        (12, 3, {"dilation": 2, "padding": 1, "groups": 2}),
+    ],
+    ids=str,
+)
+def test_a_convolution_and_its_gradients(size: int, window: int, options: dict[str, int]) -> None:
+    """Against the interpreter: every way of copying windows, whole and in parts."""
+    x, w = values(3, 16, size, size), values(24, 16 // options.get("groups", 1), window, window)
+    results = []
+    for device in ("CPU", "PYTHON"):
+        given = [Tensor(a, device=device) for a in (x, w)]
+        y = given[0].conv2d(given[1], **options)
+        results.append([r.numpy() for r in (y, *y.square().sum().gradient(*given))])
+    for found, want in zip(*results, strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
+def test_the_operand_that_is_cheaper_to_copy_becomes_vectors() -> None:
+    """A convolution copies windows as columns; the gradient of its weight copies them as rows, and turns the other."""
+    slide = Sliding((1, 1), (1, 1), 1, (20, 20), (3, 3), ((1, 1), (1, 1)))
+    x, w, dy = param(0, 8, 16, 20, 20), param(1, 32, 16, 3, 3), param(2, 8, 32, 20, 20)
+    target = parse_target("CPU:LLVM:skylake-avx512")
+    with Context(NOOPT=False):
+        assert "by windows" in generate(kernel(convolve(x, w, slide)), target).explanation
+        turned = generate(kernel(gradient_of_weight(x, dy, slide)), target).explanation
+    assert "(copied along k)" in turned
+    assert "(turned)" in turned
 
 
 def test_a_convolution_is_a_contraction() -> None:

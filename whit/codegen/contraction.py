@@ -98,9 +98,11 @@ def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) ->
     for_a = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
     if is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
         for_a = min(for_a, _of_run(prod(sizes_of(m))))
-    for_b = TURN if turns(choice.b, along) else ALONE
-    if is_unit(choice.b, n[-1]):
-        for_b = min(for_b, _of_run(neighbours(choice.b, n)))
+    is_linear = merged(choice.b, n) == len(n)
+    if is_unit(choice.b, n[-1]) and (is_linear or size_of(n[-1]) >= FEW):
+        for_b = _of_run(neighbours(choice.b, n))
+    else:
+        for_b = TURN if is_linear and turns(choice.b, along) else ALONE
     for_c = sum(1 if step in (0, 1) else ALONE for step in _steps_of_results(choice, body, free))
     rows, columns = prod(sizes_of(m)), prod(sizes_of(n)) * prod(sizes_of(choice.outer))
     times = prod(size_of(r) for r in choice.batch if r not in free[choice.b])

@@ -91,6 +91,12 @@ def run_start(vector: UOp, size: int, width: int) -> UOp:
     return vector * width if size % width == 0 else as_index(size - width).minimum(vector * width)
 
 
+def mask_of(found: Contraction, tiling: Tiling, vector: int) -> UOp | None:
+    """The lanes of a vector of the tile that are columns, where the tile is wider than all of them."""
+    n, start = prod(sizes_of(found.n)), vector * tiling.width
+    return lane_numbers(tiling.width) < n - start if n < start + tiling.width else None
+
+
 class Filler:
     """Fills the panels of one contraction. `values` are those of the ranges outside, `starts` those of a block of k."""
 
@@ -182,7 +188,7 @@ class Filler:
 
     # ---- columns
 
-    def read_b(self, start: UOp, outer: Values, tile: UOp, k: UOp, mask: UOp | None) -> Read:
+    def read_b(self, start: UOp, outer: Values, tile: UOp, k: UOp) -> Read:
         """Vector c of the tile of columns, at place k of the block. `start`: the block's first column."""
         self.values = {**self.values, **outer}
         lanes, tiling = lane_numbers(self.tiling.width), self.tiling
@@ -191,7 +197,7 @@ class Filler:
             return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at)
         if tiling.way_b is Way.WINDOWS:
             return self._b_by_windows(start, self.column(tile), k)
-        return self._b_by_tiles(start, tile, k, mask)
+        return self._b_by_tiles(start, tile, k)
 
     def column(self, tile: UOp) -> UOp:
         """The first column of a tile in its block; the last tile ends with the block."""
@@ -201,7 +207,7 @@ class Filler:
     def _column(self, column: UOp, at: Values) -> UOp:
         return self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
 
-    def _b_by_tiles(self, start: UOp, tile: UOp, k: UOp, mask: UOp | None) -> Read:
+    def _b_by_tiles(self, start: UOp, tile: UOp, k: UOp) -> Read:
         """The columns of a tile together. What lies along k is turned, in squares."""
         found, tiling, depth = self.found, self.tiling, self.depth
         columns = tiling.columns
@@ -224,11 +230,12 @@ class Filler:
         for t in range(side):
             at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})
             place = (here * depth.total + flat([*places, vector + t], [*sizes, run])) * columns
-            for part in parts:
+            for number, part in enumerate(parts):
                 lanes = lane_numbers(width) + part
                 column = start + self.column(here) + lanes
                 where = as_one(column, found.n) if is_linear else unflat(column, found.n)
                 value = self.value(found.b, {**at, **where}, gate)
+                mask = None if is_turned else mask_of(found, tiling, number)
                 target.store(value if mask is None else masked(value, mask), place + lanes, width)
         memory = target.filled()
         position = (tile * depth.total + k) * columns

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from math import prod
 
 from whit.codegen.contraction import Contraction, size_of, sizes_of
-from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, unflat
+from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, mask_of, unflat
 from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.ranges import free_ranges
 from whit.codegen.tiling import Tiling
@@ -73,8 +73,7 @@ class _Apply:
         self.body, self.found, self.tiling = body, found, tiling
         self.core, self.values = _cores(found, tiling)
         self.lanes = lane_numbers(tiling.width)
-        n = prod(sizes_of(found.n))
-        self.mask = self.lanes < n if n < tiling.columns else None
+        self.masks = [mask_of(found, tiling, c) for c in range(tiling.vectors)]
         self.is_once = _may_overwrite(body, found.reduce)
 
     def stores(self) -> UOp:
@@ -99,7 +98,7 @@ class _Apply:
         k = UOp.range(tiling.depth.total, BLOCK_IDS + 10)
         filler = Filler(self.found, tiling, self.values, tiling.depth.starts(block))
         read_a = filler.read_a(tile.block, tile.panel, k)
-        read_b = filler.read_b(tile.start, tile.outer, tile.tile, k, self.mask)
+        read_b = filler.read_b(tile.start, tile.outer, tile.tile, k)
         return lambda u, c: (read_a(u) * read_b(c)).reduce(ops.ADD, ranges=(k,))
 
     def place(self, tile: _Tile, u: UOp, c: int) -> UOp:
@@ -131,7 +130,8 @@ class _Apply:
         row, column = tile.row + u, tile.column + (self.lanes + c * self.tiling.width)
         at = {**self.values, **tile.outer, **unflat(row, self.found.m), **unflat(column, self.found.n)}
         copied = _with_total(self.body, self.found.reduce, total, at)
-        group = (copied if self.mask is None else masked(copied, self.mask)).src
+        mask = self.masks[c]
+        group = (copied if mask is None else masked(copied, mask)).src
         if self.is_once:
             is_new = tile.is_new(row, column)
             group = tuple([_stored_where(is_new, store) for store in group])

@@ -25,6 +25,7 @@ DEPTH_BYTES = 1024  # of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
 MOST_PANEL = 1 << 19
 MOST_ROWS = 512  # of a block: columns are copied once for each
+FEW_ROWS = 16  # for which columns are not worth copying
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 PAGE = 4096
 COPY = 16  # what copying an element costs beside a product
@@ -140,10 +141,11 @@ def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | Non
     width = target.vector_bytes // itemsize
     if width < 2 or reads_what_it_writes(body):
         return None
-    rows, vectors = choose_tile(m, n, width, target.vector_registers)
     depth = choose_depth(found.along, DEPTH_BYTES // itemsize)
+    way_b = _way_of_b(found, depth, m, n >= width)
+    most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
+    rows, vectors = choose_tile(m, n, width, min(max(most, 1), 4), target.vector_registers)
     way_a = _way_of_a(found, depth, n * outer, width * vectors)
-    way_b = _way_of_b(found, depth, m, rows, n >= width)
     waits = depth.blocks > 1 or _is_long(body, found.reduce)
     tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, 1, 1, n, outer, 1)
     return _shared(tiling, found, target, itemsize)
@@ -155,13 +157,13 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
     return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
 
 
-def choose_tile(m: int, n: int, width: int, registers: int) -> tuple[int, int]:
+def choose_tile(m: int, n: int, width: int, most_vectors: int, registers: int) -> tuple[int, int]:
     """Rows and vectors of the register tile: few loads for many products, and little beyond the edges.
 
     14 x 2 vectors reach 145 GFLOP/s, 9 x 3 and 6 x 4 about 165, of 179 that there are (Ice Lake, one core).
     """
     best: tuple[float, int, int] | None = None
-    for vectors in range(1, min(4, max(n // width, 1)) + 1):
+    for vectors in range(1, most_vectors + 1):
         most = min((registers - 2 - vectors) // vectors, m)
         for rows in range(max(most // 2, 1), most + 1):
             tiles = -(-m // rows) * -(-n // (width * vectors))
@@ -206,11 +208,11 @@ def _way_of_a(found: Contraction, depth: Depth, columns: int, tile: int) -> Way:
     return Way.ROWS
 
 
-def _way_of_b(found: Contraction, depth: Depth, m: int, rows: int, is_wide: bool) -> Way:
+def _way_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> Way:
     linear = merged(found.b, found.n) == len(found.n)
     unit = is_unit(found.b, found.n[-1])
     is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
-    if is_plain and linear and unit and is_wide and m <= 2 * rows and len(depth.inside) == 1:
+    if is_plain and linear and unit and is_wide and m <= FEW_ROWS and len(depth.inside) == 1:
         return Way.DIRECT
     if linear and unit:
         return Way.ACROSS
