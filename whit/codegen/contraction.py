@@ -17,7 +17,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
-ALONE, TURN = 16, 4  # what copying an element costs beside one that is part of a vector: alone; turned in a square
+ALONE, TURN = 16, 2  # what copying an element costs beside one that is part of a vector: alone; turned in a square
 FEW = 4  # neighbours that are worth a vector
 
 
@@ -91,16 +91,16 @@ def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[
     return group
 
 
-def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
+def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> float:
     """What the panels and the stores cost."""
     along, m, n = choice.along, choice.m, choice.n
     depth = prod(sizes_of(along))
-    for_a = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
+    for_a: float = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
     if is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
         for_a = min(for_a, _of_run(prod(sizes_of(m))))
     is_linear = merged(choice.b, n) == len(n)
     if is_unit(choice.b, n[-1]) and (is_linear or size_of(n[-1]) >= FEW):
-        for_b = _of_run(neighbours(choice.b, n))
+        for_b: float = _of_run(neighbours(choice.b, n))
     else:
         for_b = TURN if is_linear and turns(choice.b, along) else ALONE
     for_c = sum(1 if step in (0, 1) else ALONE for step in _steps_of_results(choice, body, free))
@@ -116,9 +116,10 @@ def _steps_of_results(choice: Contraction, body: UOp, free: dict[UOp, frozenset[
     return [stride(place, choice.n[-1], free) for place in (*read, *(store.src[2] for store in body.src))]
 
 
-def _of_run(size: int) -> int:
-    """What an element costs that is copied in a run of neighbours."""
-    return max(ALONE >> (size.bit_length() - 1), 1)
+def _of_run(size: int) -> float:
+    """What an element costs that is copied in a run of neighbours, by vectors of a power of two of them."""
+    lanes = min(ALONE, 1 << (size.bit_length() - 1))
+    return -(-size // lanes) * ALONE / size
 
 
 # ---- how an operand lies

@@ -219,14 +219,15 @@ class Filler:
         run = prod(depth.sizes[len(lead) :])
         side = run_width(run, tiling.width) if is_turned else 1
         width = side if is_turned else tiling.width
-        here = target.loop(tiling.tiles) if is_turned else ZERO  # the inner loop walks along memory
+        is_linear = merged(found.b, found.n) == len(found.n)
+        is_outside = is_turned or not is_linear  # the inner loop walks along memory, or places are computed once
+        here = target.loop(tiling.tiles) if is_outside else ZERO
         places = [target.loop(size) for size in sizes]
         vector = run_start(target.loop(-(-run // side)), run, side)
-        here = here if is_turned else target.loop(tiling.tiles)
+        here = here if is_outside else target.loop(tiling.tiles)
         parts = (
             [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
         )
-        is_linear = merged(found.b, found.n) == len(found.n)
         for t in range(side):
             at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})
             place = (here * depth.total + flat([*places, vector + t], [*sizes, run])) * columns
