@@ -14,13 +14,19 @@ from whit.target import host_target
 
 
 def product(
-    out: int, left: int, right: int, extra: UOp | None = None, sizes: tuple[int, int, int] = (64, 64, 64)
+    out: int,
+    left: int,
+    right: int,
+    extra: UOp | None = None,
+    sizes: tuple[int, int, int] = (64, 64, 64),
+    scale: float | None = None,
 ) -> UOp:
-    """A store of a matrix product, over flat params, with something added."""
+    """A store of a matrix product, over flat params, with something added; what is scaled is not read where it is."""
     rows, columns, depth = sizes
     i, j = UOp.range(rows, 0), UOp.range(columns, 1)
     k = UOp.range(depth, 1000, RangeKind.REDUCE)
     a = UOp.param(left, dtypes.float32, (rows * depth,)).index(i * depth + k)
+    a = a if scale is None else a * scale
     b = UOp.param(right, dtypes.float32, (depth * columns,)).index(k * columns + j)
     total = (a * b).reduce(ops.ADD, ranges=(k,))
     value = total if extra is None else total + extra.index(i * columns + j)
@@ -28,13 +34,13 @@ def product(
 
 
 def test_an_operand_in_common_is_copied_once() -> None:
-    found = tile_apart(UOp.group(product(0, 2, 3), product(1, 2, 4)), host_target())
+    found = tile_apart(UOp.group(product(0, 2, 3, scale=2.0), product(1, 2, 4, scale=2.0)), host_target())
     assert found is not None
     body, reasons = found
     panels = [node for node in body.topological() if is_panel(node)]
     assert len(reasons) == 2
     assert len(panels) == 3
-    alone = tile_apart(UOp.group(product(0, 2, 3), product(1, 5, 4)), host_target())
+    alone = tile_apart(UOp.group(product(0, 2, 3, scale=2.0), product(1, 5, 4, scale=2.0)), host_target())
     assert alone is not None
     assert len([node for node in alone[0].topological() if is_panel(node)]) == 4
 
