@@ -28,6 +28,7 @@ LAYERS = (
     ("engine",),
     ("device", "helpers"),
     ("tensor",),
+    ("function",),
     ("nn",),
     ("onnx", "llm", "models", "viz", "cli"),
     ("",),  # whit/__init__.py, which may import all and which nothing inside imports

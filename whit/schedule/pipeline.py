@@ -152,6 +152,7 @@ def _call(stores: list[UOp], memory: dict[UOp, UOp], inside: dict[UOp, UOp], nam
     memory.update(zip(scratch, scratch, strict=True))
     body, left = _over_params(with_scratch(body, scratch) if scratch else body)
     arguments = [arguments[place.arg.slot] if place.op is ops.PARAM else place for place in left]
+    body = _shaped(body, arguments)
     return body.function(name).call(*(inside.get(place, place) for place in arguments), *_bindings(body))
 
 
@@ -162,6 +163,15 @@ def _over_params(body: UOp) -> tuple[UOp, list[UOp]]:
     found = list(dict.fromkeys([*written, *used]))
     params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(found)}
     return body.substitute(params), found
+
+
+def _shaped(body: UOp, arguments: list[UOp]) -> UOp:
+    """The body with symbolic sizes of params as those of the arguments: simplifying may have found that one is 1."""
+    params = [node for node in body.topological() if node.op is ops.PARAM]
+    wrong = [node for node in params if node.shape != arguments[node.arg.slot].shape]
+    if not wrong:
+        return body
+    return body.substitute({p: UOp.param(p.arg.slot, p.dtype, arguments[p.arg.slot].shape) for p in wrong})
 
 
 def _bindings(body: UOp) -> list[UOp]:

@@ -1,4 +1,4 @@
-"""`@function`: a part of a program whose graph is one node, however large it is.
+"""Calls of `@function` (`whit.function`): a part of a program whose graph is one node, however large it is.
 
     @function
     def block(x, w): return x + (x.layernorm() @ w).gelu()
@@ -17,39 +17,26 @@ left as it was: results that are views of something from before, symbolic sizes,
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from whit.engine.normalise import SPREADS, is_varied
 from whit.engine.storage import computed_entries
 from whit.engine.trace import Reads
-from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 # What stays outside of a body: memory, and what is done to it.
 OUTSIDE = frozenset({ops.BUFFER, ops.LEAF, ops.AFTER, ops.STORE, ops.COPY})
 
 
-def function(fn: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, each call of it one node of the graph."""
-    if not callable(fn):
-        raise ArgumentError(f"function: {fn!r:.60} is no function", fix="Put @function before a function or a method.")
-    name = getattr(fn, "__name__", type(fn).__name__)
-
-    @functools.wraps(fn)
-    def called(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with Reads() as reads:
-            result = fn(*args, **kwargs)
-        cut_out(name, [tensor for tensor in tensors_in(result) if reads.is_made(tensor)], reads.nodes)
-        return result
-
-    return called
+def called(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the function returns, its tensors being results of a call."""
+    with Reads() as reads:
+        result = fn(*args, **kwargs)
+    cut_out(name, [tensor for tensor in tensors_in(result) if reads.is_made(tensor)], reads.nodes)
+    return result
 
 
 def tensors_in(value: Any) -> Iterator[Core]:
