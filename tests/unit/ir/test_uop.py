@@ -105,7 +105,7 @@ def test_true_and_1_and_1_point_0_are_three_constants() -> None:
         lambda: make(ops.PERMUTE, (UOp.param(0, f32, (4, 4)),), (True, False)),
         lambda: make(ops.FLIP, (UOp.param(0, f32, (4, 4)),), (1.0,)),
         lambda: make(ops.RANGE, (const(index, 77),), RangeArg(True)),
-        lambda: make(ops.VARIABLE, (), VariableArg("flag", False, True, index)),
+        lambda: make(ops.VARIABLE, (), VariableArg("nobody has this name", False, True, index)),
         lambda: make(ops.REDUCE, (UOp.param(0, f32, (4,)),), ReduceArg(ops.ADD, (False,))),
         lambda: make(ops.PARAM, (), ParamArg(77, f32, (4.0,))),  # type: ignore[arg-type]
         lambda: make(ops.STORE, (UOp.param(0, f32), const(f32, 77)), StoreArg(None, 0)),  # type: ignore[arg-type]
