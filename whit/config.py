@@ -276,6 +276,11 @@ def settings_key() -> tuple[int | float | str, ...]:
     return tuple([variable.value for variable in _result_variables])
 
 
+def settings() -> list["ContextVar[Any]"]:
+    """All settings, in the order in which they were made."""
+    return list(_variables.values())
+
+
 def describe() -> str:
     """A Markdown table of all settings."""
     rows = ["| name | default | accepts | changes results | meaning |", "|---|---|---|---|---|"]

@@ -226,13 +226,17 @@ def fetch(
     else:
         source = f"{local.resolve()} {local.stat().st_mtime_ns}" if local is not None and local.is_file() else address
         key = hashlib.sha256(f"{source}{sorted((headers or {}).items())}".encode()).hexdigest()[:32]
-        base = Path(CACHE_DIR.value) if CACHE_DIR.value else Path.home() / ".cache" / "whit"
-        place = base / "downloads" / (subdir or "") / (str(name) if name else key + (".gunzip" if gunzip else ""))
+        place = downloads_folder() / (subdir or "") / (str(name) if name else key + (".gunzip" if gunzip else ""))
     if not place.is_file() or not allow_caching:
         _download(local.resolve().as_uri() if local is not None else address, place, gunzip, headers or {}, sha256)
     else:
         _check_file(address, place, sha256)
     return place
+
+
+def downloads_folder() -> Path:
+    """Where downloaded files are kept."""
+    return (Path(CACHE_DIR.value) if CACHE_DIR.value else Path.home() / ".cache" / "whit") / "downloads"
 
 
 def _local_path(address: str) -> Path | None:

@@ -14,10 +14,12 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import struct
 import sys
 import threading
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from whit.config import CACHE, CACHE_DIR
@@ -28,6 +30,7 @@ ENDING = ".kernel"
 WRITES_BETWEEN_CLEANING = 256
 
 _lengths = struct.Struct("<Q")
+_NAME = re.compile(r"[0-9a-f]+(\.kernel|\.\d+\.\d+\.part)")
 _state = {"writes": 0, "warned": 0}
 
 
@@ -88,24 +91,59 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
         clean(where, LIMIT)
 
 
-def clean(where: str, limit: int) -> None:
-    """Removes the entries used longest ago until the folder is small enough, and what crashed processes left."""
-    entries = []
-    total = 0
+def clean(where: str, limit: int) -> int:
+    """Removes the entries used longest ago until the folder is small enough, and what crashed processes left.
+
+    Gives the number of bytes that were freed.
+    """
+    found = entries(where)
+    total = before = sum(entry.nbytes for entry in found)
+    for entry in found:
+        if total <= limit:
+            break
+        if _remove(entry.path):
+            total -= entry.nbytes
+    return before - total
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the folder."""
+
+    path: str
+    nbytes: int
+    used: float  # when it was used last, in seconds since 1970
+
+    def header(self) -> dict[str, Any] | None:
+        """What is known of the kernel, read without its code; None if there is no such thing in the file."""
+        try:
+            with open(self.path, "rb") as file:
+                start = file.read(len(MAGIC) + 32 + _lengths.size)
+                if start[: len(MAGIC)] != MAGIC:
+                    return None
+                (length,) = _lengths.unpack(start[-_lengths.size :])
+                header = json.loads(file.read(min(length, self.nbytes)))
+        except (OSError, ValueError, struct.error):
+            return None
+        return header if isinstance(header, dict) else None
+
+
+def entries(where: str) -> list[Entry]:
+    """What a cache folder holds, the entry used longest ago first; nothing if the folder cannot be read.
+
+    Only files that `keep` has named are entries: the folder may be one that holds other things too.
+    """
+    result = []
     try:
         with os.scandir(where) as found:
             for entry in found:
-                if entry.name.endswith((ENDING, ".part")):
-                    status = entry.stat()
-                    entries.append((status.st_mtime, status.st_size, entry.path))
-                    total += status.st_size
+                if _NAME.fullmatch(entry.name):
+                    with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+                        status = entry.stat(follow_symlinks=False)
+                        result.append(Entry(entry.path, status.st_size, status.st_mtime))
     except OSError:
-        return
-    for _, size, path in sorted(entries):
-        if total <= limit:
-            break
-        _remove(path)
-        total -= size
+        return []
+    return sorted(result, key=lambda entry: (entry.used, entry.nbytes, entry.path))
 
 
 def pack(header: dict[str, Any], code: bytes) -> bytes:
@@ -126,9 +164,12 @@ def unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
     return json.loads(payload[begin : begin + length]), payload[begin + length :]
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
+def _remove(path: str) -> bool:
+    try:
         os.remove(path)
+    except OSError:
+        return False
+    return True
 
 
 def _warn(where: str, error: OSError) -> None:
