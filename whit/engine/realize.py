@@ -209,15 +209,19 @@ def _without_kernel(root: UOp, device: str) -> UOp | None:
     if part is not None:
         base, offset = part
         return attach(storage(base).view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape)
+    value = filled_by_hand(root, device)
+    return None if value is None else from_bytes(_encoded(value) * prod(root.shape), root.dtype, root.shape, device)
+
+
+def filled_by_hand(root: UOp, device: str) -> UOp | None:
+    """The CONST that fills a tensor, if the tensor is so small that no kernel is worth it."""
     value = root
     while (value.op in SPREADS and len(value.src) == 1) or value.op in ops.SAME_VALUE:
         value = value.src[0]
     if value.op is not ops.CONST or device.startswith(("NULL", "DISK")):
         return None
-    count = prod(root.shape)
-    if not value.dtype.itemsize or count * value.dtype.itemsize > FILLED_BY_HAND:
-        return None
-    return from_bytes(_encoded(value) * count, root.dtype, root.shape, device)
+    size = value.dtype.itemsize
+    return value if size and prod(root.shape) * size <= FILLED_BY_HAND else None
 
 
 def _encoded(node: UOp) -> bytes:

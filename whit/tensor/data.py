@@ -30,7 +30,7 @@ from whit.tensor.core import (
     without_views,
 )
 from whit.tensor.place import here, user_method
-from whit.tensor.realize import item, realize, shared_memory, to_list, to_numpy, write_view
+from whit.tensor.realize import explain, item, realize, shared_memory, to_list, to_numpy, write_view
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -92,6 +92,14 @@ class Data(Core):
                 if tensor.uop is buffer:
                     mark_leaf(tensor)
         return self
+
+    def explain(self) -> str:
+        """What `realize` would run for this tensor, and why: kernels in order, how each is tiled, bytes, memory.
+
+        Nothing is computed, and the tensor stays as it is.
+        """
+        is_there = without_views(self.uop).op is ops.BUFFER
+        return explain(self.uop if is_there else _to_realize(self), self._wanted)
 
     def _buffer(self) -> UOp:
         """The BUFFER that holds the value, computed if it is not yet; of a file, what was read from it."""

@@ -35,6 +35,13 @@ def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
     return _engine()[0].realize(nodes, device)  # type: ignore[no-any-return]
 
 
+def explain(node: UOp, device: str | None) -> str:
+    """What would run to compute a node, and why."""
+    from whit.engine import explain  # lazy: few programs ask
+
+    return explain.explain(node, device)
+
+
 def from_numpy(array: Array, device: str | None) -> UOp:
     """A BUFFER over the memory of an array."""
     return _engine()[2].from_numpy(array, device)  # type: ignore[no-any-return]

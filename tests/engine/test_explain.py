@@ -1,0 +1,138 @@
+"""`Tensor.explain`: it says what `realize` does, and does nothing."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
+
+TARGET = "NULL:LLVM:haswell"  # the same kernels and reasons on every machine that runs the tests
+
+
+def zeros(*shape: int, device: str = "PYTHON") -> Tensor:
+    return Tensor(np.zeros(shape, np.float32), device=device)
+
+
+def test_kernels_reasons_and_memory() -> None:
+    x, w = Tensor.empty(64, 48, device=TARGET), Tensor.empty(48, 32, device=TARGET)
+    with Context(NOOPT=0):
+        y = (x @ w).softmax(1) @ w.T
+        text = y.explain()
+        GlobalCounters.reset()
+        before = GlobalCounters.device(TARGET).mem_used
+        y.realize()
+    shown = re.sub(
+        r"(contraction through panels:) tiles of .*", r"\1 ...", text
+    )  # tiles of this size are not the point
+    assert shown.splitlines() == [
+        "float32(64, 48) on NULL:LLVM:haswell: 3 kernels, 452608 operations, reads 40.96 kB, writes 28.67 kB",
+        "  1  add_reduce_64x32  float32(64, 32)",
+        "     196608 operations, reads 18.43 kB, writes 8.19 kB",
+        "     contraction through panels: ...",
+        "  2  add_reduce_64x32  float32(64, 32)",
+        "     59392 operations, reads 8.19 kB, writes 8.19 kB",
+        "     lanes along reduction r1000: unit stride, 4 accumulators",
+        "     lanes along reduction r1001: unit stride, 4 accumulators",
+        "     lanes along output r1, 4 vectors at a time",
+        "     cores along r0: about 116736 operations",
+        "  3  add_reduce_64x48  float32(64, 48)",
+        "     196608 operations, reads 14.34 kB, writes 12.29 kB",
+        "     contraction through panels: ...",
+        "memory: inputs 18.45 kB, results 12.29 kB, temporaries 16.38 kB; at the peak 47.12 kB",
+        "  float32(64, 32)  8.19 kB, kernels 1 to 2",
+        "  float32(64, 32)  8.19 kB, kernels 2 to 3",
+    ]
+    assert GlobalCounters.kernel_count == 3
+    assert GlobalCounters.global_ops == 452608
+    assert (GlobalCounters.bytes_read, GlobalCounters.bytes_written) == (40960, 28672)
+    assert GlobalCounters.device(TARGET).mem_peak - before == 12288 + 16384  # results and temporaries
+
+
+@function
+def product(a: Tensor, b: Tensor) -> Tensor:
+    return (a @ b).relu()
+
+
+CASES: dict[str, Callable[[], Tensor]] = {
+    "elementwise": lambda: zeros(5, 3) * 2 + 1,
+    "reduction": lambda: (zeros(5, 3) * 2.5).sum(1),
+    "softmax of a matmul": lambda: (zeros(4, 3) @ zeros(3, 5)).softmax(1),
+    "scan, sort, gather": lambda: zeros(4, 6).cumsum(1).sort(1)[0][Tensor([1, 2], device="PYTHON")],
+    "cat": lambda: Tensor.cat(zeros(4, 3), zeros(2, 3) + 1),
+    "size 0": lambda: zeros(0, 3) + 1,
+    "written in part": lambda: _written(zeros(5, 3) + 0),
+    "read after a write": lambda: _written(zeros(5, 3)) * 2,
+    "whole": lambda: zeros(5, 3).assign(zeros(5, 3) + 1) * 2,
+    "random": lambda: Tensor.rand(4, 4, device="PYTHON"),
+    "symbolic": lambda: zeros(8, 3)[: Variable("n", 1, 8).bind(5)].sum(0),
+    "equal kernels": lambda: (zeros(3, 3) @ zeros(3, 3)) @ zeros(3, 3),
+    "from another device": lambda: zeros(4, 3, device="CPU").to("PYTHON") * 2,
+    "computed on another device": lambda: (zeros(4, 3, device="PYTHON") * 3).to("PYTHON:1") * 2,
+    "assigned from another device": lambda: zeros(4).assign(zeros(4, device="CPU").to("PYTHON") + 1) * 2,
+    "functions": lambda: product(product(zeros(3, 3), zeros(3, 3)), zeros(3, 3)) + 1,
+    "constant": lambda: Tensor.full((2000, 2), 3.5, device="PYTHON"),
+}
+
+
+def _written(x: Tensor) -> Tensor:
+    x[2:4] = 7
+    return x
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_said_is_what_runs(name: str) -> None:
+    tensor = CASES[name]()
+    before = tensor.uop
+    GlobalCounters.reset()
+    text = tensor.explain()
+    assert GlobalCounters.kernel_count == GlobalCounters.copy_count == 0
+    assert tensor.uop is before
+    assert tensor.explain() == text
+    tensor.realize()
+    said = [int(count) for count in re.findall(r": (\d+) kernels?, ", text)]
+    assert sum(said) == GlobalCounters.kernel_count
+    assert len(re.findall(r"^  \d+  \w", text, re.MULTILINE)) == GlobalCounters.kernel_count
+    copies = text.count("copy of ")
+    assert copies == GlobalCounters.copy_count or "copied first" in text
+    assert "nothing to do" in tensor.explain()
+
+
+def test_what_needs_no_kernel() -> None:
+    x = zeros(8, 4)
+    assert x.explain() == "float32(8, 4) on PYTHON: in memory already, nothing to do"
+    assert x[2:5].explain() == "float32(3, 4) on PYTHON: a part of memory that is there already, no kernel"
+    assert Tensor.ones(3, device="PYTHON").explain() == "float32(3,) on PYTHON: a number, written without a kernel"
+
+
+def test_inside_a_function_that_is_captured(capsys: pytest.CaptureFixture[str]) -> None:
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        print((x * 2).explain())
+        return x * 2 + 1
+
+    assert step(zeros(2, 2)).tolist() == [[1, 1], [1, 1]]
+    shown = capsys.readouterr().out
+    assert shown.startswith("float32(2, 2) on PYTHON: 1 kernel, 4 operations, reads 16 B, writes 16 B\n")
+
+
+def test_a_tensor_in_a_file(tmp_path: object) -> None:
+    path = f"{tmp_path}/x"
+    Tensor([1.0, 2.0]).to(f"disk:{path}").realize()
+    x = Tensor.empty(2, device=f"disk:{path}")
+    assert x.explain() == f"float32(2,) on DISK:{path}: in a file, nothing is computed there"
+
+
+def test_temporaries_and_the_peak() -> None:
+    a = zeros(16, 16)
+    text = (((a @ a) @ a) @ a).explain()
+    lines = text.splitlines()
+    start = lines.index("memory: inputs 1.02 kB, results 1.02 kB, temporaries 2.05 kB; at the peak 4.10 kB")
+    assert lines[start + 1 :] == [
+        "  float32(16, 16)  1.02 kB, kernels 1 to 2",
+        "  float32(16, 16)  1.02 kB, kernels 2 to 3",
+    ]
+    assert lines.count("     the same kernel as 2") == 1
+    longer = ((((a @ a) @ a) @ a) @ a).explain()
+    assert longer.endswith("\n  they share memory: apart they would take 3.07 kB")

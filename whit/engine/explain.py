@@ -1,0 +1,183 @@
+"""What would run to compute a tensor, and why: a report in text. Nothing is executed, and no machine code is made.
+
+    print(explain(node, "CPU"))
+
+The way is that of `realize`: copies between devices first, each with what has to be computed for it; then one schedule
+with its kernels in order, how each is tiled and why, and the memory that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from whit.engine.device import Device, canonicalize, is_disk
+from whit.engine.effects import effect_of, last_changes, stored_value
+from whit.engine.normalise import Normalised, below, normalise
+from whit.engine.normalise_effects import normalise_effects
+from whit.engine.plan import Plan, make_plan
+from whit.engine.realize import _known, _needs_kernel, _shows, _value, filled_by_hand, load_scheduler
+from whit.engine.show import UNTILED
+from whit.engine.storage import computed_entries, nbytes_of
+from whit.engine.trace import new_placeholder
+from whit.engine.view import view_of_buffer
+from whit.ir import ops
+from whit.ir.op import spell_shape
+from whit.ir.uop import UOp, make
+from whit.target import Target
+
+
+def explain(root: UOp, device: str | None = None) -> str:
+    """The report about one node. `device` is for a value that has none: one of constants."""
+    report = Report([])
+    report.value(root, root.device or canonicalize(device))
+    return "\n".join(report.lines)
+
+
+@dataclass(slots=True)
+class Report:
+    """The lines so far."""
+
+    lines: list[str]
+
+    def value(self, root: UOp, device: str) -> None:
+        """What has to be done for a value on a device."""
+        node = _value(root)
+        title = f"{_spelled(root)} on {device}"
+        if is_disk(device):
+            self.lines.append(f"{title}: in a file, nothing is computed there")
+        elif _known(node) is not None:
+            self.lines.append(f"{title}: in memory already, nothing to do")
+        elif view_of_buffer(node) is not None:
+            self.lines.append(f"{title}: a part of memory that is there already, no kernel")
+        elif filled_by_hand(node, device) is not None:
+            self.lines.append(f"{title}: a number, written without a kernel")
+        else:
+            self.schedule(self.without_copies(node), device, title)
+
+    def without_copies(self, root: UOp) -> UOp:
+        """The graph with the results of copies in place of the copies, which are reported."""
+        order, has_special = below([root])
+        if not has_special:
+            return root
+        done: dict[UOp, UOp] = {}
+        for node in order:
+            if node.op is ops.COPY and id(node) not in computed_entries:
+                done[node] = self.copy(node)
+                continue
+            value = node.member if node.op is ops.ITEM else stored_value(node)
+            if value is not None and value in done:  # the other sources are not looked at
+                done[node] = done[value]
+            elif any(source in done for source in node.src):
+                done[node] = make(node.op, tuple(done.get(source, source) for source in node.src), node.arg)
+        return done.get(root, root)
+
+    def copy(self, node: UOp) -> UOp:
+        """Reports a copy, and what has to be computed before it; a BUFFER that stands for its result."""
+        (source,) = node.src
+        target = canonicalize(node.arg)
+        if _known(_value(source)) is None and not is_disk(source.device):
+            self.value(source, source.device or target)
+        count = nbytes_of(node.dtype, node.shape)
+        self.lines.append(f"copy of {_spelled(node)}, {_spell_bytes(count)}, from {source.device} to {target}")
+        return new_placeholder(node.dtype, node.shape, target)
+
+    def schedule(self, node: UOp, device: str, title: str) -> None:
+        """Reports the kernels that compute a node, and their memory."""
+        graph, changed = _graph_of(node)
+        plan = make_plan(load_scheduler()(graph.graph), graph.outputs + len(graph.slots))
+        steps = _steps(plan, Device[device].target)
+        work = sum(step.ops for step in steps)
+        read, written = sum(step.read for step in steps), sum(step.written for step in steps)
+        count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
+        moved = f"reads {_spell_bytes(read)}, writes {_spell_bytes(written)}"
+        self.lines.append(f"{title}: {count}, {work} operations, {moved}")
+        for number, step in enumerate(steps, 1):
+            self.lines.append(f"  {number}  {step.name}  {step.result}")
+            self.lines.append(
+                f"     {step.ops} operations, reads {_spell_bytes(step.read)}, writes {_spell_bytes(step.written)}"
+            )
+            self.lines += [f"     {reason}" for reason in step.reasons]
+        self.memory(graph, plan, changed)
+
+    def memory(self, graph: Normalised, plan: Plan, changed: int) -> None:
+        """Reports what is in memory while the kernels run."""
+        sizes = [nbytes_of(param.dtype, param.shape) if param is not None else 0 for param in plan.params]
+        results, inputs = sum(sizes[: graph.outputs]), sum(sizes[graph.outputs :])
+        apart = sum(temporary.nbytes for temporary in plan.temporaries)
+        self.lines.append(
+            f"memory: inputs {_spell_bytes(inputs)}, results {_spell_bytes(results)}, "
+            f"temporaries {_spell_bytes(plan.arena_bytes)}; at the peak {_spell_bytes(sum(sizes) + plan.arena_bytes)}"
+        )
+        for temporary in plan.temporaries:
+            lives = f"kernels {temporary.first + 1} to {temporary.last + 1}"
+            self.lines.append(f"  {_spelled(temporary.node)}  {_spell_bytes(temporary.nbytes)}, {lives}")
+        if apart > plan.arena_bytes:
+            self.lines.append(f"  they share memory: apart they would take {_spell_bytes(apart)}")
+        if changed:
+            self.lines.append(
+                "  what is written to is changed in place if nobody can see the old content, else copied first"
+            )
+
+
+def _graph_of(node: UOp) -> tuple[Normalised, int]:
+    """The graph that `realize` would schedule for a node, and how many memories it changes."""
+    order, has_special = below([node])
+    tops = [top for top in last_changes(order) if top.device is not None] if has_special else []
+    nobody: set[int] = set()  # whose memory is private depends on who holds it; this function holds it too
+    found = [(top, effect_of(top, nobody)) for top in tops]
+    effects = [effect for _, effect in found if effect is not None]
+    if not effects:
+        return normalise([node], order), 0
+    roots = [top for top, effect in found if effect is None]
+    if not _shows(node, set(tops)) and _needs_kernel(node, {effect.memory for effect in effects}):
+        roots.append(node)
+    return normalise_effects(list(dict.fromkeys(roots)), effects, order), len(effects)
+
+
+# ---- kernels
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """One kernel call of the report."""
+
+    name: str
+    result: str
+    ops: int
+    read: int
+    written: int
+    reasons: tuple[str, ...]
+
+
+def _steps(plan: Plan, target: Target | None) -> list[ExplainedStep]:
+    from whit.codegen import generate  # lazy: only when something is to be explained
+    from whit.codegen.estimate import estimate  # lazy: the same
+
+    first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
+    found: list[ExplainedStep] = []
+    for number, step in enumerate(plan.steps):
+        (body,) = step.function.src
+        call = plan.linear.src[number]
+        if body in first:
+            reasons: Sequence[str] = (f"the same kernel as {first[body] + 1}",)
+        elif target is None:
+            reasons = ("by the interpreter",)
+        else:
+            reasons = generate(body, target).explanation.splitlines() or (UNTILED,)
+        first.setdefault(body, number)
+        work, read, written = estimate(body)
+        result = _spelled(call.src[1]) if len(call.src) > 1 else ""
+        found.append(ExplainedStep(step.function.arg.name, result, work, read, written, tuple(reasons)))
+    return found
+
+
+def _spelled(node: UOp) -> str:
+    return f"{node.dtype.name}{spell_shape(node.shape)}"
+
+
+def _spell_bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"
