@@ -200,7 +200,7 @@ def test_a_failure_inside_saves_the_graph_and_says_how_to_replay(monkeypatch: py
     with pytest.raises(InternalError, match="realize on CPU: KeyError: 'lost'") as caught:
         realize([from_numpy(numbers(17), "CPU") * 3.25])
     path = str(caught.value).partition("The graph is in ")[2].partition(". To")[0]
-    assert f"python -m whit.engine.replay {path} CPU" in str(caught.value)
+    assert f"python -m whit replay {path} CPU" in str(caught.value)
     monkeypatch.undo()
     from whit.engine.replay import replay
 

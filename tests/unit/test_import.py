@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = ("numpy", "ml_dtypes", "llvmlite", "whit.codegen", "whit.render", "whit.runtime")
+HEAVY = ("numpy", "ml_dtypes", "llvmlite", "whit.codegen", "whit.render", "whit.runtime", "whit.cli", "argparse")
 
 
 def test_import_loads_no_backend_and_no_array_library() -> None:

@@ -30,8 +30,10 @@ LAYERS = (
     ("tensor",),
     ("function",),
     ("nn",),
-    ("onnx", "llm", "models", "viz", "cli"),
-    ("",),  # whit/__init__.py, which may import all and which nothing inside imports
+    ("onnx", "llm", "models", "viz"),
+    ("",),  # whit/__init__.py, which may import all of them and which none of them imports
+    ("cli",),  # so that `import whit` cannot load it
+    ("__main__",),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 

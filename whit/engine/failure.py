@@ -20,7 +20,7 @@ def explain_failure(graph: UOp, device: str, error: Exception) -> InternalError:
         descriptor, path = tempfile.mkstemp(".whit", "graph-")
         with os.fdopen(descriptor, "w") as file:
             file.write(to_text(graph) + "\n")
-        replay = f"The graph is in {path}. To see the failure again: python -m whit.engine.replay {path} {device}"
+        replay = f"The graph is in {path}. To see the failure again: python -m whit replay {path} {device}"
     except OSError as problem:
         replay = f"The graph could not be saved: {problem}"
     return kind(f"realize on {device}: {what}", details, f"This is a bug in whit. {replay}")

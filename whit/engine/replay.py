@@ -1,15 +1,14 @@
-"""`python -m whit.engine.replay graph.whit [device]`: schedules and compiles a saved graph, and runs it on zeros."""
+"""Schedules and compiles a saved graph, and runs it on zeros: what `python -m whit replay graph.whit [device]` does."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from whit.engine.device import Device, canonicalize
+from whit.engine.device import Device
 from whit.engine.plan import make_plan
 from whit.engine.realize import load_scheduler
 from whit.engine.storage import nbytes_of
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, ParseError
 from whit.ir import ops
 from whit.ir.parse import parse
 from whit.runtime.buffer import Buffer
@@ -17,7 +16,10 @@ from whit.runtime.buffer import Buffer
 
 def replay(path: str, device: str) -> None:
     """What `realize` did with the graph."""
-    graph = parse(Path(path).read_text())
+    try:
+        graph = parse(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ParseError(f"replay: {path} is no text", fix="Give a file that `realize` saved.") from None
     if isinstance(graph, tuple):
         raise ArgumentError(f"replay: {path} has several graphs", fix="Give a file that `realize` saved.")
     nodes = graph.topological()
@@ -34,17 +36,3 @@ def replay(path: str, device: str) -> None:
     variables = {node.arg.name: node.arg.low for node in nodes if node.op is ops.VARIABLE}
     backend.run(loaded, buffers, variables)
     backend.synchronize()
-
-
-def main(arguments: list[str]) -> None:
-    """The command."""
-    if not arguments:
-        print(__doc__)
-        return
-    path, device = (*arguments, "CPU")[:2]
-    replay(path, canonicalize(device))
-    print(f"{path}: no failure on {device}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

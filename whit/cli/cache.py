@@ -1,0 +1,155 @@
+"""`python -m whit cache list|size|clear`: the compiled kernels on disk."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes, spell_count
+from whit.config import CACHE
+from whit.engine import disk_cache
+from whit.helpers import downloads_folder
+
+SHOWN = 20  # entries that `list` prints as text, unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that whit fills."""
+
+    name: str
+    path: str
+    files: int
+    nbytes: int
+    limit: int | None  # bytes that it is kept below; None: nothing is ever removed
+
+    def data(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "name": self.name,
+            "folder": self.path,
+            "files": self.files,
+            "bytes": self.nbytes,
+            "limit_bytes": self.limit,
+        }
+
+    def text(self) -> str:
+        """For people."""
+        limit = f" of {spell_bytes(self.limit)}" if self.limit is not None else ""
+        return f"{spell_count(self.files, 'file')}, {spell_bytes(self.nbytes)}{limit}"
+
+
+def kernels() -> Folder:
+    """The compiled kernels."""
+    where = disk_cache.folder()
+    return _kernels(where, disk_cache.entries(where))
+
+
+def _kernels(where: str, found: list[disk_cache.Entry]) -> Folder:
+    return Folder("kernels", where, len(found), sum(entry.nbytes for entry in found), disk_cache.LIMIT)
+
+
+def downloads() -> Folder:
+    """The downloaded files."""
+    where = str(downloads_folder())
+    sizes = []
+    for folder, _, names in os.walk(where):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path) and os.path.exists(path):
+                sizes.append(os.path.getsize(path))
+    return Folder("downloads", where, len(sizes), sum(sizes), None)
+
+
+def folders() -> list[Folder]:
+    """Those that have a place: a user without a home folder has none."""
+    found = []
+    for look in (kernels, downloads):
+        with contextlib.suppress(OSError, RuntimeError):
+            found.append(look())
+    return found
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments."""
+    parser.description = """\
+The compiled kernels that whit keeps on disk, so that the next process does not compile them again.
+
+actions:
+  list     the kernels, used last first
+  size     how many bytes they take, and where; downloaded files too
+  clear    removes the kernels, and nothing else: later programs compile theirs again
+
+The folder is the setting CACHE_DIR; CACHE=0 keeps no kernels."""
+    parser.add_argument("action", choices=("list", "size", "clear"), help="what to do")
+    parser.add_argument("-n", type=_count, default=SHOWN, metavar="N", help=f"list so many kernels; {SHOWN}, 0: all")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of kernels')
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """The command."""
+    if options.action == "list":
+        return _list(options.n)
+    return _clear() if options.action == "clear" else _size()
+
+
+def _size() -> Answer:
+    found = folders()
+    lines = columns([(folder.name, folder.path, folder.text()) for folder in found], indent="")
+    if not CACHE:
+        lines.append("CACHE=0 is set: kernels are neither kept nor found.")
+    return Answer({"in_use": bool(CACHE), "caches": [folder.data() for folder in found]}, "\n".join(lines))
+
+
+def _list(most: int) -> Answer:
+    where = disk_cache.folder()
+    found = disk_cache.entries(where)[::-1]
+    folder = _kernels(where, found)
+    shown = found[:most] if most else found
+    now = time.time()
+    data = []
+    rows = [("kernel", "size", "used", "file")]
+    for entry in shown:
+        header = entry.header() or {}
+        name = str(header.get("title") or header.get("name") or "(damaged)")
+        file = os.path.basename(entry.path)
+        data.append({"name": name, "bytes": entry.nbytes, "used": entry.used, "file": file})
+        rows.append((name, spell_bytes(entry.nbytes), _spell_age(now - entry.used), file[:12] + "..."))
+    lines = [f"{folder.path}: {folder.text()}"]
+    if shown:
+        lines += columns(rows, right=(1, 2))
+    if len(shown) < len(found):
+        lines.append(f"  and {len(found) - len(shown)} more; -n 0 lists all")
+    return Answer({**folder.data(), "entries": data}, "\n".join(lines))
+
+
+def _spell_age(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{max(seconds, 0):.0f} s ago"
+
+
+def _clear() -> Answer:
+    before = kernels()
+    freed = disk_cache.clean(before.path, -1)
+    left = kernels()
+    data = {
+        "folder": before.path,
+        "removed_files": before.files - left.files,
+        "removed_bytes": freed,
+        "left_files": left.files,
+    }
+    text = f"{before.path}: removed {spell_count(before.files - left.files, 'file')}, {spell_bytes(freed)}"
+    if left.files:
+        text += f"\n{spell_count(left.files, 'file')} could not be removed; check who owns the folder."
+    return Answer(data, text, PROBLEM if left.files else OK)
