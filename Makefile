@@ -15,7 +15,7 @@ help: ## list the targets
 setup: $(READY) ## create .venv with everything that tests need
 
 # What is compiled runs a second time with every strategy off. Fuzzing always does both, so it is not in the list.
-PLAIN := tests/tensor tests/engine tests/schedule tests/codegen tests/matrix
+PLAIN := tests/schedule tests/codegen tests/matrix
 
 test: lint ## lint, then run all tests on all cores, those of compiled code also without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal

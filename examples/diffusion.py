@@ -9,7 +9,7 @@ import argparse
 import math
 from pathlib import Path
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.progress import trange
 
 LEVELS = 50  # from hardly any noise to nothing else
@@ -39,6 +39,7 @@ def kept() -> Tensor:
     return ((Tensor.arange(LEVELS) + 1) / (LEVELS + 1) * (math.pi / 2)).cos().square()
 
 
+@TinyJit
 def train_step(model: Denoiser, opt: nn.optim.Optimizer, share: Tensor, x: Tensor, digit: Tensor) -> Tensor:
     """Each picture gets a level and a noise by chance."""
     level, noise = Tensor.randint(x.shape[0], high=LEVELS), Tensor.randn(*x.shape)

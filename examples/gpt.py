@@ -9,7 +9,7 @@ import argparse
 import math
 from pathlib import Path
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_load_metadata, safe_save
 from whit.progress import trange
 
@@ -36,6 +36,7 @@ class GPT:
         return Tensor([number[letter] for letter in text if letter in number])
 
 
+@TinyJit
 def train_step(model: GPT, opt: nn.optim.Optimizer, rows: Tensor) -> Tensor:
     opt.zero_grad()
     loss = model(rows[:, :-1]).flatten(0, 1).cross_entropy(rows[:, 1:].flatten()).backward()

@@ -9,7 +9,7 @@ Expect less than half right before and more than 90 % after, in a few seconds.
 import argparse
 from pathlib import Path
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_save
 from whit.progress import trange
 
@@ -47,6 +47,7 @@ class LoRA:
         return layer
 
 
+@TinyJit
 def train_step(model: Classifier, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
     opt.zero_grad()
     loss = model(x).cross_entropy(y).backward()

@@ -7,7 +7,7 @@ as many steps as lie between the two.
 
 import argparse
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.progress import trange
 
 BATCH = 64
@@ -33,6 +33,7 @@ def problems(count: int, length: int) -> tuple[Tensor, Tensor]:
     return numbers.stack(marks, dim=2), (numbers * marks).sum(0)
 
 
+@TinyJit
 def train_step(model: Adder, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
     opt.zero_grad()
     loss = (model(x) - y).square().mean().backward()

@@ -7,7 +7,7 @@ that come with whit take their place, enlarged to 28 by 28. Expect 98 to 99 % af
 
 import argparse
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.progress import trange
 
 BATCH = 64
@@ -41,6 +41,7 @@ def enlarged(images: Tensor) -> Tensor:
     return (images.float() * (255 / 16)).interpolate((28, 28)).cast(images.dtype).realize()
 
 
+@TinyJit
 def train_step(model: ConvNet, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
     opt.zero_grad()
     loss = model(x).cross_entropy(y).backward()

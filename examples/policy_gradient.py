@@ -9,7 +9,7 @@ from the middle, or after 200 moves. Pushing at random keeps the pole up for abo
 import argparse
 import math
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.progress import trange
 
 GAMES = 64
@@ -37,6 +37,7 @@ def move(state: Tensor, action: Tensor) -> Tensor:
     return state + SECONDS * Tensor.stack(speed, pushing, turn, turning, dim=1)
 
 
+@TinyJit
 def play_step(policy: Policy, state: Tensor, alive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One move of all games: what was done, where that leads, and who still plays after it."""
     action = policy(state).softmax().multinomial().squeeze(1)
@@ -59,6 +60,7 @@ def play(policy: Policy, moves: int) -> tuple[Tensor, Tensor, Tensor]:
     return Tensor.stack(*states), Tensor.stack(*actions), Tensor.stack(*playing)
 
 
+@TinyJit
 def train_step(policy: Policy, opt: nn.optim.Optimizer, states: Tensor, actions: Tensor, playing: Tensor) -> Tensor:
     """Makes actions more likely after which the pole stood longer than it did in other games at that time."""
     rest = playing.float().flip(0).cumsum(0).flip(0)  # moves that are still to come

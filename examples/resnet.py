@@ -8,7 +8,7 @@ cores; the full width of 64 has 11 million weights and is meant for CIFAR-10, wh
 
 import argparse
 
-from whit import Tensor, nn
+from whit import Tensor, TinyJit, nn
 from whit.progress import trange
 
 
@@ -57,6 +57,7 @@ def load(folder: str | None, size: int) -> tuple[Tensor, ...]:
     return (x / 8 - 1).interpolate((size, size)), y, (test_x / 8 - 1).interpolate((size, size)), test_y
 
 
+@TinyJit
 def train_step(model: ResNet18, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
     opt.zero_grad()
     loss = model(x).cross_entropy(y, label_smoothing=0.1).backward()
