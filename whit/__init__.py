@@ -18,6 +18,8 @@ from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
 from whit.tensor import Tensor, checkpoint
+from whit.viz import trace
+from whit.viz.session import start_from_environment
 
 Variable = UOp.variable
 
@@ -38,4 +40,7 @@ __all__ = [
     "fetch",
     "function",
     "getenv",
+    "trace",
 ]
+
+start_from_environment()

@@ -24,12 +24,13 @@ from whit.engine.device import target_text
 from whit.engine.show import announce
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
+from whit.recording import hooks
 from whit.runtime import threads
 from whit.runtime.library import Library
 from whit.runtime.link import load_object
 from whit.target import Target, host_target, parse_target
 
-SHOWS_SOURCE = 3  # from this DEBUG on kernels are compiled here, because the disk has no text of them
+SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled here: the disk has no text of them
 # What machine code depends on: a change in any of these files makes new entries.
 SOURCES = ("dtype.py", "target.py", "ir", "simplify", "codegen", "render", "runtime")
 
@@ -75,7 +76,8 @@ def _code_settings() -> tuple[int | str, ...]:
 
 def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
     key = kernel_key(function, target)
-    entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
+    is_shown = DEBUG >= SHOWS_SOURCE or hooks.recorder is not None
+    entry = None if is_shown else disk_cache.find(key)
     if entry is None:
         header, code = compile_kernel(function, target)
         disk_cache.keep(key, header, code)
@@ -162,9 +164,14 @@ def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes
     from whit.render import render  # lazy: the same
 
     (body,) = function.src
-    program = generate(body, target)
+    log = recorder.kernel(function, target) if (recorder := hooks.recorder) is not None else None
+    program = generate(body, target, observe=None if log is None else log.passed)
     source = render({program.name: program.linear}, target)
+    if log is not None:
+        log.rendered(program, source)
     code = _compiled(source, target)
+    if log is not None:
+        log.compiled(code)
     if DEBUG >= SHOWS_SOURCE:
         assembly = _assembly(source, target) if DEBUG >= 7 else ""
         announce(function, program.explanation, source, program.linear, assembly)

@@ -11,7 +11,7 @@ import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from whit.config import DEBUG
@@ -21,6 +21,7 @@ from whit.engine.device import target_text
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.errors import DeviceError
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 from whit.runtime.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
@@ -115,7 +116,7 @@ class CpuDevice:
         frame.pointers[:] = array("Q", [addresses[place] for place in loaded.places])
         if loaded.variables:
             frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
-        if DEBUG >= 2:
+        if DEBUG >= 2 or hooks.recorder is not None:
             self._run_timed(loaded, frame)
         else:
             _launch(loaded, frame)
@@ -123,18 +124,23 @@ class CpuDevice:
         loaded.frames.append(frame)
 
     def _run_timed(self, loaded: LoadedPlan, frame: Frame) -> None:
-        """One by one, with a line for each."""
+        """One by one, with a line for each, or for a recording."""
         launches = frame.launches.buffer_info()[0]
         prepare_pool()
         run_native(launches, 0, loaded.threads)  # starts threads, which is not to be counted
+        times: list[int] = []
         for i, call in enumerate(loaded.plan.linear.src):
-            start = perf_counter()
+            start = perf_counter_ns()
             run_native(launches + i * RECORD * WORD, 1, loaded.threads)
-            seconds = perf_counter() - start
+            end = perf_counter_ns()
+            times += (start, end)
             counts = _counts(loaded.kernels[i])
-            counts.time_sum_s = seconds
+            counts.time_sum_s = seconds = (end - start) * 1e-9
             GlobalCounters.add(self.name, counts)
-            show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+            if DEBUG >= 2:
+                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+        if (recorder := hooks.recorder) is not None:
+            recorder.ran(self.name, loaded.plan, loaded.kernels, times)
 
     def synchronize(self) -> None:
         """Kernels have finished when `run` returns."""

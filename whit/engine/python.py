@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import perf_counter
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from whit.engine.storage import concrete_shape
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 
@@ -45,15 +46,19 @@ class PythonDevice:
         for node in loaded.linear.topological(enter_functions=True):
             if node.op is ops.VARIABLE and node.arg.name in variables:
                 values[node] = variables[node.arg.name]
+        times: list[int] = []
         for call in loaded.linear.src:
-            start = perf_counter()
+            times.append(perf_counter_ns())
             run(call, values)
-            seconds = perf_counter() - start
+            times.append(perf_counter_ns())
+            seconds = (times[-1] - times[-2]) * 1e-9
             counts = _counts(call, seconds, variables)
             GlobalCounters.add(self.name, counts)
             if DEBUG >= 2:
                 announce(call.src[0])
                 show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+        if (recorder := hooks.recorder) is not None:
+            recorder.ran(self.name, loaded, (), times)
 
     def synchronize(self) -> None:
         """Nothing runs in the background."""

@@ -57,6 +57,7 @@ from whit.engine.view import view_of_buffer
 from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 MOST_PLANS = 10_000
@@ -457,10 +458,15 @@ def _load(graph: Normalised, device: str) -> Any:
         try:
             if DEBUG >= 5:
                 show_graph("graph", graph.graph)
+            if (recorder := hooks.recorder) is not None:
+                recorder.begin_schedule()
             linear = load_scheduler()(graph.graph)
             if DEBUG >= 5:
                 show_graph("schedule", linear)
-            loaded = Device[device].load(make_plan(linear, graph.outputs + len(graph.slots)))
+            plan = make_plan(linear, graph.outputs + len(graph.slots))
+            if (recorder := hooks.recorder) is not None:
+                recorder.scheduled(graph.graph, plan, device)
+            loaded = Device[device].load(plan)
         except (UserError, BackendError, MemoryError, OSError):  # the last: a pipe that nobody reads, a full disk
             raise
         except Exception as error:

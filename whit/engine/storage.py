@@ -25,6 +25,7 @@ from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, fresh_buffer
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer, has_memory
 from whit.simplify.bounds import bounds
 from whit.simplify.fold import fold
@@ -104,6 +105,8 @@ def attach(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
     is_known = set(map(type, shape)) <= {int}
     node = (fresh_buffer if is_known else UOp.buffer)(next(_ids), dtype, shape, buffer.device)
     _buffers[node] = buffer
+    if (recorder := hooks.recorder) is not None:
+        recorder.typed(buffer, dtype, shape)
     return node
 
 

@@ -18,11 +18,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from whit.cache import register_cache
 from whit.dtype import DType
 from whit.errors import RuleError
 from whit.ir.op import Op
 from whit.ir.rules import AnyRule, Compiled, Rules, compile_rules, short_location
 from whit.ir.uop import UOp, make
+from whit.recording import hooks
 
 CHAIN_LIMIT = 1000  # replacements of one node after another before it counts as a loop
 
@@ -102,6 +104,8 @@ def rewrite_all(
     if _trace.get() is not None or _counts.get() is not None:
         watched: Rules = _Watched(rules)
         return _rewrite(roots, watched, context, once, enter_functions)
+    if (recorder := hooks.recorder) is not None and recorder.wants_rewrites:
+        rules = _recorded(rules)
     try:
         return _rewrite(roots, rules, context, once, enter_functions)
     except _LoopError as loop:
@@ -218,6 +222,40 @@ class _Watched(Rules):
             return None
 
         return function
+
+
+class _Recorded(Rules):
+    """A rule set whose functions report to the recorder, while there is one."""
+
+    def compile(self, op: Op, dtype: DType) -> Compiled | None:
+        functions = [(rule, compile_rules(self.name, [rule], op, dtype)[1]) for rule in self.applicable(op, dtype)]
+
+        def function(node: UOp, context: Any) -> UOp | None:
+            recorder = hooks.recorder
+            for rule, apply in functions:
+                start = time.perf_counter_ns()
+                found = apply(node, context)
+                if recorder is not None:
+                    recorder.tried(rule, found is not None, time.perf_counter_ns() - start)
+                    if found is not None:
+                        recorder.rewrote(rule, node, found)
+                if found is not None:
+                    return found
+            return None
+
+        self.compiled[op][dtype] = function if functions else None
+        return self.compiled[op][dtype]
+
+
+_recorded_sets: dict[Rules, _Recorded] = {}
+register_cache(_recorded_sets.clear, "ir.recorded_rules")
+
+
+def _recorded(rules: Rules) -> _Recorded:
+    found = _recorded_sets.get(rules)
+    if found is None:
+        found = _recorded_sets[rules] = _Recorded(rules.name, rules.rules)
+    return found
 
 
 def explain_loop(node: UOp, rules: Rules, context: Any, enter_functions: bool) -> RuleError:

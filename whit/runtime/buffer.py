@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError, DeviceError, OutOfRangeError, WhitError, user_line
+from whit.recording import hooks
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
 
 LISTED = 5  # the largest buffers that an out-of-memory error names
@@ -56,6 +57,11 @@ def usage(device: str) -> Usage:
 def all_usage() -> Iterable[Usage]:
     """The counters of all devices."""
     return list(_usage.values())
+
+
+def usage_by_device() -> dict[str, int]:
+    """Bytes in use by device."""
+    return {device: counter.now for device, counter in _usage.items()}
 
 
 def reset_peaks() -> None:
@@ -110,6 +116,8 @@ class Buffer:
         if nbytes >= LARGE:
             self.made_at = user_line()
             _large.add(self)
+        if (recorder := hooks.recorder) is not None:
+            recorder.allocated(self)
 
     def __del__(self) -> None:
         base = getattr(self, "base", None)
@@ -120,6 +128,8 @@ class Buffer:
             give_back(self._block)
         if getattr(self, "_counted", 0):
             _count(self.device, -self._counted)
+            if (recorder := hooks.recorder) is not None:
+                recorder.freed(self)
 
     def __repr__(self) -> str:
         where = f" made at {self.made_at}" if self.made_at else ""

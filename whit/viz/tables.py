@@ -1,0 +1,117 @@
+"""Things that are written once and then named by their number: graphs, nodes, rules, stacks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import weakref
+from typing import Any
+
+from whit.ir import ops
+from whit.ir.rules import AnyRule
+from whit.ir.text import spell, spell_const, to_text
+from whit.ir.uop import UOp
+from whit.viz.stacks import Frame
+from whit.viz.writer import Writer
+
+
+class Graphs:
+    """Whole graphs, in text form. Equal graphs have one number: they are told apart by a digest of the text."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._by_node: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
+        self._by_digest: dict[bytes, int] = {}
+
+    def number(self, root: UOp) -> int:
+        """The number of a graph, which is written if it is new."""
+        found = self._by_node.get(root)
+        if found is None:
+            text = to_text(root, types=False)
+            digest = hashlib.sha256(text.encode()).digest()[:16]
+            found = self._by_digest.get(digest)
+            if found is None:
+                found = self._by_digest[digest] = len(self._by_digest)
+                self._writer.add("graph", id=found, digest=digest.hex(), text=text)
+            self._by_node[root] = found
+        return found
+
+
+class Nodes:
+    """Nodes of rewrites: a line each, whose sources are the numbers of other nodes."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._numbers: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
+        self._count = 0
+
+    def number(self, root: UOp) -> int:
+        """The number of a node; it and what lies below it are written where they are new."""
+        known = self._numbers
+        found = known.get(root)
+        if found is not None:
+            return found
+        stack = [root]
+        lines: list[list[Any]] = []
+        names: dict[UOp, str] = {}
+        while stack:
+            node = stack[-1]
+            if node in known:
+                stack.pop()
+                continue
+            sources = () if node.op.opaque else node.src
+            missing = [s for s in sources if s.op is not ops.CONST and s not in known]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._count += 1
+            known[node] = self._count
+            lines.append([self._count, self._line(node, names)])
+        self._writer.add("nodes", nodes=lines)
+        return known[root]
+
+    def _line(self, node: UOp, names: dict[UOp, str]) -> str:
+        if node.op is ops.CONST:
+            return f"const {spell_const(node)}"
+        if node.op is ops.FUNCTION:
+            return f'function "{node.arg.name}"'
+        for source in node.src:
+            if source not in names:
+                is_const = source.op is ops.CONST
+                names[source] = spell_const(source) if is_const else f"%{self._numbers.get(source, 0)}"
+        return spell(node, names)
+
+
+class RuleTable:
+    """Rules of rewriting."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._numbers: dict[AnyRule, int] = {}
+
+    def number(self, rule: AnyRule) -> int:
+        """The number of a rule."""
+        found = self._numbers.get(rule)
+        if found is None:
+            found = self._numbers[rule] = len(self._numbers)
+            path, _, line = rule.where.rpartition(":")
+            inside = path.rpartition(f"{os.sep}whit{os.sep}")[2].replace(os.sep, "/")
+            self._writer.add("rule", id=found, name=rule.name, file=f"whit/{inside}", line=int(line))
+        return found
+
+
+class Stacks:
+    """Stacks of the user's program; 0 is the empty one."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._numbers: dict[tuple[Frame, ...], int] = {(): 0}
+
+    def number(self, frames: tuple[Frame, ...]) -> int:
+        """The number of a stack."""
+        found = self._numbers.get(frames)
+        if found is None:
+            found = self._numbers[frames] = len(self._numbers)
+            self._writer.add("stack", id=found, frames=[list(frame) for frame in frames])
+        return found
