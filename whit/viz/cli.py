@@ -1,0 +1,134 @@
+"""`python -m whit.viz FILE command ...`: questions about a recording, answered as text, or as JSON with --json.
+
+    VIZ=run.trace python train.py                   records
+    python -m whit.viz run.trace list               schedules and kernels
+    python -m whit.viz run.trace top --by bytes     the most expensive kernels: time, bytes or compile
+    python -m whit.viz run.trace show k3 --all      a kernel's life: graph, passes, diffs, rules, source, roofline
+    python -m whit.viz run.trace memory             over time, the peak and what holds it
+    python -m whit.viz run.trace compile            compile time by pass and rule
+    python -m whit.viz run.trace grep 'mul .*, 3'   nodes of graphs; with --rewrites, rewrites
+    python -m whit.viz old.trace compare new.trace  kernel by kernel
+
+The command may also come first: `python -m whit.viz compare old.trace new.trace`. docs/viz.md has examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from whit.errors import WhitError
+from whit.viz.load import load
+from whit.viz.model import Trace
+from whit.viz.report.changes import changes_data, changes_text
+from whit.viz.report.effort import effort_data, effort_text
+from whit.viz.report.life import PARTS, life_data, life_text
+from whit.viz.report.memory import memory_data, memory_text
+from whit.viz.report.overview import overview_data, overview_text
+from whit.viz.report.search import search_data, search_text
+from whit.viz.report.table import Data, printable
+from whit.viz.report.top import MEASURES, top_data, top_text
+
+COMMANDS = ("list", "top", "show", "memory", "compile", "grep", "compare")
+Answer = tuple[Data, str]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives the exit status: 0, 1 where the question has no answer, 2 where it is not one."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if len(arguments) > 1 and arguments[0] in COMMANDS and not os.path.exists(arguments[0]):
+        arguments[:2] = arguments[1], arguments[0]
+    options = _parser().parse_args(arguments)
+    try:
+        data, text = answer(options)
+    except WhitError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(data) if options.json else printable(text))
+    return 0
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """What a command answers, as data and in words."""
+    trace = load(options.file)
+    match options.command:
+        case "list":
+            data = overview_data(trace)
+            return data, overview_text(data)
+        case "top":
+            data = top_data(trace, options.by, options.count)
+            return data, top_text(data)
+        case "show":
+            return _show(trace, options)
+        case "memory":
+            data = memory_data(trace, options.parts, options.count)
+            return data, memory_text(data)
+        case "compile":
+            kernel = trace.find_kernel(options.kernel) if options.kernel else None
+            data = effort_data(trace, kernel, options.count)
+            return data, effort_text(data)
+        case "grep":
+            data = search_data(trace, options.pattern, options.rewrites, options.count)
+            return data, search_text(data)
+        case _:
+            data = changes_data(trace, load(options.other), options.diff)
+            return data, changes_text(data)
+
+
+def _show(trace: Trace, options: argparse.Namespace) -> Answer:
+    parts = [part for part in PARTS if options.all or getattr(options, part)]
+    data = life_data(trace, trace.find_kernel(options.kernel), parts)
+    return data, life_text(data)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1_000_000:
+        raise ValueError
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m whit.viz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", help="what VIZ=file or whit.trace(file) has written")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="answer with JSON")
+    counted = argparse.ArgumentParser(add_help=False)
+    counted.add_argument("-n", "--count", type=_count, default=20, help="how many are shown (20)")
+    commands.add_parser("list", parents=[shared], help="schedules and kernels")
+    top = commands.add_parser("top", parents=[shared, counted], help="the most expensive kernels")
+    top.add_argument("--by", choices=sorted(MEASURES), default="time", help="(time)")
+    show = commands.add_parser("show", parents=[shared], help="the life of a kernel")
+    show.add_argument("kernel", help="k3, or its name")
+    for part in PARTS:
+        show.add_argument(f"--{part}", action="store_true", help=_PART_HELP[part])
+    show.add_argument("--all", action="store_true", help="all of these")
+    memory = commands.add_parser("memory", parents=[shared, counted], help="over time, the peak, its holders")
+    memory.add_argument("--parts", type=_count, default=12, help="in how many parts the time is shown (12)")
+    effort = commands.add_parser("compile", parents=[shared, counted], help="compile time by pass and rule")
+    effort.add_argument("--kernel", default="", help="of this kernel only")
+    grep = commands.add_parser("grep", parents=[shared, counted], help="nodes that match a regular expression")
+    grep.add_argument("pattern")
+    grep.add_argument("--rewrites", action="store_true", help="search the rewrites instead: rule, before, after")
+    compare = commands.add_parser("compare", parents=[shared], help="kernel by kernel with another trace")
+    compare.add_argument("other", help="the trace that is newer")
+    compare.add_argument("--diff", action="store_true", help="differences of tiling, graph and source")
+    return parser
+
+
+_PART_HELP = {
+    "graph": "its graph",
+    "passes": "its graph after each pass",
+    "diff": "what each pass changed",
+    "rules": "the rules that fired in each pass",
+    "rewrites": "every rewrite",
+    "source": "the text that was compiled",
+}

@@ -1,0 +1,143 @@
+"""`show`: the life of a kernel, from its graph through every pass to source, machine code and time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+
+from whit.viz.model import Kernel, Pass, Rewriting, Trace
+from whit.viz.report.graphs import graph_diff, graph_text, node_text
+from whit.viz.report.overview import kernel_data
+from whit.viz.report.roofline import roofline_data, roofline_text
+from whit.viz.report.table import Data, amount, ms, plural, table
+
+PARTS = ("graph", "passes", "diff", "rules", "rewrites", "source")
+MOST_REWRITES = 200  # of one pass, as text
+
+
+def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
+    """All about a kernel; `parts` says which long parts are wanted."""
+    passes = []
+    before = kernel.graph
+    for step in kernel.passes:
+        passes.append(_pass_data(trace, step, before, parts))
+        before = step.graph if step.graph >= 0 else before
+    durations = kernel.durations
+    return {
+        **kernel_data(kernel),
+        "target": kernel.target,
+        "line": trace.line(kernel.stack),
+        "stack": [f"{file}:{line} in {name}" for file, line, name in trace.stacks.get(kernel.stack, [])],
+        "schedules": [s.label for s in trace.schedules.values() if kernel.id in s.calls],
+        "bytes_read": kernel.bytes_read,
+        "bytes_written": kernel.bytes_written,
+        "median_ns": int(statistics.median(durations)) if durations else 0,
+        "explanation": kernel.explanation.splitlines(),
+        "cores_range": kernel.total,
+        "code_bytes": kernel.code_bytes,
+        "render_ns": kernel.render_ns,
+        "code_ns": kernel.code_ns,
+        "roofline": roofline_data(trace, kernel),
+        "graph": graph_text(trace, kernel.graph) if "graph" in parts else None,
+        "passes": passes,
+        "source": kernel.source if "source" in parts else None,
+    }
+
+
+def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str]) -> Data:
+    data: Data = {
+        "name": step.name,
+        "why": step.why,
+        "ns": step.ns,
+        "rewrites": sum(count[1] for count in step.rewriting.counts.values()),
+        "changed": step.graph not in (before, -1),
+        "lines": len(trace.graphs[step.graph].splitlines()) if step.graph in trace.graphs else 0,
+    }
+    if "rules" in parts:
+        data["rules"] = rules_data(trace, step.rewriting)
+    if "rewrites" in parts:
+        data["steps"] = steps_data(trace, step.rewriting)
+    if "passes" in parts:
+        data["graph"] = graph_text(trace, step.graph)
+    if "diff" in parts:
+        data["diff"] = graph_diff(trace, before, step.graph)
+    return data
+
+
+def rules_data(trace: Trace, rewriting: Rewriting) -> list[Data]:
+    """The rules that fired."""
+    found = []
+    for number, hits in rewriting.hits().items():
+        rule = trace.rules.get(number)
+        if rule is not None:
+            found.append({"rule": rule.name, "where": rule.place, "hits": hits})
+    return found
+
+
+def steps_data(trace: Trace, rewriting: Rewriting) -> list[Data]:
+    """The rewrites in order."""
+    found = []
+    for number, before, after in rewriting.steps[:MOST_REWRITES]:
+        rule = trace.rules.get(number)
+        name, place = (rule.name, rule.place) if rule is not None else (f"rule {number}", "")
+        texts = {"before": node_text(trace, before), "after": node_text(trace, after)}
+        found.append({"rule": name, "where": place, **texts})
+    return found
+
+
+def life_text(data: Data) -> str:
+    """The same in words."""
+    parts = [_summary(data), roofline_text(data["roofline"])]
+    reasons = data["explanation"] or ["loops as they are, on one core"]
+    parts.append("\n".join(["tiling:", *(f"  {reason}" for reason in reasons)]))
+    if data["passes"]:
+        rows = [
+            (
+                step["name"],
+                ms(step["ns"]),
+                str(step["rewrites"]),
+                str(step["lines"]) if step["changed"] else "unchanged",
+            )
+            for step in data["passes"]
+        ]
+        rows.append(("write source", ms(data["render_ns"]), "", ""))
+        rows.append(("machine code", ms(data["code_ns"]), "", ""))
+        parts.append(table(("pass", "ms", "rewrites", "lines"), rows))
+    elif not data["is_compiled"]:
+        parts.append("it was compiled before the recording began, or not at all: no passes, no source")
+    if data["graph"] is not None:
+        parts.append(f"--- graph\n{data['graph']}")
+    parts += [text for step in data["passes"] if (text := _pass_text(step))]
+    if data["source"]:
+        parts.append(f"--- source\n{data['source'].rstrip()}")
+    return "\n\n".join(parts)
+
+
+def _summary(data: Data) -> str:
+    where = f", compiled at {data['line']}" if data["line"] else ""
+    lines = [f"{data['id']} {data['name']} for {data['target'] or 'a device that does not compile'}{where}"]
+    used = ", ".join(data["schedules"])
+    if data["runs"]:
+        best, median = data["best_ns"] / 1e3, data["median_ns"] / 1e3
+        lines.append(f"{plural(data['runs'], 'run')} in {used}: best {best:.1f} us, median {median:.1f} us")
+    else:
+        lines.append(f"in {used or 'no schedule'}; it did not run")
+    lines.append(
+        f"reads {amount(data['bytes_read'])}, writes {amount(data['bytes_written'])}, {data['ops']:,} operations, "
+        f"{amount(data['code_bytes'])} of machine code, {plural(data['cores_range'], 'part')} for the cores"
+    )
+    return "\n".join(lines)
+
+
+def _pass_text(step: Data) -> str:
+    lines: list[str] = []
+    if step.get("rules"):
+        lines += [f"{rule['hits']:6}  {rule['rule']}  [{rule['where']}]" for rule in step["rules"]]
+    for rewrite in step.get("steps", []):
+        lines.append(f"  {rewrite['rule']}  [{rewrite['where']}]")
+        lines.append(f"    {rewrite['before']}  ->  {rewrite['after']}")
+    if step.get("graph") is not None:
+        lines.append(step["graph"])
+    if step.get("diff"):
+        lines.append(step["diff"])
+    return "\n".join([f"--- after {step['name']}", *lines]) if lines else ""
