@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from whit.errors import FileError
@@ -77,7 +78,8 @@ def _open(path: str) -> tuple[str, int]:
                 f"viz: {name} cannot be written", str(error), "Name a file in a folder that exists and can be written."
             ) from None
         if _lock(file):
-            os.ftruncate(file, 0)
+            with suppress(OSError):  # a pipe has no length
+                os.ftruncate(file, 0)
             return name, file
         os.close(file)
     raise FileError(f"viz: {path} is being written by another recording", fix="Name another file.")

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Collection
 
 from whit.viz.model import Kernel, Pass, Rewriting, Trace
-from whit.viz.report.graphs import graph_diff, graph_text, node_text
+from whit.viz.report.graphs import NodeTexts, graph_diff, graph_text
 from whit.viz.report.overview import kernel_data
 from whit.viz.report.roofline import roofline_data, roofline_text
 from whit.viz.report.table import Data, amount, ms, plural, table
@@ -17,10 +17,11 @@ MOST_REWRITES = 200  # of one pass, as text
 
 def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
     """All about a kernel; `parts` says which long parts are wanted."""
+    texts = NodeTexts(trace) if "rewrites" in parts else None
     passes = []
     before = kernel.graph
     for step in kernel.passes:
-        passes.append(_pass_data(trace, step, before, parts))
+        passes.append(_pass_data(trace, step, before, parts, texts))
         before = step.graph if step.graph >= 0 else before
     durations = kernel.durations
     return {
@@ -44,7 +45,7 @@ def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
     }
 
 
-def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str]) -> Data:
+def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str], texts: NodeTexts | None) -> Data:
     data: Data = {
         "name": step.name,
         "why": step.why,
@@ -55,8 +56,8 @@ def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str]) ->
     }
     if "rules" in parts:
         data["rules"] = rules_data(trace, step.rewriting)
-    if "rewrites" in parts:
-        data["steps"] = steps_data(trace, step.rewriting)
+    if texts is not None:
+        data["steps"] = steps_data(trace, step.rewriting, texts)
     if "passes" in parts:
         data["graph"] = graph_text(trace, step.graph)
     if "diff" in parts:
@@ -74,14 +75,13 @@ def rules_data(trace: Trace, rewriting: Rewriting) -> list[Data]:
     return found
 
 
-def steps_data(trace: Trace, rewriting: Rewriting) -> list[Data]:
+def steps_data(trace: Trace, rewriting: Rewriting, texts: NodeTexts) -> list[Data]:
     """The rewrites in order."""
     found = []
     for number, before, after in rewriting.steps[:MOST_REWRITES]:
         rule = trace.rules.get(number)
         name, place = (rule.name, rule.place) if rule is not None else (f"rule {number}", "")
-        texts = {"before": node_text(trace, before), "after": node_text(trace, after)}
-        found.append({"rule": name, "where": place, **texts})
+        found.append({"rule": name, "where": place, "before": texts[before], "after": texts[after]})
     return found
 
 
@@ -137,7 +137,7 @@ def _pass_text(step: Data) -> str:
         lines.append(f"  {rewrite['rule']}  [{rewrite['where']}]")
         lines.append(f"    {rewrite['before']}  ->  {rewrite['after']}")
     if step.get("graph") is not None:
-        lines.append(step["graph"])
+        lines.append(step["graph"] if step["changed"] else "(unchanged)")
     if step.get("diff"):
         lines.append(step["diff"])
     return "\n".join([f"--- after {step['name']}", *lines]) if lines else ""

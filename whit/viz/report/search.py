@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from whit.errors import ArgumentError
 from whit.viz.model import Rewriting, Trace
-from whit.viz.report.graphs import node_text
-from whit.viz.report.table import Data, plural
+from whit.viz.report.graphs import NodeTexts
+from whit.viz.report.table import Data
 
 
 def search_data(trace: Trace, pattern: str, rewrites: bool, count: int) -> Data:
@@ -60,14 +60,11 @@ def _places(trace: Trace) -> Iterator[tuple[str, Rewriting]]:
 
 
 def _rewrites(trace: Trace, wanted: re.Pattern[str]) -> Iterator[Data]:
-    spelled: dict[int, str] = {}
+    spelled = NodeTexts(trace)
     for where, rewriting in _places(trace):
         for number, (rule_number, before, after) in enumerate(rewriting.steps, start=1):
             rule = trace.rules.get(rule_number)
             name, place = (rule.name, rule.place) if rule is not None else (f"rule {rule_number}", "")
-            for node in (before, after):
-                if node not in spelled:
-                    spelled[node] = node_text(trace, node)
             text = f"{spelled[before]}  ->  {spelled[after]}"
             if wanted.search(text) or wanted.search(name):
                 yield {"where": where, "line": number, "text": text, "rule": name, "rule_at": place}
@@ -83,4 +80,4 @@ def search_text(data: Data) -> str:
     left = data["found"] - len(data["matches"])
     if left:
         lines.append(f"... {left:,} more; -n shows more of them")
-    return "\n".join(lines) if lines else f"nothing matches {data['pattern']} ({plural(data['found'], 'match')})"
+    return "\n".join(lines) if lines else f"nothing matches {data['pattern']}"

@@ -1,0 +1,223 @@
+"""The command line: golden texts with their numbers masked, the form of its JSON, and that both say the same."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whit.viz.cli import main
+
+GOLDEN = Path(__file__).parent / "golden"
+
+COMMANDS = {
+    "list": ["list"],
+    "top": ["top", "--by", "bytes", "-n", "2"],
+    "show": ["show", "k2"],
+    "show_all": ["show", "k2", "--graph", "--passes", "--diff", "--rules", "--rewrites"],
+    "memory": ["memory", "--parts", "1"],
+    "compile": ["compile"],
+    "grep": ["grep", "exp2"],
+    "grep_rewrites": ["grep", "--rewrites", "flatten", "-n", "3"],
+}
+
+
+def _masked(text: str, *paths: Path) -> str:
+    """Times, sizes of code and paths differ from run to run, and with them the width of columns."""
+    for path in paths:
+        text = text.replace(str(path), "FILE")
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"\S+ on CPU", line) or " on CPU:" in line.split(",")[0]:
+            line = "PROGRAM"
+        line = re.sub(r"CPU:LLVM:\S+", "TARGET", line)
+        line = re.sub(r"(?<![\w.])\d+\.\d+(?!:float)( ms)?|#{3,}", "N", line)
+        line = re.sub(r"\d[\d.,]* (B|kB) of machine code", "N of machine code", line)
+        line = re.sub(r"\b\d+%", "N%", line)
+        line = re.sub(r"bound by \w+", "bound by X", line)
+        line = re.sub(r"(\.py:)\d+", r"\1L", line)
+        lines.append(re.sub(r" {2,}", "  ", line))
+    return "\n".join(lines) + "\n"
+
+
+def _ordered(name: str, text: str) -> str:
+    """Rules are listed by their time, which is another one each time."""
+    if name != "compile":
+        return text
+    head, _, rules = text.partition("rule\n")
+    fired = re.findall(r"N +(\d+) +(\d+) +(.*)", rules)
+    assert len(fired) > 5
+    return head.rstrip() + "\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_answer_in_words(
+    name: str, recorded: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    assert main([str(recorded), *COMMANDS[name]]) == 0
+    text = _ordered(name, _masked(capsys.readouterr().out, recorded))
+    golden = GOLDEN / f"{name}.txt"
+    if not golden.exists():  # delete a file to have it written again
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text)
+        pytest.fail(f"wrote {golden}; read it, and run again")
+    assert text == golden.read_text()
+
+
+def test_compare_in_words(recorded: Path, changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(recorded), str(changed)]) == 0
+    words = capsys.readouterr().out
+    assert re.search(r"k\d/-  +add_reduce_6 .* removed", words)
+    assert re.search(r"-/k\d  +add_reduce_7 .* added", words)
+    assert re.search(r"k\d/k\d +add_reduce_8 .* graph, source", words)
+    assert main(["compare", str(recorded), str(recorded)]) == 0
+    assert capsys.readouterr().out.count(" same") == 4
+    assert main([str(recorded), "compare", str(changed), "--diff"]) == 0
+    assert "--- source of add_reduce_8\n--- old\n+++ new\n@@" in capsys.readouterr().out
+
+
+KERNEL = {
+    "id": str,
+    "name": str,
+    "runs": int,
+    "total_ns": int,
+    "best_ns": int,
+    "bytes": int,
+    "ops": int,
+    "compile_ns": int,
+    "is_compiled": bool,
+}
+RULE = {"rule": str, "where": str}
+ROOFLINE = {
+    **dict.fromkeys(("ops_per_byte", "gflops", "gbytes", "best_gflops", "best_gbytes", "efficiency"), float),
+    "bound": str,
+}
+PASS = {
+    "name": str,
+    "why": str,
+    "ns": int,
+    "rewrites": int,
+    "changed": bool,
+    "lines": int,
+    "rules": [{**RULE, "hits": int}],
+    "steps": [{**RULE, "before": str, "after": str}],
+    "graph": str,
+    "diff": str,
+}
+TOTALS = {
+    "path": str,
+    **dict.fromkeys(("kernels", "launches", "bytes", "kernel_ns", "compile_ns"), int),
+    "peak_bytes": dict,
+}
+SCHEMAS: dict[str, tuple[list[str], Any]] = {
+    "list": (
+        ["list"],
+        {
+            "trace": {
+                **dict.fromkeys(("path", "whit", "target"), str),
+                **dict.fromkeys(("cores", "runs", "launches"), int),
+                "seconds": float,
+                "is_whole": bool,
+                "program": [str],
+                "dropped": [str],
+            },
+            "schedules": [
+                {
+                    **dict.fromkeys(("id", "device", "line"), str),
+                    **dict.fromkeys(("kernels", "temporaries_bytes", "runs", "schedule_ns"), int),
+                }
+            ],
+            "kernels": [KERNEL],
+            "events": [dict],
+        },
+    ),
+    "top": (["top"], {"by": str, "total": int, "kernels": [{**KERNEL, "measure": int, "share": float}]}),
+    "show": (
+        ["show", "k0", "--all"],
+        {
+            **KERNEL,
+            **dict.fromkeys(("target", "line", "graph", "source"), str),
+            **dict.fromkeys(("bytes_read", "bytes_written", "median_ns", "cores_range", "code_bytes"), int),
+            **dict.fromkeys(("render_ns", "code_ns"), int),
+            **{name: [str] for name in ("stack", "schedules", "explanation")},
+            "roofline": ROOFLINE,
+            "passes": [PASS],
+        },
+    ),
+    "memory": (
+        ["memory"],
+        {
+            "devices": [
+                {
+                    "device": str,
+                    **dict.fromkeys(("peak_bytes", "peak_ns", "end_bytes", "buffers_at_peak", "before_bytes"), int),
+                    "holders": [
+                        {
+                            **dict.fromkeys(("bytes", "buffers", "since_ns"), int),
+                            **dict.fromkeys(("line", "what", "type"), str),
+                        }
+                    ],
+                    "curve": [{"from_ns": int, "most_bytes": int}],
+                }
+            ]
+        },
+    ),
+    "compile": (
+        ["compile", "--kernel", "k1"],
+        {
+            "kernel": str,
+            "kernels": int,
+            "total_ns": int,
+            "phases": [{"phase": str, "ns": int, "rewrites": int}],
+            "rules": [{**RULE, "attempts": int, "hits": int, "ns": int}],
+        },
+    ),
+    "grep": (["grep", "add"], {"pattern": str, "found": int, "matches": [{"where": str, "line": int, "text": str}]}),
+    "grep_rewrites": (
+        ["grep", "add", "--rewrites"],
+        {
+            "pattern": str,
+            "found": int,
+            "matches": [{"where": str, "line": int, "text": str, "rule": str, "rule_at": str}],
+        },
+    ),
+    "compare": (
+        ["compare", "OTHER"],
+        {
+            "old": TOTALS,
+            "new": TOTALS,
+            "kernels": [{"name": str, "old": KERNEL, "new": KERNEL, "changed": [str]}],
+        },
+    ),
+}
+
+
+def _check(value: Any, schema: Any, place: str) -> None:
+    """Fields are those of the schema, no more and no fewer; lists hold one form."""
+    if isinstance(schema, dict):
+        assert sorted(value) == sorted(schema), place
+        for name, inner in schema.items():
+            _check(value[name], inner, f"{place}.{name}")
+    elif isinstance(schema, list):
+        assert type(value) is list, place
+        for item in value:
+            _check(item, schema[0], f"{place}[]")
+    else:
+        assert type(value) is schema, f"{place}: {value!r}"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_json_has_the_documented_form(name: str, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, schema = SCHEMAS[name]
+    arguments = [str(recorded) if argument == "OTHER" else argument for argument in command]
+    assert main([str(recorded), *arguments, "--json"]) == 0
+    _check(json.loads(capsys.readouterr().out), schema, name)
+
+
+def test_kernels_are_found_by_number_and_by_name(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for name in ("k3", "3", "add_reduce_6"):
+        main([str(recorded), "compile", "--json", "--kernel", name])
+        answers.append(json.loads(capsys.readouterr().out)["kernel"])
+    assert answers == ["k3", "k3", "k3"]
