@@ -88,7 +88,7 @@ def steps_data(trace: Trace, rewriting: Rewriting, texts: NodeTexts) -> list[Dat
 def life_text(data: Data) -> str:
     """The same in words."""
     parts = [_summary(data), roofline_text(data["roofline"])]
-    reasons = data["explanation"] or ["loops as they are, on one core"]
+    reasons = data["explanation"] or ["none: loops as they are, or an algorithm of its own"]
     parts.append("\n".join(["tiling:", *(f"  {reason}" for reason in reasons)]))
     if data["passes"]:
         rows = [
