@@ -139,7 +139,7 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
             **KERNEL,
             **dict.fromkeys(("target", "line", "graph", "source"), str),
             **dict.fromkeys(("bytes_read", "bytes_written", "median_ns", "cores_range", "code_bytes"), int),
-            **dict.fromkeys(("render_ns", "code_ns"), int),
+            **dict.fromkeys(("render_ns", "render_rewrites", "code_ns"), int),
             **{name: [str] for name in ("stack", "schedules", "explanation")},
             "roofline": ROOFLINE,
             "passes": [PASS],

@@ -11,14 +11,17 @@ import pytest
 
 import whit
 from whit import Context, GlobalCounters, Tensor
+from whit.engine import compile
 from whit.errors import ArgumentError, FileError
 from whit.ir.parse import parse
 from whit.ir.rewrite import _recorded_sets
 from whit.recording import hooks
+from whit.viz.cli import main
 from whit.viz.format import Reading
 from whit.viz.load import load
 from whit.viz.memory import curves
 from whit.viz.model import Trace
+from whit.viz.session import _end, start_from_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -220,3 +223,39 @@ def test_a_killed_process_leaves_a_trace_and_two_do_not_write_one_file(tmp_path:
     assert found.start["process"] == first.pid
     assert len(found.runs) >= 2
     assert found.kernels[0].name == "add_reduce_scalar"
+
+
+def test_viz_1_names_the_file_after_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in ("", "0"):
+        with Context(VIZ=value):
+            start_from_environment()
+        assert hooks.recorder is None
+    with Context(VIZ="1"):
+        start_from_environment()
+    _end(hooks.recorder)
+    assert [path.name for path in tmp_path.iterdir()] == [f"whit-{os.getpid()}.trace"]
+
+
+def test_looking_at_a_trace_does_not_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for command in (["-m", "whit.viz", "a", "list"], ["-X", "utf8", "-m", "whit", "viz", "a"]):
+        monkeypatch.setattr(sys, "orig_argv", ["python", *command])
+        with Context(VIZ=str(tmp_path / "a")):
+            start_from_environment()
+        assert hooks.recorder is None
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_kernel_whose_compilation_fails_is_shown_as_far_as_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compile, "_compiled", fail)
+    with pytest.raises(KeyboardInterrupt), whit.trace(tmp_path / "a"):
+        (Tensor([1.0, 2.0], device="CPU").realize() * 1.75 + 11).sqrt().realize()
+    (kernel,) = load(tmp_path / "a").kernels.values()
+    assert kernel.passes[-1].name == "linearise"
+    assert main([str(tmp_path / "a"), "show", "k0"]) == 0
+    assert "its compilation did not come further than linearise" in capsys.readouterr().out

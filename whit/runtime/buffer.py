@@ -116,7 +116,7 @@ class Buffer:
         if nbytes >= LARGE:
             self.made_at = user_line()
             _large.add(self)
-        if (recorder := hooks.recorder) is not None:
+        if (recorder := hooks.recorder) is not None and nbytes:
             recorder.allocated(self)
 
     def __del__(self) -> None:

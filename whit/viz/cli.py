@@ -15,7 +15,6 @@ The command may also come first: `python -m whit.viz compare old.trace new.trace
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import sys
@@ -48,8 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WhitError as error:
         print(error, file=sys.stderr)
         return 1
-    with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(data) if options.json else printable(text))
+    try:
+        print(json.dumps(data) if options.json else printable(text), flush=True)
+    except BrokenPipeError:  # `| head` has seen enough; Python would complain about it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -194,8 +194,7 @@ class _Loader:
         for step in reversed(kernel.passes):
             if step.name == name:
                 return step.rewriting
-        kernel.passes.append(Pass(name, "", -1, 0))  # rendering rewrites too
-        return kernel.passes[-1].rewriting
+        return kernel.rendering
 
     def rewrites(self, f: Fields) -> None:
         self.rewriting(f).steps += [(step[0], step[1], step[2]) for step in f.rows("steps", int, int, int)]

@@ -23,9 +23,9 @@ class Curve:
         most = max(self.amounts)
         return most, self.moments[self.amounts.index(most)]
 
-    def most_in(self, parts: int) -> list[tuple[int, int]]:
-        """The time in so many parts: when each begins, and the most bytes in it."""
-        end = self.moments[-1] + 1
+    def most_in(self, parts: int, end: int) -> list[tuple[int, int]]:
+        """The time up to `end` in so many parts: when each begins, and the most bytes in it."""
+        end = max(end, self.moments[-1]) + 1
         found: list[tuple[int, int]] = []
         place, now = 0, 0
         for part in range(parts):
@@ -83,8 +83,6 @@ def left_from_before(trace: Trace, device: str, moment: int) -> int:
 
 def schedule_of(trace: Trace, allocation: Allocation) -> int | None:
     """The schedule whose temporaries these are: the first that ran after they came, of that size."""
-    if not allocation.maker.endswith(TEMPORARIES):
-        return None
     for run in trace.runs:
         schedule = trace.schedules.get(run.schedule)
         if schedule is None or not run.times or run.times[0][0] < allocation.start:

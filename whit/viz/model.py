@@ -40,6 +40,10 @@ class Rewriting:
         found = {rule: count[1] for rule, count in self.counts.items() if count[1]}
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
+    @property
+    def total_hits(self) -> int:
+        return sum(count[1] for count in self.counts.values())
+
 
 @dataclass(slots=True)
 class Pass:
@@ -60,6 +64,7 @@ class Kernel:
     name: str
     graph: int
     passes: list[Pass] = field(default_factory=list)
+    rendering: Rewriting = field(default_factory=Rewriting)  # while its source was written
     is_compiled: bool = False  # in this recording
     target: str = ""
     explanation: str = ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -43,10 +44,18 @@ def trace(path: str | os.PathLike[str], *, rewrites: bool | None = None, limit: 
 def start_from_environment() -> None:
     """Records this process from now on, if VIZ says so."""
     name = VIZ.value
-    if name in ("", "0"):
+    if name in ("", "0") or _only_reads(sys.orig_argv):
         return
     recorder = _begin(f"whit-{os.getpid()}.trace" if name == "1" else name, None, None)
     atexit.register(_end, recorder)
+
+
+def _only_reads(command: list[str]) -> bool:
+    """Whether this process is `python -m whit.viz` or `python -m whit viz`: it must not write over what it reads."""
+    if "-m" not in command:
+        return False
+    after = command[command.index("-m") + 1 :]
+    return after[:1] == ["whit.viz"] or after[:2] == ["whit", "viz"]
 
 
 def _begin(path: str | os.PathLike[str], rewrites: bool | None, limit: int | None) -> Recorder:

@@ -50,10 +50,13 @@ class Writer:
             self._put(pack(lines))
 
     def close(self) -> None:
-        """The end of the file."""
+        """The end of the file; a second call does nothing."""
+        if self._file < 0:
+            return
         self.flush()
         self.failure = self.failure or "it is closed"  # another thread may still have something to report
         os.close(self._file)
+        self._file = -1
 
     def _put(self, data: bytes) -> None:
         if self.failure:

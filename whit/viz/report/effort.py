@@ -15,15 +15,17 @@ def effort_data(trace: Trace, kernel: Kernel | None, count: int) -> Data:
     for step in (step for one in kernels for step in one.passes):
         entry = passes.setdefault(step.name, [0, 0])
         entry[0] += step.ns
-        entry[1] += sum(counted[1] for counted in step.rewriting.counts.values())
+        entry[1] += step.rewriting.total_hits
     phases = [{"phase": name, "ns": ns, "rewrites": rewrites} for name, (ns, rewrites) in passes.items()]
     schedules = list(trace.schedules.values()) if kernel is None else []
     if kernel is None:
-        hits = sum(c[1] for schedule in schedules for c in schedule.rewriting.counts.values())
+        hits = sum(schedule.rewriting.total_hits for schedule in schedules)
         phases.insert(0, {"phase": "schedule", "ns": sum(s.ns for s in schedules), "rewrites": hits})
-    phases.append({"phase": "write source", "ns": sum(k.render_ns for k in kernels), "rewrites": 0})
+    rendering = [one.rendering for one in kernels]
+    hits = sum(one.total_hits for one in rendering)
+    phases.append({"phase": "write source", "ns": sum(k.render_ns for k in kernels), "rewrites": hits})
     phases.append({"phase": "machine code", "ns": sum(k.code_ns for k in kernels), "rewrites": 0})
-    places = [step.rewriting for one in kernels for step in one.passes]
+    places = [*rendering, *(step.rewriting for one in kernels for step in one.passes)]
     if kernel is None:
         places += [trace.elsewhere, *(schedule.rewriting for schedule in schedules)]
     return {

@@ -37,6 +37,7 @@ def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
         "cores_range": kernel.total,
         "code_bytes": kernel.code_bytes,
         "render_ns": kernel.render_ns,
+        "render_rewrites": kernel.rendering.total_hits,
         "code_ns": kernel.code_ns,
         "roofline": roofline_data(trace, kernel),
         "graph": graph_text(trace, kernel.graph) if "graph" in parts else None,
@@ -50,7 +51,7 @@ def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str], te
         "name": step.name,
         "why": step.why,
         "ns": step.ns,
-        "rewrites": sum(count[1] for count in step.rewriting.counts.values()),
+        "rewrites": step.rewriting.total_hits,
         "changed": step.graph not in (before, -1),
         "lines": len(trace.graphs[step.graph].splitlines()) if step.graph in trace.graphs else 0,
     }
@@ -100,7 +101,7 @@ def life_text(data: Data) -> str:
             )
             for step in data["passes"]
         ]
-        rows.append(("write source", ms(data["render_ns"]), "", ""))
+        rows.append(("write source", ms(data["render_ns"]), str(data["render_rewrites"]), ""))
         rows.append(("machine code", ms(data["code_ns"]), "", ""))
         parts.append(table(("pass", "ms", "rewrites", "lines"), rows))
     elif not data["is_compiled"]:
@@ -122,6 +123,8 @@ def _summary(data: Data) -> str:
         lines.append(f"{plural(data['runs'], 'run')} in {used}: best {best:.1f} us, median {median:.1f} us")
     else:
         lines.append(f"in {used or 'no schedule'}; it did not run")
+    if data["passes"] and not data["is_compiled"]:
+        lines.append(f"its compilation did not come further than {data['passes'][-1]['name']}")
     lines.append(
         f"reads {amount(data['bytes_read'])}, writes {amount(data['bytes_written'])}, {data['ops']:,} operations, "
         f"{amount(data['code_bytes'])} of machine code, {plural(data['cores_range'], 'part')} for the cores"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from whit.viz.memory import Curve, alive_at, curves, left_from_before, schedule_of
+from whit.viz.memory import TEMPORARIES, Curve, alive_at, curves, left_from_before, schedule_of
 from whit.viz.model import Allocation, Trace
-from whit.viz.report.table import Data, amount, ms, table
+from whit.viz.report.table import Data, amount, ms, plural, table
 
 BAR = 40  # characters
+ROLES = {
+    "engine.realize._results": "result",
+    "engine.realize._copy": "copy from another device",
+    "engine.realize._memory_for": "copy before a change",
+    "engine.realize._without_kernel": "constant",
+}
 
 
 def memory_data(trace: Trace, parts: int, count: int) -> Data:
@@ -42,18 +48,18 @@ def _device_data(trace: Trace, curve: Curve, parts: int, count: int) -> Data:
         "buffers_at_peak": len(alive),
         "before_bytes": left_from_before(trace, curve.device, moment),
         "holders": holders[:count],
-        "curve": [{"from_ns": start, "most_bytes": nbytes} for start, nbytes in curve.most_in(parts)],
+        "curve": [{"from_ns": start, "most_bytes": nbytes} for start, nbytes in curve.most_in(parts, trace.last)],
     }
 
 
 def _role(trace: Trace, allocation: Allocation) -> str:
     """What a buffer is for, from who made it."""
-    schedule = schedule_of(trace, allocation)
-    if schedule is not None:
-        return f"temporaries of s{schedule}"
-    if "from_bytes" in allocation.maker or "values" in allocation.maker:
+    if allocation.maker.endswith(TEMPORARIES):
+        schedule = schedule_of(trace, allocation)
+        return "temporaries" if schedule is None else f"temporaries of s{schedule}"
+    if "from_bytes" in allocation.maker:
         return "data from Python"
-    return {"engine.realize._results": "result"}.get(allocation.maker, allocation.maker)
+    return ROLES.get(allocation.maker, allocation.maker)
 
 
 def memory_text(data: Data) -> str:
@@ -64,8 +70,8 @@ def memory_text(data: Data) -> str:
 def _device_text(data: Data) -> str:
     peak = data["peak_bytes"]
     lines = [
-        f"{data['device']}: peak {amount(peak)} at {ms(data['peak_ns'])} ms in {data['buffers_at_peak']} buffers, "
-        f"{amount(data['end_bytes'])} at the end"
+        f"{data['device']}: peak {amount(peak)} at {ms(data['peak_ns'])} ms "
+        f"in {plural(data['buffers_at_peak'], 'buffer')}, {amount(data['end_bytes'])} at the end"
     ]
     for part in data["curve"]:
         bar = "#" * round(BAR * part["most_bytes"] / peak) if peak > 0 else ""

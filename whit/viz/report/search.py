@@ -56,6 +56,7 @@ def _places(trace: Trace) -> Iterator[tuple[str, Rewriting]]:
     for kernel in trace.kernels.values():
         for step in kernel.passes:
             yield f"{kernel.label} {step.name}", step.rewriting
+        yield f"{kernel.label} write source", kernel.rendering
     yield "elsewhere", trace.elsewhere
 
 
