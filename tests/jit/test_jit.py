@@ -347,3 +347,13 @@ def test_donated_argument_gives_its_memory_to_the_result() -> None:
     later = seen + 1  # somebody else needs it: it is not given away
     f(seen, y)
     assert len(later.tolist()) == len(seen.tolist()) == 1000
+
+
+def test_replays_after_replays_that_were_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    weight = Tensor([2.0, 3.0, 4.0]).realize()
+    f = TinyJit(lambda x: (x * weight).contiguous().sum())
+    inputs = [Tensor([float(i), 1.0, 1.0]).realize() for i in range(3)]
+    with Context(DEBUG=2):  # kernels run one by one, and not through the list that is kept ready
+        timed = [f(x).item() for x in inputs]
+    assert capsys.readouterr().out.count("***") == 6
+    assert [f(x).item() for x in inputs] == timed == [7.0, 9.0, 11.0]

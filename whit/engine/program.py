@@ -34,6 +34,7 @@ from whit.engine.trace import is_placeholder, new_placeholder
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 _ALL: list[int] = []  # the places of a part that has all of the table, in order
@@ -102,12 +103,13 @@ class Program:
         for place, source in self.copied:
             table[place].copy_from(table[source])
         calls: list[tuple[Any, ...]] = []
+        timed = DEBUG >= 2 or hooks.recorder is not None
         for part in self.parts:
             _make(calls)
-            calls = _calls(part, table, variables, changed)
+            calls = _calls(part, table, variables, changed, timed)
         _make([*calls, *then])
         for part in self.parts:
-            if part.resident is not None and DEBUG < 2:
+            if part.resident is not None and not timed:
                 part.resident.count()
 
 
@@ -116,17 +118,19 @@ def _make(calls: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _calls(
-    part: Part, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None
+    part: Part, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None, timed: bool
 ) -> list[tuple[Any, ...]]:
-    """What is to be called for a part."""
-    if part.places is _ALL and part.resident is not None and DEBUG < 2:
-        return [part.resident.prepare(table, variables, changed)]
+    """What is to be called for a part. Where kernels are timed, one by one."""
+    if part.places is _ALL and part.resident is not None:
+        ready = part.resident.prepare(table, variables, changed)  # also if timed: the next run says what changed since
+        if not timed:
+            return [ready]
     buffers = table if part.places is _ALL else [table[place] for place in part.places]
     if part.graph is None:
         target, source = buffers
         moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
         return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
-    if part.resident is None or DEBUG >= 2:
+    if part.resident is None or timed:
         return [(Device[part.device].run, part.loaded, buffers, variables)]
     return [part.resident.prepare(buffers, variables)]
 
