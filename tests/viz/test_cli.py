@@ -129,7 +129,7 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
                 }
             ],
             "kernels": [KERNEL],
-            "events": [dict],
+            "events": [{"kind": str, "fields": dict, "count": int}],
         },
     ),
     "top": (["top"], {"by": str, "total": int, "kernels": [{**KERNEL, "measure": int, "share": float}]}),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import whit
-from whit import Context, GlobalCounters, Tensor
+from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine import compile
 from whit.errors import ArgumentError, FileError
 from whit.ir.parse import parse
@@ -168,6 +168,29 @@ def test_threads_are_recorded_together(tmp_path: Path) -> None:
     assert len(found.runs) == 20
     assert len({run.thread for run in found.runs}) >= 1
     assert len(found.kernels) == 1
+
+
+def test_captures_and_replays_of_a_jit_are_recorded_kernel_by_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weight = Tensor([2.0, 3.0, 4.0], device="CPU").realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        return (x * weight).contiguous().sum()
+
+    inputs = [Tensor([float(i), 1.0, 1.0], device="CPU").realize() for i in range(4)]
+    with whit.trace(tmp_path / "a", rewrites=False):
+        GlobalCounters.reset()
+        recorded = [step(x).item() for x in inputs]
+        counted = GlobalCounters.kernel_count
+    assert recorded == [2.0 * i + 7.0 for i in range(4)] == [step(x).item() for x in inputs]
+    found = load(tmp_path / "a")
+    assert sum(len(kernel.durations) for kernel in found.kernels.values()) == counted == 4 * step.kernels
+    assert main([str(tmp_path / "a"), "list"]) == 0
+    kinds = capsys.readouterr().out
+    assert f"jit capture, 1 time: name step, kernels {step.kernels}\n" in kinds
+    assert "jit replay, 3 times: name step\n" in kinds
 
 
 def test_an_event_is_recorded_with_its_fields(tmp_path: Path) -> None:

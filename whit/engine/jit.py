@@ -29,6 +29,7 @@ from whit.engine.device import Device
 from whit.engine.signature import Arguments, Key
 from whit.engine.trace import Trace, current
 from whit.errors import ArgumentError, JitError
+from whit.recording import hooks
 
 __all__ = ["JitError", "TinyJit"]
 
@@ -84,8 +85,12 @@ class TinyJit(Generic[Parameters, Result]):
                 if watch.holds() or watch.changed() is None:
                     result = self._run(replay, arguments, args, kwargs)
                     if result is not _modules().MISSED:
+                        if (recorder := hooks.recorder) is not None:
+                            recorder.event("jit replay", name=self._name)
                         return result
             variants.append(self._capture(args, kwargs, arguments, variants))
+            if (recorder := hooks.recorder) is not None:
+                recorder.event("jit capture", name=self._name, kernels=variants[-1][0].program.kernels())
             del variants[:-MOST_VARIANTS]
             result = variants[-1][0](arguments.tensors, arguments.bindings)
             if result is _modules().MISSED:

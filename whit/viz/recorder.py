@@ -174,6 +174,8 @@ class Recorder:
     def event(self, kind: str, **fields: Any) -> None:
         """Anything else."""
         with self._lock:
+            if self.is_full:
+                return
             stack = self._stacks.number(user_stack(2)[0])
             self.writer.add("event", kind=kind, at=perf_counter_ns() - self.start, stack=stack, fields=fields)
 

@@ -9,6 +9,8 @@ from whit.viz.report.table import Data, amount, ms, plural, table
 BAR = 40  # characters
 ROLES = {
     "engine.realize._results": "result",
+    "engine.replayer._make": "result",
+    "engine.cpu.shared_arena": "temporaries of the JIT",
     "engine.realize._copy": "copy from another device",
     "engine.realize._memory_for": "copy before a change",
     "engine.realize._without_kernel": "constant",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from whit.viz.model import Kernel, Trace
 from whit.viz.report.table import Data, amount, ms, plural, table
 
@@ -23,8 +25,17 @@ def overview_data(trace: Trace) -> Data:
             for schedule in trace.schedules.values()
         ],
         "kernels": [kernel_data(kernel) for kernel in trace.kernels.values()],
-        "events": [{"kind": event.get("kind"), "fields": event.get("fields")} for event in trace.events],
+        "events": _events(trace),
     }
+
+
+def _events(trace: Trace) -> list[Data]:
+    """Those that differ, each with how often it was."""
+    found: dict[str, Data] = {}
+    for event in trace.events:
+        data = {"kind": str(event.get("kind")), "fields": event.get("fields"), "count": 0}
+        found.setdefault(json.dumps(data, sort_keys=True), data)["count"] += 1
+    return list(found.values())
 
 
 def head_data(trace: Trace) -> Data:
@@ -77,8 +88,14 @@ def overview_text(data: Data) -> str:
         left=(0, 1, 6),
     )
     parts = [head_text(data["trace"]), schedules, kernels_text(data["kernels"])]
-    parts += [f"event {event['kind']}: {event['fields']}" for event in data["events"]]
+    parts += ["\n".join(_event_text(event) for event in data["events"])] if data["events"] else []
     return "\n\n".join(parts)
+
+
+def _event_text(event: Data) -> str:
+    fields = event["fields"] if isinstance(event["fields"], dict) else {}
+    listed = ", ".join(f"{name} {value}" for name, value in fields.items())
+    return f"{event['kind']}, {plural(event['count'], 'time')}: {listed}"
 
 
 def head_text(data: Data) -> str:
