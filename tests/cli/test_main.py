@@ -40,6 +40,7 @@ commands:
   bench   times common kernels, checked first, against what this machine can do
   cache   lists, measures or clears the compiled kernels on disk
   replay  runs a graph that an error message saved
+  viz     answers questions about a recording (VIZ=file): kernels, memory, rewrites
 
 options:
   -h, --help  show this help message and exit

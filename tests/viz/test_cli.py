@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from whit.cli.main import main as whit_main
 from whit.viz.cli import main
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -221,3 +222,19 @@ def test_kernels_are_found_by_number_and_by_name(recorded: Path, capsys: pytest.
         main([str(recorded), "compile", "--json", "--kernel", name])
         answers.append(json.loads(capsys.readouterr().out)["kernel"])
     assert answers == ["k3", "k3", "k3"]
+
+
+def test_the_command_line_of_whit_gives_the_same_answers(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["list"], ["compile", "--kernel", "k1"]):
+        assert main([str(recorded), *command]) == 0
+        words = capsys.readouterr().out
+        assert whit_main(["viz", str(recorded), *command]) == 0
+        assert capsys.readouterr().out == words
+        assert main([str(recorded), *command, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert whit_main(["viz", str(recorded), *command, "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert {name: answer[name] for name in data} == data
+        assert answer["command"] == "viz"
+    assert whit_main(["viz", "/nowhere", "list"]) == 1
+    assert whit_main(["viz", str(recorded), "sing"]) == 2

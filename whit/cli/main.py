@@ -45,6 +45,7 @@ COMMANDS = (
     Command("bench", "whit.cli.bench", "times common kernels, checked first, against what this machine can do"),
     Command("cache", "whit.cli.cache", "lists, measures or clears the compiled kernels on disk"),
     Command("replay", "whit.cli.replay", "runs a graph that an error message saved"),
+    Command("viz", "whit.cli.viz", "answers questions about a recording (VIZ=file): kernels, memory, rewrites"),
 )
 
 EXIT_CODES = f"exit codes: {OK} ok, {PROBLEM} a problem was found, {USAGE} wrong usage, {STOPPED} stopped by Ctrl-C"

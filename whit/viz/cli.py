@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     try:
-        print(json.dumps(data) if options.json else printable(text), flush=True)
+        print(json.dumps(data) if "json" in options else printable(text), flush=True)
     except BrokenPipeError:  # `| head` has seen enough; Python would complain about it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -98,10 +98,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "python -m whit.viz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    configure(parser)
+    return parser
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments, for a parser that may belong to another command line."""
     parser.add_argument("file", help="what VIZ=file or whit.trace(file) has written")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--json", action="store_true", help="answer with JSON")
+    shared.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
     counted = argparse.ArgumentParser(add_help=False)
     counted.add_argument("-n", "--count", type=_count, default=20, help="how many are shown (20)")
     commands.add_parser("list", parents=[shared], help="schedules and kernels")
@@ -122,7 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", parents=[shared], help="kernel by kernel with another trace")
     compare.add_argument("other", help="the trace that is newer")
     compare.add_argument("--diff", action="store_true", help="differences of tiling, graph and source")
-    return parser
 
 
 _PART_HELP = {
