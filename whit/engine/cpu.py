@@ -128,17 +128,20 @@ class CpuDevice:
         launches = frame.launches.buffer_info()[0]
         prepare_pool()
         run_native(launches, 0, loaded.threads)  # starts threads, which is not to be counted
+        is_shown = DEBUG >= 2
         times: list[int] = []
         for i, call in enumerate(loaded.plan.linear.src):
             start = perf_counter_ns()
             run_native(launches + i * RECORD * WORD, 1, loaded.threads)
             end = perf_counter_ns()
             times += (start, end)
-            counts = _counts(loaded.kernels[i])
-            counts.time_sum_s = seconds = (end - start) * 1e-9
-            GlobalCounters.add(self.name, counts)
-            if DEBUG >= 2:
+            if is_shown:
+                counts = _counts(loaded.kernels[i])
+                counts.time_sum_s = seconds = (end - start) * 1e-9
+                GlobalCounters.add(self.name, counts)
                 show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+        if not is_shown:
+            GlobalCounters.add(self.name, loaded.counts)
         if (recorder := hooks.recorder) is not None:
             recorder.ran(self.name, loaded.plan, loaded.kernels, times)
 

@@ -48,6 +48,7 @@ class Recorder:
         self._rewrites = RewriteLog(self.writer, RuleTable(self.writer))
         self._kernels: dict[int, int] = {}  # graph of the body -> kernel
         self._described: set[int] = set()  # kernels of which operations and bytes are written
+        self._has_run: set[int] = set()  # schedules
         self._schedules: dict[tuple[int, str], int] = {}  # graph of the LINEAR and device -> schedule
         self._by_linear: weakref.WeakKeyDictionary[UOp, dict[str, int]] = weakref.WeakKeyDictionary()
         self._begun = 0
@@ -141,8 +142,10 @@ class Recorder:
                 self._left_out += 1
                 return
             number = self._schedule(plan, device)
-            for step, kernel in zip(plan.steps, kernels, strict=False):
-                self._describe(step.function, kernel)
+            if number not in self._has_run:
+                self._has_run.add(number)
+                for step, kernel in zip(plan.steps, kernels, strict=False):
+                    self._describe(step.function, kernel)
             stack = self._stacks.number(user_stack(3)[0])
             last = self.start
             deltas = []
