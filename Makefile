@@ -14,8 +14,8 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with everything that tests need
 
-# What is compiled runs a second time with every strategy off. Fuzzing always does both, so it is not in the list.
-PLAIN := tests/schedule tests/codegen tests/matrix
+# Every op runs a second time with every strategy off. Fuzzing always does both, so it is not in the list.
+PLAIN := tests/matrix
 
 test: lint ## lint, then run all tests on all cores, those of compiled code also without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
