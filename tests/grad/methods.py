@@ -295,7 +295,7 @@ NONE = frozenset(names("""
     ones_like rand rand_like randint randn randn_like randperm rfftfreq scaled_uniform shuffle train uniform zeros
     zeros_like
     backward custom_function custom_kernel data device dtype element_size grad gradient is_floating_point item nbytes
-    ndim numel numpy realize requires_grad shape size to_ tolist uop
+    explain ndim numel numpy realize requires_grad shape size to_ tolist uop
     bfloat16 float half
     lstsq pinv
 """))  # fmt: skip
