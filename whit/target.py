@@ -6,6 +6,7 @@ A target is written `device:renderer:arch`. The parts on the right may be left o
     parse_target("CPU:C")                   the same, through C and a compiler
     parse_target("CPU:LLVM:x86-64")         any x86 with 64 bits: SSE2 and nothing more
     parse_target("CPU:LLVM:cortex-a76")     another architecture; compiles here, runs there
+    parse_target("CUDA:PTX:sm_90a")         an NVIDIA GPU; of one whose architecture is left out, the oldest
 
 `str(target)` is such a string, and reads back as the same target. Nothing here opens a device or loads a compiler.
 The names of architectures are LLVM's.
@@ -49,6 +50,11 @@ class Target:
     def has_fma(self) -> bool:
         """Whether x * y + z with one rounding is an instruction."""
         return "fma" in self.features
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether code is run by blocks of threads."""
+        return self.family == "nvptx64"
 
     @property
     def has_half(self) -> bool:
@@ -108,6 +114,14 @@ class _Arch:
     def vector_registers(self) -> int:
         return 32 if self.family == "aarch64" or "avx512f" in self.features else 16
 
+
+# Of a GPU: the cores are its multiprocessors, the vectors what one thread loads at once, the l1 a block's shared memory.
+_GPU = frozenset({"fma", "f16c"})
+_GPUS = {
+    "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108),
+    "sm_90a": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132),
+    "sm_100": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148),
+}
 
 # From the best to the plainest: the first whose features a processor has describes it, unless its model says more.
 _ARCHS = {
@@ -276,13 +290,13 @@ def _read(path: str) -> str:
 
 # ---- names
 
-_RENDERERS = {"CPU": ("LLVM", "C")}
+_RENDERERS = {"CPU": ("LLVM", "C"), "CUDA": ("PTX",)}
 
 
-def _described(renderer: str, arch: str, system: str) -> Target:
-    row = _ARCHS[arch]
+def _described(renderer: str, arch: str, system: str, device: str = "CPU") -> Target:
+    row = (_GPUS if device == "CUDA" else _ARCHS)[arch]
     return Target(
-        device="CPU",
+        device=device,
         renderer=renderer,
         arch=arch,
         family=row.family,
@@ -314,6 +328,11 @@ def parse_target(text: str, spelled: str = "") -> Target:
                 fix=f'Did you mean "{spelled.partition(":")[0].strip().upper()}:{renderers[0]}:{arch}"?',
             )
         raise _unknown(spelled, "renderer", renderer, renderers)
+    if device == "CUDA":
+        arch = arch.lower() or next(iter(_GPUS))
+        if arch not in _GPUS:
+            raise _unknown(spelled, "architecture", arch, _GPUS)
+        return _described(renderer, arch, "linux", device)
     if not arch:
         return replace(host_target(), renderer=renderer)
     if arch.lower() not in _ARCHS:

@@ -1,5 +1,6 @@
 """A kernel and a target become a linear program. `pipeline.py` lists the passes."""
 
 from whit.codegen.pipeline import Program, generate
+from whit.codegen.separate import separate
 
-__all__ = ["Program", "generate"]
+__all__ = ["Program", "generate", "separate"]

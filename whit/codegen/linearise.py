@@ -19,7 +19,7 @@ from whit.codegen.ranges import free_ranges, in_order, scanned_ranges
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
-from whit.ir.args import Memory, RangeArg
+from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
@@ -193,7 +193,14 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
                     need(block.as_item, items[s])
         elif is_panel(node):
             memory, fill = node.src
-            values[node] = memory.after(*(values[store] for store in fill.src[0].src))
+            stores = fill.src[0].src
+            values[node] = memory.after(*(values[store] for store in stores))
+            if any(r.arg.kind is RangeKind.THREAD for r in free[fill]):
+                barrier = make(ops.BARRIER, tuple(values[store] for store in stores))
+                items[node] = linear.add(barrier, path)
+                for store in stores:
+                    need(items[node], items[store])
+                values[node] = memory.after(barrier)
         else:
             new = make(node.op, tuple(values[s] for s in node.src), node.arg) if node.src else node
             values[node] = new
@@ -242,7 +249,7 @@ def is_panel(node: UOp) -> bool:
 
 def _need_all(item: Item, sources: tuple[UOp, ...], items: dict[UOp, Item]) -> None:
     for s in sources:
-        if is_panel(s):
+        if is_panel(s) and s not in items:
             for store in s.src[1].src[0].src:
                 need(item, items[store])
             continue

@@ -9,6 +9,7 @@ from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.contraction import find_contraction
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
+from whit.codegen.gpu import tile_gpu
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
@@ -38,7 +39,8 @@ class Program:
 
     name: str
     linear: UOp
-    total: int  # iterations of the range that runs on the cores; 1 if there is none
+    total: int  # iterations of the range that runs on the cores, or blocks of a GPU; 1 if there is none
+    threads: int  # of a block; 1 on a CPU
     variables: tuple[UOp, ...]
     ops: int  # element operations of one run
     bytes_read: int
@@ -72,6 +74,10 @@ def runs_apart(body: UOp) -> bool:
 
 
 def _tile(body: UOp, job: Job) -> UOp:
+    if job.target.is_gpu:
+        tiled, reasons = tile_gpu(body, job.target)
+        job.reasons.extend(reasons)
+        return simplify_lanes(tiled)
     if runs_apart(body):
         job.reasons.append("loops one after the other")
         return body
@@ -158,8 +164,13 @@ def generate(body: UOp, target: Target, name: str = "kernel", observe: Observer 
         from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
 
         check_bounds(body, name)
-    cores = [node for node in body.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
-    total = int(cores[0].src[0].arg) if cores else 1
+    total = _size_of(body, RangeKind.BLOCK if target.is_gpu else RangeKind.CORE)
+    threads = _size_of(body, RangeKind.THREAD)
     variables = tuple(node for node in body.src if node.op is ops.VARIABLE)
     ordered = tuple(sorted(variables, key=lambda node: str(node.arg.name)))
-    return Program(name, body, total, ordered, work, read, written, "\n".join(job.reasons))
+    return Program(name, body, total, threads, ordered, work, read, written, "\n".join(job.reasons))
+
+
+def _size_of(linear: UOp, kind: RangeKind) -> int:
+    """The iterations of the range of a kind; 1 if there is none."""
+    return next((int(node.src[0].arg) for node in linear.src if node.op is ops.RANGE and node.arg.kind is kind), 1)

@@ -10,7 +10,7 @@ the one outermost range of kind CORE, if there is one, goes from `start` to `sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
@@ -20,6 +20,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.CORE)
+GPU_RANGES = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.BLOCK, RangeKind.THREAD)
 _STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER)
 
 
@@ -64,8 +65,8 @@ def unsupported(op: Op, renderer: str, why: str, fix: str) -> NotSupportedError:
     return NotSupportedError(f"render {renderer}: {op.name} {why}", fix=fix)
 
 
-def check_program(linear: UOp, renderer: str) -> None:
-    """Raises unless the program keeps the conventions above: sized dtypes, sequential ranges, flat vectors."""
+def check_program(linear: UOp, renderer: str, kinds: Collection[RangeKind] = _SEQUENTIAL) -> None:
+    """Raises unless the program keeps the conventions above: sized dtypes, ranges of these kinds, flat vectors."""
     depth = 0
     for node in linear.src:
         if node.dtype is dtypes.weakint or node.dtype is dtypes.weakfloat:
@@ -74,7 +75,7 @@ def check_program(linear: UOp, renderer: str) -> None:
             raise InternalError(f"render {renderer}: {node.short()} is no vector", fix="Split it into vectors.")
         if node.op is ops.RANGE:
             kind = node.arg.kind
-            if kind not in _SEQUENTIAL:
+            if kind not in kinds:
                 raise InternalError(f"render {renderer}: {node.short()} is no loop", fix="Expand it first.")
             if kind is RangeKind.CORE and depth:
                 raise InternalError(f"render {renderer}: {node.short()} is inside another block")

@@ -1,0 +1,114 @@
+"""Programs for GPUs mean what their kernels mean: blocks, threads, barriers and shared memory run by the interpreter."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
+
+from test_kernel_programs import KERNELS, arrays_of, ints
+from whit.codegen import generate, separate
+from whit.config import Context
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.interpret import run
+from whit.ir.op import KERNEL, PROGRAM
+from whit.ir.uop import UOp
+from whit.ir.verify import verify
+from whit.target import parse_target
+
+TARGET = parse_target("CUDA:PTX:sm_90a")
+
+
+def check(value: UOp, tolerance: float = 0.0) -> list[Any]:
+    """Every kernel of the schedule of a value, against its programs, launched one after the other."""
+    generator = np.random.default_rng(0)
+    programs = []
+    for call in scheduled(value).src:
+        body = call.src[0].src[0]
+        verify(body, KERNEL)
+        arrays = arrays_of(body, generator)
+        memory = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
+        for part in separate(body):
+            program = generate(part, TARGET)
+            verify(program.linear, PROGRAM)
+            run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
+            programs.append(program)
+        run(body, arrays)
+        for node, expected in arrays.items():
+            got = memory[node.arg.slot].reshape(expected.shape)
+            if tolerance and node.dtype.is_float:
+                np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(got, expected)
+    return programs
+
+
+@pytest.mark.parametrize("size", (1, 3, 33, 64, 100))
+@pytest.mark.parametrize("name", KERNELS)
+def test_programs_of_a_gpu_mean_what_kernels_mean(name: str, size: int) -> None:
+    check(KERNELS[name](size))
+
+
+MORE: dict[str, Callable[[], UOp]] = {
+    "more than a block": lambda: ints(0, 700) * 2,
+    "sum of one long row": lambda: total(ints(0, 1, 1000)),
+    "sum of rows in vectors": lambda: total(ints(0, 2, 640)),
+    "sum of everything": lambda: ints(0, 40, 30).reduce(ops.ADD, (0, 1)),
+    "any of booleans": lambda: (ints(0, 2, 100) < -8).reduce(ops.OR, (1,)),
+    "largest of bytes": lambda: param(0, 2, 65, dtype=dtypes.int8).reduce(ops.MAX, (1,)),
+    "row minus its sum, long": lambda: (
+        ints(0, 2, 300) - ints(0, 2, 300).reduce(ops.ADD, (1,)).reshape((2, 1)).expand((2, 300))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_longer_kernels_of_a_gpu(name: str) -> None:
+    check(MORE[name]())
+
+
+@pytest.mark.parametrize("size", (5, 64, 100))
+def test_float_programs_of_a_gpu(size: int) -> None:
+    x = param(0, 3, size)
+    check(layernorm(x, param(1, size), param(2, size)), 1e-5)
+    check(relu(matmul(x, param(1, size, 5))), 1e-5)
+    check(softmax(x), 1e-5)
+
+
+def test_threads_run_along_neighbours_and_vectors_of_16_bytes() -> None:
+    (call,) = scheduled(param(0, 1 << 20) + param(1, 1 << 20)).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert (program.total, program.threads) == (1024, 256)
+    loads = [node for node in program.linear.src if node.op is ops.LOAD]
+    assert [node.shape for node in loads] == [(4,), (4,)]
+
+
+def test_a_row_is_reduced_by_a_block() -> None:
+    (call,) = scheduled(softmax(param(0, 20, 512))).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert (program.total, program.threads) == (20, 256)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 4
+
+
+def test_columns_are_reduced_by_threads() -> None:
+    (call,) = scheduled(param(0, 64, 1 << 15).reduce(ops.ADD, (0,))).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert program.total * program.threads == 1 << 15
+    assert not any(node.op is ops.BARRIER for node in program.linear.src)
+
+
+def test_noopt_is_one_thread() -> None:
+    (call,) = scheduled(ints(0, 10) + 1).src
+    with Context(NOOPT=1):
+        program = generate(call.src[0].src[0], TARGET)
+    assert (program.total, program.threads) == (1, 1)
+
+
+def test_nothing_for_a_gpu_runs_on_cores() -> None:
+    (call,) = scheduled(ints(0, 100_000) + 1).src
+    linear = generate(call.src[0].src[0], TARGET).linear
+    kinds = [node.arg.kind for node in linear.src if node.op is ops.RANGE]
+    assert kinds[:2] == [RangeKind.BLOCK, RangeKind.THREAD]

@@ -1,0 +1,366 @@
+"""Programs as PTX, the assembly language that NVIDIA's driver takes.
+
+    store(p0, load(p1, r) * 2)           ->    @%lt9 bra ...
+    r = block * 256 + thread                   ld.global.f32 %load7, [%at6];
+                                               mul.rn.f32 %mul8, %load7, 0f40000000;
+                                               st.global.f32 [%at5], %mul8;
+
+A function has the memory of each PARAM as a parameter, by slot, then the values of its VARIABLEs by name. Ranges of
+kind BLOCK and THREAD are what the hardware counts; all others are loops. A vector is so many registers, and one access
+where its elements are neighbours, 16 bytes at most, and certainly aligned: memory of params begins at a multiple of 16
+bytes. Registers that the program indexes by numbers only are registers; others are local memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from math import gcd
+
+from whit.dtype import dtypes
+from whit.errors import InternalError, NotSupportedError
+from whit.ir import ops
+from whit.ir.args import Memory, RangeKind
+from whit.ir.op import Op
+from whit.ir.uop import UOp
+from whit.render.program import (
+    GPU_RANGES,
+    check_program,
+    local_buffers_of,
+    memory_of,
+    params_of,
+    program_body,
+    unsupported,
+    variables_of,
+)
+from whit.render.ptx_ops import bitcast, cast, elementwise, spell
+from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
+from whit.render.small_floats import emulate_small_floats
+from whit.simplify.bounds import bounds
+from whit.target import Target
+
+ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
+MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
+_SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
+_VERSIONS = {"sm_100": "8.6"}  # of PTX, where it is not the first that knows sm_90a
+
+
+def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
+    """One module with a function for each program."""
+    functions = [_Function(name, program).render() for name, program in programs.items()]
+    version = _VERSIONS.get(target.arch.rstrip("a"), "8.0")
+    head = f"// {', '.join(programs)} for {target}\n.version {version}\n.target {target.arch}\n.address_size 64\n"
+    return "\n".join([head, *functions])
+
+
+class _Function(Writer):
+    """Writes one function."""
+
+    def __init__(self, name: str, program: UOp) -> None:
+        super().__init__()
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
+        self.name = name
+        self.linear = emulate_small_floats(program_body(program), has_half=True)
+        check_program(self.linear, "PTX", GPU_RANGES)
+        self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
+        self.spaces: dict[UOp, str] = {}  # all other memory
+        self.room: list[str] = []  # declarations of memory
+        self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
+        self.alignments: dict[UOp, int] = {}
+
+    def render(self) -> str:
+        parameters = self.prologue()
+        for node in self.linear.src:
+            write = _INSTRUCTIONS.get(node.op)
+            if write is not None:
+                write(self, node)
+            elif node.op.elementwise:
+                self.names[node] = [elementwise(self, node, lane) for lane in range(lane_count(node))]
+            else:
+                raise unsupported(node.op, "PTX", "is no instruction of a GPU", "Expand it before rendering.")
+        self.line("ret;")
+        head = f".visible .entry {self.name}({', '.join(parameters)})"
+        threads = [node for node in self.linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.THREAD]
+        limits = f"\n.maxntid {max(int(node.src[0].arg) for node in threads)}" if threads else ""
+        return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
+
+    def prologue(self) -> list[str]:
+        """Reads the parameters and makes room for local buffers."""
+        parameters = []
+        for node in params_of(self.linear):
+            name = f"p{node.arg.slot}"
+            parameters.append(f".param .u64 {name}")
+            generic = self.value("b64", f"{name}_", "ld.param.u64", f"[{name}]")
+            self.names[node] = [self.value("b64", f"{name}_", "cvta.to.global.u64", generic)]
+            self.spaces[node] = "global"
+        for i, node in enumerate(variables_of(self.linear)):
+            parameters.append(f".param .u64 var{i}")
+            wide = self.value("b64", "var", "ld.param.u64", f"[var{i}]")
+            self.names[node] = [wide if register_type(node.dtype) == "b64" else cast(self, dtypes.int64, node.dtype, wide)]
+        used = 0
+        for node in local_buffers_of(self.linear):
+            used += self.make_room(node)
+        if used > MOST_SHARED:
+            raise NotSupportedError(
+                f"render PTX: {used} bytes of shared memory, and a block has {MOST_SHARED}", fix="Use smaller tiles."
+            )
+        return parameters
+
+    def make_room(self, node: UOp) -> int:
+        """Registers, local or shared memory for a buffer; the bytes of the last."""
+        count = int(node.shape[0])
+        if node.arg.memory is Memory.REGISTER and self.is_indexed_by_numbers(node):
+            self.arrays[node] = [self.register(register_type(node.dtype), f"acc{node.arg.id}_") for _ in range(count)]
+            return 0
+        space = "local" if node.arg.memory is Memory.REGISTER else "shared"
+        name = f"{space}{node.arg.id}"
+        nbytes = count * node.dtype.itemsize
+        self.room.append(f"  .{space} .align {ALIGNMENT} .b8 {name}[{nbytes}];")
+        self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
+        self.spaces[node] = space
+        return nbytes if space == "shared" else 0
+
+    def is_indexed_by_numbers(self, buffer: UOp) -> bool:
+        """Whether every access says where, so that the buffer can be registers."""
+        for node in self.linear.src:
+            if node.op in (ops.LOAD, ops.STORE) and memory_of(node.src[0]) is buffer:
+                position = node.src[1] if node.op is ops.LOAD else node.src[2]
+                if position.op is not ops.CONST:
+                    return False
+        return True
+
+    # ---- control flow
+
+    def open_range(self, node: UOp) -> None:
+        (size,) = node.src
+        kind, name = register_type(node.dtype), f"r{node.arg.id}_"
+        counter = f"s{kind[1:]}"
+        if node.arg.kind in _SPECIAL:
+            short = self.value("b32", name, "mov.u32", _SPECIAL[node.arg.kind])
+            self.names[node] = [short if kind == "b32" else self.value(kind, name, "cvt.u64.u32", short)]
+            return
+        r = self.value(kind, name, f"mov.{kind}", "0")
+        self.names[node] = [r]
+        label = f"L{self.count}"
+        last = self.operand(size)
+        self.labels[node] = (label, last)
+        if not (size.op is ops.CONST and size.arg > 0):
+            runs = self.value("pred", "runs", f"setp.lt.{counter}", "0", last)
+            self.line(f"@!{runs} bra {label}_end;")
+        self.label(f"{label}_loop")
+        self.depth += 1
+
+    def open_if(self, node: UOp) -> None:
+        (condition,) = node.src
+        test = self.operand(condition)
+        label = f"L{self.count}"
+        self.labels[node] = (label, "")
+        self.line(f"@!{test} bra {label}_end;")
+        self.depth += 1
+
+    def close(self, node: UOp) -> None:
+        (opener,) = node.src
+        if opener not in self.labels:
+            return  # counted by the hardware
+        label, last = self.labels[opener]
+        if opener.op is ops.RANGE and (bounds(opener.src[0]) or (0, 2))[1] > 1:
+            (r,) = self.names[opener]
+            counter = f"s{register_type(opener.dtype)[1:]}"
+            self.line(f"add.{counter} {r}, {r}, 1;")
+            more = self.value("pred", "more", f"setp.lt.{counter}", r, last)
+            self.line(f"@{more} bra {label}_loop;")
+        self.depth -= 1
+        self.label(f"{label}_end")
+
+    def barrier(self, node: UOp) -> None:
+        self.line("bar.sync 0;")
+
+    # ---- memory
+
+    def address(self, buffer: UOp, position: UOp, lane: int = 0) -> str:
+        """What stands in the brackets of an access."""
+        base, itemsize = self.names[buffer][0], buffer.dtype.itemsize
+        if position.op is ops.CONST:
+            return f"{base}+{position.arg * itemsize}" if position.arg else base
+        index = self.operand(position, lane)
+        if register_type(position.dtype) == "b32":
+            index = cast(self, position.dtype, dtypes.int64, index)
+        if itemsize == 1:
+            return self.value("b64", "at", "add.s64", base, index)
+        return self.value("b64", "at", "mad.lo.s64", index, str(itemsize), base)
+
+    def pieces(self, buffer: UOp, position: UOp, width: int) -> int:
+        """How many neighbours one access takes."""
+        itemsize = buffer.dtype.itemsize
+        aligned = gcd(self.alignment_of(position) * itemsize, ALIGNMENT)
+        count = 4
+        while count > 1 and (count * itemsize > aligned or width % count):
+            count //= 2
+        return count
+
+    def alignment_of(self, node: UOp) -> int:
+        """A power of two, 16 at most, that certainly divides a position."""
+        known = self.alignments.get(node)
+        if known is None:
+            known = self.alignments[node] = self._alignment_of(node)
+        return known
+
+    def _alignment_of(self, node: UOp) -> int:
+        if node.op is ops.CONST:
+            return gcd(int(node.arg), ALIGNMENT) if node.arg else ALIGNMENT
+        parts = [self.alignment_of(source) for source in node.src] if node.op in (ops.ADD, ops.SUB, ops.MUL) else []
+        if node.op is ops.MUL:
+            return gcd(parts[0] * parts[1], ALIGNMENT)
+        return gcd(*parts) if parts else 1
+
+    def load(self, node: UOp) -> None:
+        buffer, position, *gate = node.src
+        memory, width = memory_of(buffer), lane_count(node)
+        if memory in self.arrays:
+            at, kind = int(position.arg), register_type(node.dtype)
+            cells = self.arrays[memory][at : at + width]
+            self.names[node] = [self.value(kind, "load", f"mov.{kind}", cell) for cell in cells]
+            return
+        tests = self.tests(gate, width)
+        result: list[str] = []
+        one_by_one = bool(position.shape) or len(set(tests)) > 1
+        step = 1 if one_by_one else self.pieces(memory, position, width)
+        start = "" if position.shape else self.address(memory, position)
+        for lane in range(0, width, step):
+            at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
+            result += self.load_piece(memory, at, step, tests[lane])
+        self.names[node] = result
+
+    def tests(self, gate: list[UOp], width: int) -> list[str]:
+        """The condition of each lane, or nothing."""
+        if not gate:
+            return [""] * width
+        if not gate[0].shape:
+            return [self.operand(gate[0])] * width
+        return [self.operand(gate[0], lane) for lane in range(width)]
+
+    def load_piece(self, memory: UOp, at: str, count: int, test: str) -> list[str]:
+        """Neighbours with one instruction; zeros where the condition does not hold."""
+        dtype = memory.dtype
+        kind = "b32" if dtype.is_bool else register_type(dtype)
+        found = [self.register(kind, "load") for _ in range(count)]
+        if test:
+            zero = number(dtype, 0.0) if dtype.is_float else "0"
+            for name in found:
+                self.line(f"mov.{kind} {name}, {zero};")
+        guard = f"@{test} " if test else ""
+        names = found[0] if count == 1 else f"{{{', '.join(found)}}}"
+        self.line(f"{guard}ld.{self.spaces[memory]}{_width(count)}.{memory_type(dtype)} {names}, [{at}];")
+        if dtype.is_bool:
+            return [self.value("pred", "load", "setp.ne.u32", name, "0") for name in found]
+        return found
+
+    def store(self, node: UOp) -> None:
+        buffer, value, position, *gate = node.src
+        memory, width = memory_of(buffer), max(lane_count(value), lane_count(position))
+        tests = self.tests(gate, width)
+        if memory in self.arrays:
+            self.store_in_registers(node, self.arrays[memory], tests)
+            return
+        one_by_one = bool(position.shape) or len(set(tests)) > 1
+        step = 1 if one_by_one else self.pieces(memory, position, width)
+        start = "" if position.shape else self.address(memory, position)
+        for lane in range(0, width, step):
+            at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
+            new = [self.operand(value, lane + i) for i in range(step)]
+            if node.arg.combine is not None:
+                old = self.load_piece(memory, at, step, tests[lane])
+                pairs = zip(old, new, strict=True)
+                new = [spell(self, node.arg.combine, memory.dtype, [before, now]) for before, now in pairs]
+            self.store_piece(memory, at, new, tests[lane])
+
+    def store_piece(self, memory: UOp, at: str, values: list[str], test: str) -> None:
+        dtype = memory.dtype
+        if dtype.is_bool:
+            values = [self.value("b32", "byte", "selp.b32", "1", "0", value) for value in values]
+        guard = f"@{test} " if test else ""
+        names = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
+        kind = memory_type(dtype)
+        self.line(f"{guard}st.{self.spaces[memory]}{_width(len(values))}.{kind} [{at}], {names};")
+
+    def store_in_registers(self, node: UOp, cells: list[str], tests: list[str]) -> None:
+        _, value, position, *_ = node.src
+        kind, at = register_type(value.dtype), int(position.arg)
+        for lane, test in enumerate(tests):
+            new, cell = self.operand(value, lane), cells[at + lane]
+            if node.arg.combine is not None:
+                new = spell(self, node.arg.combine, value.dtype, [cell, new])
+            self.line(f"{f'@{test} ' if test else ''}mov.{kind} {cell}, {new};")
+
+    # ---- vectors
+
+    def index(self, node: UOp) -> None:
+        vector, *positions = node.src
+        if len(positions) != 1 or node.arg or node.shape or positions[0].op is not ops.CONST:
+            raise unsupported(node.op, "PTX", f"of {node.short()} is no lane of a vector", "Say which lane.")
+        self.names[node] = [self.operand(vector, int(positions[0].arg))]
+
+    def stack(self, node: UOp) -> None:
+        self.names[node] = [self.operand(source) for source in node.src]
+
+    def shuffle(self, node: UOp) -> None:
+        width = lane_count(node.src[0])
+        self.names[node] = [self.operand(node.src[lane // width], lane % width) for lane in node.arg]
+
+    def reduce(self, node: UOp) -> None:
+        """Halves with each other, until one lane is left; a float sum starts from 0."""
+        (vector,) = node.src
+        lanes = [self.operand(vector, lane) for lane in range(lane_count(vector))]
+        op, dtype = node.arg.op, node.dtype
+        while len(lanes) > 1:
+            half = (len(lanes) + 1) // 2
+            pairs = zip(lanes, lanes[half:], strict=False)
+            lanes = [spell(self, op, dtype, list(pair)) for pair in pairs] + lanes[len(lanes) - half : half]
+        if op is ops.ADD and dtype.is_float:  # so that a sum of -0.0 is 0.0
+            lanes = [spell(self, op, dtype, [lanes[0], number(dtype, 0.0)])]
+        self.names[node] = lanes
+
+    def cast(self, node: UOp) -> None:
+        (x,) = node.src
+        self.names[node] = [cast(self, x.dtype, node.dtype, self.operand(x, lane)) for lane in range(lane_count(node))]
+
+    def bitcast(self, node: UOp) -> None:
+        (x,) = node.src
+        lanes = range(lane_count(node))
+        self.names[node] = [bitcast(self, x.dtype, node.dtype, self.operand(x, lane)) for lane in lanes]
+
+    def nothing(self, node: UOp) -> None:
+        """Already written, or names what is."""
+
+
+def _width(count: int) -> str:
+    return "" if count == 1 else f".v{count}"
+
+
+def _plus(address: str, offset: int) -> str:
+    """An address some bytes on."""
+    base, _, known = address.partition("+")
+    total = int(known or 0) + offset
+    return f"{base}+{total}" if total else base
+
+
+_INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
+    ops.RANGE: _Function.open_range,
+    ops.IF: _Function.open_if,
+    ops.END: _Function.close,
+    ops.LOAD: _Function.load,
+    ops.STORE: _Function.store,
+    ops.INDEX: _Function.index,
+    ops.STACK: _Function.stack,
+    ops.SHUFFLE: _Function.shuffle,
+    ops.REDUCE: _Function.reduce,
+    ops.CAST: _Function.cast,
+    ops.BITCAST: _Function.bitcast,
+    ops.BARRIER: _Function.barrier,
+    ops.AFTER: _Function.nothing,
+    ops.PARAM: _Function.nothing,
+    ops.BUFFER: _Function.nothing,
+    ops.VARIABLE: _Function.nothing,
+    ops.GROUP: _Function.nothing,
+}

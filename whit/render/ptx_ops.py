@@ -1,0 +1,270 @@
+"""The elementwise ops of the op table as PTX, with the meanings of docs/semantics.md, one lane at a time.
+
+Every rounding is spelled out (`.rn`), so that the assembler never fuses a product and a sum, and nothing is flushed to
+zero. What PTX leaves open (division by zero, conversions of NaN) is written so that it cannot matter.
+"""
+
+from __future__ import annotations
+
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.op import Op
+from whit.ir.uop import UOp
+from whit.render.program import unsupported
+from whit.render.ptx_values import Writer, arithmetic_type, number, register_type
+from whit.simplify.bounds import bounds
+
+_ROUND = {ops.TRUNC: "cvt.rzi", ops.FLOOR: "cvt.rmi", ops.CEIL: "cvt.rpi", ops.ROUND: "cvt.rni"}
+_ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div"}
+_BITS = {ops.AND: "and", ops.OR: "or", ops.XOR: "xor"}
+_COMPARE = {ops.LT: "lt", ops.LE: "le", ops.EQ: "eq", ops.NE: "ne"}
+_DIVISIONS = (ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD)
+U32_END = 1 << 32
+
+
+def elementwise(w: Writer, node: UOp, lane: int) -> str:
+    """One lane of an elementwise op; its register."""
+    x = [w.operand(source, lane) for source in node.src]
+    if node.op in _DIVISIONS:
+        return _divide(w, node, x)
+    dtype = node.dtype if node.op is ops.WHERE else node.src[0].dtype
+    return spell(w, node.op, dtype, x)
+
+
+def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+    """One application of an op; `dtype` is that of the operands (of the values, where the op chooses)."""
+    if op is ops.WHERE:
+        return _choose(w, dtype, *x)
+    if op in _COMPARE:
+        return _compare(w, op, dtype, x)
+    if dtype.is_bool:
+        return _of_bools(w, op, x)
+    if dtype.is_float:
+        return _of_floats(w, op, dtype, x)
+    return narrowed(w, dtype, _of_integers(w, op, dtype, x))
+
+
+def narrowed(w: Writer, dtype: DType, x: str) -> str:
+    """The low bits of a register that belong to a dtype of fewer than 32, extended again."""
+    if dtype.is_bool or dtype.bitsize >= 32:
+        return x
+    if dtype.is_float or dtype.is_unsigned:
+        return w.value("b32", "low", "and.b32", x, str((1 << dtype.bitsize) - 1))
+    return w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", _in_register(w, x))
+
+
+def _in_register(w: Writer, x: str) -> str:
+    return x if x.startswith("%") else w.value("b32", "n", "mov.b32", x)
+
+
+def _choose(w: Writer, dtype: DType, test: str, yes: str, no: str) -> str:
+    kind = register_type(dtype)
+    if kind != "pred":
+        return w.value(kind, "where", f"selp.{kind}", yes, no, test)
+    one = w.value("pred", "yes", "and.pred", test, yes)
+    other = w.value("pred", "else", "not.pred", test)
+    two = w.value("pred", "no", "and.pred", other, no)
+    return w.value("pred", "where", "or.pred", one, two)
+
+
+def _compare(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+    name = _COMPARE[op]
+    if dtype.is_bool:
+        if op is ops.NE:
+            return w.value("pred", name, "xor.pred", *x)
+        if op is ops.EQ:
+            return w.value("pred", name, "not.pred", w.value("pred", "ne", "xor.pred", *x))
+        inverted = w.value("pred", "not", "not.pred", x[0])  # false < true
+        return w.value("pred", name, f"{'and' if op is ops.LT else 'or'}.pred", inverted, x[1])
+    kind = arithmetic_type(dtype)
+    if dtype.is_float and op is ops.NE:
+        name = "neu"  # also where one is NaN
+    return w.value("pred", name, f"setp.{name}.{kind}", *x)
+
+
+def _of_bools(w: Writer, op: Op, x: list[str]) -> str:
+    if op is ops.NOT:
+        return w.value("pred", "not", "not.pred", x[0])
+    names = {**_BITS, ops.MAX: "or", ops.MIN: "and", ops.ADD: "or", ops.MUL: "and"}
+    if op not in names:
+        raise unsupported(op, "PTX", "has no spelling for bool", "Expand it before rendering.")
+    return w.value("pred", op.name, f"{names[op]}.pred", *x)
+
+
+def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+    kind = register_type(dtype)
+    if op in _ARITHMETIC:
+        return w.value(kind, op.name, f"{_ARITHMETIC[op]}.rn.{kind}", *x)
+    if op is ops.FMA:
+        return w.value(kind, "fma", f"fma.rn.{kind}", *x)
+    if op in _ROUND:
+        return w.value(kind, op.name, f"{_ROUND[op]}.{kind}.{kind}", *x)
+    if op is ops.NEG or op is ops.ABS:
+        return w.value(kind, op.name, f"{op.name}.{kind}", *x)
+    if op is ops.SQRT:
+        return w.value(kind, "sqrt", f"sqrt.rn.{kind}", *x)
+    if op is ops.RECIPROCAL:
+        return w.value(kind, "rcp", f"rcp.rn.{kind}", *x)
+    if op in (ops.MAX, ops.MIN):
+        return _extreme_float(w, op, dtype, *x)
+    raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
+
+
+def _extreme_float(w: Writer, op: Op, dtype: DType, x: str, y: str) -> str:
+    """The larger or smaller; NaN if either is."""
+    kind = register_type(dtype)
+    if dtype is dtypes.float32:
+        return w.value(kind, op.name, f"{op.name}.NaN.f32", x, y)
+    wins = w.value("pred", "wins", f"setp.{'gt' if op is ops.MAX else 'lt'}.{kind}", x, y)
+    result = w.value(kind, op.name, f"selp.{kind}", x, y, wins)  # a NaN on the right stays
+    is_nan = w.value("pred", "nan", f"setp.nan.{kind}", x, x)
+    return w.value(kind, op.name, f"selp.{kind}", x, result, is_nan)
+
+
+def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+    register, kind = register_type(dtype), arithmetic_type(dtype)
+    if op is ops.ADD or op is ops.SUB:
+        return w.value(register, op.name, f"{op.name}.{kind}", *x)
+    if op is ops.MUL:
+        return w.value(register, "mul", f"mul.lo.{kind}", *x)
+    if op is ops.FMA:
+        return w.value(register, "mad", f"mad.lo.{kind}", *x)
+    if op in _BITS:
+        return w.value(register, op.name, f"{_BITS[op]}.{register}", *x)
+    if op is ops.NOT:
+        return w.value(register, "not", f"not.{register}", *x)
+    if op is ops.NEG:
+        return w.value(register, "neg", f"neg.s{register[1:]}", *x)
+    if op is ops.ABS:
+        return x[0] if dtype.is_unsigned else w.value(register, "abs", f"abs.{kind}", *x)
+    if op in (ops.MAX, ops.MIN):
+        return w.value(register, op.name, f"{op.name}.{kind}", *x)
+    if op in (ops.SHL, ops.SHR):
+        amount = x[1]
+        if register == "b64":  # amounts are 32 bits wide, and what is too much is as good as 64
+            amount = w.value("b32", "amount", "cvt.u32.u64", w.value("b64", "most", "min.u64", amount, "64"))
+        name = f"shl.{register}" if op is ops.SHL else f"shr.{kind}"
+        return w.value(register, op.name, name, x[0], amount)
+    raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
+
+
+# ---- integer division
+
+
+def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
+    """All four divisions. A divisor of 0 is replaced by 1 first, and so is the -1 whose quotient would wrap."""
+    x, y = node.src
+    dtype = node.dtype
+    register, kind = register_type(dtype), arithmetic_type(dtype)
+    low, high = bounds(y) or (dtype.min, dtype.max)
+    first, last = bounds(x) or (dtype.min, dtype.max)
+    left, right = texts
+    is_modulo = node.op in (ops.FLOORMOD, ops.CMOD)
+    if low > 0 and first >= 0 and last < U32_END and high < U32_END:
+        return _divide_short(w, register, is_modulo, left, right)
+    is_zero = ""
+    divisor = right
+    if low <= 0 <= high:
+        is_zero = w.value("pred", "zero", f"setp.eq.{kind}", right, "0")
+        divisor = w.value(register, "divisor", f"selp.{register}", "1", right, is_zero)
+    is_unsigned = dtype.is_unsigned or (first >= 0 and low >= 0)
+    if not is_unsigned and low <= -1 <= high and dtype.bitsize >= 32 and first <= dtype.min:
+        minus = w.value("pred", "minus", f"setp.eq.{kind}", right, "-1")
+        least = w.value("pred", "least", f"setp.eq.{kind}", left, str(dtype.min))
+        wraps = w.value("pred", "wraps", "and.pred", minus, least)
+        divisor = w.value(register, "divisor", f"selp.{register}", "1", divisor, wraps)
+    spelled = f"u{register[1:]}" if is_unsigned else kind
+    quotient = w.value(register, "div", f"div.{spelled}", left, divisor)
+    product = w.value(register, "product", f"mul.lo.{kind}", quotient, divisor)
+    remainder = w.value(register, "rem", f"sub.{kind}", left, product)
+    result = remainder if is_modulo else quotient
+    if not is_unsigned and node.op in (ops.FLOORDIV, ops.FLOORMOD):
+        signs = w.value(register, "signs", f"xor.{register}", remainder, right)
+        differs = w.value("pred", "differs", f"setp.lt.{kind}", signs, "0")
+        inexact = w.value("pred", "inexact", f"setp.ne.{kind}", remainder, "0")
+        adjust = w.value("pred", "adjust", "and.pred", differs, inexact)
+        if is_modulo:
+            moved = w.value(register, "moved", f"add.{kind}", remainder, right)
+        else:
+            moved = w.value(register, "moved", f"sub.{kind}", quotient, "1")
+        result = w.value(register, "floor", f"selp.{register}", moved, result, adjust)
+    if is_zero:
+        otherwise = left if is_modulo else "0"
+        result = w.value(register, "div", f"selp.{register}", otherwise, result, is_zero)
+    return narrowed(w, dtype, result)
+
+
+def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str) -> str:
+    """Of numbers that fit in 32 bits without a sign: 64 bits take five times as many instructions."""
+    instruction = "rem.u32" if is_modulo else "div.u32"
+    if register == "b32":
+        return w.value("b32", "div", instruction, x, y)
+    short = [part if not part.startswith("%") else w.value("b32", "short", "cvt.u32.u64", part) for part in (x, y)]
+    return w.value("b64", "wide", "cvt.u64.u32", w.value("b32", "div", instruction, *short))
+
+
+# ---- casts
+
+
+def cast(w: Writer, source: DType, target: DType, x: str) -> str:
+    """A conversion: floats to integers saturate, NaN is 0."""
+    old, new = register_type(source), register_type(target)
+    if target.is_bool:
+        if source.is_bool:
+            return x
+        test = f"setp.neu.{old}" if source.is_float else f"setp.ne.{arithmetic_type(source)}"
+        return w.value("pred", "bool", test, x, number(source, 0.0 if source.is_float else 0))
+    if source.is_bool:
+        one, none = (number(target, n) for n in ((1.0, 0.0) if target.is_float else (1, 0)))
+        return w.value(new, "cast", f"selp.{new}", one, none, x)
+    if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
+        return _cast_half(w, source, x)
+    if source.is_float and target.is_float:
+        rounding = ".rn" if source.bitsize > target.bitsize else ""
+        return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
+    if source.is_float:
+        return _saturated(w, source, target, x)
+    if target.is_float:
+        return w.value(new, "cast", f"cvt.rn.{new}.{arithmetic_type(source)}", _in(w, old, x))
+    if old == new:
+        return narrowed(w, target, x)
+    if new == "b64":
+        sign = arithmetic_type(source)[0]
+        return w.value("b64", "cast", f"cvt.{sign}64.{sign}32", _in(w, old, x))
+    return narrowed(w, target, w.value("b32", "cast", "cvt.u32.u64", _in(w, old, x)))
+
+
+def _in(w: Writer, kind: str, x: str) -> str:
+    """Conversions read registers."""
+    return x if x.startswith("%") else w.value(kind, "n", f"mov.{kind}", x)
+
+
+def _cast_half(w: Writer, source: DType, x: str) -> str:
+    """float16 <-> float32; all others were taken apart."""
+    if source is dtypes.float16:
+        half = w.value("b16", "half", "cvt.u16.u32", _in(w, "b32", x))
+        return w.value("f32", "cast", "cvt.f32.f16", half)
+    half = w.value("b16", "half", "cvt.rn.f16.f32", _in(w, "f32", x))
+    return w.value("b32", "cast", "cvt.u32.u16", half)
+
+
+def _saturated(w: Writer, source: DType, target: DType, x: str) -> str:
+    """The nearest integer toward zero that the dtype has. PTX clamps; for NaN it has several answers."""
+    old, new = register_type(source), register_type(target)
+    kind = "s32" if target.bitsize < 32 else arithmetic_type(target)
+    result = w.value(new, "cast", f"cvt.rzi.{kind}.{old}", _in(w, old, x))
+    if target.bitsize < 32:
+        result = w.value(new, "most", "min.s32", result, str(target.max))
+        result = w.value(new, "least", "max.s32", result, str(target.min))
+    is_nan = w.value("pred", "nan", f"setp.nan.{old}", x, x)
+    return w.value(new, "cast", f"selp.{new}", "0", result, is_nan)
+
+
+def bitcast(w: Writer, source: DType, target: DType, x: str) -> str:
+    """The bits of one dtype as another of the same size."""
+    if source.is_bool or target.is_bool:
+        return cast(w, source, target, x)
+    old, new = register_type(source), register_type(target)
+    if old != new:
+        return w.value(new, "bits", f"mov.b{target.bitsize}", x)
+    return narrowed(w, target, x)
