@@ -115,7 +115,7 @@ class _Arch:
         return 32 if self.family == "aarch64" or "avx512f" in self.features else 16
 
 
-# Of a GPU: the cores are its multiprocessors, the vectors what one thread loads at once, the l1 a block's shared memory.
+# Of a GPU: cores are multiprocessors, vectors are what one thread loads at once, and l1 is a block's shared memory.
 _GPU = frozenset({"fma", "f16c"})
 _GPUS = {
     "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108),

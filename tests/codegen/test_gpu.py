@@ -1,4 +1,4 @@
-"""Programs for GPUs mean what their kernels mean: blocks, threads, barriers and shared memory run by the interpreter."""
+"""Programs for GPUs mean what their kernels mean: the interpreter runs blocks, threads, barriers and shared memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
-
 from test_kernel_programs import KERNELS, arrays_of, ints
+
 from whit.codegen import generate, separate
 from whit.config import Context
 from whit.dtype import dtypes

@@ -22,10 +22,19 @@ from math import prod
 
 from whit.codegen.gpu_reduce import combine_threads
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, scanned_ranges, stride
+from whit.codegen.ranges import (
+    Region,
+    free_ranges,
+    in_order,
+    ordered_ranges,
+    regions,
+    replace_ranges,
+    scanned_ranges,
+    stride,
+)
 from whit.codegen.strategy import vector_width
 from whit.ir import ops
-from whit.ir.args import RangeKind
+from whit.ir.args import RangeArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, make
@@ -168,7 +177,7 @@ def _loads(value: UOp) -> list[UOp]:
 def _partial(node: UOp, r: UOp, thread: UOp, lanes: int) -> UOp:
     """What one thread has of a reduction."""
     value, *ranges = node.src
-    op, threads = node.arg.op, int(thread.size)
+    op, threads = node.arg.op, int(thread.src[0].arg)
     loop = UOp.range(_trips(as_index(r.size) // lanes, thread, threads), REDUCE_ID + r.arg.id, r.arg.kind)
     part = replace_ranges(value, {r: _spread(loop * threads + thread, lanes)}, {})
     if lanes > 1 and not part.shape:
@@ -194,7 +203,7 @@ def _along_threads(
     kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], thread: UOp, width: int, first_id: int
 ) -> dict[UOp, UOp]:
     """Ranges of a store as digits of a number that threads share."""
-    inner, threads = rest[-1], int(thread.size)
+    inner, threads = rest[-1], int(thread.src[0].arg)
     lanes = _lanes_of(inner, width, [store.src[2], *(load.src[1] for load in _loads(store.src[1]))], kernel.free)
     count = prod((as_index(r.size) for r in rest), start=as_index(1)) // lanes
     loop = UOp.range(_trips(_folded(count), thread, threads), first_id)
@@ -249,12 +258,9 @@ def _first(position: UOp) -> UOp:
 
 
 def _renumbered(kernel: GpuKernel, store: UOp, digits: dict[UOp, UOp]) -> UOp:
-    """A store over digits; loops that stay get ids behind those of blocks and threads."""
-    loops = {
-        r: UOp.range(r.src[0].substitute(digits), FIRST_ID + i, r.arg.kind) for i, r in enumerate(kernel.serial)
-    }
-    scans = {old: (new,) for old, new in loops.items()}
-    return replace_ranges(store, {**digits, **loops}, scans)
+    """A store over digits; loops that stay get ids after those of blocks and threads."""
+    loops = {r: UOp.range(r.src[0].substitute(digits), FIRST_ID + i, r.arg.kind) for i, r in enumerate(kernel.serial)}
+    return replace_ranges(store, {**digits, **loops}, {})
 
 
 def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
@@ -307,3 +313,9 @@ def _only_where(store: UOp, gates: list[UOp]) -> UOp:
         every = UOp.stack(*([every] * position.shape[0]))
     return target.store(value, position, combine=store.arg.combine, gate=every)
 
+
+def on_blocks(linear: UOp) -> UOp:
+    """A program for cores with a block of one thread for each of their iterations."""
+    cores = [node for node in linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
+    blocks = {core: make(ops.RANGE, core.src, RangeArg(core.arg.id, RangeKind.BLOCK)) for core in cores}
+    return linear.substitute(blocks) if blocks else linear

@@ -21,7 +21,7 @@ LEVELS = 2
 
 def combine_threads(value: UOp, op: Op, thread: UOp, number: int) -> UOp:
     """The values of all threads combined. `number` tells the reductions of a kernel apart."""
-    threads = int(thread.size)
+    threads = int(thread.src[0].arg)
     id = number * LEVELS
     near = UOp.range(GROUP, FIRST_ID + id, RangeKind.REDUCE)
     far = UOp.range(threads // GROUP, FIRST_ID + id + 1, RangeKind.REDUCE)

@@ -9,7 +9,7 @@ from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.contraction import find_contraction
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
-from whit.codegen.gpu import tile_gpu
+from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
@@ -99,6 +99,13 @@ def _tile(body: UOp, job: Job) -> UOp:
     return simplify_lanes(apply_strategy(body, strategy))
 
 
+def _sorted(body: UOp, job: Job) -> UOp:
+    if not has_sort(body):
+        return body
+    linear = write_sort(body, job.target)
+    return on_blocks(linear) if job.target.is_gpu else linear
+
+
 PASSES = (
     Pass(
         "flatten",
@@ -108,7 +115,7 @@ PASSES = (
     Pass(
         "write_sort",
         "a kernel that sorts is an algorithm, not a nest of loops: its program is complete here",
-        lambda body, job: write_sort(body, job.target) if has_sort(body) else body,
+        _sorted,
     ),
     Pass(
         "merge_ranges",

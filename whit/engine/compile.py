@@ -59,7 +59,7 @@ register_cache(_kernels.clear, "engine.kernels")
 def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
     """The kernel of a FUNCTION, compiled if it is not yet."""
     (body,) = function.src
-    key = (body, target, _code_settings(), link)
+    key = (body, target, code_settings(), link)
     found = _kernels.get(key)
     if found is None:
         with _lock:
@@ -69,7 +69,7 @@ def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
     return found
 
 
-def _code_settings() -> tuple[int | str, ...]:
+def code_settings() -> tuple[int | str, ...]:
     """The settings that change code."""
     return (BEAM.value, NOOPT.value, THREADS.value)
 
@@ -109,7 +109,7 @@ def target_text_of(device: str) -> str:
 
 def kernel_key(function: UOp, target: Target) -> str:
     """What the kernel is kept under on disk."""
-    parts = (to_text(function.src[0], types=False), _target_text(target), repr(_code_settings()), _compiler_digest())
+    parts = (to_text(function.src[0], types=False), _target_text(target), repr(code_settings()), _compiler_digest())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

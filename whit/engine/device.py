@@ -31,7 +31,7 @@ BACKENDS: dict[str, str] = {
     "CPU": "whit.engine.cpu",
     "PYTHON": "whit.engine.python",
     "NULL": "whit.engine.null",
-    "CUDA": "",
+    "CUDA": "whit.engine.cuda",
     "CL": "",
     "WEBGPU": "",
     "DISK": "whit.engine.disk",

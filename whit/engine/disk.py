@@ -19,7 +19,7 @@ from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import is_disk
 from whit.errors import ArgumentError, DeviceError, FileError, FileMissingError, OutOfRangeError
 from whit.ir.uop import UOp
-from whit.runtime.buffer import Buffer, plain_buffer
+from whit.runtime.buffer import Buffer, is_on_host, plain_buffer
 from whit.runtime.disk import File, open_file
 
 CHUNK = 16 << 20  # bytes that a copy from file to file has in memory at once
@@ -72,7 +72,9 @@ class DiskBuffer(Buffer):
 
     def copy_to(self, target: Buffer) -> None:
         """Reads all bytes into memory."""
-        if target.address:
+        if not is_on_host(target.device):
+            target.write(self.memory())
+        elif target.address:
             self.read_into(target.memory())
 
     def copy_from(self, other: Buffer) -> None:
@@ -124,7 +126,13 @@ def new_file_buffer(device: str, nbytes: int) -> DiskBuffer:
 
 def allocate(device: str, nbytes: int) -> Buffer:
     """New memory on a device."""
-    return new_file_buffer(device, nbytes) if is_disk(device) else Buffer(device, nbytes)
+    if is_disk(device):
+        return new_file_buffer(device, nbytes)
+    if device.startswith("CUDA"):
+        from whit.runtime.cuda_buffer import CudaBuffer  # lazy: loads the driver
+
+        return CudaBuffer(device, nbytes)
+    return Buffer(device, nbytes)
 
 
 # ---- copies that were asked for and are not carried out yet

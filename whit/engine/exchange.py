@@ -13,11 +13,12 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.engine.compile import helper_object
 from whit.engine.device import canonicalize
+from whit.engine.disk import allocate
 from whit.engine.storage import attach, concrete_shape, from_bytes, storage
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.uop import UOp
 from whit.runtime import dlpack
-from whit.runtime.buffer import Buffer, has_memory
+from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 # DLDataTypeCode -> what it is; the names are those of whit's dtypes, without the size where the code has none
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
@@ -44,6 +45,8 @@ def export_buffer(node: UOp, *, copy: bool, versioned: bool) -> Any:
     shape, memory = concrete_shape(node.shape), storage(node)
     if not has_memory(memory.device):
         raise BufferError(f"__dlpack__: {memory.device} has no data")
+    if not is_on_host(memory.device):
+        raise BufferError(f"__dlpack__: memory of {memory.device} is not shared yet; move it first: x.to('CPU')")
     if copy:
         owner = Buffer(memory.device, memory.nbytes)
         owner.copy_from(memory)
@@ -69,8 +72,8 @@ def import_dlpack(producer: Any, device: str | None) -> UOp:
         raise DTypeError(f"from_dlpack: there is no dtype for {what}", fix="Convert the array first.")
     name, nbytes = canonicalize(device), prod(taken.shape) * dtype.itemsize
     if not nbytes or not has_memory(name):
-        return attach(Buffer(name, nbytes), dtype, taken.shape)
-    if _is_row_major(taken) and taken.address % dtype.itemsize == 0:
+        return attach(allocate(name, nbytes), dtype, taken.shape)
+    if is_on_host(name) and _is_row_major(taken) and taken.address % dtype.itemsize == 0:
         owner = taken.owner
         return attach(Buffer.at_address(name, taken.address, nbytes, owner=owner, writable=False), dtype, taken.shape)
     return from_bytes(_gathered(taken, dtype), dtype, taken.shape, name)
@@ -119,8 +122,8 @@ def from_memory(memory: Any, dtype: DType, shape: tuple[int, ...], device: str |
     """A BUFFER over the memory of an object with the buffer protocol; a copy where it has gaps or is not aligned."""
     name, view = canonicalize(device), memoryview(memory)
     if not view.nbytes or not has_memory(name):
-        return attach(Buffer(name, view.nbytes), dtype, shape)
-    if not view.c_contiguous:
+        return attach(allocate(name, view.nbytes), dtype, shape)
+    if not view.c_contiguous or not is_on_host(name):
         return from_bytes(view.tobytes(), dtype, shape, name)
     buffer = Buffer.wrap(name, view)
     if buffer.address % dtype.itemsize:
@@ -133,7 +136,11 @@ def from_address(address: int, dtype: DType, shape: tuple[int, ...], device: str
     name = canonicalize(device)
     nbytes = prod(shape) * dtype.itemsize
     if not nbytes or not has_memory(name):
-        return attach(Buffer(name, nbytes), dtype, shape)
+        return attach(allocate(name, nbytes), dtype, shape)
+    if not is_on_host(name):
+        raise ArgumentError(
+            f"from_blob: {name} cannot use memory of the machine", fix='Give device="CPU", and move it.'
+        )
     if address % dtype.itemsize:
         raise ArgumentError(
             f"from_blob: {address:#x} is not aligned for {dtype.name}",

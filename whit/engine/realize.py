@@ -22,7 +22,7 @@ from whit.config import DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
-from whit.engine.disk import not_computed
+from whit.engine.disk import allocate, not_computed
 from whit.engine.effects import (
     Effect,
     effect_of,
@@ -58,7 +58,7 @@ from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.recording import hooks
-from whit.runtime.buffer import Buffer
+from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 MOST_PLANS = 10_000
 REUSED = 1 << 16  # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
@@ -247,8 +247,14 @@ def _copy(node: UOp) -> None:
     """The value of the source in memory of another device."""
     target = canonicalize(node.arg)
     if is_disk(node.src[0].device) and not (is_disk(target) and view_of_buffer(node.src[0])):
-        read = read_view(node.src[0], "CPU" if is_disk(target) else target, realize_one)
-        remember(node, copy_into_file(read, target, realize_one) if is_disk(target) else read)
+        if is_disk(target) or not has_memory(target) or is_on_host(target):
+            read = read_view(node.src[0], "CPU" if is_disk(target) else target, realize_one)
+            remember(node, copy_into_file(read, target, realize_one) if is_disk(target) else read)
+            return
+        source = read_view(node.src[0], "CPU", realize_one)
+        result = new_buffer(source.dtype, source.shape, target)
+        _move(storage(result), storage(source))
+        remember(node, result)
         return
     (source,) = realize(node.src, target)
     if storage(source).device == target:
@@ -347,7 +353,7 @@ def _memory_for(effect: Effect) -> Buffer:
     effect.in_place = effect.in_place and before.writable and not before.is_shared
     if effect.in_place:
         return before
-    copy = Buffer(before.device, before.nbytes)
+    copy = allocate(before.device, before.nbytes)
     _move(copy, before)
     return copy
 
@@ -445,8 +451,17 @@ def _constant(node: UOp, device: str) -> Buffer:
     if found is None:
         if len(_constants) > MOST_PLANS:
             _constants.clear()
-        found = _constants[node, device] = Buffer.wrap(device, _encoded(node))
+        found = _constants[node, device] = _wrapped(device, _encoded(node))
     return found
+
+
+def _wrapped(device: str, data: bytes) -> Buffer:
+    """Bytes on a device, in the memory where they are if it can read that."""
+    if is_on_host(device) or not has_memory(device):
+        return Buffer.wrap(device, data)
+    buffer = allocate(device, len(data))
+    buffer.write(memoryview(data))
+    return buffer
 
 
 def _load(graph: Normalised, device: str) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from whit.dtype import DType, dtypes
 from whit.engine.device import canonicalize
-from whit.engine.disk import DiskBuffer, allocate
+from whit.engine.disk import allocate
 from whit.engine.trace import escaped, is_placeholder
 from whit.errors import DTypeError, InternalError
 from whit.ir import ops
@@ -174,10 +174,8 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | No
             f"from_bytes: {len(view)} bytes for {dtype.name}{spell_shape(shape)}, which has {buffer.nbytes}",
             fix="Give exactly one item for each element.",
         )
-    if isinstance(buffer, DiskBuffer):
+    if has_memory(buffer.device):
         buffer.write(view)
-    elif has_memory(buffer.device):
-        buffer.memory()[:] = view
     return node
 
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, decode, dtypes
 from whit.engine.device import canonicalize
-from whit.engine.storage import _memory, attach, concrete_shape, storage
+from whit.engine.disk import allocate
+from whit.engine.storage import _memory, attach, concrete_shape, from_bytes, storage
 from whit.errors import DTypeError, ShapeError, nearest
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.runtime.buffer import Buffer, has_memory
+from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,7 +58,9 @@ def from_numpy(array: Array, device: str | None = None) -> UOp:
     if not (native.flags.c_contiguous and native.flags.aligned):
         native = native.copy(order="C")
     if native.size == 0 or not has_memory(name):
-        return attach(Buffer(name, native.nbytes), dtype, shape)
+        return attach(allocate(name, native.nbytes), dtype, shape)
+    if not is_on_host(name):
+        return from_bytes(native.reshape(-1).view(np.uint8).data, dtype, shape, name)
     buffer = Buffer.at_address(name, native.ctypes.data, native.nbytes, owner=native, writable=False)
     return attach(buffer, dtype, shape)
 

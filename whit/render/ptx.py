@@ -97,7 +97,9 @@ class _Function(Writer):
         for i, node in enumerate(variables_of(self.linear)):
             parameters.append(f".param .u64 var{i}")
             wide = self.value("b64", "var", "ld.param.u64", f"[var{i}]")
-            self.names[node] = [wide if register_type(node.dtype) == "b64" else cast(self, dtypes.int64, node.dtype, wide)]
+            self.names[node] = [
+                wide if register_type(node.dtype) == "b64" else cast(self, dtypes.int64, node.dtype, wide)
+            ]
         used = 0
         for node in local_buffers_of(self.linear):
             used += self.make_room(node)
@@ -218,8 +220,8 @@ class _Function(Writer):
         buffer, position, *gate = node.src
         memory, width = memory_of(buffer), lane_count(node)
         if memory in self.arrays:
-            at, kind = int(position.arg), register_type(node.dtype)
-            cells = self.arrays[memory][at : at + width]
+            first, kind = int(position.arg), register_type(node.dtype)
+            cells = self.arrays[memory][first : first + width]
             self.names[node] = [self.value(kind, "load", f"mov.{kind}", cell) for cell in cells]
             return
         tests = self.tests(gate, width)

@@ -108,9 +108,7 @@ class Buffer:
         self._owner: Any = None
         self._block: Any = None
         self._counted = 0
-        if has_memory(device):
-            self._block = _take(device, nbytes)
-            self.address = self._block.address
+        self._acquire()
         _count(device, nbytes)
         self._counted = nbytes
         if nbytes >= LARGE:
@@ -125,11 +123,21 @@ class Buffer:
             with _usage_lock:
                 base.shares -= 1
         if getattr(self, "_block", None) is not None:
-            give_back(self._block)
+            self._give_back()
         if getattr(self, "_counted", 0):
             _count(self.device, -self._counted)
             if (recorder := hooks.recorder) is not None:
                 recorder.freed(self)
+
+    def _acquire(self) -> None:
+        """Takes memory for a new buffer."""
+        if has_memory(self.device):
+            self._block = _take(self.device, self.nbytes)
+            self.address = self._block.address
+
+    def _give_back(self) -> None:
+        """Gives the memory of the buffer back."""
+        give_back(self._block)
 
     def __repr__(self) -> str:
         where = f" made at {self.made_at}" if self.made_at else ""
@@ -160,12 +168,15 @@ class Buffer:
                 f"buffer: bytes {offset}..{offset + nbytes} of a buffer of {self.nbytes}", fix="Stay inside."
             )
         base = self if self.base is None else self.base
-        part = _external(self.device, self.address + offset if self.address else 0, nbytes, None, self.writable)
+        part = self._part(offset, nbytes)
         part.made_at = self.made_at
         part.base = base
         with _usage_lock:
             base.shares += 1
         return part
+
+    def _part(self, offset: int, nbytes: int) -> Buffer:
+        return _external(self.device, self.address + offset if self.address else 0, nbytes, None, self.writable)
 
     @property
     def is_shared(self) -> bool:
@@ -181,14 +192,21 @@ class Buffer:
         view = memoryview(array).cast("B")
         return view if self.writable else view.toreadonly()
 
-    def copy_from(self, other: Buffer) -> None:
-        """All bytes of another buffer of the same size."""
+    def write(self, data: memoryview, offset: int = 0) -> None:
+        """Writes bytes from `offset` on."""
+        self.memory()[offset : offset + data.nbytes] = data
+
+    def _check_copy(self, other: Buffer) -> None:
         if other.nbytes != self.nbytes:
             raise ArgumentError(
                 f"buffer: a copy of {other.nbytes} bytes into {self.nbytes}", fix="Sizes must be equal."
             )
         if not self.writable:
             raise ArgumentError("buffer: a copy into read-only memory", repr(self), "Copy it into a new buffer.")
+
+    def copy_from(self, other: Buffer) -> None:
+        """All bytes of another buffer of the same size."""
+        self._check_copy(other)
         if has_memory(self.device):
             other.copy_to(self)
 
@@ -212,6 +230,11 @@ def _no_data(device: str) -> DeviceError:
 def has_memory(device: str) -> bool:
     """Whether buffers of this device hold data."""
     return not device.startswith("NULL")
+
+
+def is_on_host(device: str) -> bool:
+    """Whether buffers of this device lie in the machine's memory, where Python can read and write them."""
+    return not device.startswith(("NULL", "CUDA", "DISK"))
 
 
 def _external(device: str, address: int, nbytes: int, owner: Any, writable: bool) -> Buffer:
@@ -258,12 +281,14 @@ def _take(device: str, nbytes: int) -> Any:
     try:
         return take(nbytes)
     except MemoryError:
-        raise _out_of_memory(device, nbytes) from None
+        raise out_of_memory(device, nbytes, f"{cached_bytes():,} are kept for reuse") from None
 
 
-def _out_of_memory(device: str, nbytes: int) -> OutOfMemoryError:
-    live = sorted(_large, key=lambda buffer: -buffer.nbytes)
-    lines = [f"{usage(device).now:,} bytes are in use on {device}, {cached_bytes():,} are kept for reuse"]
+def out_of_memory(device: str, nbytes: int, left: str) -> OutOfMemoryError:
+    """The error that names the largest buffers in the same memory; `left` says what else is known."""
+    here = [buffer for buffer in _large if is_on_host(device) or buffer.device == device]
+    live = sorted(here, key=lambda buffer: -buffer.nbytes)
+    lines = [f"{usage(device).now:,} bytes are in use on {device}, {left}"]
     for buffer in live[:LISTED]:
         made = f", made at {buffer.made_at}" if buffer.made_at else ""
         lines.append(f"{buffer.nbytes:,} bytes on {buffer.device}{made}")

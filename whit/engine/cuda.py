@@ -1,0 +1,144 @@
+"""The device CUDA: kernels in PTX, started one after another on the stream of a GPU. `run` does not wait for them.
+
+A loaded plan has for each launch an array of arguments and one of pointers to them, filled anew in each run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from whit.config import DEBUG
+from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernel, without_vectors
+from whit.engine.plan import Plan
+from whit.engine.show import show_kernel, show_load
+from whit.runtime.buffer import Buffer
+from whit.runtime.cuda import open_gpu
+from whit.runtime.cuda_buffer import CudaBuffer, ordinal_of
+from whit.target import Target, parse_target
+
+VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
+
+
+class Arguments:
+    """The arguments of one launch as the driver wants them; the arrays never move."""
+
+    __slots__ = ("launch", "pointers", "values")
+
+    def __init__(self, launch: Launch) -> None:
+        count = len(launch.slots) + len(launch.variables)
+        self.launch = launch
+        self.values = (ctypes.c_uint64 * max(count, 1))()
+        start = ctypes.addressof(self.values)
+        self.pointers = (ctypes.c_void_p * max(count, 1))(*(start + 8 * i for i in range(count)))
+
+    def fill(self, addresses: Sequence[int], variables: Mapping[str, int]) -> None:
+        """The memory of each slot, and the values of variables."""
+        launch = self.launch
+        for i, slot in enumerate(launch.slots):
+            self.values[i] = addresses[slot]
+        for i, name in enumerate(launch.variables, len(launch.slots)):
+            self.values[i] = variables[name] & 0xFFFF_FFFF_FFFF_FFFF
+
+
+@dataclass(slots=True)
+class LoadedPlan:
+    """A plan with its kernels."""
+
+    plan: Plan
+    kernels: list[CudaKernel]
+    arguments: list[list[Arguments]]  # of each step's launches
+    counts: Counts  # of one run
+    unaligned: dict[int, list[Arguments]]  # of steps that were once given memory that vectors cannot access
+
+
+class CudaDevice:
+    """A GPU."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.gpu = open_gpu(ordinal_of(name))
+        self.target: Target = _target_of(self.gpu.compute, self.gpu.multiprocessors)
+
+    def load(self, plan: Plan) -> LoadedPlan:
+        """Compiles what is not compiled yet."""
+        start = perf_counter()
+        kernels = [get_cuda_kernel(step.function, self.target, self.gpu) for step in plan.steps]
+        counts = Counts()
+        for kernel in kernels:
+            counts.add(_counts(kernel))
+        if DEBUG >= 1:
+            show_load(self.name, self.target, len(kernels), plan.arena_bytes, perf_counter() - start)
+        arguments = [[Arguments(launch) for launch in kernel.launches] for kernel in kernels]
+        return LoadedPlan(plan, kernels, arguments, counts, {})
+
+    def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+        """Starts the kernels in order."""
+        addresses = [buffer.address for buffer in buffers]
+        plan = loaded.plan
+        if plan.temporaries:
+            arena = CudaBuffer(self.name, plan.arena_bytes)  # given back as soon as everything is started
+            addresses += [arena.address + temporary.offset for temporary in plan.temporaries]
+        for place, start in plan.parts:
+            addresses.append(addresses[place] + start)
+        self.gpu.use()
+        with self.gpu.lock:
+            for number, step in enumerate(plan.steps):
+                given = [addresses[place] for place in step.places]
+                self._start(loaded, number, given, variables)
+        if DEBUG < 2:
+            GlobalCounters.add(self.name, loaded.counts)
+
+    def _start(self, loaded: LoadedPlan, number: int, given: list[int], variables: Mapping[str, int]) -> None:
+        """One step, with a line for it where that is wanted."""
+        arguments = loaded.arguments[number]
+        if any(address % VECTOR for address in given):
+            arguments = self._unaligned(loaded, number)
+        first = self.gpu.event() if DEBUG >= 2 else None
+        for each in arguments:
+            each.fill(given, variables)
+            launch = each.launch
+            self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name)
+        if first is not None:
+            seconds = self.gpu.event().since(first)
+            call = loaded.plan.linear.src[number]
+            counts = _counts(loaded.kernels[number])
+            counts.time_sum_s = seconds
+            GlobalCounters.add(self.name, counts)
+            show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+
+    def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
+        """The same step without vectors."""
+        if number not in loaded.unaligned:
+            function = loaded.plan.steps[number].function
+            kernel = get_cuda_kernel(function, without_vectors(self.target), self.gpu)
+            loaded.unaligned[number] = [Arguments(launch) for launch in kernel.launches]
+        return loaded.unaligned[number]
+
+    def synchronize(self) -> None:
+        """Returns when everything that was started has finished."""
+        self.gpu.synchronize()
+
+
+def _target_of(compute: tuple[int, int], multiprocessors: int) -> Target:
+    """The newest architecture whose code runs on a GPU."""
+    if compute == (9, 0):
+        arch = "sm_90a"  # its own instructions run on no other
+    else:
+        arch = "sm_100" if compute >= (10, 0) else "sm_80"
+    return replace(parse_target(f"CUDA:PTX:{arch}"), cores=multiprocessors)
+
+
+def _counts(kernel: Any) -> Counts:
+    return Counts(
+        kernel_count=1, global_ops=kernel.ops, bytes_read=kernel.bytes_read, bytes_written=kernel.bytes_written
+    )
+
+
+def open_device(name: str) -> CudaDevice:
+    """The device of that name."""
+    return CudaDevice(name)

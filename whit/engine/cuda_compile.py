@@ -1,0 +1,120 @@
+"""Kernels to PTX: each is generated once for a target, kept in memory and on disk, and loaded by the GPU that runs it.
+
+A kernel is one launch, or several where its loops have nothing to do with each other. Vectors need memory that begins
+at a multiple of 16 bytes; for memory that does not, the same kernel is made again without vectors.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whit.cache import register_cache
+from whit.config import DEBUG
+from whit.engine import disk_cache
+from whit.engine.compile import SHOWS_SOURCE, code_settings, kernel_key
+from whit.engine.show import announce
+from whit.ir.uop import UOp
+from whit.runtime.cuda import Gpu, Module
+from whit.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A function of a kernel's module, and how it is started."""
+
+    name: str
+    blocks: int
+    threads: int
+    slots: tuple[int, ...]  # which arguments of the kernel it takes
+    variables: tuple[str, ...]
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """A kernel on a GPU."""
+
+    launches: tuple[Launch, ...]
+    ops: int
+    bytes_read: int
+    bytes_written: int
+    module: Module  # keeps the code
+
+
+_kernels: dict[tuple[Any, ...], CudaKernel] = {}
+_lock = threading.RLock()
+register_cache(_kernels.clear, "engine.cuda_kernels")
+
+
+def get_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel:
+    """The kernel of a FUNCTION, compiled if it is not yet."""
+    key = (function.src[0], target, code_settings(), gpu.ordinal)
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.get(key) or _find_or_compile(function, target, gpu)
+            _kernels[key] = found
+    return found
+
+
+def without_vectors(target: Target) -> Target:
+    """The same target for memory that is not aligned."""
+    return replace(target, vector_bytes=1)
+
+
+def _find_or_compile(function: UOp, target: Target, gpu: Gpu) -> CudaKernel:
+    key = kernel_key(function, target)
+    entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
+    if entry is None:
+        header, text = compile_ptx(function, target)
+        disk_cache.keep(key, header, text)
+    else:
+        header, text = entry
+    module = gpu.load_module(text)
+    launches = tuple(
+        Launch(
+            name=record["name"],
+            blocks=record["blocks"],
+            threads=record["threads"],
+            slots=tuple(record["slots"]),
+            variables=tuple(record["variables"]),
+            function=module.function(record["name"]),
+        )
+        for record in header["launches"]
+    )
+    return CudaKernel(launches, header["ops"], header["bytes_read"], header["bytes_written"], module)
+
+
+def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
+    """What is kept of a kernel, and its text."""
+    from whit.codegen import generate, separate  # lazy: only when something has to be compiled
+    from whit.render import render  # lazy: the same
+    from whit.render.program import params_of  # lazy: the same
+
+    (body,) = function.src
+    stem = "k_" + re.sub(r"\W", "_", str(function.arg.name), flags=re.ASCII)[:60]
+    programs = [generate(part, target, f"{stem}_{i}") for i, part in enumerate(separate(body))]
+    text = render({program.name: program.linear for program in programs}, target)
+    if DEBUG >= SHOWS_SOURCE:
+        reasons = "\n".join(program.explanation for program in programs)
+        announce(function, reasons, text, programs[0].linear, "")
+    launches = [
+        {
+            "name": program.name,
+            "blocks": program.total,
+            "threads": program.threads,
+            "slots": [int(param.arg.slot) for param in params_of(program.linear)],
+            "variables": [variable.arg.name for variable in program.variables],
+        }
+        for program in programs
+    ]
+    header = {
+        "launches": launches,
+        "ops": sum(program.ops for program in programs),
+        "bytes_read": sum(program.bytes_read for program in programs),
+        "bytes_written": sum(program.bytes_written for program in programs),
+    }
+    return header, text.encode()

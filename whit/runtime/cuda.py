@@ -1,0 +1,310 @@
+"""One NVIDIA GPU: its memory, its stream of work, modules of PTX, events.
+
+    gpu = open_gpu(0)
+    address = gpu.take(1024)            # from the pool, or from the driver
+    gpu.upload(address, view)           # through pinned memory; the view may change as soon as this returns
+    gpu.launch(function, 8, 256, parameters, "kernel")
+    gpu.download(view, address)         # waits
+
+All work of a GPU goes to one stream, in the order in which it was given, so memory that is given back can be taken
+again at once: what used it runs before what uses it next. A process that forks after its first use of a GPU has none in
+the child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections import deque
+from typing import Any
+
+from whit.errors import BackendError, DeviceError
+from whit.runtime.blocks import MiB, size_class
+from whit.runtime.cuda_driver import (
+    ILLEGAL_ADDRESS,
+    LAUNCH_FAILURES,
+    MISALIGNED,
+    OUT_OF_MEMORY,
+    Driver,
+    DriverError,
+    load_driver,
+)
+
+SMALLEST = 512  # bytes of a block of memory
+CHUNK = 16 * MiB  # bytes that are copied through pinned memory at a time
+NON_BLOCKING = 1
+NO_TIMING = 2
+JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
+COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
+REMEMBERED = 8  # kernels that an error names
+
+
+class CudaMemoryError(MemoryError):
+    """The device has no memory left."""
+
+
+class Gpu:
+    """An open device."""
+
+    def __init__(self, driver: Driver, ordinal: int) -> None:
+        self.driver = driver
+        self.ordinal = ordinal
+        self.lock = threading.RLock()
+        self.is_lost = ""  # why nothing can be done any more
+        self.pool: dict[int, list[int]] = {}  # size -> addresses
+        self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
+        self.recent: deque[str] = deque(maxlen=REMEMBERED)
+        self._current = threading.local()
+        device = self._number("cuDeviceGet", ctypes.c_int, ordinal)
+        self.device = device
+        name = ctypes.create_string_buffer(100)
+        driver.cuDeviceGetName(name, 100, device)
+        self.name = name.value.decode()
+        self.compute = (self.attribute(COMPUTE_MAJOR), self.attribute(COMPUTE_MINOR))
+        self.multiprocessors = self.attribute(MULTIPROCESSORS)
+        self.context = self._number("cuDevicePrimaryCtxRetain", ctypes.c_void_p, device)
+        self.use()
+        self.stream = self._number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
+        self._staging: list[tuple[int, Any]] = []
+
+    def _number(self, function: str, kind: Any, *arguments: Any) -> Any:
+        """The result of a function that fills in its first argument."""
+        result = kind()
+        getattr(self.driver, function)(ctypes.byref(result), *arguments)
+        return result.value
+
+    def attribute(self, which: int) -> int:
+        """A fact about the device."""
+        return int(self._number("cuDeviceGetAttribute", ctypes.c_int, which, self.device))
+
+    def use(self) -> None:
+        """Makes this the GPU of the calling thread; an error if it cannot be used any more."""
+        if self.is_lost:
+            raise DeviceError(f"CUDA: {self.is_lost}", fix="Start a new process; before it uses CUDA it may fork.")
+        if not getattr(self._current, "is_set", False):
+            self.driver.cuCtxSetCurrent(self.context)
+            self._current.is_set = True
+
+    # ---- memory
+
+    def take(self, nbytes: int) -> int:
+        """The address of so many bytes; their content is arbitrary. CudaMemoryError if there are none."""
+        self.use()
+        size = max(size_class(nbytes), SMALLEST)
+        with self.lock:
+            free = self.pool.get(size)
+            if free:
+                return free.pop()
+            try:
+                address = self._allocate(size)
+            except CudaMemoryError:
+                self.release()
+                address = self._allocate(size)
+            self.sizes[address] = size
+            return address
+
+    def _allocate(self, size: int) -> int:
+        try:
+            return int(self._number("cuMemAlloc_v2", ctypes.c_uint64, size))
+        except DriverError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+            raise CudaMemoryError(f"{size} bytes") from None
+
+    def give_back(self, address: int) -> None:
+        """The memory may be taken again."""
+        with self.lock:
+            self.pool.setdefault(self.sizes[address], []).append(address)
+
+    def release(self) -> None:
+        """Gives all memory that nobody uses back to the driver."""
+        if self.is_lost:
+            return
+        self.synchronize()
+        with self.lock:
+            for addresses in self.pool.values():
+                for address in addresses:
+                    self.driver.cuMemFree_v2(address)
+                    del self.sizes[address]
+            self.pool.clear()
+
+    def free_bytes(self) -> tuple[int, int]:
+        """Memory that the driver has left, and all there is."""
+        self.use()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    # ---- copies
+
+    def staging(self) -> list[tuple[int, Any]]:
+        """Two pieces of pinned memory, each with the event after which it is free."""
+        if not self._staging:
+            for _ in range(2):
+                address = self._number("cuMemHostAlloc", ctypes.c_void_p, CHUNK, 0)
+                self._staging.append((address, self._number("cuEventCreate", ctypes.c_void_p, NO_TIMING)))
+        return self._staging
+
+    def upload(self, target: int, source: int, nbytes: int) -> None:
+        """Copies from the machine's memory. Its content is taken before this returns."""
+        self.use()
+        with self.lock:
+            staging = self.staging()
+            for number, start in enumerate(range(0, nbytes, CHUNK)):
+                pinned, event = staging[number % 2]
+                count = min(CHUNK, nbytes - start)
+                self._checked(self.driver.cuEventSynchronize, event)
+                ctypes.memmove(pinned, source + start, count)
+                self._checked(self.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, self.stream)
+                self.driver.cuEventRecord(event, self.stream)
+
+    def download(self, target: int, source: int, nbytes: int) -> None:
+        """Copies to the machine's memory, when everything before is done."""
+        self.use()
+        with self.lock:
+            staging = self.staging()
+            waiting: deque[tuple[int, Any, int, int]] = deque()
+
+            def finish() -> None:
+                pinned, event, start, count = waiting.popleft()
+                self._checked(self.driver.cuEventSynchronize, event)
+                ctypes.memmove(target + start, pinned, count)
+
+            for number, start in enumerate(range(0, nbytes, CHUNK)):
+                if len(waiting) == len(staging):
+                    finish()
+                pinned, event = staging[number % 2]
+                count = min(CHUNK, nbytes - start)
+                self._checked(self.driver.cuEventSynchronize, event)
+                self._checked(self.driver.cuMemcpyDtoHAsync_v2, pinned, source + start, count, self.stream)
+                self.driver.cuEventRecord(event, self.stream)
+                waiting.append((pinned, event, start, count))
+            while waiting:
+                finish()
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies inside the device's memory."""
+        self.use()
+        self._checked(self.driver.cuMemcpyDtoDAsync_v2, target, source, nbytes, self.stream)
+
+    # ---- code
+
+    def load_module(self, text: bytes) -> Module:
+        """PTX, compiled by the driver for this device."""
+        self.use()
+        log = ctypes.create_string_buffer(8192)
+        options = (ctypes.c_int * 2)(JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        module = ctypes.c_void_p()
+        try:
+            self.driver.cuModuleLoadDataEx(ctypes.byref(module), text, 2, options, values)
+        except DriverError as error:
+            raise BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}") from None
+        return Module(self, module.value)
+
+    def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str) -> None:
+        """Starts a kernel; `parameters` are pointers to its arguments, which are copied."""
+        self.recent.append(name)
+        try:
+            self.driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, self.stream, parameters, None)
+        except DriverError as error:
+            raise self._failure(error) from None
+
+    def synchronize(self) -> None:
+        """Returns when everything that was started has finished."""
+        self.use()
+        self._checked(self.driver.cuStreamSynchronize, self.stream)
+        self.recent.clear()
+
+    def _checked(self, function: Any, *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except DriverError as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: DriverError) -> BackendError:
+        """What a failed kernel leaves: an error for every call after it."""
+        names = ", ".join(dict.fromkeys(self.recent)) or "none since the last synchronize"
+        if error.code in LAUNCH_FAILURES:
+            self.is_lost = f"an earlier kernel failed with {error.name}"
+        what = {ILLEGAL_ADDRESS: "a kernel accessed memory that is not its own", MISALIGNED: "a kernel is misaligned"}
+        return BackendError(
+            f"CUDA: {what.get(error.code, 'the device failed')}: {error.name}",
+            f"{error}\nstarted last: {names}",
+            "Run it under Context(CHECK_OOB=1), which proves every access before it runs, or on the device PYTHON.",
+        )
+
+    # ---- time
+
+    def event(self) -> Event:
+        """A point in the stream of work."""
+        self.use()
+        return Event(self, self._number("cuEventCreate", ctypes.c_void_p, 0))
+
+
+class Module:
+    """Code on a GPU."""
+
+    def __init__(self, gpu: Gpu, handle: Any) -> None:
+        self.gpu = gpu
+        self.handle = handle
+
+    def function(self, name: str) -> Any:
+        """A kernel by its name."""
+        found = ctypes.c_void_p()
+        self.gpu.driver.cuModuleGetFunction(ctypes.byref(found), self.handle, name.encode())
+        return found
+
+
+class Event:
+    """A point in the stream of work: how far it is from another, in seconds."""
+
+    def __init__(self, gpu: Gpu, handle: Any) -> None:
+        self.gpu = gpu
+        self.handle = handle
+        gpu.driver.cuEventRecord(handle, gpu.stream)
+
+    def since(self, start: Event) -> float:
+        """Seconds after another event; waits for this one."""
+        self.gpu._checked(self.gpu.driver.cuEventSynchronize, self.handle)
+        milliseconds = ctypes.c_float()
+        self.gpu.driver.cuEventElapsedTime(ctypes.byref(milliseconds), start.handle, self.handle)
+        return milliseconds.value / 1e3
+
+    def __del__(self) -> None:
+        if not self.gpu.is_lost:
+            self.gpu.driver.cuEventDestroy_v2(self.handle)
+
+
+_open: dict[int, Gpu] = {}
+
+
+@functools.cache
+def device_count() -> int:
+    """How many GPUs there are."""
+    count = ctypes.c_int()
+    load_driver().cuDeviceGetCount(ctypes.byref(count))
+    return count.value
+
+
+def open_gpu(ordinal: int) -> Gpu:
+    """The GPU of that number, opened once."""
+    found = _open.get(ordinal)
+    if found is None:
+        if ordinal >= device_count():
+            raise DeviceError(
+                f"CUDA: there is no GPU {ordinal}", f"this machine has {device_count()}, counted from 0", 'Use "CPU".'
+            )
+        found = _open[ordinal] = Gpu(load_driver(), ordinal)
+    return found
+
+
+def _after_fork() -> None:
+    for gpu in _open.values():
+        gpu.is_lost = "the process was forked after it had used the GPU"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

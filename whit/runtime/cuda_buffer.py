@@ -1,0 +1,86 @@
+"""Buffers in the memory of a GPU. Their bytes are read and written by copies.
+
+b = CudaBuffer("CUDA", 1024)
+b.write(memoryview(data))           # copied before it returns
+b.memory()                          # a copy in the machine's memory, read-only
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from whit.errors import ArgumentError
+from whit.runtime.buffer import Buffer, address_of, is_on_host, out_of_memory, plain_buffer
+from whit.runtime.cuda import CudaMemoryError, Gpu, open_gpu
+
+
+def ordinal_of(device: str) -> int:
+    """The number of a GPU, of its canonical name."""
+    return int(device.partition(":")[2] or 0)
+
+
+class CudaBuffer(Buffer):
+    """Memory on a GPU."""
+
+    __slots__ = ("gpu",)
+
+    gpu: Gpu
+
+    def _acquire(self) -> None:
+        self.gpu = open_gpu(ordinal_of(self.device))
+        try:
+            self.address = self.gpu.take(self.nbytes)
+        except CudaMemoryError:
+            gc.collect()  # buffers in reference cycles
+            self.gpu.release()
+            try:
+                self.address = self.gpu.take(self.nbytes)
+            except CudaMemoryError:
+                free, total = self.gpu.free_bytes()
+                have = f"{free:,} of {total:,} bytes are free on the device"
+                raise out_of_memory(self.device, self.nbytes, have) from None
+        self._block = self.address
+
+    def _give_back(self) -> None:
+        self.gpu.give_back(self._block)
+
+    def _part(self, offset: int, nbytes: int) -> Buffer:
+        part = plain_buffer(CudaBuffer, self.device, self.address + offset, nbytes, None, self.writable)
+        part.gpu = self.gpu
+        return part
+
+    def memory(self) -> memoryview:
+        """The bytes as they are once everything that was started is done, in memory of their own, read-only."""
+        data = bytearray(self.nbytes)
+        if data:
+            self.gpu.download(_start(data), self.address, self.nbytes)
+        return memoryview(data).toreadonly()
+
+    def write(self, data: memoryview, offset: int = 0) -> None:
+        """Writes bytes from `offset` on."""
+        if offset + data.nbytes > self.nbytes:
+            raise ArgumentError(f"buffer: {data.nbytes} bytes into {self.nbytes - offset}", fix="Stay inside.")
+        if data.nbytes:
+            self.gpu.upload(self.address + offset, address_of(data), data.nbytes)
+
+    def copy_from(self, other: Buffer) -> None:
+        """All bytes of another buffer of the same size."""
+        self._check_copy(other)
+        if not self.nbytes:
+            return
+        if isinstance(other, CudaBuffer) and other.gpu is self.gpu:
+            self.gpu.copy(self.address, other.address, self.nbytes)
+        else:
+            self.write(other.memory())
+
+    def copy_to(self, target: Buffer) -> None:
+        """Into memory of the machine."""
+        if not is_on_host(target.device):
+            target.write(self.memory())
+        elif self.nbytes:
+            self.gpu.download(target.address, self.address, self.nbytes)
+
+
+def _start(data: Any) -> int:
+    return address_of(memoryview(data))

@@ -1,0 +1,182 @@
+"""NVIDIA's driver by ctypes: its functions with their types, and its error codes as errors with names.
+
+    driver = load_driver()              # DeviceError where there is none
+    driver.cuInit(0)                    # DriverError: cuInit: CUDA_ERROR_NO_DEVICE (100), ...
+
+A function is declared by a method: its name, and the C type of every argument as an annotation. It is looked up at its
+first call. Only what the driver itself offers is used (libcuda), no toolkit.
+"""
+
+# ruff: noqa: N802  # names are NVIDIA's
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from whit.errors import BackendError, DeviceError
+
+Int = Annotated[int, ctypes.c_int]
+UInt = Annotated[int, ctypes.c_uint]
+Size = Annotated[int, ctypes.c_size_t]
+Address = Annotated[int, ctypes.c_uint64]  # of memory on the device
+Handle = Annotated[Any, ctypes.c_void_p]
+Text = Annotated[bytes, ctypes.c_char_p]
+Out = Annotated[Any, ctypes.c_void_p]  # a reference to what the function fills in
+
+OUT_OF_MEMORY = 2
+NO_DEVICE = 100
+ILLEGAL_ADDRESS = 700
+MISALIGNED = 716
+LAUNCH_FAILURES = (700, 715, 716, 717, 718, 719)  # the context is lost after these
+_LIBRARIES = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
+Declared = TypeVar("Declared", bound=Callable[..., None])
+
+
+class DriverError(BackendError):
+    """A function of the driver failed."""
+
+    def __init__(self, function: str, code: int, name: str, text: str) -> None:
+        super().__init__(f"CUDA: {function}: {name} ({code}), {text}")
+        self.code = code
+        self.name = name
+
+
+def native(declared: Declared) -> Declared:
+    """A function of the library with the annotated types; a code other than 0 is raised as an error."""
+    symbol = declared.__name__
+
+    @functools.wraps(declared)
+    def call(self: Driver, *arguments: Any) -> None:
+        function = self.functions.get(symbol)
+        if function is None:
+            function = self.bind(symbol, declared)
+        code = function(*arguments)
+        if code:
+            raise self.error(symbol, code)
+
+    return call  # type: ignore[return-value]
+
+
+class Driver:
+    """The functions that whit uses. Names and arguments are NVIDIA's."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        self.functions: dict[str, Any] = {}
+
+    def bind(self, symbol: str, declared: Callable[..., None]) -> Any:
+        """Looks a function up and gives it its types."""
+        hints = get_type_hints(declared, include_extras=True)
+        function = getattr(self.library, symbol)
+        function.argtypes = [hint.__metadata__[0] for name, hint in hints.items() if name != "return"]
+        function.restype = ctypes.c_int
+        self.functions[symbol] = function
+        return function
+
+    def error(self, function: str, code: int) -> DriverError:
+        """What a code means, in the driver's words."""
+        words = []
+        for describe in (self.library.cuGetErrorName, self.library.cuGetErrorString):
+            text = ctypes.c_char_p()
+            failed = describe(ctypes.c_int(code), ctypes.byref(text))
+            words.append(text.value.decode() if not failed and text.value else "unknown")
+        return DriverError(function, code, *words)
+
+    # ---- devices and contexts
+
+    @native
+    def cuInit(self, flags: UInt) -> None: ...
+    @native
+    def cuDeviceGetCount(self, count: Out) -> None: ...
+    @native
+    def cuDeviceGet(self, device: Out, ordinal: Int) -> None: ...
+    @native
+    def cuDeviceGetName(self, name: Out, length: Int, device: Int) -> None: ...
+    @native
+    def cuDeviceGetAttribute(self, value: Out, attribute: Int, device: Int) -> None: ...
+    @native
+    def cuDevicePrimaryCtxRetain(self, context: Out, device: Int) -> None: ...
+    @native
+    def cuCtxSetCurrent(self, context: Handle) -> None: ...
+
+    # ---- memory
+
+    @native
+    def cuMemGetInfo_v2(self, free: Out, total: Out) -> None: ...
+    @native
+    def cuMemAlloc_v2(self, address: Out, nbytes: Size) -> None: ...
+    @native
+    def cuMemFree_v2(self, address: Address) -> None: ...
+    @native
+    def cuMemHostAlloc(self, address: Out, nbytes: Size, flags: UInt) -> None: ...
+    @native
+    def cuMemcpyHtoDAsync_v2(self, target: Address, source: Handle, nbytes: Size, stream: Handle) -> None: ...
+    @native
+    def cuMemcpyDtoHAsync_v2(self, target: Handle, source: Address, nbytes: Size, stream: Handle) -> None: ...
+    @native
+    def cuMemcpyDtoDAsync_v2(self, target: Address, source: Address, nbytes: Size, stream: Handle) -> None: ...
+
+    # ---- streams and events
+
+    @native
+    def cuStreamCreate(self, stream: Out, flags: UInt) -> None: ...
+    @native
+    def cuStreamSynchronize(self, stream: Handle) -> None: ...
+    @native
+    def cuEventCreate(self, event: Out, flags: UInt) -> None: ...
+    @native
+    def cuEventDestroy_v2(self, event: Handle) -> None: ...
+    @native
+    def cuEventRecord(self, event: Handle, stream: Handle) -> None: ...
+    @native
+    def cuEventSynchronize(self, event: Handle) -> None: ...
+    @native
+    def cuEventElapsedTime(self, milliseconds: Out, start: Handle, end: Handle) -> None: ...
+
+    # ---- code
+
+    @native
+    def cuModuleLoadDataEx(self, module: Out, image: Text, count: UInt, options: Out, values: Out) -> None: ...
+    @native
+    def cuModuleUnload(self, module: Handle) -> None: ...
+    @native
+    def cuModuleGetFunction(self, function: Out, module: Handle, name: Text) -> None: ...
+    @native
+    def cuLaunchKernel(
+        self,
+        function: Handle,
+        grid_x: UInt,
+        grid_y: UInt,
+        grid_z: UInt,
+        block_x: UInt,
+        block_y: UInt,
+        block_z: UInt,
+        shared_bytes: UInt,
+        stream: Handle,
+        parameters: Out,
+        extra: Out,
+    ) -> None: ...
+
+
+@functools.cache
+def load_driver() -> Driver:
+    """The driver of this machine, ready to be used."""
+    name = _LIBRARIES.get(sys.platform, "libcuda.so.1")
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise DeviceError(
+            "CUDA: there is no NVIDIA driver on this machine",
+            str(error),
+            'Install the driver, or use "CPU".',
+        ) from None
+    driver = Driver(library)
+    try:
+        driver.cuInit(0)
+    except DriverError as error:
+        raise DeviceError("CUDA: the driver cannot be used", str(error), "See whether nvidia-smi works.") from None
+    return driver
