@@ -1,0 +1,184 @@
+"""The device CUDA. Tests with a GPU are skipped where there is none; what it says where there is no driver is not."""
+
+import ctypes
+import os
+
+import numpy as np
+import pytest
+
+from whit import Context, Device, Tensor
+from whit.dtype import DType, dtypes
+from whit.errors import BackendError, DeviceError, WhitError
+from whit.ir.interpret import numpy_dtype
+from whit.runtime.buffer import OutOfMemoryError
+
+
+def _count() -> int:
+    """How many GPUs there are, asked in a way that leaves this process able to fork."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if not library.cuInit(0) and not library.cuDeviceGetCount(ctypes.byref(count)) else 0
+
+
+GPUS = _count()
+needs_gpu = pytest.mark.skipif(not GPUS, reason="there is no NVIDIA GPU")
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.skipif(bool(GPUS), reason="there is a GPU")
+def test_without_a_driver_the_error_says_so() -> None:
+    with pytest.raises(DeviceError, match="CUDA: (there is no NVIDIA driver|the driver cannot be used)"):
+        Device["CUDA"]
+    with pytest.raises(DeviceError, match="CUDA"):
+        (Tensor([1.0], device="CUDA") + 1).realize()
+
+
+def test_import_loads_no_driver() -> None:
+    import subprocess
+    import sys
+
+    program = "import sys, whit; print([m for m in sys.modules if 'cuda' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def on_both(build, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+    """The same on CUDA and on the CPU."""
+    return tuple(  # type: ignore[return-value]
+        build(*(Tensor(array, device=device) for array in arrays)).to("CPU").numpy() for device in ("CUDA", "CPU")
+    )
+
+
+@needs_gpu
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (7,), (1000, 3), (1 << 20,), (1 << 20) + 3])
+def test_copies_there_and_back(shape: tuple[int, ...] | int) -> None:
+    array = rng.standard_normal(shape).astype(np.float32)
+    np.testing.assert_array_equal(Tensor(array, device="CUDA").numpy(), array)
+    np.testing.assert_array_equal(Tensor(array).to("CUDA").to("CPU").numpy(), array)
+
+
+@needs_gpu
+def test_a_copy_of_more_than_the_pinned_memory() -> None:
+    array = rng.integers(0, 255, (40 << 20) + 5).astype(np.uint8)
+    np.testing.assert_array_equal(Tensor(array, device="CUDA").numpy(), array)
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
+def test_arithmetic_of_every_dtype(dtype: DType) -> None:
+    values = rng.integers(0, 7, (2, 1003)).astype(np.float32)
+    a, b = values.astype(numpy_dtype(dtype))
+    for build in (lambda x, y: x.maximum(y), lambda x, y: x.eq(y), lambda x, y: x.where(x, y) if dtype.is_bool else x * y):
+        got, expected = on_both(build, a, b)
+        np.testing.assert_array_equal(got, expected)
+
+
+KERNELS = {
+    "elementwise": (lambda x, y: (x * 2 + y).exp(), (1000, 37), (1000, 37)),
+    "sum": (lambda x: x.sum(), (1000, 37)),
+    "rows": (lambda x: x.sum(1), (37, 1000)),
+    "columns": (lambda x: x.max(0), (1000, 37)),
+    "softmax": (lambda x: x.softmax(-1), (33, 1025)),
+    "layernorm": (lambda x: x.layernorm(), (33, 768)),
+    "matmul": (lambda x, y: x @ y, (65, 70), (70, 33)),
+    "batched matmul": (lambda x, y: x @ y, (3, 17, 64), (3, 64, 32)),
+    "transpose": (lambda x: (x.transpose(0, 1) + 1).contiguous(), (100, 77)),
+    "cat": (lambda x, y: x.cat(y), (10, 7), (3, 7)),
+    "cumsum": (lambda x: x.cumsum(1), (5, 300)),
+    "sort": (lambda x: x.sort(1)[0], (5, 300)),
+    "gather": (lambda x: x[Tensor([3, 1, 2, 1], device=x.device)], (5, 300)),
+    "pad": (lambda x: x.pad(((1, 2), (3, 4))), (5, 30)),
+    "shrink off alignment": (lambda x: x[1:] * 2, (1001,)),
+    "conv": (lambda x, y: x.conv2d(y), (2, 3, 12, 12), (4, 3, 3, 3)),
+}
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_agree_with_the_cpu(name: str) -> None:
+    build, *shapes = KERNELS[name]
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]  # type: ignore[arg-type]
+    got, expected = on_both(build, *arrays)
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+@needs_gpu
+def test_scatter_adds_in_order() -> None:
+    index = rng.integers(0, 5, (40, 3)).astype(np.int32)
+    got, expected = on_both(
+        lambda x, i: Tensor.zeros(5, 3, device=x.device).scatter_reduce(0, i, x, "sum"),
+        rng.standard_normal((40, 3)).astype(np.float32),
+        index,
+    )
+    np.testing.assert_array_equal(got, expected)
+
+
+@needs_gpu
+def test_views_that_are_not_aligned() -> None:
+    array = rng.standard_normal(4097).astype(np.float32)
+    x = Tensor(array, device="CUDA").realize()
+    part = x[1:].realize()
+    np.testing.assert_array_equal((part * 2).numpy(), array[1:] * 2)
+
+
+@needs_gpu
+def test_assignment_and_gradients() -> None:
+    for device in ("CUDA", "CPU"):
+        w = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device=device, requires_grad=True)
+        (w * w).sum().backward()
+        np.testing.assert_array_equal(w.grad.numpy(), 2 * np.arange(6).reshape(2, 3))  # type: ignore[union-attr]
+        x = Tensor.zeros(4, device=device).contiguous().realize()
+        x[1:3] = 5.0
+        np.testing.assert_array_equal(x.numpy(), [0, 5, 5, 0])
+
+
+@needs_gpu
+def test_out_of_memory_names_the_largest_buffers() -> None:
+    _kept = Tensor.zeros(1 << 22, device="CUDA").contiguous().realize()
+    with pytest.raises(OutOfMemoryError, match=r"(?s)out of memory: .* on CUDA.*16,777,216 bytes on CUDA"):
+        Tensor.empty(1 << 40, device="CUDA").realize()
+    np.testing.assert_array_equal((Tensor([1.0], device="CUDA") + 1).numpy(), [2.0])
+
+
+@needs_gpu
+def test_text_that_the_driver_does_not_take_is_an_error_with_its_log() -> None:
+    with pytest.raises(BackendError, match="(?s)the driver does not take a kernel.*INVALID_PTX"):
+        Device["CUDA"].gpu.load_module(b".version 8.0\n.target sm_80\n.address_size 64\nnonsense\n")  # type: ignore[attr-defined]
+
+
+@needs_gpu
+def test_ops_between_devices_are_refused() -> None:
+    with pytest.raises(WhitError, match="CUDA"):
+        (Tensor([1.0], device="CUDA").realize() + Tensor([1.0], device="CPU").realize()).realize()
+
+
+@needs_gpu
+def test_kernels_are_counted_and_timed() -> None:
+    from whit import GlobalCounters
+
+    GlobalCounters.reset()
+    (Tensor(np.ones(1000, np.float32), device="CUDA") + 1).realize()
+    assert GlobalCounters.device("CUDA").kernel_count == 1
+    with Context(DEBUG=2):
+        (Tensor(np.ones(1000, np.float32), device="CUDA") + 1).realize()
+
+
+@needs_gpu
+def test_a_fork_after_use_fails_clearly() -> None:
+    x = (Tensor([1.0], device="CUDA") + 1).realize()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            x.numpy()
+            os.write(write, b"no error")
+        except DeviceError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert "forked after it had used the GPU" in os.read(read, 1000).decode()
+    np.testing.assert_array_equal(x.numpy(), [2.0])

@@ -1,0 +1,85 @@
+"""On a GPU: every elementwise op and cast on every dtype agrees with the interpreter bit for bit."""
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from cpu_programs import BEFORE, accepts, assert_same, mapped, operand_dtypes, sample_arrays
+
+from whit.dtype import DType, dtypes
+from whit.errors import DeviceError
+from whit.ir import ops
+from whit.ir.interpret import evaluate, numpy_dtype
+from whit.ir.op import Op
+from whit.ir.uop import UOp, make
+from whit.render import render_ptx
+from whit.runtime.cuda import Gpu, Module, open_gpu
+from whit.target import parse_target
+
+
+def _gpu() -> Gpu | None:
+    try:
+        return open_gpu(0)
+    except DeviceError:
+        return None
+
+
+GPU = _gpu()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(GPU is None, reason="there is no NVIDIA GPU")]
+COUNT = 48 * 16
+OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
+
+
+def compiled(programs: Mapping[str, UOp]) -> Module:
+    assert GPU is not None
+    return GPU.load_module(render_ptx(programs, parse_target("CUDA:PTX:sm_80")).encode())
+
+
+def call(module: Module, name: str, arrays: list[Any]) -> None:
+    """Runs a kernel with one thread; the first array is what it writes."""
+    gpu = module.gpu
+    places = [gpu.take(array.nbytes) for array in arrays]
+    for place, array in zip(places, arrays, strict=True):
+        gpu.upload(place, array.ctypes.data, array.nbytes)
+    values = (ctypes.c_uint64 * len(places))(*places)
+    start = ctypes.addressof(values)
+    pointers = (ctypes.c_void_p * len(places))(*(start + 8 * i for i in range(len(places))))
+    gpu.launch(module.function(name), 1, 1, pointers, name)
+    gpu.download(arrays[0].ctypes.data, places[0], arrays[0].nbytes)
+    for place in places:
+        gpu.give_back(place)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_elementwise_op_on_a_gpu_means_what_the_interpreter_says(op: Op) -> None:
+    cases = [(dtype, width) for dtype in dtypes.all if accepts(op, dtype) for width in (1, 4)]
+    module = compiled(
+        {
+            f"{dtype.name}_{width}": mapped(lambda *x: make(op, x), operand_dtypes(op, dtype), COUNT, width)
+            for dtype, width in cases
+        }
+    )
+    for dtype, width in cases:
+        sources = operand_dtypes(op, dtype)
+        given = sample_arrays(sources, COUNT)
+        buffers = [UOp.buffer(i, source, (COUNT,)) for i, source in enumerate(sources)]
+        node = make(op, tuple(buffers))
+        expected = evaluate(node, dict(zip(buffers, given, strict=True)))
+        result = np.zeros(COUNT, numpy_dtype(node.dtype))
+        call(module, f"{dtype.name}_{width}", [result, *given])
+        what = f"{op.name} of {width} {dtype.name}"
+        assert_same(node.dtype, result, expected, what, signed_zero=op not in (ops.MAX, ops.MIN))
+
+
+@pytest.mark.parametrize("source", dtypes.all, ids=lambda dtype: dtype.name)
+def test_cast_on_a_gpu_means_what_the_interpreter_says(source: DType) -> None:
+    module = compiled({to.name: mapped(lambda x, to=to: x.cast(to), [source], COUNT, 4) for to in dtypes.all})
+    (given,) = sample_arrays([source], COUNT)
+    buffer = UOp.buffer(0, source, (COUNT,))
+    for to in dtypes.all:
+        expected = evaluate(buffer.cast(to), {buffer: given})
+        result = np.zeros(COUNT, numpy_dtype(to))
+        call(module, to.name, [result, given])
+        assert_same(to, result, expected, f"cast of {source.name} to {to.name}")
