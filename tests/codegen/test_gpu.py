@@ -8,7 +8,7 @@ import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
 from test_kernel_programs import KERNELS, arrays_of, ints
 
-from whit.codegen import generate, separate
+from whit.codegen import generate, gpu, separate
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -17,7 +17,10 @@ from whit.ir.interpret import run
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
+from whit.render.program import memory_of
 from whit.target import parse_target
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
 
@@ -46,10 +49,14 @@ def check(value: UOp, tolerance: float = 0.0) -> list[Any]:
     return programs
 
 
-@pytest.mark.parametrize("size", (1, 3, 33, 64, 100))
+@pytest.mark.parametrize("size", (3, 64, 100))
 @pytest.mark.parametrize("name", KERNELS)
 def test_programs_of_a_gpu_mean_what_kernels_mean(name: str, size: int) -> None:
     check(KERNELS[name](size))
+
+
+def over_rows(values: UOp, rows: int) -> UOp:
+    return values.reshape((1, *values.shape)).expand((rows, *values.shape))
 
 
 MORE: dict[str, Callable[[], UOp]] = {
@@ -57,6 +64,8 @@ MORE: dict[str, Callable[[], UOp]] = {
     "sum of one long row": lambda: total(ints(0, 1, 1000)),
     "sum of rows in vectors": lambda: total(ints(0, 2, 640)),
     "sum of everything": lambda: ints(0, 40, 30).reduce(ops.ADD, (0, 1)),
+    "sum of 32 columns": lambda: ints(0, 70, 32).reduce(ops.ADD, (0,)),
+    "largest of columns and their sum": lambda: ints(0, 70, 64) - over_rows(ints(0, 70, 64).reduce(ops.MAX, (0,)), 70),
     "any of booleans": lambda: (ints(0, 2, 100) < -8).reduce(ops.OR, (1,)),
     "largest of bytes": lambda: param(0, 2, 65, dtype=dtypes.int8).reduce(ops.MAX, (1,)),
     "row minus its sum, long": lambda: (
@@ -93,11 +102,29 @@ def test_a_row_is_reduced_by_a_block() -> None:
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == 4
 
 
-def test_columns_are_reduced_by_threads() -> None:
-    (call,) = scheduled(param(0, 64, 1 << 15).reduce(ops.ADD, (0,))).src
+def test_many_columns_are_reduced_by_a_thread_each() -> None:
+    (call,) = scheduled(param(0, 64, 1 << 16).reduce(ops.ADD, (0,))).src
     program = generate(call.src[0].src[0], TARGET)
-    assert program.total * program.threads == 1 << 15
+    assert program.total * program.threads == 1 << 16
     assert not any(node.op is ops.BARRIER for node in program.linear.src)
+
+
+def test_few_columns_are_reduced_by_a_block_for_32() -> None:
+    (call,) = scheduled(param(0, 1000, 64).reduce(ops.ADD, (0,))).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert (program.total, program.threads) == (2, 1024)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 1
+
+
+def test_a_contraction_is_a_tile_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    for shape in ((8, 5, 12), (16, 20, 64)):
+        rows, inner, columns = shape
+        (program,) = check(matmul(ints(0, rows, inner), ints(1, inner, columns)))
+        stores = [
+            node for node in program.linear.src if node.op is ops.STORE and memory_of(node.src[0]).op is ops.PARAM
+        ]
+        assert [store.src[1].shape for store in stores] == [(4,)] * 8
 
 
 def test_noopt_is_one_thread() -> None:

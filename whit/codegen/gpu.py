@@ -11,8 +11,9 @@ Goes in: a kernel over flat positions. Comes out: the kernel over ranges of kind
                                                       memory (`gpu_reduce`); what is stored along rows is
                                                       shared between them too
 
-The second where the elements of a reduction are neighbours, or results are few. Ranges that run in order (of scans and
-of scatters) stay loops of one thread.
+The second where the elements of a reduction are neighbours, or results are few; where these are neighbours, a block has
+32 of them. A contraction is of the first form with a tile of results in the registers of each thread. Ranges that run
+in order (of scans and of scatters) stay loops of one thread.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from whit.codegen.gpu_reduce import combine_threads
-from whit.codegen.lanes import lane_numbers
+from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
 from whit.codegen.ranges import (
     Region,
     free_ranges,
@@ -41,11 +41,13 @@ from whit.ir.uop import UOp, as_index, make
 from whit.target import Target
 
 THREADS = 256  # of a block
+MOST_THREADS = 1024
 WARP = 32
+MOST_SHARED = 32  # reductions of a kernel that threads share
+TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
 BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 2, 16  # of ranges: in the order in which they nest
-REDUCE_ID = 10_000
 
 Free = dict[UOp, frozenset[UOp]]
 
@@ -76,7 +78,15 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
         parallel.remove(neighbours)
         parallel.append(neighbours)
     along = _shared_reductions(kernel, found)
-    result = _block_for_a_row(kernel, along) if along else _thread_for_an_element(kernel, found)
+    few = prod(size_of(r) for r in _results(kernel, along)) < FEW
+    if along and _gain(kernel, found, along) > 0:
+        result = _block_for_a_row(kernel, along)
+    elif along and _is_of_columns(kernel, along):
+        result = _block_for_columns(kernel, along)
+    elif along and few:
+        result = _block_for_a_row(kernel, along)
+    else:
+        result = _thread_for_an_element(kernel, found)
     return result, kernel.reasons
 
 
@@ -97,17 +107,14 @@ def _score(kernel: GpuKernel, found: list[Region], r: UOp) -> int:
     return sum(_suits(stride(place, r, kernel.free)) for place in places) if size_of(r) > 1 else -100
 
 
-# ---- a block for a row
+# ---- reductions that threads share
 
 
 def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]:
-    """REDUCE -> the range of it that threads share; nothing where each element is better left to one thread."""
-    if kernel.serial or len(found) == 1:
-        return {}
-    if not all(isinstance(r.size, int) for r in kernel.parallel):
+    """REDUCE -> the range of it that threads can share; nothing where one of them has to be left to one thread."""
+    if kernel.serial or len(found) == 1 or not all(isinstance(r.size, int) for r in kernel.parallel):
         return {}
     along: dict[UOp, UOp] = {}
-    gain = 0
     for region in found[1:]:
         reduce = region.reduce
         assert reduce is not None
@@ -118,102 +125,107 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
         if size_of(best) < WARP:
             return {}
         along[reduce] = best
-        inner = kernel.parallel[-1] if kernel.parallel else None
-        gain += suits[best] - (_reduce_score(kernel, region, inner) if inner is not None else -100)
-    results = prod(size_of(r) for r in set().union(*(kernel.free[reduce] for reduce in along)))
-    return along if gain > 0 or results < FEW else {}
+    return along if len(along) <= MOST_SHARED else {}
+
+
+def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
+    """So many threads, or fewer if shared memory does not hold two values of each for each reduction."""
+    while wanted > least and 2 * 8 * len(along) * wanted > kernel.target.l1_bytes:
+        wanted //= 2
+    return wanted
 
 
 def _reduce_score(kernel: GpuKernel, region: Region, r: UOp) -> int:
     return sum(_suits(stride(load.src[1], r, kernel.free)) for load in region.loads)
 
 
+def _gain(kernel: GpuKernel, found: list[Region], along: dict[UOp, UOp]) -> int:
+    """How much better accesses are with threads along the reductions than along the results."""
+    gain = 0
+    for region in found[1:]:
+        assert region.reduce is not None
+        beside = _reduce_score(kernel, region, kernel.parallel[-1]) if kernel.parallel else -100
+        gain += _reduce_score(kernel, region, along[region.reduce]) - beside
+    return gain
+
+
+def _results(kernel: GpuKernel, along: dict[UOp, UOp]) -> list[UOp]:
+    """The ranges that the reductions depend on."""
+    return [r for r in kernel.parallel if any(r in kernel.free[reduce] for reduce in along)]
+
+
 def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     """Blocks along what the reductions depend on; threads along the reductions, and along what else is stored."""
-    free, body = kernel.free, kernel.body
-    rows = [r for r in kernel.parallel if any(r in free[reduce] for reduce in along)]
+    free = kernel.free
+    rows = _results(kernel, along)
+    count = prod(size_of(r) for r in rows)
     longest = max(size_of(r) for r in along.values())
-    width = vector_width(body, kernel.target)
-    threads = THREADS
+    width = vector_width(kernel.body, kernel.target)
+    threads = MOST_THREADS if count < 2 * kernel.target.cores and longest >= 8 * MOST_THREADS else THREADS
     while threads > WARP and threads > longest:
         threads //= 2
-    thread = UOp.range(threads, THREAD_ID, RangeKind.THREAD)
-    block = UOp.range(prod(size_of(r) for r in rows), BLOCK_ID, RangeKind.BLOCK)
-    digits = _digits(block, rows)
-    kernel.reasons.append(f"{prod(size_of(r) for r in rows)} blocks of {threads} threads, one for each row")
-    body = _reduce_together(body, along, thread, width, kernel)
+    threads = _team_size(kernel, along, threads, WARP)
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
+    digits = _digits(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
+    kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
+    body = share_reductions(kernel.body, along, team, lambda node, r: _lanes_of(r, width, _places(node.src[0]), free))
     stores = []
     numbers: dict[tuple[UOp, ...], dict[UOp, UOp]] = {}
     for store, old in zip(body.src, kernel.body.src, strict=True):
         rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
         if rest and rest not in numbers:
-            numbers[rest] = _along_threads(kernel, old, rest, thread, width, FIRST_ID + 16 * len(numbers))
-        values = {**digits, **(numbers[rest] if rest else {})}
-        stores.append(replace_ranges(store, values, {}))
-        gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [thread.eq(0)])
-        stores[-1] = _only_where(stores[-1], gates)
+            numbers[rest] = _along_threads(kernel, old, rest, team, width, FIRST_ID + 16 * len(numbers))
+        new = replace_ranges(store, {**digits, **numbers.get(rest, {})}, {})
+        gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
+        stores.append(_only_where(new, gates))
     return UOp.group(*stores)
 
 
-def _reduce_together(body: UOp, along: dict[UOp, UOp], thread: UOp, width: int, kernel: GpuKernel) -> UOp:
-    """Every reduction shared between the threads of a block."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        if node in along:
-            r = along[node]
-            lanes = _lanes_of(r, width, [load.src[1] for load in _loads(node.src[0])], kernel.free)
-            new = _partial(new, r, thread, lanes)
-            new = combine_threads(new, node.arg.op, thread, len(done))
-        done[node] = new
-    return done[body]
-
-
-def _loads(value: UOp) -> list[UOp]:
-    return [node for node in value.topological() if node.op is ops.INDEX]
-
-
-def _partial(node: UOp, r: UOp, thread: UOp, lanes: int) -> UOp:
-    """What one thread has of a reduction."""
-    value, *ranges = node.src
-    op, threads = node.arg.op, int(thread.src[0].arg)
-    loop = UOp.range(_trips(as_index(r.size) // lanes, thread, threads), REDUCE_ID + r.arg.id, r.arg.kind)
-    part = replace_ranges(value, {r: _spread(loop * threads + thread, lanes)}, {})
-    if lanes > 1 and not part.shape:
-        part = UOp.stack(*([part] * lanes))
-    others = [other for other in ranges if other is not r]
-    total = part.reduce(op, ranges=(*others, loop))
-    return total.reduce(op, axes=(0,)) if total.shape else total
-
-
-def _trips(count: UOp, thread: UOp, threads: int) -> UOp:
-    """How often a thread runs if it has every 256th of so many."""
-    if count.op is ops.CONST and count.arg % threads == 0:
-        return as_index(count.arg // threads)
-    return (count + (threads - 1) - thread) // threads
-
-
-def _spread(number: UOp, lanes: int) -> UOp:
-    """The positions of a vector, of its number."""
-    return number if lanes == 1 else number * lanes + lane_numbers(lanes)
+def _places(value: UOp) -> list[UOp]:
+    """The positions of all loads of a value."""
+    return [node.src[1] for node in value.topological() if node.op is ops.INDEX]
 
 
 def _along_threads(
-    kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], thread: UOp, width: int, first_id: int
+    kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], team: Team, width: int, first_id: int
 ) -> dict[UOp, UOp]:
     """Ranges of a store as digits of a number that threads share."""
-    inner, threads = rest[-1], int(thread.src[0].arg)
-    lanes = _lanes_of(inner, width, [store.src[2], *(load.src[1] for load in _loads(store.src[1]))], kernel.free)
-    count = prod((as_index(r.size) for r in rest), start=as_index(1)) // lanes
-    loop = UOp.range(_trips(_folded(count), thread, threads), first_id)
-    return _digits(loop * threads + thread, list(rest), lanes)
+    inner = rest[-1]
+    lanes = _lanes_of(inner, width, [store.src[2], *_places(store.src[1])], kernel.free)
+    count = prod(size_of(r) for r in rest) // lanes
+    loop = UOp.range(trips(as_index(count), team), first_id)
+    digits = _digits(loop * team.threads + team.thread, list(rest), {inner: lanes})
+    return {**digits, inner: spread(digits[inner], lanes)}
 
 
-def _folded(size: UOp) -> UOp:
-    """A size as a number where it is one."""
-    low, high = reach(size)
-    return as_index(low) if low is not None and low == high else size
+def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
+    """Whether neighbouring results have neighbouring operands, and are too few to fill the chip one by one."""
+    if not kernel.parallel or _results(kernel, along) != kernel.parallel:
+        return False
+    inner = kernel.parallel[-1]
+    if size_of(inner) % WARP or not all(inner in kernel.free[reduce] for reduce in along):
+        return False
+    return prod(size_of(r) for r in kernel.parallel) < ENOUGH
+
+
+def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
+    """Blocks of 32 neighbouring results; the threads of each are so many times 32, which share the reductions."""
+    longest = max(size_of(r) for r in along.values())
+    threads = MOST_THREADS
+    while threads > 2 * WARP and threads // WARP * 4 > longest:
+        threads //= 2
+    threads = _team_size(kernel, along, threads, 2 * WARP)
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), WARP)
+    blocks = prod(size_of(r) for r in kernel.parallel) // WARP
+    block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
+    digits = _digits(block * WARP + team.column, kernel.parallel, {})
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {WARP} columns")
+    body = share_reductions(kernel.body, along, team, lambda node, r: 1)
+    stores = []
+    for store, old in zip(body.src, kernel.body.src, strict=True):
+        gates = [digits[r].eq(0) for r in kernel.parallel if r not in kernel.free[old]]
+        stores.append(_only_where(replace_ranges(store, digits, {}), [*gates, team.part.eq(0)]))
+    return UOp.group(*stores)
 
 
 # ---- a thread for an element
@@ -233,28 +245,42 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     while width > 1 and total // width < ENOUGH:
         width //= 2
     lanes = _lanes_of(inner, width, places, free)
-    count = total // lanes
+    across = _across(kernel, found, total // lanes) if lanes > 1 else None
+    copies = TILE if across is not None else 1
+    count = total // (lanes * copies)
     threads = min(THREADS, -(-count // WARP) * WARP)
     blocks = -(-count // threads)
     block, thread = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), UOp.range(threads, THREAD_ID, RangeKind.THREAD)
     number = block * threads + thread
-    digits = _digits(number, parallel, lanes)
-    kernel.reasons.append(f"{blocks} blocks of {threads} threads, {lanes} elements in each along r{inner.arg.id}")
+    steps = {inner: lanes} if across is None else {inner: lanes, across: copies}
+    digits = _digits(number, parallel, steps)
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads, {copies} x {lanes} elements in each")
     known = all(isinstance(r.size, int) for r in parallel)
     if not known or blocks * threads != count:
-        inside = number < prod((as_index(r.size) for r in parallel), start=as_index(1)) // lanes
-        body = _guarded(body, set(parallel), free, inside)
+        sizes = prod((as_index(r.size) for r in parallel), start=as_index(1))
+        body = _guarded(body, set(parallel), free, number < sizes // (lanes * copies))
     stores = []
-    for store, old in zip(body.src, kernel.body.src, strict=True):
-        gates = [_first(digits[r]).eq(0) for r in parallel if r not in free[old]]
-        stores.append(_only_where(_renumbered(kernel, store, digits), gates))
+    for copy in range(copies):
+        values = {**digits, inner: spread(digits[inner], lanes)}
+        if across is not None:
+            values[across] = digits[across] * copies + copy
+        for store, old in zip(body.src, kernel.body.src, strict=True):
+            gates = [digits[r].eq(0) for r in parallel if r not in free[old]]
+            stores.append(_only_where(_renumbered(kernel, store, values), gates))
     return UOp.group(*stores)
 
 
-def _first(position: UOp) -> UOp:
-    """A position without its lanes: a store that has none is done by the thread with the first."""
-    lanes = [node for node in position.topological() if node.op is ops.STACK]
-    return position.substitute({node: node.src[0] for node in lanes})
+def _across(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
+    """The other output range of a contraction: a tile of both is kept in registers, and loads are shared in it."""
+    inner, free = kernel.parallel[-1], kernel.free
+    for region in found[1:]:
+        for r in kernel.parallel[:-1]:
+            only_r = any(r in free[load] and inner not in free[load] for load in region.loads)
+            only_inner = any(inner in free[load] and r not in free[load] for load in region.loads)
+            every = all(r in free[store] for store in kernel.body.src)
+            if only_r and only_inner and every and isinstance(r.size, int) and r.size % TILE == 0:
+                return r if threads // TILE >= ENOUGH // 4 else None
+    return None
 
 
 def _renumbered(kernel: GpuKernel, store: UOp, digits: dict[UOp, UOp]) -> UOp:
@@ -279,15 +305,13 @@ def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
 # ---- both
 
 
-def _digits(number: UOp, ranges: list[UOp], lanes: int = 1) -> dict[UOp, UOp]:
-    """The ranges as digits of a number, the last one the lowest, whose digit is a vector of so many lanes."""
+def _digits(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
+    """The ranges as digits of a number, the last one the lowest; a range with a step has so many times fewer."""
     digits: dict[UOp, UOp] = {}
-    rest = number
     for i, r in enumerate(reversed(ranges)):
-        size = as_index(r.size) // lanes if i == 0 and lanes > 1 else as_index(r.size)
-        digit = rest if i == len(ranges) - 1 else rest % size
-        digits[r] = _spread(digit, lanes) if i == 0 else digit
-        rest = rest // size
+        size = as_index(r.size) // steps.get(r, 1)
+        digits[r] = number if i == len(ranges) - 1 else number % size
+        number = number // size
     return digits
 
 
@@ -309,7 +333,7 @@ def _only_where(store: UOp, gates: list[UOp]) -> UOp:
     every = gate[0] if gate else gates.pop()
     for more in gates:
         every = every & more
-    if every.shape != position.shape and position.shape and not every.shape:
+    if position.shape and not every.shape:
         every = UOp.stack(*([every] * position.shape[0]))
     return target.store(value, position, combine=store.arg.combine, gate=every)
 

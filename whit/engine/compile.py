@@ -96,7 +96,7 @@ def code_of(function: UOp, device: str) -> tuple[dict[str, Any], bytes]:
 def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) -> None:
     """Takes a kernel from such a file."""
     target = parse_target(target_text(device))
-    key = (function.src[0], target, _code_settings(), True)
+    key = (function.src[0], target, code_settings(), True)
     with _lock:
         if key not in _kernels:
             _kernels[key] = _kernel(header, _load(code, target))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whit.engine.device import Device
+from whit.engine.disk import allocate
 from whit.engine.normalise import below, normalise
 from whit.engine.realize import find_plan, memory_of_slot
 from whit.engine.storage import attach, nbytes_of, storage
 from whit.errors import InternalError
 from whit.ir.uop import UOp
-from whit.runtime.buffer import Buffer
 
 Step = Callable[[UOp, Sequence[UOp]], Sequence[UOp]]
 
@@ -31,7 +31,7 @@ def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UO
     graph = normalise(roots, below(roots)[0])
     loaded = find_plan(graph, device)
     read = [storage(node) for node in state]
-    written, spare = ([Buffer(device, nbytes_of(node.dtype, node.shape)) for node in state] for _ in range(2))
+    written, spare = ([allocate(device, nbytes_of(node.dtype, node.shape)) for node in state] for _ in range(2))
     places = [state.index(slot) if slot in state else None for slot in graph.slots]
     others = [memory_of_slot(slot, device) for slot in graph.slots]
     for k in range(count):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from whit.engine.device import Device
+from whit.engine.disk import allocate
 from whit.engine.plan import make_plan
 from whit.engine.realize import load_scheduler
 from whit.engine.storage import nbytes_of
 from whit.errors import ArgumentError, ParseError
 from whit.ir import ops
 from whit.ir.parse import parse
-from whit.runtime.buffer import Buffer
 
 
 def replay(path: str, device: str) -> None:
@@ -29,9 +29,9 @@ def replay(path: str, device: str) -> None:
     buffers = []
     for slot in range(max(params, default=-1) + 1):
         node = params.get(slot)
-        buffer = Buffer(backend.name, nbytes_of(node.dtype, node.shape) if node is not None else 0)
+        buffer = allocate(backend.name, nbytes_of(node.dtype, node.shape) if node is not None else 0)
         if buffer.address:
-            buffer.memory()[:] = bytes(buffer.nbytes)
+            buffer.write(memoryview(bytes(buffer.nbytes)))
         buffers.append(buffer)
     variables = {node.arg.name: node.arg.low for node in nodes if node.op is ops.VARIABLE}
     backend.run(loaded, buffers, variables)

@@ -73,11 +73,15 @@ def to_numpy(node: UOp, *, copy: bool = True) -> Array:
 
     shape = concrete_shape(node.shape)
     buffer = storage(node)
-    if not copy:
+    is_own = False
+    if not is_on_host(buffer.device) and has_memory(buffer.device):
+        buffer, is_own = buffer.fetched(), copy
+    elif not copy:
         buffer = buffer.view(0, buffer.nbytes)  # so that the memory counts as shared, and is not written
     used = prod(shape) * node.dtype.itemsize
-    array = np.frombuffer(buffer.memory().toreadonly()[:used], numpy_dtype(node.dtype)).reshape(shape)
-    return array.copy() if copy else array
+    memory = buffer.memory() if is_own else buffer.memory().toreadonly()
+    array = np.frombuffer(memory[:used], numpy_dtype(node.dtype)).reshape(shape)
+    return array.copy() if copy and not is_own else array
 
 
 def item(node: UOp) -> Any:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from whit.errors import ArgumentError, DeviceError, OutOfRangeError, WhitError, user_line
+from whit.errors import ArgumentError, DeviceError, InternalError, OutOfRangeError, WhitError, user_line
 from whit.recording import hooks
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
 
@@ -131,6 +131,8 @@ class Buffer:
 
     def _acquire(self) -> None:
         """Takes memory for a new buffer."""
+        if has_memory(self.device) and not is_on_host(self.device):
+            raise InternalError(f"buffer: {self.device} has buffers of its own kind", fix="Use engine.disk.allocate.")
         if has_memory(self.device):
             self._block = _take(self.device, self.nbytes)
             self.address = self._block.address
@@ -191,6 +193,10 @@ class Buffer:
         array.buffer = self
         view = memoryview(array).cast("B")
         return view if self.writable else view.toreadonly()
+
+    def fetched(self) -> Buffer:
+        """The same bytes where Python can read them: this buffer, or a copy."""
+        return self
 
     def write(self, data: memoryview, offset: int = 0) -> None:
         """Writes bytes from `offset` on."""

@@ -110,7 +110,7 @@ class Gpu:
             return int(self._number("cuMemAlloc_v2", ctypes.c_uint64, size))
         except DriverError as error:
             if error.code != OUT_OF_MEMORY:
-                raise
+                raise self._failure(error) from None
             raise CudaMemoryError(f"{size} bytes") from None
 
     def give_back(self, address: int) -> None:
@@ -201,6 +201,8 @@ class Gpu:
         try:
             self.driver.cuModuleLoadDataEx(ctypes.byref(module), text, 2, options, values)
         except DriverError as error:
+            if error.code in LAUNCH_FAILURES:
+                raise self._failure(error) from None
             raise BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}") from None
         return Module(self, module.value)
 

@@ -8,7 +8,6 @@ b.memory()                          # a copy in the machine's memory, read-only
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 from whit.errors import ArgumentError
 from whit.runtime.buffer import Buffer, address_of, is_on_host, out_of_memory, plain_buffer
@@ -52,10 +51,14 @@ class CudaBuffer(Buffer):
 
     def memory(self) -> memoryview:
         """The bytes as they are once everything that was started is done, in memory of their own, read-only."""
-        data = bytearray(self.nbytes)
-        if data:
-            self.gpu.download(_start(data), self.address, self.nbytes)
-        return memoryview(data).toreadonly()
+        return self.fetched().memory().toreadonly()
+
+    def fetched(self) -> Buffer:
+        """The same bytes in the machine's memory."""
+        host = Buffer("CPU", self.nbytes)
+        if self.nbytes:
+            self.gpu.download(host.address, self.address, self.nbytes)
+        return host
 
     def write(self, data: memoryview, offset: int = 0) -> None:
         """Writes bytes from `offset` on."""
@@ -80,7 +83,3 @@ class CudaBuffer(Buffer):
             target.write(self.memory())
         elif self.nbytes:
             self.gpu.download(target.address, self.address, self.nbytes)
-
-
-def _start(data: Any) -> int:
-    return address_of(memoryview(data))

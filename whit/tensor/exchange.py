@@ -52,7 +52,7 @@ class Exchange(Data):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the elements are, in DLPack's numbers."""
-        if is_disk(self.device) or self.device.startswith("NULL"):
+        if is_disk(self.device) or self.device.startswith(("NULL", "CUDA")):
             raise NotSharedError(f"__dlpack__: {self.device} has no memory to share", fix='Move it first: x.to("CPU").')
         return HOST
 
