@@ -1,6 +1,6 @@
 """The device CUDA beside PyTorch on the same GPU: copies, and kernels that memory limits. Best of many, by events.
 
-    python bench/cuda.py            a table of milliseconds and GB/s
+python bench/cuda.py            a table of milliseconds and GB/s
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPEATS = 20
 
 
 def timed(run: Callable[[], Any]) -> float:
-    """Seconds of one run on the device: the best of many, each a few in a row so that Python is not what is measured."""
+    """Seconds of one run on the device: the best of many, a few in a row each so that Python is not measured."""
     gpu = Device["CUDA"].gpu  # type: ignore[attr-defined]
     run()
     gpu.synchronize()

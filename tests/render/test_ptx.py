@@ -21,9 +21,7 @@ from whit.target import parse_target
 ARCHS = ("sm_80", "sm_90a", "sm_100")
 TARGET = parse_target("CUDA:PTX:sm_90a")
 PTXAS = shutil.which("ptxas")
-needs_ptxas = pytest.mark.skipif(
-    PTXAS is None, reason="there is no ptxas (PyPI: nvidia-cuda-nvcc)"
-)
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (PyPI: nvidia-cuda-nvcc)")
 OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
 
 

@@ -23,6 +23,7 @@ from whit.engine.compile import prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.cpu import CpuDevice, Resident
 from whit.engine.device import Device, canonicalize
+from whit.engine.disk import allocate
 from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
@@ -216,14 +217,14 @@ def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
         result = new_placeholder(copy.dtype, copy.shape, target)
         place = _new_place(program)
         program.inputs[result] = place
-        program.fixed[place] = Buffer(target, nbytes_of(copy.dtype, copy.shape))
+        program.fixed[place] = allocate(target, nbytes_of(copy.dtype, copy.shape))
         if is_placeholder(source):
             start = program.inputs.setdefault(source, program.size)
             program.size = max(program.size, start + 1)
         else:
             name = source.device or target
             (start,) = _add(program, [source], [], name)
-            program.fixed[start] = Buffer(name, nbytes_of(source.dtype, source.shape))
+            program.fixed[start] = allocate(name, nbytes_of(source.dtype, source.shape))
         program.parts.append(Part(target, [place, start]))
         values = on_other_leaves(values, {copy: result})
 
@@ -262,7 +263,7 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
         else:
             memory = effect.memory
             program.copied.append((place, _input(program, memory, device)))
-            program.fixed[place] = Buffer(device, nbytes_of(memory.dtype, memory.shape))
+            program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
     inputs = [_input(program, slot, device) for slot in graph.slots]
     loaded = find_plan(graph, device)
     for slot, (state, new) in enumerate(others, len(values)):

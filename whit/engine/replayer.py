@@ -21,6 +21,7 @@ from sys import getrefcount
 from typing import Any
 
 from whit.dtype import DType
+from whit.engine.disk import allocate
 from whit.engine.program import Program, State, on_other_leaves
 from whit.engine.realize import realize
 from whit.engine.signature import Result, rebound, unbound
@@ -423,7 +424,7 @@ class Replay:
         for number, drawn in enumerate(self.draws):
             device = str(drawn.placeholder.device)
             if device not in counters:
-                counters[device] = Buffer(device, COUNTER * len(self.draws))
+                counters[device] = allocate(device, COUNTER * len(self.draws))
             place = self.program.inputs.get(drawn.placeholder)
             if place is not None:
                 self._table[place] = counters[device].view(COUNTER * number, 16)
@@ -437,7 +438,7 @@ class Replay:
             first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)
             data = source.counter_bytes(*first)
             memory = self._counters[str(drawn.placeholder.device)]
-            memory.memory()[COUNTER * number : COUNTER * number + 16] = data
+            memory.write(memoryview(data), COUNTER * number)
 
 
 def _base_of(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
