@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from whit import Context, Device, Tensor
+from whit import Context, Device, Tensor, TinyJit
 from whit.dtype import DType, dtypes
 from whit.errors import BackendError, DeviceError, WhitError
 from whit.ir.interpret import numpy_dtype
@@ -104,6 +104,20 @@ def test_kernels_agree_with_the_cpu(name: str) -> None:
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]  # type: ignore[arg-type]
     got, expected = on_both(build, *arrays)
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+@needs_gpu
+def test_random_graphs_agree_with_the_interpreter() -> None:
+    from fuzz.cuda import problem_of  # here: it opens the device
+
+    assert {seed: problem for seed in range(100) if (problem := problem_of(seed))} == {}
+
+
+@needs_gpu
+def test_a_function_under_the_jit_is_replayed() -> None:
+    step = TinyJit(lambda x: (x * 2).sum())
+    for k in range(4):
+        assert step(Tensor(np.full(1000, k, np.float32), device="CUDA")).item() == 2000 * k
 
 
 @needs_gpu

@@ -115,3 +115,15 @@ def test_too_much_shared_memory_is_refused() -> None:
     load = shared.after(store).load(zero)
     with pytest.raises(NotSupportedError, match="80000 bytes of shared memory, and a block has 49152"):
         render({"f": UOp.linear(p0, shared, store, load.src[0], load, p0.store(load, zero))}, TARGET)
+
+
+@needs_ptxas
+def test_a_thousand_parameters_assemble_and_more_than_there_can_be_are_refused(tmp_path: Path) -> None:
+    def program(count: int) -> UOp:
+        zero = const(dtypes.int64, 0)
+        params = [UOp.param(slot, dtypes.float32, (1,)) for slot in range(count)]
+        return UOp.linear(*params, *(param.store(const(dtypes.float32, 1.0), zero) for param in params))
+
+    assemble(render({"f": program(1000)}, TARGET), "sm_90a", tmp_path)
+    with pytest.raises(NotSupportedError, match="over 5000 tensors and variables; 4095 is the most"):
+        render({"f": program(5000)}, TARGET)

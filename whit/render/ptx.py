@@ -42,13 +42,14 @@ from whit.target import Target
 ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
-_VERSIONS = {"sm_100": "8.6"}  # of PTX, where it is not the first that knows sm_90a
+_VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
+MOST_PARAMETERS = 32764 // 8
 
 
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
     functions = [_Function(name, program).render() for name, program in programs.items()]
-    version = _VERSIONS.get(target.arch.rstrip("a"), "8.0")
+    version = _VERSIONS.get(target.arch, _VERSION)
     head = f"// {', '.join(programs)} for {target}\n.version {version}\n.target {target.arch}\n.address_size 64\n"
     return "\n".join([head, *functions])
 
@@ -100,6 +101,11 @@ class _Function(Writer):
             self.names[node] = [
                 wide if register_type(node.dtype) == "b64" else cast(self, dtypes.int64, node.dtype, wide)
             ]
+        if len(parameters) > MOST_PARAMETERS:
+            raise NotSupportedError(
+                f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
+                fix="Realise some of them first.",
+            )
         used = 0
         for node in local_buffers_of(self.linear):
             used += self.make_room(node)
