@@ -113,7 +113,7 @@ DIAGNOSED = {
     "typo": ({"environment": {"THREAD": "2"}}, "settings", "note", "THREAD is set, which is no", "mean THREADS?"),
     "typo with _": ({"environment": {"NO_OPT": "1"}}, "settings", "note", "NO_OPT is set", "mean NOOPT?"),
     "prefix": ({"environment": {"WHIT_BEAM": "2"}}, "settings", "warning", "WHIT_BEAM is set", "mean BEAM?"),
-    "gpu": ({"gpus": (("NVIDIA", False),)}, "accelerators", "note", "NVIDIA is here, without its driver", ""),
+    "gpu": ({"gpus": (("AMD", False),)}, "accelerators", "note", "AMD is here, without its driver", ""),
     "no compiler": ({"compiler": None}, "compiler", "note", "CPU:C cannot be used", "Nothing needs it."),
 }
 

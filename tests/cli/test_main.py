@@ -99,7 +99,7 @@ def test_an_unknown_command_is_answered_with_the_nearest_one(capsys: pytest.Capt
         (["cache", "list", "-n", "-3"], 'argument -n: "-3" is no number of kernels'),
         (["replay"], "the following arguments are required: file"),
         (["replay", "x.whit", "GPU"], 'device: there is no device "GPU"'),
-        (["replay", "x.whit", "CUDA"], "device: CUDA cannot be opened by this version of whit"),
+        (["replay", "x.whit", "WEBGPU"], "device: WEBGPU cannot be opened by this version of whit"),
         (["bench", "--seconds", "-1"], 'argument --seconds: "-1" is no number of seconds from 0 to 3600'),
         (["bench", "--seconds", "nan"], 'argument --seconds: "nan" is no number of seconds from 0 to 3600'),
         (["bench", "matmull"], 'no work has "matmull" in its name. Did you mean "matmul"?'),
