@@ -15,7 +15,7 @@ from whit.cli import cache
 from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes
 from whit.cli.machine import package_versions
 from whit.engine.device import BACKENDS, Device
-from whit.errors import DeviceError
+from whit.errors import DeviceError, WhitError
 from whit.runtime.gcc import find_compiler
 from whit.runtime.threads import thread_count
 from whit.target import host_target
@@ -75,6 +75,7 @@ def _devices() -> list[dict[str, Any]]:
         ("PYTHON", "the interpreter: slow, and what the others are compared with", True),
         ("NULL", "plans and compiles, runs nothing", True),
         ("DISK", "tensors in files", True),
+        ("CUDA", *_cuda()),
     ]
     known = {name.partition(":")[0] for name, _, _ in rows}
     rows += [
@@ -83,6 +84,17 @@ def _devices() -> list[dict[str, Any]]:
         if name not in known
     ]
     return [{"name": name, "what": what, "usable": usable} for name, what, usable in rows]
+
+
+def _cuda() -> tuple[str, bool]:
+    """What there is of NVIDIA, and whether it can be used."""
+    from whit.runtime.cuda import device_count  # lazy: looks for the driver
+
+    try:
+        count = device_count()
+    except WhitError:
+        return "NVIDIA's GPUs, through PTX: no driver is found", False
+    return f"NVIDIA's GPUs, through PTX: {count}", count > 0
 
 
 def _check(quick: bool) -> dict[str, Any]:
