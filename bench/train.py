@@ -7,8 +7,8 @@
     python bench/train.py --json           one JSON object instead of the table
 
 A step is forward, loss, backward and the optimiser's update, on the same batch again and again. Contestants take turns;
-a number is the least of many steps. "kernels" is the part of a step in which kernels run: the rest is Python, which
-builds and looks up the graph.
+a number is the least of many steps. "jit" is the step under TinyJit; "plain" builds and looks up its graph in Python
+every time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-import whit.engine.cpu as engine
-from whit import Context, GlobalCounters, Tensor, nn
+from whit import Context, GlobalCounters, Tensor, TinyJit, nn
 
 try:
     import torch
@@ -184,19 +183,24 @@ WORKS: dict[str, tuple[str, Callable[[], Any], tuple[np.ndarray, np.ndarray], st
 }
 
 
-def our_step(name: str) -> Step:
+def our_step(name: str, captured: bool) -> Step:
     _, make, (x, y), optimiser = WORKS[name]
     model = make()
     given, classes = Tensor(x).realize(), Tensor(y.astype(np.int32)).realize()
     parameters = nn.state.get_parameters(model)
     opt = nn.optim.Adam(parameters, lr=1e-3) if optimiser == "Adam" else nn.optim.SGD(parameters, lr=1e-3, momentum=0.9)
 
+    def update(x: Tensor, y: Tensor) -> Tensor:
+        opt.zero_grad()
+        loss = model(x).cross_entropy(y).backward()
+        opt.step()
+        return loss
+
+    run = TinyJit(update) if captured else update
+
     def step() -> float:
         with Tensor.train():
-            opt.zero_grad()
-            loss = model(given).cross_entropy(classes).backward()
-            opt.step()
-            return float(loss.item())
+            return float(run(given, classes).item())
 
     return step
 
@@ -222,27 +226,13 @@ def their_step(name: str, compiled: bool) -> Step:
 # ---- times
 
 
-class Launches:
-    """Adds up the time in which kernels run."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.spent, self.clock, self.launch = 0.0, clock, engine._launch
-        engine._launch = self.timed
-
-    def timed(self, *arguments: Any) -> None:
-        start = self.clock()
-        self.launch(*arguments)
-        self.spent += self.clock() - start
-
-
 def measure(name: str, options: argparse.Namespace, clock: Callable[[], float]) -> dict[str, float]:
-    """The least milliseconds of a step of each contestant, and of our kernels alone."""
-    steps: dict[str, Step] = {"whit": our_step(name)}
+    """The least milliseconds of a step of each contestant."""
+    steps: dict[str, Step] = {"jit": our_step(name, True), "plain": our_step(name, False)}
     if torch is not None:
         steps["torch"] = their_step(name, False)
         if not options.no_compile:
             steps["compile"] = their_step(name, True)
-    launches = Launches(clock)
     times: dict[str, float] = {}
     for contestant, step in steps.items():
         start = clock()
@@ -250,30 +240,26 @@ def measure(name: str, options: argparse.Namespace, clock: Callable[[], float]) 
         times[f"{contestant} first"] = clock() - start
         step()
     GlobalCounters.reset()
-    steps["whit"]()
+    steps["jit"]()
     count = GlobalCounters.kernel_count
-    best = dict.fromkeys([*steps, "kernels"], float("inf"))
+    best = dict.fromkeys(steps, float("inf"))
     end = time.perf_counter() + options.seconds
     while time.perf_counter() < end:
         for contestant, step in steps.items():
             for _ in range(TURN):
-                launches.spent, start = 0.0, clock()
+                start = clock()
                 step()
                 best[contestant] = min(best[contestant], clock() - start)
-                if contestant == "whit":
-                    best["kernels"] = min(best["kernels"], launches.spent)
-    engine._launch = launches.launch
     return {key: t * 1e3 for key, t in {**times, **best}.items()} | {"count": count}
 
 
 def row(name: str, times: dict[str, float]) -> str:
-    text = f"{WORKS[name][0]:32} whit {times['whit']:8.2f} ms ({times['kernels']:.2f} in {times['count']:.0f} kernels)"
+    text = (
+        f"{WORKS[name][0]:32} jit {times['jit']:8.2f} ms, plain {times['plain']:8.2f} ms, {times['count']:.0f} kernels"
+    )
     others = {key: times[key] for key in ("torch", "compile") if key in times}
-    text += "".join(f"  {key} {t:8.2f} ms" for key, t in others.items())
-    if others:
-        best = min(others.values())
-        text += f"  {best / times['whit']:5.2f}x, kernels alone {best / times['kernels']:5.2f}x"
-    return text + f"  first step {times['whit first'] / 1e3:.1f} s"
+    text += "".join(f"  {key} {t:8.2f} ms {t / times['jit']:5.2f}x" for key, t in others.items())
+    return text + f"  first step {times['jit first'] / 1e3:.1f} s"
 
 
 def main() -> None:
