@@ -277,12 +277,14 @@ def test_a_sum_of_50_000_terms_over_100_variables() -> None:
 
 
 @pytest.mark.slow
-def test_a_graph_of_a_million_nodes() -> None:
+def test_a_graph_of_300_000_nodes() -> None:
+    """A million takes 15 s: bench/rewrite.py --large."""
+
     def build() -> UOp:
-        """1000 layers of 1000 operations on the layer below."""
+        """300 layers of 1000 operations on the layer below."""
         layer = [UOp.param(i, dtypes.int32) for i in range(1000)]
-        for depth in range(1, 1000):
+        for depth in range(1, 300):
             layer = [layer[i] ^ layer[i - depth % 997 - 1] for i in range(1000)]
         return left_sum(layer)
 
-    built_simplified_and_freed(build, at_least=900_000)
+    built_simplified_and_freed(build, at_least=270_000)
