@@ -1,8 +1,12 @@
 """The memory of a recurrent layer is stored in every step, not computed again from the first one on."""
 
+import pytest
+
 from whit import Tensor, nn
 from whit.engine.normalise import below, normalise
 from whit.schedule.choose_stages import choose_stages
+
+pytestmark = pytest.mark.slow
 
 
 def largest_kernel(steps: int) -> int:

@@ -7,6 +7,8 @@ import pytest
 from whit import Tensor, TinyJit, clear_caches, nn
 from whit.ir.rewrite import counting
 
+pytestmark = pytest.mark.slow
+
 
 class Net:
     def __init__(self) -> None:

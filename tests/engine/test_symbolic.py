@@ -17,6 +17,8 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 
+pytestmark = pytest.mark.slow
+
 SIZE = 61  # no multiple of any vector
 X = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((SIZE, 40)).astype(np.float32)

@@ -16,6 +16,8 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.pipeline import schedule
 
+pytestmark = pytest.mark.slow
+
 ROWS, WIDTH, HIDDEN, LAYERS = 64, 16, 64, 6
 STREAM, INSIDE = ROWS * WIDTH * 4, ROWS * HIDDEN * 4  # bytes of what goes from block to block, and of what is inside
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.grad.graphs import Program, difference, gradient_along, make_program
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS, EACH = 240, 40
 COMPILED = (5, 23, 42)
 

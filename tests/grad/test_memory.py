@@ -11,6 +11,8 @@ from whit.engine.normalise import below, normalise
 from whit.engine.plan import Plan, make_plan
 from whit.schedule.pipeline import schedule
 
+pytestmark = pytest.mark.slow
+
 ROWS, WIDTH, LAYERS = 64, 32, 6
 N, W = ROWS * WIDTH * 4, WIDTH * WIDTH * 4  # bytes of a layer's result, and of a weight
 

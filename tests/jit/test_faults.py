@@ -16,6 +16,8 @@ import pytest
 from whit import Context, JitError, Tensor, TinyJit
 from whit.engine.program import Program
 
+pytestmark = pytest.mark.slow
+
 THREADS = 8
 
 

@@ -11,6 +11,8 @@ import pytest
 from whit import JitError, Tensor, TinyJit, nn
 from whit.engine import jit_files
 
+pytestmark = pytest.mark.slow
+
 
 def test_saved_function_runs_in_another_process(tmp_path: Path) -> None:
     net = nn.Linear(3, 2)

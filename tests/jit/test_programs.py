@@ -10,6 +10,8 @@ import pytest
 from tests.jit.programs import EQUAL, RAISES
 from whit import Context, JitError, Tensor, TinyJit
 
+pytestmark = pytest.mark.slow
+
 
 def seen_by(program: Any, jit: Any) -> list[Any]:
     found: list[Any] = []

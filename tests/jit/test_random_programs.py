@@ -11,6 +11,8 @@ import pytest
 
 from whit import Context, Tensor, TinyJit
 
+pytestmark = pytest.mark.slow
+
 ROWS, COLUMNS = 3, 4
 Pool = list[Tensor]
 

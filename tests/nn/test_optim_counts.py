@@ -9,6 +9,8 @@ import pytest
 from whit import GlobalCounters, Tensor, dtypes
 from whit.nn import optim
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 Make = Callable[[list[Tensor]], Any]
 

@@ -11,6 +11,8 @@ from whit import Tensor, dtypes, nn
 from whit.errors import WhitError
 from whit.nn import optim
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 SHAPES = [(4, 3), (3,), ()]
 START = [np.asarray(RNG.normal(size=shape), np.float32) for shape in SHAPES]

@@ -17,6 +17,8 @@ from whit.engine.compile import Kernel
 from whit.engine.plan import Plan
 from whit.runtime.blocks import ALIGNMENT
 
+pytestmark = pytest.mark.slow
+
 PATH = Path(__file__).parents[2] / "bench" / "training_models.py"
 
 

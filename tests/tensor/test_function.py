@@ -15,6 +15,8 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.nn import BatchNorm, Linear
 
+pytestmark = pytest.mark.slow
+
 Program = Callable[[Callable[..., Any]], Any]
 
 

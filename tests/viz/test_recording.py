@@ -23,6 +23,8 @@ from whit.viz.memory import curves
 from whit.viz.model import Trace
 from whit.viz.session import _end, start_from_environment
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
