@@ -2,37 +2,16 @@
 
 import random
 
-import numpy as np
-
-from tests.schedule.test_writes import data_for, param
+from tests.schedule.test_writes import compared, param
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.interpret import run
-from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp, const, make
-from whit.ir.verify import verify
-from whit.schedule import schedule
 from whit.schedule.calls import merge_calls
-from whit.schedule.writes import views_of
 
 
 def check(*stores: UOp) -> UOp:
-    """Compares the schedule with the graph, which changes nothing but its targets; the schedule."""
-    graph = UOp.group(*stores)
-    linear = schedule(graph)
-    verify(linear, SCHEDULE)
-    for call in linear.src:
-        verify(call.src[0].src[0], KERNEL)
-    expected = data_for(graph)
-    found = {node: array.copy() for node, array in expected.items()}
-    before = {node: array.copy() for node, array in expected.items()}
-    targets = {views_of(store.src[0])[1] for store in stores}
-    run(graph, expected)
-    run(linear, found)
-    for node, array in expected.items():
-        wanted = array if node in targets else before[node]
-        np.testing.assert_allclose(found[node], wanted, rtol=1e-5, atol=1e-5, err_msg=node.short())
-    return linear
+    """Compares the schedule with the graph; the schedule."""
+    return compared(*stores, tolerance=1e-5)
 
 
 def item(call: UOp, place: int = 0) -> UOp:
