@@ -17,7 +17,7 @@ setup: $(READY) ## create .venv with everything that tests need
 # Every op runs a second time with every strategy off. Fuzzing always does both, so it is not in the list.
 PLAIN := tests/matrix
 
-test: lint ## lint, then run all tests on all cores, those of compiled code also without optimisation
+test: lint ## lint, then run all tests on all cores, and every op once more without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN)
 
