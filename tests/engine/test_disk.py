@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 import threading
 from math import prod
 from typing import Any
@@ -175,6 +176,29 @@ def test_reading_while_the_file_is_opened_for_writing(file: pathlib.Path) -> Non
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_file_that_one_thread_lets_go_is_not_found_closed_by_another(file: pathlib.Path) -> None:
+    problems: list[Exception] = []
+
+    def read() -> None:
+        try:
+            for _ in range(6000):
+                file_buffer(f"DISK:{file}").view(4, 4).memory()
+        except OSError as error:
+            problems.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert problems == []
 
 
 def test_the_device_stores_and_computes_nothing(file: pathlib.Path) -> None:

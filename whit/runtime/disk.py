@@ -36,10 +36,8 @@ class File:
         self._descriptor = descriptor
         self._is_writable = is_writable
         self._lock = threading.Lock()
-
-    def __del__(self) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
+        # Not __del__: while that closes the file, `open_file` of another thread may still find the object.
+        weakref.finalize(self, _close, descriptor).atexit = False
 
     @property
     def size(self) -> int:
@@ -127,6 +125,11 @@ class File:
             os.dup2(descriptor, self._descriptor, inheritable=False)  # other threads may be reading
             os.close(descriptor)
             self._is_writable = True
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 _files: weakref.WeakValueDictionary[tuple[int, int], File] = weakref.WeakValueDictionary()

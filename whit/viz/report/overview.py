@@ -100,7 +100,8 @@ def _event_text(event: Data) -> str:
 
 def head_text(data: Data) -> str:
     """What was recorded, and what is missing."""
-    program = " ".join(map(str, data["program"])) or "a program"
+    words = data["program"] if isinstance(data["program"], list) else []
+    program = " ".join(map(str, words)) or "a program"
     lines = [f"{program} on {data['target']}, {data['cores']} cores, whit {data['whit']}"]
     lines.append(f"{data['seconds']:.2f} s, {plural(data['runs'], 'run')}, {data['launches']:,} launches")
     if not data["is_whole"]:
