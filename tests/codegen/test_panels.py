@@ -76,6 +76,7 @@ def test_a_long_epilogue_after_several_blocks_of_k() -> None:
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "window", "options"),
     [

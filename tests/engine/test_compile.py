@@ -233,6 +233,7 @@ def run_program(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_processes_may_compile_the_same_at_once_and_later_ones_load_no_compiler(tmp_path: Path) -> None:
     for process in [run_program(tmp_path) for _ in range(3)]:
         process.communicate()

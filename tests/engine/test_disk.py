@@ -51,6 +51,7 @@ def addresses(layout: Layout) -> Any:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_layouts_are_where_the_interpreter_finds_the_elements(data: Any) -> None:

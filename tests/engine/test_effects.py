@@ -281,6 +281,7 @@ def test_ten_slices_are_two_kernels_at_most(sizes: list[int]) -> None:
     assert GlobalCounters.copy_count == 0
 
 
+@pytest.mark.slow
 def test_a_thousand_writes_in_a_loop() -> None:
     tensor = own(np.zeros(1000))
     for i in range(1000):

@@ -130,6 +130,7 @@ def test_detach_and_whole_assignments_are_values() -> None:
     assert normal(again).graph is normal((a + b) * 2).graph
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_deep_stack() -> None:
     x = buffer()
     for _ in range(20_000):

@@ -94,6 +94,7 @@ def test_the_interpreter_has_its_lines_too(capsys: pytest.CaptureFixture[str]) -
 PROGRAM = "from whit import Tensor; (Tensor([1.0, 2.0]) * 3.5).realize()"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals here")
 def test_colours_are_for_terminals() -> None:
     ours, theirs = os.openpty()

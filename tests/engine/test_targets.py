@@ -174,6 +174,7 @@ def test_kernels_in_c_run_on_all_cores() -> None:
     assert np.array_equal(largest.numpy(), x.max(1))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_in_c_come_from_disk_without_a_compiler(tmp_path: Path) -> None:
     program = "print(Tensor([1.0, 2.0]).mul(3.5).sum().item())"
@@ -182,6 +183,7 @@ def test_kernels_in_c_come_from_disk_without_a_compiler(tmp_path: Path) -> None:
     assert run(program, PATH="", **settings) == "10.5\n"
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = "try: Tensor([1.0, 2.0]).mul(3.5).realize()\nexcept Exception as e: print(type(e).__name__, e)"
     text = run(program, DEV="CPU:C", CACHE_DIR=str(tmp_path), PATH="")

@@ -40,6 +40,7 @@ def pgm(path: Path) -> Array:
     return np.frombuffer(points, np.uint8).reshape(int(height), int(width))
 
 
+@pytest.mark.slow
 def test_describe_data(capsys: pytest.CaptureFixture[str]) -> None:
     found = {name: value.numpy() for name, value in load("describe_data").main(2000).items()}
     height, weight = found["height"].astype(float), found["weight"].astype(float)
@@ -118,6 +119,7 @@ def test_k_means_is_done_when_the_centres_are_the_middles() -> None:
     np.testing.assert_allclose(centres, middles, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_spectrogram(capsys: pytest.CaptureFixture[str]) -> None:
     module = load("spectrogram")
     times, loudest = (x.numpy() for x in module.main(1.0, 256))
@@ -131,6 +133,7 @@ def test_spectrogram(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_allclose(power, np.abs(np.fft.rfft(pieces * fade)) ** 2, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_page_rank(capsys: pytest.CaptureFixture[str]) -> None:
     source, target, rank = (x.numpy() for x in load("page_rank").main(60, 240))
     links = np.zeros((60, 60))
@@ -144,6 +147,7 @@ def test_page_rank(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"page {expected.argmax():3}: rank {expected.max():.4f}, ")
 
 
+@pytest.mark.slow
 def test_monte_carlo(capsys: pytest.CaptureFixture[str]) -> None:
     found = load("monte_carlo").main(40_000)
     d = (math.log(100 / 105) + 0.03 + 0.02) / 0.2
@@ -160,6 +164,7 @@ def test_monte_carlo(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"pi     = {found['pi'][0]:.4f} ± ")
 
 
+@pytest.mark.slow
 def test_n_body(capsys: pytest.CaptureFixture[str]) -> None:
     module = load("n_body")
     position, velocity, mass = (x.numpy() for x in module.solar_system(3))
@@ -180,6 +185,7 @@ def test_n_body(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("energy off by") == 4
 
 
+@pytest.mark.slow
 def test_text_histogram(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "text"
     text = "Sphinx of black quartz, judge my vow! " * 3 + "ÄÖ\0\n zzz ZZ"

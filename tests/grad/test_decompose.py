@@ -115,6 +115,7 @@ def test_random_numbers_are_constants_to_a_gradient() -> None:
         np.testing.assert_array_equal(dx.numpy(), y.numpy() / x.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ("svd", "pinv", "lstsq", "qr"))
 def test_what_has_no_gradient_says_so(name: str) -> None:
     x = Tensor(_random(3, 5))

@@ -158,6 +158,7 @@ def test_gradients_of_gradients() -> None:
     np.testing.assert_allclose(third.numpy(), 24 * data(4, low=0.5))
 
 
+@pytest.mark.slow
 def test_a_value_used_a_thousand_times_gets_the_sum() -> None:
     x = Tensor([1.0])
     total = x * 0.0

@@ -75,6 +75,7 @@ PAIRS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [False, True], ids=["one by one", "fused"])
 @pytest.mark.parametrize("lr", [0.001, 0.1])
 @pytest.mark.parametrize("name", PAIRS)
@@ -129,6 +130,7 @@ def test_rates_in_proportion_to_norms(formula: Callable[..., Any], kind: Any, fu
     assert_same(found, wanted, rtol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nesterov", "fused"), [(True, False), (False, False), (True, True)], ids=["0", "1", "fused"])
 def test_muon_is_that_of_torch_up_to_its_bfloat16(nesterov: bool, fused: bool) -> None:
     torch = pytest.importorskip("torch", minversion="2.9")

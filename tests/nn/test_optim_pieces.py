@@ -133,6 +133,7 @@ def test_averages_follow_the_parameters_and_can_take_their_place() -> None:
         optim.EMA([weight], decay=1.0)
 
 
+@pytest.mark.slow
 def test_gradients_of_several_batches_add_up() -> None:
     weight = Tensor([1.0, 2.0])
     opt = optim.SGD([weight], lr=0.5)

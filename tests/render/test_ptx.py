@@ -42,6 +42,7 @@ def programs_of(value: UOp) -> dict[str, UOp]:
     return {f"kernel{i}": generate(body, TARGET).linear for i, body in enumerate(bodies)}
 
 
+@pytest.mark.slow
 @needs_ptxas
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_every_elementwise_op_assembles(op: Op, tmp_path: Path) -> None:
@@ -54,6 +55,7 @@ def test_every_elementwise_op_assembles(op: Op, tmp_path: Path) -> None:
     assemble(render(programs, TARGET), "sm_90a", tmp_path)
 
 
+@pytest.mark.slow
 @needs_ptxas
 def test_every_cast_assembles(tmp_path: Path) -> None:
     programs = {}
@@ -117,6 +119,7 @@ def test_too_much_shared_memory_is_refused() -> None:
         render({"f": UOp.linear(p0, shared, store, load.src[0], load, p0.store(load, zero))}, TARGET)
 
 
+@pytest.mark.slow
 @needs_ptxas
 def test_a_thousand_parameters_assemble_and_more_than_there_can_be_are_refused(tmp_path: Path) -> None:
     def program(count: int) -> UOp:

@@ -71,6 +71,7 @@ def test_the_same_text_gives_the_same_bytes() -> None:
     assert compile_llvm(DOUBLE, HOST) == compile_llvm(DOUBLE, HOST)
 
 
+@pytest.mark.slow
 def test_code_is_unmapped_when_nobody_holds_it() -> None:
     if HOST.system != "linux" or HOST.family != "x86_64":
         pytest.skip("LLVM's linker keeps its own books")

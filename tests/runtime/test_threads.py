@@ -232,6 +232,7 @@ def _script(body: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_while_workers_sleep_or_spin() -> None:
     done = _script("run(t.Work(100), 'count')\nprint('end')")
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
@@ -239,6 +240,7 @@ def test_the_interpreter_ends_while_workers_sleep_or_spin() -> None:
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_while_another_thread_computes() -> None:
     body = """
 work = t.Work(1000, rounds=1000000)
@@ -286,6 +288,7 @@ def test_without_workers_everything_runs_on_the_calling_thread(kernels: threads.
     assert work.counts == [2] * 100
 
 
+@pytest.mark.slow
 def test_machine_code_of_the_pool_can_be_kept() -> None:
     body = """
 from whit.runtime import threads

@@ -195,6 +195,7 @@ def test_casts_are_rounding_points(device: str) -> None:
     assert (rounded.float() + rounded.float().sum()).numpy().dtype == np.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("join", ["cat", "stack"])
 def test_a_thousand_tensors_are_joined_by_few_kernels(join: str) -> None:
     """24 parts a kernel: 42 kernels. Each part is read once, and written where it belongs."""
@@ -206,6 +207,7 @@ def test_a_thousand_tensors_are_joined_by_few_kernels(join: str) -> None:
     assert (read, written, peak) == (size, size, size)
 
 
+@pytest.mark.slow
 def test_a_thousand_tensors_of_different_sizes_are_joined_by_few_kernels() -> None:
     """16 a value: 63 of them, then 4, then 1; small ones share kernels. All bytes go through memory three times;
     the first two results are needed at one time, the third is the output."""

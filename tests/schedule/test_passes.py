@@ -167,6 +167,7 @@ print(to_text(scheduled([x, row_sum(x), x.permute((1, 0)) * 2.0])))
 """
 
 
+@pytest.mark.slow
 def test_a_schedule_is_the_same_in_every_process() -> None:
     texts = set()
     for seed in range(3):

@@ -23,6 +23,7 @@ def table() -> list[Use]:
     return uses(read_graphs(CORPUS))
 
 
+@pytest.mark.slow
 def test_every_rule_is_needed_by_a_graph_of_the_corpus(table: list[Use]) -> None:
     assert [use.name for use in table if not use.needed] == []
 

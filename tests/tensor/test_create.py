@@ -182,6 +182,7 @@ def test_eye_of_any_shape() -> None:
         same(Tensor.eye(n, m), np.eye(n, m))
 
 
+@pytest.mark.slow
 def test_long_chains_are_built_and_shown() -> None:
     x = Tensor([1.0])
     for _ in range(20_000):

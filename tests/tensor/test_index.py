@@ -213,6 +213,7 @@ def test_a_slice_is_one_shrink() -> None:
     assert y[1:5].uop.op is ops.SHRINK and y[1:5].uop.src[0] is y.uop
 
 
+@pytest.mark.slow
 def test_a_loop_of_masks_does_not_compute_its_past_again() -> None:
     def kernels(steps: int) -> int:
         x, step = np.array([0.1, 0.5, 0.9], np.float32), np.array([0.03, 0.1, 0.2], np.float32)

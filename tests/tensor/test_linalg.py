@@ -370,6 +370,7 @@ def test_the_interpreter_agrees() -> None:
             np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, kernels", [("det", 2), ("inv", 3), ("cholesky", 1), ("qr", 4)])
 def test_kernels_grow_with_the_rows_and_are_compiled_once(name: str, kernels: int) -> None:
     a = [Tensor(_random((n, n)) + np.eye(n) * 9).realize() for n in (10, 20)]

@@ -127,6 +127,7 @@ def test_numbers_do_not_depend_on_shape_or_on_when_they_are_computed(name: str) 
     np.testing.assert_array_equal(first[::2, 1], _numbers(lambda: make(6, 4)[::2, 1]))
 
 
+@pytest.mark.slow
 def test_draws_do_not_overlap() -> None:
     Tensor.manual_seed(1)
     whole = Tensor.rand(10).numpy()

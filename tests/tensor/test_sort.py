@@ -68,6 +68,7 @@ def test_every_dtype(dtype: DType, size: int) -> None:
     check_sort(x, descending=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_of_rows(size: int) -> None:
     check_sort(random(dtypes.float32, (size,)))

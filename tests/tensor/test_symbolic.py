@@ -180,6 +180,7 @@ def test_a_size_may_be_zero(name: str) -> None:
         assert np.allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_variable_of_zero_or_one_writes_nothing_or_one_row() -> None:
     flag = Variable("flag", 0, 1)
     for device in ("PYTHON", "CPU"):

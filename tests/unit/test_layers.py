@@ -142,6 +142,7 @@ def _cycles(imports: list[Import]) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_imports_of_whit_go_down_only() -> None:
     assert find_problems(Path(whit.__file__).parent) == []
 

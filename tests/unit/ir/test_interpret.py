@@ -364,6 +364,7 @@ def _matmul_program(n: int, width: int) -> UOp:
     return UOp.linear(*head, *body, last, c_place, c.store(last, c_place), j.end(), i.end())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, width", [(64, 16), (16, 1), (8, 4)])
 def test_a_matmul_is_the_same_at_every_stage(n: int, width: int) -> None:
     left, right = _random(n, n), _random(n, n, seed=1)
@@ -591,6 +592,7 @@ def test_depth_does_not_matter() -> None:
     assert evaluate(node, {x: 3}).item() == 100_003
 
 
+@pytest.mark.slow
 def test_long_chains_of_effects() -> None:
     x = UOp.buffer(0, I32, (2,))
     state = x

@@ -180,6 +180,7 @@ def test_pickle_rebuilds_nodes_that_are_gone() -> None:
     assert pickle.loads(stored).expression() == text
 
 
+@pytest.mark.slow
 def test_pickle_of_a_deep_graph_does_not_recurse() -> None:
     node = chain(50_000)
     assert pickle.loads(pickle.dumps(node)) is node
@@ -245,6 +246,7 @@ def test_threads_that_build_the_same_graphs_get_the_same_objects() -> None:
         assert all(a is b for a, b in zip(nodes, results[0], strict=True))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_threads_built_and_freed() -> None:
     gc.collect()
     before = live_nodes()
