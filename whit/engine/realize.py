@@ -37,6 +37,7 @@ from whit.engine.effects import (
 )
 from whit.engine.failure import explain_failure
 from whit.engine.file_views import compute_into_file, copy_into_file, read_view
+from whit.engine.lasting import to_store
 from whit.engine.normalise import SPREADS, Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.plan import make_plan
@@ -86,6 +87,8 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
                 del order  # a list of its nodes would make every one of them look used
                 _copy_all(copies)
                 order, _ = below([node for node, _ in todo])
+        todo += [(node, str(node.device)) for node in to_store(order) if _known(node) is None]
+        todo = list(dict.fromkeys(todo))
         changed = [node for node in last_changes(order) if node.device is not None] if has_special else []
         assigned = [root for root in roots if _is_worth_reusing(root)]
         private = _private(todo, order, changed, assigned) if changed or assigned else set()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DType
 from whit.engine.device import is_disk, usable
+from whit.engine.lasting import store_when_computed
 from whit.engine.trace import current, forbid
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
@@ -185,7 +186,12 @@ class Data(Core):
         """
         if is_disk(self.uop.device):
             return self
-        return self._wrap(self.uop if self.uop.op is ops.BUFFER else self.uop.stage())
+        if self.uop.op is ops.BUFFER:
+            return self._wrap(self.uop)
+        result = self._wrap(self.uop.stage())
+        if current() is None:
+            store_when_computed(result)
+        return result
 
     def clone(self, device: str | None = None) -> Self:
         """A copy."""

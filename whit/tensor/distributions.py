@@ -95,7 +95,7 @@ class Distributions(Random, metaclass=Training):
         ((high, low),) = cls._draw((count,), device)
         keys = (high.cast(dtypes.uint64) << 32) | low.cast(dtypes.uint64)
         order = cls._fresh(keys, device).argsort(0)
-        return cls._fresh(order.uop.cast(wanted), device, requires_grad)
+        return cls._drawn_once(order.uop.cast(wanted), device, requires_grad)
 
     def shuffle(self, dim: int = 0) -> Self:
         """The parts along an axis in random order."""

@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, round_float
 from whit.engine.device import usable
+from whit.engine.lasting import store_when_computed
+from whit.engine.trace import current
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const
@@ -61,6 +63,14 @@ class Random(Gradients):
         return [words(source, shape, offset=i * count) for i in range(blocks)]
 
     @classmethod
+    def _drawn_once(cls, uop: UOp, device: str | None, requires_grad: bool | None) -> Self:
+        """Numbers that are stored with the first thing that is computed of them."""
+        result = cls._fresh(uop, device, requires_grad)
+        if current() is None:
+            store_when_computed(result)
+        return result
+
+    @classmethod
     def _drawn(
         cls, name: str, shape: tuple[int, ...], dtype: DType | str | None, kw: dict[str, Any], value: _FloatsOf
     ) -> Self:
@@ -68,7 +78,7 @@ class Random(Gradients):
         wanted = _float_dtype(name, dtype)
         inner = wanted if wanted is dtypes.float64 else dtypes.float32
         device, requires_grad = _options(name, kw)
-        return cls._fresh(value(cls, shape, device, inner).cast(wanted), device, requires_grad)
+        return cls._drawn_once(value(cls, shape, device, inner).cast(wanted), device, requires_grad)
 
     # ---- the three that everything else is made of
 
@@ -79,7 +89,7 @@ class Random(Gradients):
         wanted = _float_dtype("rand", dtype)
         device, requires_grad = _options("rand", kw)
         (pair,) = cls._draw(sizes, device)
-        return cls._fresh(uniform.unit(pair, wanted), device, requires_grad)
+        return cls._drawn_once(uniform.unit(pair, wanted), device, requires_grad)
 
     @classmethod
     def randn(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
@@ -114,7 +124,7 @@ class Random(Gradients):
         number = uniform.below(size, pair, more[0] if more else None)
         if first:
             number = number + const(dtypes.uint64, first % 2**64)
-        return cls._fresh(number.cast(wanted), device, requires_grad)
+        return cls._drawn_once(number.cast(wanted), device, requires_grad)
 
     # ---- made of them
 
@@ -138,7 +148,7 @@ class Random(Gradients):
         x = uniform.unit(pair, inner) * const(inner, high - low) + const(inner, low)
         # Rounding may reach the upper end, which is excluded.
         result = x.cast(wanted).minimum(const(wanted, _before(wanted, float(high), float(low))))
-        return cls._fresh(result, device, requires_grad)
+        return cls._drawn_once(result, device, requires_grad)
 
     @classmethod
     def normal(
