@@ -77,7 +77,8 @@ class Program:
     size: int = 0  # of the table
     parts: list[Part] = field(default_factory=list)
     variables: dict[str, int] = field(default_factory=dict)
-    pruned: list[tuple[UOp, UOp]] = field(default_factory=list)  # placeholders, and what is computed for them once
+    pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
+    before: Program | None = None  # what is run once, and again when captured tensors have changed
     donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
 
     def kernels(self) -> int:
@@ -169,7 +170,10 @@ def build(
     program = Program()
     values = plain([*outputs, *[value for value, _ in states]])
     if fixed:
-        values, program.pruned = prune(values, fixed)
+        values, found = prune(values, fixed)
+        if found:
+            program.pruned = [placeholder for placeholder, _ in found]
+            program.before = build([node for _, node in found], (), device)
     values = _carry_copies(program, values)
     program.states = [State(old) for _, old in states]
     program.outputs = [-1] * len(outputs)

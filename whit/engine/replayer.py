@@ -22,10 +22,10 @@ from typing import Any
 
 from whit.dtype import DType
 from whit.engine.disk import allocate
-from whit.engine.program import Program, State, on_other_leaves
+from whit.engine.program import Program, State
 from whit.engine.realize import realize
 from whit.engine.signature import Result, rebound, unbound
-from whit.engine.storage import attach, computed_entries, new_buffer, storage
+from whit.engine.storage import attach, computed_entries, nbytes_of, new_buffer, storage
 from whit.engine.trace import Drawn, generator, given_away, raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -266,24 +266,24 @@ class Replay:
         self._gone.clear()
         if is_first or not self._writable.isdisjoint(changed):
             self._find_own()
-        if self.program.pruned:
-            self._compute_pruned()
+        if self.program.before is not None:
+            self._compute_pruned(self.program.before)
         self._ids = list(map(id, nodes))
         return True
 
-    def _compute_pruned(self) -> None:
+    def _compute_pruned(self, before: Program) -> None:
         """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
-        known = {}
-        for site, (seen, *_) in self._by_site.items():
-            placeholder = self.sites[site].placeholder
-            base = _base_of(seen, seen.tensor, placeholder)
-            known[placeholder] = placeholder if base is None else base
-        values = on_other_leaves([node for _, node in self.program.pruned], known)
-        for (placeholder, _), buffer in zip(self.program.pruned, realize(values), strict=True):
-            place = self.program.inputs.get(placeholder)
-            if place is not None:
-                self._table[place] = storage(buffer)
-        self._kept = list(known.values())
+        sites = [site for site in self._by_site if self.sites[site].placeholder in before.inputs]
+        self._kept = [_base(self._by_site[site][0].tensor) for site in sites]
+        table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
+        for site, buffer in zip(sites, realize(self._kept), strict=True):
+            table[before.inputs[self.sites[site].placeholder]] = storage(buffer)
+        for place, placeholder in zip(before.outputs, self.program.pruned, strict=True):
+            memory = allocate(str(placeholder.device), nbytes_of(placeholder.dtype, placeholder.shape))
+            table[place] = memory
+            if placeholder in self.program.inputs:
+                self._table[self.program.inputs[placeholder]] = memory
+        before.run(table, before.variables, ())
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""
@@ -452,6 +452,12 @@ def _base_of(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
     if base is node:
         return base if seen.start is placeholder else None
     return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
+
+
+def _base(tensor: Any) -> UOp:
+    """The node of a tensor, or of what it is a view of."""
+    node: UOp = tensor.uop if tensor._family is None else tensor._family.uop
+    return node
 
 
 def _is_same_shape(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
