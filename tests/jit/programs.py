@@ -806,6 +806,15 @@ def variable_read(jit: Any, see: Any) -> None:
     jit(lambda x, n: x * n.unbind()[1])(Tensor([1.0]), Variable("n", 0, 9).bind(3))
 
 
+@equal("a size that depends on a bound variable is returned")
+def size_returned(jit: Any, see: Any) -> None:
+    base, n = Tensor.arange(8).realize(), Variable("n", 1, 8)
+    f = jit(lambda x: {"sum": x.sum(), "sizes": (x.shape[0], x.shape[0] * 2)})
+    for value in (3, 5):
+        found = f(base[: n.bind(value)])
+        see(found["sum"], str(found["sizes"]))
+
+
 @equal("a bound variable as an index and as the size of a slice: one program for all values")
 def bound_variables(jit: Any, see: Any) -> None:
     n = Variable("n", 1, 4)

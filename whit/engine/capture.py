@@ -186,7 +186,9 @@ def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int,
 def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
     without = [e.tensor for e in trace.shown.values() if e.reads_grad and e.first_grad is None]
-    asked = [e.tensor for e in trace.shown.values() if trace.asks_gradients and id(e.tensor) not in numbers]
+    grads = {id(e.first_grad) for e in trace.shown.values() if e.reads_grad}  # each call may find others there
+    own = [e.tensor for e in trace.shown.values() if id(e.tensor) not in numbers and id(e.tensor) not in grads]
+    asked = own if trace.asks_gradients else []
     return Guards(
         same=[(number, tensor) for number, tensor in enumerate(arguments) if id(tensor) not in numbers],
         constants=list(trace.constants.values()),

@@ -20,7 +20,7 @@ from typing import Any
 from whit.cache import register_cache
 from whit.config import BEAM, DEBUG, NOOPT, THREADS
 from whit.engine import disk_cache
-from whit.engine.device import target_text
+from whit.engine.device import Device, target_text
 from whit.engine.show import announce
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
@@ -104,7 +104,8 @@ def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) 
 
 def target_text_of(device: str) -> str:
     """Everything about the target of a device, the same in every process."""
-    return _target_text(parse_target(target_text(device)))
+    target = Device[device].target
+    return device if target is None else _target_text(target)
 
 
 def kernel_key(function: UOp, target: Target) -> str:

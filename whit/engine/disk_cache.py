@@ -146,22 +146,26 @@ def entries(where: str) -> list[Entry]:
     return sorted(result, key=lambda entry: (entry.used, entry.nbytes, entry.path))
 
 
-def pack(header: dict[str, Any], code: bytes) -> bytes:
+def pack(header: dict[str, Any], code: bytes, magic: bytes = MAGIC) -> bytes:
     """An entry as bytes, with a digest."""
     text = json.dumps(header).encode()
     payload = _lengths.pack(len(text)) + text + code
-    return MAGIC + hashlib.sha256(payload).digest() + payload
+    return magic + hashlib.sha256(payload).digest() + payload
 
 
-def unpack(content: bytes) -> tuple[dict[str, Any], bytes] | None:
+def unpack(content: bytes, magic: bytes = MAGIC) -> tuple[dict[str, Any], bytes] | None:
     """The entry that was packed; None if the bytes are damaged, or something else."""
-    start = len(MAGIC) + 32
+    start = len(magic) + 32
     payload = content[start:]
-    if content[: len(MAGIC)] != MAGIC or hashlib.sha256(payload).digest() != content[len(MAGIC) : start]:
+    if content[: len(magic)] != magic or hashlib.sha256(payload).digest() != content[len(magic) : start]:
         return None
-    (length,) = _lengths.unpack_from(payload)
-    begin = _lengths.size
-    return json.loads(payload[begin : begin + length]), payload[begin + length :]
+    try:
+        (length,) = _lengths.unpack_from(payload)
+        begin = _lengths.size
+        header = json.loads(payload[begin : begin + length])
+    except (ValueError, struct.error, RecursionError):
+        return None
+    return (header, payload[begin + length :]) if isinstance(header, dict) else None
 
 
 def _remove(path: str) -> bool:

@@ -21,7 +21,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
@@ -192,17 +192,21 @@ class TinyJit(Generic[Parameters, Result]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes what was captured so far, with the values of captured tensors, to a file that `load` reads."""
-        captures = [
-            (key[:-2], replay, watch.tensors) for key, found in self._captures.items() for replay, watch in found
-        ]
+        if current() is not None:
+            raise JitError(f"save: {self._name} is saved while a function is captured", fix="Save it outside.")
+        captures = [(key, *found) for key, variants in self._captures.items() for found in variants]
         if not captures:
             raise JitError(f"save: nothing of {self._name} is captured yet", fix="Call it first.")
         _modules().save(path, self._name, captures)
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Any:
-        """A captured function from a file: it runs the same programs, without Python code, on tensors of its own."""
-        return _modules().load(path)
+    def load(path: str | os.PathLike[str], types: Iterable[type] = ()) -> Any:
+        """A captured function from a file: it runs the same programs, without Python code, on tensors of its own.
+
+        `types` are the classes of results (dataclasses, named tuples) that a file has only the names of. A file has
+        machine code: load what you trust, as with any program.
+        """
+        return _modules().load(path, types)
 
     def reset(self) -> None:
         """Forgets all programs, and what they hold."""

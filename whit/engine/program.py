@@ -38,7 +38,7 @@ from whit.ir.uop import UOp, make
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
-_ALL: list[int] = []  # the places of a part that has all of the table, in order
+ALL: list[int] = []  # the places of a part that has all of the table, in order
 
 
 @dataclass(slots=True)
@@ -123,11 +123,11 @@ def _calls(
     part: Part, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None, timed: bool
 ) -> list[tuple[Any, ...]]:
     """What is to be called for a part. Where kernels are timed, one by one."""
-    if part.places is _ALL and part.resident is not None:
+    if part.places is ALL and part.resident is not None:
         ready = part.resident.prepare(table, variables, changed)  # also if timed: the next run says what changed since
         if not timed:
             return [ready]
-    buffers = table if part.places is _ALL else [table[place] for place in part.places]
+    buffers = table if part.places is ALL else [table[place] for place in part.places]
     if part.graph is None:
         target, source = buffers
         moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
@@ -192,7 +192,7 @@ def build(
             program.outputs[number] = place
         _donate(program, [(number, values[number]) for number in outs], [d for d in donated if d.device == name])
     if len(program.parts) == 1 and program.parts[0].places == list(range(program.size)):
-        program.parts[0].places = _ALL
+        program.parts[0].places = ALL
     return program
 
 

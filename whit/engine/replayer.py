@@ -113,9 +113,8 @@ class Guards:
         for number, tensor in self.same:
             if arguments[number] is not tensor:
                 return False
-        for tensor, node in self.constants:
-            if tensor.uop is not node:
-                return False
+        if not self.constants_hold():
+            return False
         for tensor in self.without_grad:
             if tensor.grad is not None:
                 return False
@@ -123,6 +122,10 @@ class Guards:
             if arguments[number].grad is not None:
                 return False
         return all(tensor.requires_grad is value for tensor, value in self.requires_grad)
+
+    def constants_hold(self) -> bool:
+        """Whether captured tensors without a device are the same constants."""
+        return all(tensor.uop is node for tensor, node in self.constants)
 
 
 @dataclass(eq=False)
@@ -234,7 +237,7 @@ class Replay:
         self._is_table_known = False  # until this run is over
         self.program.run(table, {**self.program.variables, **bindings}, then, changed)
         self._is_table_known = owns
-        return self.result.fill(made, arguments)
+        return self.result.fill(made, arguments, bindings)
 
     # ---- captured tensors
 
@@ -274,7 +277,7 @@ class Replay:
     def _compute_pruned(self, before: Program) -> None:
         """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
         sites = [site for site in self._by_site if self.sites[site].placeholder in before.inputs]
-        self._kept = [_base(self._by_site[site][0].tensor) for site in sites]
+        self._kept = [base_of(self._by_site[site][0].tensor) for site in sites]
         table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
         for site, buffer in zip(sites, realize(self._kept), strict=True):
             table[before.inputs[self.sites[site].placeholder]] = storage(buffer)
@@ -443,8 +446,7 @@ class Replay:
 
 def _base_of(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
     """What a placeholder stands for now, if the tensor shows it in the same way; else None."""
-    node, family = tensor.uop, tensor._family
-    base: UOp = node if family is None else family.uop
+    node, family, base = tensor.uop, tensor._family, base_of(tensor)
     if base.dtype is not placeholder.dtype or not _is_same_shape(base.shape, placeholder.shape):
         return None
     if base.device is not None and base.device != placeholder.device:
@@ -454,7 +456,7 @@ def _base_of(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
     return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
 
 
-def _base(tensor: Any) -> UOp:
+def base_of(tensor: Any) -> UOp:
     """The node of a tensor, or of what it is a view of."""
     node: UOp = tensor.uop if tensor._family is None else tensor._family.uop
     return node

@@ -150,11 +150,15 @@ def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, .
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Hole:
+class Hole:
     """Where a tensor goes in a result: one that is made, or an argument."""
 
     number: int
     is_argument: bool
+
+    def of(self, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """The tensor that goes there."""
+        return arguments[self.number] if self.is_argument else made[self.number]
 
 
 @dataclasses.dataclass(slots=True)
@@ -164,9 +168,18 @@ class Result:
     count: int
     template: Any
 
-    def fill(self, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
-        """The result with other tensors."""
-        return _filled(self.template, made, arguments)
+    def fill(self, made: Sequence[Any], arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+        """The result with other tensors, and the values that variables have in this call."""
+        template = self.template
+        if type(template) is Hole:
+            return template.of(made, arguments)
+
+        def fill(part: Any) -> Any:
+            if type(part) is Hole:
+                return part.of(made, arguments)
+            return rebound((part,), bindings)[0] if type(part) is UOp else part
+
+        return _mapped(template, fill, "", "")
 
 
 def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result, list[Any]]:
@@ -178,31 +191,21 @@ def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result
         if not isinstance(part, tensor_type()):
             return part
         if id(part) in numbers:
-            return _Hole(numbers[id(part)], True)
+            return Hole(numbers[id(part)], True)
         if id(part) not in places:
             places[id(part)] = len(tensors)
             tensors.append(part)
-        return _Hole(places[id(part)], False)
+        return Hole(places[id(part)], False)
 
     template = _mapped(value, hole, name, "result")
     return Result(len(tensors), template), tensors
-
-
-def _filled(template: Any, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    if type(template) is _Hole:
-        return arguments[template.number] if template.is_argument else made[template.number]
-
-    def fill(part: Any) -> Any:
-        return _filled(part, made, arguments) if type(part) is _Hole else part
-
-    return _mapped(template, fill, "", "")
 
 
 def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> Any:
     """The same containers with other leaves."""
     changed = change(value)
     kind = type(value)
-    if changed is not value or kind in PLAIN or kind is float or isinstance(value, DType | Enum | type | UOp | _Hole):
+    if changed is not value or kind in PLAIN or kind is float or isinstance(value, DType | Enum | type | UOp | Hole):
         return changed
     if isinstance(value, tuple | list):
         parts = [_mapped(part, change, name, f"{where}[{i}]") for i, part in enumerate(value)]
@@ -216,33 +219,3 @@ def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> 
         f"{name}: the {where} of the captured function is a {kind.__name__}, which a replay cannot make",
         fix="Return tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",
     )
-
-
-def template_to(template: Any, name: str) -> Any:
-    """A result without tensors as something that JSON can hold."""
-    kind = type(template)
-    if kind is _Hole:
-        return {"hole": [template.number, template.is_argument]}
-    if kind in (list, tuple):
-        return {kind.__name__: [template_to(part, name) for part in template]}
-    if kind is dict and all(type(key) in (str, int) for key in template):
-        return {"dict": [[key, template_to(part, name)] for key, part in template.items()]}
-    if template is None or kind in (bool, int, float, str):
-        return {"value": template}
-    raise JitError(
-        f"save: {name} cannot be saved: its result has a {kind.__name__}",
-        fix="Return tensors, numbers, strings, and lists, tuples or dictionaries of them.",
-    )
-
-
-def template_from(data: Any) -> Any:
-    """What `template_to` was given."""
-    ((kind, content),) = data.items()
-    if kind == "hole":
-        return _Hole(*content)
-    if kind == "dict":
-        return {key: template_from(part) for key, part in content}
-    if kind == "value":
-        return content
-    parts = [template_from(part) for part in content]
-    return tuple(parts) if kind == "tuple" else parts

@@ -152,6 +152,11 @@ class Core:
             mark_leaf(result)
         return result
 
+    @classmethod
+    def _new_family(cls, base: UOp, strides: tuple[int, ...] | None, is_read_only: bool) -> Family:
+        """A family without members yet, for tensors that come from a file."""
+        return Family.around(base, strides, is_read_only)
+
     # ---- questions
 
     @property

@@ -65,12 +65,18 @@ class Family:
         strides = strides_of(tensor.uop, self.uop, self.strides)
         return Family(tensor, strides, self.is_read_only or is_repeating(tensor.uop, self.uop))
 
-    def shown_on(self, base: UOp) -> Family:
-        """A family like this one, still without members, whose base is another node."""
+    @staticmethod
+    def around(base: UOp, strides: tuple[int, ...] | None, is_read_only: bool) -> Family:
+        """A family that has no members yet."""
         family = Family.__new__(Family)
-        family.uop, family.strides, family.is_read_only = base, self.strides, self.is_read_only
+        family.uop, family.is_read_only = base, is_read_only
+        family.strides = ROW_MAJOR if strides == ROW_MAJOR else strides  # compared by identity
         family._members, family._limit = [], 16
         return family
+
+    def shown_on(self, base: UOp) -> Family:
+        """A family like this one, still without members, whose base is another node."""
+        return Family.around(base, self.strides, self.is_read_only)
 
     def same_view(self, view: UOp, base: UOp) -> UOp:
         """A view of another family's base as one of this one's."""

@@ -1,0 +1,207 @@
+"""A `Program` as something that JSON can hold, and back: what a file of captured functions consists of.
+
+    {"parts": [{"device": "CPU", "linear": "f = function ...", "kernels": [[header, [start, length]]], ...}], "size": 5}
+
+Beside the JSON a file has two tables, written by `Writer` and read by `Reader`: nodes, in the text form of the IR, and
+bytes (machine code, constants). JSON refers to both by number. Sizes that depend on variables are nodes; so that no
+placeholder of a file is taken for one of this process, the reader gives them new numbers.
+
+What is read is checked: every place is in the table, and what is put there has room for what kernels read and write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whit.dtype import DType
+from whit.engine.compile import add_kernel, code_of
+from whit.engine.cpu import CpuDevice
+from whit.engine.device import Device
+from whit.engine.disk import allocate
+from whit.engine.normalise import Normalised
+from whit.engine.plan import make_plan
+from whit.engine.program import ALL, Part, Program, on_other_leaves, plan_of, resident_of
+from whit.engine.storage import nbytes_of
+from whit.engine.trace import is_placeholder, new_placeholder
+from whit.ir.graph import topological
+from whit.ir.op import Shape
+from whit.ir.parse import parse, parse_all
+from whit.ir.text import to_text
+from whit.ir.uop import UOp
+from whit.runtime.buffer import Buffer, has_memory
+
+Json = dict[str, Any]
+
+
+class Writer:
+    """The tables of a file that is being written."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[UOp, int] = {}
+        self.data = bytearray()
+        self._known: dict[bytes, list[int]] = {}
+
+    def node(self, node: UOp) -> int:
+        """The number of a node."""
+        return self.nodes.setdefault(node, len(self.nodes))
+
+    def array(self, dtype: DType, shape: Shape, device: str) -> int:
+        """The number of a node that has this dtype, this shape and this device."""
+        return self.node(UOp.buffer(0, dtype, shape, device))
+
+    def text(self) -> str:
+        """All nodes."""
+        return to_text(self.nodes, types=False)
+
+    def bytes(self, data: bytes) -> list[int]:
+        """Where bytes are; equal ones are there once."""
+        if data not in self._known:
+            self._known[data] = [len(self.data), len(data)]
+            self.data += data
+        return self._known[data]
+
+    def memory(self, buffer: Buffer) -> list[int]:
+        """Where the content of a buffer is."""
+        return self.bytes(bytes(buffer.fetched().memory()) if has_memory(buffer.device) else b"")
+
+
+class Reader:
+    """The tables of a file. A number that is not in them raises, as does everything else that cannot be."""
+
+    def __init__(self, text: str, data: bytes) -> None:
+        roots = parse_all(text) if text else ()
+        placeholders = [node for node in topological(roots) if is_placeholder(node)]
+        own = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in placeholders}
+        self.nodes = on_other_leaves(roots, own)
+        self._data = data
+
+    def node(self, number: int) -> UOp:
+        """A node by its number."""
+        node: UOp = at(self.nodes, number)
+        return node
+
+    def bytes(self, where: list[int]) -> bytes:
+        """Bytes by where they are."""
+        start, length = where
+        if not 0 <= start <= start + length <= len(self._data):
+            raise ValueError(f"bytes {start} to {start + length} of {len(self._data)}")
+        return self._data[start : start + length]
+
+    def fill(self, buffer: Buffer, where: list[int]) -> Buffer:
+        """A buffer with these bytes."""
+        if has_memory(buffer.device):
+            data = self.bytes(where)
+            if len(data) != buffer.nbytes:
+                raise ValueError(f"{len(data)} bytes for {buffer.nbytes}")
+            buffer.write(memoryview(data))
+        return buffer
+
+
+def at(values: Sequence[Any], number: int) -> Any:
+    """One of some values; counting from the end is a mistake."""
+    if not 0 <= number < len(values):
+        raise IndexError(f"{number} of {len(values)}")
+    return values[number]
+
+
+# ---- writing
+
+
+def program_to(program: Program, writer: Writer) -> Json:
+    """What is kept of a program."""
+    known = {place for node, place in program.inputs.items() if not is_placeholder(node)}
+    return {
+        "parts": [_part_to(part, writer) for part in program.parts],
+        "size": program.size,
+        "outputs": program.outputs,
+        "inputs": [[writer.node(node), place] for node, place in program.inputs.items() if is_placeholder(node)],
+        "fixed": [
+            [place, buffer.device, buffer.nbytes, writer.memory(buffer) if place in known else None]
+            for place, buffer in program.fixed.items()
+        ],
+        "copied": program.copied,
+        "variables": program.variables,
+        "pruned": [writer.node(node) for node in program.pruned],
+        "before": None if program.before is None else program_to(program.before, writer),
+        "donations": [[number, writer.node(node)] for number, node in program.donations.items()],
+    }
+
+
+def _part_to(part: Part, writer: Writer) -> Json:
+    places = None if part.places is ALL else part.places
+    if part.graph is None:
+        return {"device": part.device, "places": places, "linear": None}
+    plan = plan_of(part.loaded)
+    functions = dict.fromkeys(step.function for step in plan.steps)
+    codes = [code_of(function, part.device) for function in functions] if _has_code(part.device) else []
+    return {
+        "device": part.device,
+        "places": places,
+        "linear": to_text(plan.linear, types=False),
+        "slots": len(plan.params),
+        "kernels": [[header, writer.bytes(code)] for header, code in codes],
+    }
+
+
+def _has_code(device: str) -> bool:
+    """Whether a file has machine code for a device; others make what they run when a program is loaded."""
+    backend = Device[device]
+    return isinstance(backend, CpuDevice) and backend.is_linked
+
+
+# ---- reading
+
+
+def program_from(data: Json, reader: Reader, given: Mapping[int, int]) -> Program:
+    """The program that was written. `given` are the bytes of what its user puts into the places of results."""
+    program = Program(size=data["size"], variables=data["variables"])
+    program.inputs = {reader.node(number): place for number, place in data["inputs"]}
+    program.outputs = [_place(program, place) for place in data["outputs"]]
+    program.copied = [(_place(program, place), _place(program, source)) for place, source in data["copied"]]
+    program.pruned = [reader.node(number) for number in data["pruned"]]
+    program.donations = {number: reader.node(node) for number, node in data["donations"]}
+    rooms = {place: [nbytes] for place, nbytes in given.items()}
+    for place, device, nbytes, where in data["fixed"]:
+        buffer = program.fixed[_place(program, place)] = allocate(device, nbytes)
+        rooms.setdefault(place, []).append(nbytes)
+        if where is not None:
+            reader.fill(buffer, where)
+    for node, place in program.inputs.items():
+        rooms.setdefault(_place(program, place), []).append(nbytes_of(node.dtype, node.shape))
+    if data["before"] is not None:
+        sizes = [nbytes_of(node.dtype, node.shape) for node in program.pruned]
+        results = zip(data["before"]["outputs"], sizes, strict=True)
+        program.before = program_from(data["before"], reader, dict(results))
+    for part in data["parts"]:
+        program.parts.append(_part_from(part, reader, program, rooms))
+    return program
+
+
+def _place(program: Program, place: int) -> int:
+    if not 0 <= place < program.size:
+        raise IndexError(f"place {place} of {program.size}")
+    return place
+
+
+def _part_from(data: Json, reader: Reader, program: Program, rooms: Mapping[int, list[int]]) -> Part:
+    device = data["device"]
+    places = list(range(program.size)) if data["places"] is None else data["places"]
+    for place in places:
+        _place(program, place)
+    if data["linear"] is None:
+        target, source = places
+        return Part(device, [target, source])
+    linear = parse(data["linear"])
+    functions = dict.fromkeys(call.src[0] for call in linear.src)
+    if _has_code(device):
+        for function, (header, where) in zip(functions, data["kernels"], strict=True):
+            add_kernel(function, device, header, reader.bytes(where))
+    plan = make_plan(linear, data["slots"])
+    for place, param in zip(places, plan.params, strict=True):
+        needed = 0 if param is None else nbytes_of(param.dtype, param.shape)
+        if needed > min(rooms.get(place, [0])):
+            raise ValueError(f"{needed} bytes in place {place}, which has {rooms.get(place)}")
+    loaded = Device[device].load(plan)
+    graph = Normalised(linear, 0, (), ())
+    return Part(device, ALL if data["places"] is None else places, graph, loaded, resident_of(device, loaded))

@@ -1,0 +1,274 @@
+"""A `Replay` as something that JSON can hold, and back, with the tensors that it has captured.
+
+Tensors are in one table, which all programs of a file share: the memory or the constant behind each, its view of that,
+its family, its gradient. So what were two views of one memory are that again, and `.grad` is where it was.
+
+    bases     [[node, bytes or null]]                        memory; null: the node is a constant
+    families  [[base, strides, is_read_only]]
+    tensors   [[name, class, base, family, view, requires_grad, device that was asked for, gradient]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whit.engine.program import State, on_other_leaves
+from whit.engine.program_files import Json, Reader, Writer, at, program_from, program_to
+from whit.engine.realize import realize
+from whit.engine.replayer import Change, Grad, Guards, Output, Replay, Seen, Site, base_of
+from whit.engine.result_files import Classes, template_from, template_to
+from whit.engine.signature import Result
+from whit.engine.storage import nbytes_of, new_buffer, storage
+from whit.engine.trace import Drawn, gradient_used_up, is_placeholder, new_placeholder, result_type
+from whit.ir.uop import UOp
+
+NOT_THERE = -1
+USED_UP = -2  # a gradient that a captured step has used
+
+
+# ---- tensors
+
+
+class TensorWriter:
+    """The table of tensors of a file that is being written."""
+
+    def __init__(self, writer: Writer, classes: Classes) -> None:
+        self.writer = writer
+        self.classes = classes
+        self.ways: Mapping[int, str] = {}  # names of tensors, by id
+        self.rows: dict[str, list[Any]] = {"bases": [], "families": [], "tensors": []}
+        self._tensors: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._names: set[str] = set()
+        self._bases: dict[UOp, tuple[int, UOp]] = {}  # the number of each, and what stands for it in the file
+        self._families: dict[int, int] = {}
+
+    def number(self, tensor: Any, name: str = "tensor") -> int:
+        """The number of a tensor; NOT_THERE of None."""
+        if tensor is None:
+            return NOT_THERE
+        if id(tensor) not in self._numbers:
+            self._numbers[id(tensor)] = len(self._tensors)
+            self._tensors.append(tensor)
+            self.rows["tensors"].append(self._row(tensor, self.ways.get(id(tensor), name)))
+        return self._numbers[id(tensor)]
+
+    def add_gradient(self, tensor: Any) -> None:
+        """The gradient of a tensor, which a program asks for, is to be in the file, too."""
+        row = self.rows["tensors"][self.number(tensor)]
+        is_used = tensor.grad is not None and is_placeholder(tensor.grad.uop)
+        row[-1] = USED_UP if is_used else self.number(tensor.grad, f"{row[0]}.grad")
+
+    def _row(self, tensor: Any, wish: str) -> list[Any]:
+        name, count = wish, 0
+        while name in self._names:
+            count += 1
+            name = f"{wish} {count}"
+        self._names.add(name)
+        node = base_of(tensor)
+        base, stand_in = self._base(node, tensor)
+        (view,) = on_other_leaves([tensor.uop], {node: stand_in})
+        row = [name, self.classes.to(type(tensor)), base, self._family(tensor, base), self.writer.node(view)]
+        return [*row, tensor.requires_grad, tensor._wanted, NOT_THERE]
+
+    def _base(self, node: UOp, tensor: Any) -> tuple[int, UOp]:
+        if node not in self._bases:
+            stand_in, where = node, None
+            if node.device is not None:
+                (buffer,) = realize([node], tensor.device)
+                stand_in = new_placeholder(node.dtype, node.shape, node.device)
+                where = self.writer.memory(storage(buffer))
+            self._bases[node] = len(self._bases), stand_in
+            self.rows["bases"].append([self.writer.node(stand_in), where])
+        return self._bases[node]
+
+    def _family(self, tensor: Any, base: int) -> int:
+        family = tensor._family
+        if family is None:
+            return NOT_THERE
+        if id(family) not in self._families:
+            self._families[id(family)] = len(self._families)
+            strides = family.strides
+            if strides is not None:
+                strides = [stride if type(stride) is int else [self.writer.node(stride)] for stride in strides]
+            self.rows["families"].append([base, strides, family.is_read_only])
+        return self._families[id(family)]
+
+
+def read_tensors(rows: Json, reader: Reader, classes: Classes) -> dict[str, Any]:
+    """The tensors of a file by name, in their order."""
+    bases: list[UOp] = []
+    shown: dict[UOp, UOp] = {}
+    for number, where in rows["bases"]:
+        node = reader.node(number)
+        if where is None:
+            bases.append(node)
+        else:
+            buffer = new_buffer(node.dtype, node.shape, str(node.device))
+            reader.fill(storage(buffer), where)
+            shown[node] = buffer
+            bases.append(buffer)
+    families: list[Any] = []
+    for base, strides, is_read_only in rows["families"]:
+        if strides is not None:
+            strides = tuple(stride if type(stride) is int else reader.node(*stride) for stride in strides)
+        families.append(result_type()._new_family(at(bases, base), strides, is_read_only))
+    found: dict[str, Any] = {}
+    for name, kind, base, family, view, requires_grad, wanted, _ in rows["tensors"]:
+        (node,) = on_other_leaves([reader.node(view)], shown)
+        tensor = classes.of(kind)._of_buffer(node, None)
+        tensor.requires_grad, tensor._wanted = requires_grad, wanted
+        if family != NOT_THERE:
+            tensor._family = at(families, family)
+            tensor._family.add(tensor)
+        elif node is not at(bases, base):
+            raise ValueError(f"{name} is a view of nothing")
+        found[name] = tensor
+    tensors = list(found.values())
+    for (*_, grad), tensor in zip(rows["tensors"], tensors, strict=True):
+        tensor.grad = _gradient(grad, tensor, tensors)
+    return found
+
+
+def _gradient(number: int, tensor: Any, tensors: list[Any]) -> Any:
+    if number == USED_UP:
+        return type(tensor)._of_buffer(gradient_used_up(tensor.dtype, tensor.shape, tensor.device), None)
+    return None if number == NOT_THERE else at(tensors, number)
+
+
+# ---- replays
+
+
+def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
+    """What is kept of a captured function."""
+    writer, number = tensors.writer, tensors.number
+    guards = replay.guards
+    for tensor in (*[seen.owner for seen in replay.seen if seen.owner is not None], *guards.without_grad):
+        tensors.add_gradient(tensor)
+    return {
+        "program": program_to(replay.program, writer),
+        "views": replay.views,
+        "sites": [[writer.node(site.placeholder), site.place] for site in replay.sites],
+        "seen": [_seen_to(seen, tensors) for seen in replay.seen],
+        "changes": [_change_to(change, tensors) for change in replay.changes],
+        "gradients": [[number(g.tensor), g.argument, *_value_to(g.value, tensors), g.output] for g in replay.gradients],
+        "outputs": [
+            [tensors.classes.to(o.kind), writer.array(o.dtype, o.shape, o.device), o.name, o.asks]
+            for o in replay.outputs
+        ],
+        "result": [replay.result.count, template_to(replay.result.template, writer, tensors.classes)],
+        "guards": {
+            "same": [[argument, number(tensor)] for argument, tensor in guards.same],
+            "constants": [[number(tensor), writer.node(node)] for tensor, node in guards.constants],
+            "without_grad": [number(tensor) for tensor in guards.without_grad],
+            "arguments_without_grad": guards.arguments_without_grad,
+            "requires_grad": [[number(tensor), value] for tensor, value in guards.requires_grad],
+        },
+        "draws": [[writer.node(d.placeholder), d.seed, d.start, d.count] for d in replay.draws],
+        "seed": [replay.seed, replay.drawn],
+    }
+
+
+def _seen_to(seen: Seen, tensors: TensorWriter) -> list[Any]:
+    is_gradient = seen.owner is not None or seen.owner_argument >= 0
+    tensor = None if is_gradient or seen.argument >= 0 else seen.tensor  # a gradient is found through its owner
+    owner = None if seen.owner_argument >= 0 else seen.owner
+    start = tensors.writer.node(seen.start)
+    return [tensors.number(tensor), seen.argument, tensors.number(owner), seen.owner_argument, start, seen.site]
+
+
+def _change_to(change: Change, tensors: TensorWriter) -> list[Any]:
+    state = change.state
+    tensor = tensors.number(change.tensor) if change.seen < 0 else NOT_THERE
+    array = tensors.writer.array(change.dtype, change.shape, state.device or "CPU")
+    states = [state.device, state.place, state.is_part, state.can_overwrite]
+    return [states, change.seen, tensor, change.is_replaced, change.writes_first, array]
+
+
+def _value_to(value: Any, tensors: TensorWriter) -> list[Any]:
+    """A gradient from outside; of one that is used up, what it was."""
+    if value is None or not is_placeholder(value.uop):
+        return [tensors.number(value), None]
+    return [USED_UP, tensors.writer.array(value.dtype, value.shape, value.device)]
+
+
+def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], classes: Classes) -> Replay:
+    """The captured function that was written, over these tensors."""
+
+    def tensor(number: int) -> Any:
+        return None if number == NOT_THERE else at(tensors, number)
+
+    sites = [Site(reader.node(number), place) for number, place in data["sites"]]
+    seen = [
+        Seen(tensor(number), argument, tensor(owner), owner_argument, reader.node(start), at(range(len(sites)), site))
+        for number, argument, owner, owner_argument, start, site in data["seen"]
+    ]
+    changes = [_change_from(row, reader, sites, seen, tensors) for row in data["changes"]]
+    outputs = [_output_from(row, reader, classes) for row in data["outputs"]]
+    rooms = _rooms(data["program"]["outputs"], sites, seen, changes, outputs)
+    program = program_from(data["program"], reader, rooms)
+    program.states = [change.state for change in changes]
+    count, template = data["result"]
+    guards = data["guards"]
+    seed, drawn = data["seed"]
+    return Replay(
+        name=name,
+        program=program,
+        views=data["views"],
+        sites=sites,
+        seen=seen,
+        changes=changes,
+        gradients=[_grad_from(row, reader, tensors) for row in data["gradients"]],
+        outputs=outputs,
+        result=Result(count, template_from(template, reader, classes)),
+        guards=Guards(
+            same=[(argument, tensor(number)) for argument, number in guards["same"]],
+            constants=[(tensor(number), reader.node(node)) for number, node in guards["constants"]],
+            without_grad=[tensor(number) for number in guards["without_grad"]],
+            arguments_without_grad=guards["arguments_without_grad"],
+            requires_grad=[(tensor(number), value) for number, value in guards["requires_grad"]],
+        ),
+        draws=[Drawn(reader.node(number), its_seed, start, count) for number, its_seed, start, count in data["draws"]],
+        seed=seed,
+        drawn=drawn,
+    )
+
+
+def _change_from(row: list[Any], reader: Reader, sites: list[Site], seen: list[Seen], tensors: list[Any]) -> Change:
+    (device, place, is_part, can_overwrite), number, tensor, is_replaced, writes_first, array = row
+    old = None if number == NOT_THERE else sites[at(seen, number).site].placeholder
+    state = State(old, device, place, is_part, can_overwrite)
+    target = at(tensors, tensor) if number == NOT_THERE else None
+    node = reader.node(array)
+    return Change(state, number, target, is_replaced, writes_first, node.dtype, node.shape)
+
+
+def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
+    number, argument, value, used, output = row
+    tensor = None if argument >= 0 else at(tensors, number)
+    if value == USED_UP:
+        node = reader.node(used)
+        gradient = gradient_used_up(node.dtype, node.shape, str(node.device))
+        return Grad(tensor, argument, result_type()._of_buffer(gradient, None), output)
+    return Grad(tensor, argument, None if value == NOT_THERE else at(tensors, value), output)
+
+
+def _output_from(row: list[Any], reader: Reader, classes: Classes) -> Output:
+    kind, array, name, asks = row
+    node = reader.node(array)
+    return Output(classes.of(kind), node.dtype, node.shape, str(node.device), None, name, asks)
+
+
+def _rooms(
+    places: list[int], sites: list[Site], seen: list[Seen], changes: list[Change], outputs: list[Output]
+) -> dict[int, int]:
+    """How many bytes the results and the new values of tensors have at least, by place."""
+    found = {place: nbytes_of(o.dtype, o.shape) for place, o in zip(places, outputs, strict=True)}
+    for change in changes:
+        nbytes = nbytes_of(change.dtype, change.shape)
+        if change.seen >= 0 and (change.state.is_part or change.state.can_overwrite):
+            old = sites[seen[change.seen].site].placeholder
+            nbytes = min(nbytes, nbytes_of(old.dtype, old.shape))
+        found[change.state.place] = nbytes
+    return found
