@@ -92,7 +92,8 @@ class Saved:
             self.jit.save(self.path)
             loaded = TinyJit.load(self.path, types=self.types)
         except JitError as error:  # nothing is captured for what the function reads now
-            assert "is captured yet" in str(error) or "fits what the function reads now" in str(error)
+            if "is captured yet" not in str(error) and "fits what the function reads now" not in str(error):
+                raise
         theirs = copied((args, kwargs), {})
         found, is_found = "", False
         state = threefry._state.seed, threefry._state.used
@@ -100,7 +101,8 @@ class Saved:
             try:
                 found, is_found = plain(loaded(*theirs[0], **theirs[1])), True
             except JitError as error:
-                assert "the file has" in str(error)
+                if "the file has" not in str(error):
+                    raise
         threefry._state.seed, threefry._state.used = state
         result = self.jit(*args, **kwargs)
         if len(self.jit.captured) > count:
