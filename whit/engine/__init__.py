@@ -6,6 +6,7 @@ compile     a kernel -> machine code, kept in memory and on disk
 realize     all of it: values of graphs in memory
 trace, signature, watch    a call of a function: what it does to tensors, its arguments, what else it depends on
 program, capture, replayer    the trace as a program, run again with other memory
+replay_records, captured, ownership    what is replayed consists of; tensors from elsewhere; who may write to them
 jit         TinyJit: all of these; jit_check    its debug mode
 jit_files, replay_files, program_files, result_files    captured functions in files
 cpu, python, null, disk    the devices

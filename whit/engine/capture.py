@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from whit.engine.program import build, plain
-from whit.engine.replayer import Change, Grad, Guards, Output, Replay, Seen, Site
+from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site
+from whit.engine.replayer import Replay
 from whit.engine.signature import result_of
 from whit.engine.trace import Shown, Trace, gradient_used_up, is_placeholder
 from whit.errors import JitError

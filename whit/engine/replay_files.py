@@ -16,7 +16,8 @@ from typing import Any
 from whit.engine.program import State, on_other_leaves
 from whit.engine.program_files import Json, Reader, Writer, at, program_from, program_to
 from whit.engine.realize import realize
-from whit.engine.replayer import Change, Grad, Guards, Output, Replay, Seen, Site, base_of
+from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, base_of
+from whit.engine.replayer import Replay
 from whit.engine.result_files import Classes, template_from, template_to
 from whit.engine.signature import Result
 from whit.engine.storage import nbytes_of, new_buffer, storage

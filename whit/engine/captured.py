@@ -1,0 +1,143 @@
+"""The tensors that a captured function takes from elsewhere, and where their memory is now.
+
+Before each replay they are compared with what they showed the last time: in rows, without a loop in Python, as there
+may be hundreds. Those that show something else are looked at one by one (`_refresh`). Of those that the program writes
+it is known which lie in memory that nobody else sees: they are written in place.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from operator import attrgetter
+from sys import getrefcount
+from typing import Any
+
+from whit.engine.disk import allocate
+from whit.engine.ownership import MAPPED, is_writable_alone
+from whit.engine.program import Program
+from whit.engine.realize import realize
+from whit.engine.replay_records import Change, Seen, Site, base_of, shown_base
+from whit.engine.storage import nbytes_of, storage
+from whit.ir.uop import UOp
+from whit.runtime.buffer import Buffer
+
+_uop = attrgetter("uop")
+_shares = attrgetter("shares")
+_never = weakref.ref(type("Gone", (), {})())  # a reference to nothing
+
+
+class Captured:
+    """The tensors, and the table of a program as far as they fill it."""
+
+    def __init__(
+        self, program: Program, sites: Sequence[Site], seen: Sequence[Seen], changes: Sequence[Change]
+    ) -> None:
+        self.table: list[Any] = [program.fixed.get(place) for place in range(program.size)]
+        self.version = 0  # of the table
+        self.base_ids: set[int] = set()  # of what stands behind the sites
+        self.others = list(changes)  # those that are not written in place
+        self._program, self._sites, self._changes = program, sites, changes
+        self._seen = [one for one in seen if one.argument < 0]
+        self.tensors = [one.tensor for one in self._seen]
+        self._grads = [
+            (number, one) for number, one in enumerate(self._seen) if one.owner is not None or one.owner_argument >= 0
+        ]
+        self._by_site: dict[int, list[Seen]] = {}
+        for one in self._seen:
+            self._by_site.setdefault(one.site, []).append(one)
+        numbers = {id(one): number for number, one in enumerate(self._seen)}
+        self._number_of = {n: numbers[id(one)] for n, one in enumerate(seen) if id(one) in numbers}
+        in_place = [change for change in changes if change.state.is_part or change.state.can_overwrite]
+        self._bases: dict[int, int] = {}  # sites, and those ids
+        self._writable = {self._number_of[c.seen] for c in in_place if c.seen in self._number_of}
+        self._ids: list[int] | None = None  # of what they showed the last time
+        self._watched: list[Any] = []
+        self._gone: list[Any] = []  # those of the nodes that are gone: their ids may be used again
+        self._own: list[int] = []  # numbers of those that are written in place
+        self._own_memory: list[Buffer] = []
+        self._own_references: list[int] = []
+        self._kept: list[UOp] = []  # what they show, if something was computed from it once
+
+    def sites(self) -> set[int]:
+        """The sites through which they are seen."""
+        return set(self._by_site)
+
+    def update(self, arguments: Sequence[Any]) -> bool | None:
+        """Finds their memory. None: they are not what was captured. Else whether the memory of those that are written
+        in place is still theirs alone."""
+        for number, seen in self._grads:
+            owner = seen.owner if seen.owner_argument < 0 else arguments[seen.owner_argument]
+            self.tensors[number] = seen.tensor = owner.grad
+            if seen.tensor is None:
+                return None
+        nodes: list[UOp] = list(map(_uop, self.tensors))
+        is_as_before = not self._gone and list(map(id, nodes)) == self._ids
+        if not is_as_before and not self._refresh(nodes):
+            return None
+        if list(map(getrefcount, list(map(nodes.__getitem__, self._own)))) != self._own_references:
+            return False
+        return not any(map(_shares, self._own_memory))
+
+    def _refresh(self, nodes: list[UOp]) -> bool:
+        """Finds the memory of tensors that show something else now. Whether they are what was captured."""
+        is_first = self._ids is None  # or an interrupt came before the end of this function
+        self._ids = None
+        self.version += 1
+        changed = [n for n, node in enumerate(nodes) if is_first or self._watched[n]() is not node]
+        bases: dict[int, UOp] = {}
+        for site in {self._seen[number].site for number in changed}:
+            for seen in self._by_site[site]:
+                base = shown_base(seen, seen.tensor, self._sites[site].placeholder)
+                if base is None or bases.setdefault(site, base) is not base:
+                    return False
+        after = self._bases | {site: id(base) for site, base in bases.items()}
+        ids = set(after.values())
+        if len(ids) != len(after):
+            return False
+        for site, buffer in zip(bases, realize(list(bases.values())), strict=True):
+            if self._sites[site].place >= 0:
+                self.table[self._sites[site].place] = storage(buffer)
+        self._bases, self.base_ids = after, ids
+        if is_first:
+            self._watched = [_never] * len(nodes)
+        for number in changed:
+            # A callback of C: an interrupt in one of Python would be lost together with what it does.
+            self._watched[number] = weakref.ref(nodes[number], self._gone.append)
+        self._gone.clear()
+        if is_first or not self._writable.isdisjoint(changed):
+            self._find_own()
+        if self._program.before is not None:
+            self._compute_pruned(self._program.before)
+        self._ids = list(map(id, nodes))
+        return True
+
+    def _compute_pruned(self, before: Program) -> None:
+        """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
+        sites = [site for site in self._by_site if self._sites[site].placeholder in before.inputs]
+        self._kept = [base_of(self._by_site[site][0].tensor) for site in sites]
+        table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
+        for site, buffer in zip(sites, realize(self._kept), strict=True):
+            table[before.inputs[self._sites[site].placeholder]] = storage(buffer)
+        for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
+            memory = allocate(str(placeholder.device), nbytes_of(placeholder.dtype, placeholder.shape))
+            table[place] = memory
+            if placeholder in self._program.inputs:
+                self.table[self._program.inputs[placeholder]] = memory
+        before.run(table, before.variables, ())
+
+    def _find_own(self) -> None:
+        """The captured tensors that can be written in place, if nobody begins to look at them."""
+        own: dict[int, Change] = {}
+        for change in self._changes:
+            number = self._number_of.get(change.seen)
+            is_there = change.state.is_part or change.state.can_overwrite
+            if is_there and number in self._writable and is_writable_alone(self._seen[number].tensor):
+                own[number] = change
+        self._own = list(own)
+        self._own_memory = [storage(self._seen[number].tensor.uop) for number in own]
+        self._own_references = [MAPPED + 2] * len(own)  # the tensor refers to it, and two lists
+        for change, memory in zip(own.values(), self._own_memory, strict=True):
+            self.table[change.state.place] = memory
+        in_place = {id(change) for change in own.values()}
+        self.others = [change for change in self._changes if id(change) not in in_place]

@@ -1,0 +1,127 @@
+"""What a captured function consists of besides its program: the tensors it reads, changes and makes.
+
+site       a placeholder of the trace, and the place of its memory in the program's table
+seen       a tensor that is read through a site: an argument, a captured one, or the gradient of one
+change     a tensor that has another value afterwards
+guards     what must be as it was when the function was traced
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whit.dtype import DType
+from whit.engine.program import State
+from whit.engine.signature import unbound
+from whit.ir.uop import UOp
+
+
+@dataclass(slots=True)
+class Site:
+    """A placeholder, and the place of its memory in the table."""
+
+    placeholder: UOp
+    place: int = -1  # -1: it is not read
+
+
+@dataclass(slots=True)
+class Seen:
+    """A tensor that the function reads: an argument, a captured one, or the gradient of one."""
+
+    tensor: Any
+    argument: int  # its number, or -1
+    owner: Any  # what it is the gradient of, or None
+    owner_argument: int  # the number of that, if it is an argument, or -1
+    start: UOp  # what it shows, over the placeholder
+    site: int
+
+
+@dataclass(slots=True)
+class Change:
+    """A tensor, or a family through one of its tensors, that has another value afterwards."""
+
+    state: State
+    seen: int  # the number of the `Seen` through which it is found; -1: `tensor`, which was a constant
+    tensor: Any
+    is_replaced: bool  # the tensor leaves its family
+    writes_first: bool  # but was written to before that: it must have none
+    dtype: DType
+    shape: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Grad:
+    """What the gradient of a tensor becomes."""
+
+    tensor: Any
+    argument: int  # the number of the tensor, or -1
+    value: Any  # a tensor from outside, or None
+    output: int  # -1, or which of the gradients that are computed
+
+
+@dataclass(slots=True)
+class Output:
+    """A tensor to be made."""
+
+    kind: Any
+    dtype: DType
+    shape: tuple[Any, ...]
+    device: str
+    where: Any
+    name: str  # of the function, if a gradient should go on into it
+    asks: bool
+
+
+@dataclass(slots=True)
+class Guards:
+    """What must be as it was."""
+
+    same: list[tuple[int, Any]]  # arguments that are captured tensors, too
+    constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
+    without_grad: list[Any]
+    arguments_without_grad: list[int]
+    requires_grad: list[tuple[Any, bool | None]]
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Whether it is."""
+        for number, tensor in self.same:
+            if arguments[number] is not tensor:
+                return False
+        if not self.constants_hold():
+            return False
+        for tensor in self.without_grad:
+            if tensor.grad is not None:
+                return False
+        for number in self.arguments_without_grad:
+            if arguments[number].grad is not None:
+                return False
+        return all(tensor.requires_grad is value for tensor, value in self.requires_grad)
+
+    def constants_hold(self) -> bool:
+        """Whether captured tensors without a device are the same constants."""
+        return all(tensor.uop is node for tensor, node in self.constants)
+
+
+def shown_base(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
+    """What a placeholder stands for now, if the tensor shows it in the same way; else None."""
+    node, family, base = tensor.uop, tensor._family, base_of(tensor)
+    if base.dtype is not placeholder.dtype or not _is_same_shape(base.shape, placeholder.shape):
+        return None
+    if base.device is not None and base.device != placeholder.device:
+        return None
+    if base is node:
+        return base if seen.start is placeholder else None
+    return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
+
+
+def base_of(tensor: Any) -> UOp:
+    """The node of a tensor, or of what it is a view of."""
+    node: UOp = tensor.uop if tensor._family is None else tensor._family.uop
+    return node
+
+
+def _is_same_shape(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two shapes are the same but for the values of variables."""
+    return shape == other or (len(shape) == len(other) and tuple(map(unbound, shape)) == tuple(map(unbound, other)))
