@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from whit import Context, Tensor, TinyJit
+from whit import Context, Tensor, TinyJit, nn
 
 
 def least(run: Callable[[], Any], times: int = 400) -> float:
@@ -46,7 +46,27 @@ def weights(count: int) -> tuple[Any, tuple[Tensor, ...]]:
     return TinyJit(f), (Tensor([1.0]).realize(),)
 
 
-PROGRAMS = (("kernels", chain, (1, 10, 100, 1000)), ("written tensors", weights, (1, 10, 100, 300)))
+def training(layers: int) -> tuple[Any, tuple[Tensor, ...]]:
+    """A training step of so many small layers with Adam: six captured tensors a layer, and a result."""
+    net = [nn.Linear(2, 2) for _ in range(layers)]
+    optimizer = nn.optim.Adam([parameter for layer in net for parameter in nn.state.get_parameters(layer)])
+
+    def f(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        for layer in net:
+            x = layer(x).relu()
+        loss = x.sum().backward()
+        optimizer.step()
+        return loss
+
+    return TinyJit(f), (Tensor([[1.0, 2.0]]).realize(),)
+
+
+PROGRAMS = (
+    ("kernels", chain, (1, 10, 100, 1000)),
+    ("written tensors", weights, (1, 10, 100, 300)),
+    ("layers, Adam", training, (1, 10, 30)),
+)
 
 
 def measure(make: Callable[[int], tuple[Any, tuple[Tensor, ...]]], size: int) -> tuple[int, float]:

@@ -41,7 +41,7 @@ class Setting:
 
 
 _variables: dict[str, "ContextVar[Any]"] = {}
-_result_variables: list["ContextVar[Any]"] = []
+_result_values: list[Callable[[], Any]] = []
 
 
 class ContextVar(Generic[Value]):
@@ -65,7 +65,7 @@ class ContextVar(Generic[Value]):
         if known is self:
             self._in_context, self._get = _read_environment(self.setting)
             if changes_results:
-                _result_variables.append(self)
+                _result_values.append(self._get)
             return
         setting = known.setting
         if (setting.type, setting.default) != (type(default), default):
@@ -273,7 +273,7 @@ _entered: contextvars.ContextVar[_Entered | None] = contextvars.ContextVar("whit
 
 def settings_key() -> tuple[int | float | str, ...]:
     """The values of the settings that change results, for cache keys."""
-    return tuple([variable.value for variable in _result_variables])
+    return tuple([get() for get in _result_values])
 
 
 def settings() -> list["ContextVar[Any]"]:

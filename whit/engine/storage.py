@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
@@ -100,10 +100,23 @@ def _largest(size: UOp) -> int:
     return max(found[1], 0)
 
 
+def is_known(shape: Shape) -> bool:
+    """Whether a shape depends on no variables."""
+    return set(map(type, shape)) <= {int}
+
+
 def attach(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
     """A BUFFER node for existing memory."""
-    is_known = set(map(type, shape)) <= {int}
-    node = (fresh_buffer if is_known else UOp.buffer)(next(_ids), dtype, shape, buffer.device)
+    return attach_known(buffer, dtype, shape) if is_known(shape) else _attached(buffer, dtype, shape, UOp.buffer)
+
+
+def attach_known(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
+    """The same of a shape that depends on no variables."""
+    return _attached(buffer, dtype, shape, fresh_buffer)
+
+
+def _attached(buffer: Buffer, dtype: DType, shape: Shape, make_node: Callable[..., UOp]) -> UOp:
+    node = make_node(next(_ids), dtype, shape, buffer.device)
     _buffers[node] = buffer
     if (recorder := hooks.recorder) is not None:
         recorder.typed(buffer, dtype, shape)

@@ -21,6 +21,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
@@ -227,7 +228,7 @@ class Watch:
         for edge in self.edges:
             if id(edge.container) in rows:
                 rows[id(edge.container)][1].append(edge.value)
-        self._lists = list(rows.values())
+        self._lists = ([row[0] for row in rows.values()], [value for row in rows.values() for value in row[1]])
         self._sized = (sized, list(map(len, sized)))
         self._sets = [(v, frozenset(v)) for v in sized if isinstance(v, set)]
 
@@ -236,21 +237,22 @@ class Watch:
         containers, keys, values = self._dicts
         cells, contents = self._cells
         try:
-            if not all(map(is_, map(dict.get, containers, keys), values)):
+            if containers and not all(map(is_, map(dict.get, containers, keys), values)):
                 return False
-            if not all(map(is_, map(_content, cells), contents)):
+            if cells and not all(map(is_, map(_content, cells), contents)):
                 return False
         except ValueError:  # an empty cell
             return False
-        if list(map(len, self._sized[0])) != self._sized[1]:
+        sized, lengths = self._sized
+        if sized and list(map(len, sized)) != lengths:
             return False
-        for elements, were in self._lists:
-            if not all(map(is_, elements, were)):
-                return False
+        lists, elements = self._lists  # of the same lengths as before
+        if lists and not all(map(is_, chain.from_iterable(lists), elements)):
+            return False
         for edge in self._others:
             if _now(edge) is not edge.value:
                 return False
-        return all(was == now for now, was in self._sets)
+        return not self._sets or all(was == now for now, was in self._sets)
 
     def changed(self) -> Edge | None:
         """The first step that leads elsewhere now. Equal numbers and strings are no change, and are noted."""

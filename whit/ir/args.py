@@ -21,6 +21,8 @@ class Memory(enum.Enum):
     SHARED = "shared"  # a GPU block's shared memory; on a CPU a packed panel in the core's cache
     REGISTER = "register"  # private to one thread
 
+    __hash__ = object.__hash__  # 200 ns -> 30 ns, in the key of every BUFFER
+
 
 class RangeKind(enum.Enum):
     """What runs the iterations of a range."""
