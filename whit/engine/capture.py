@@ -195,7 +195,8 @@ def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) 
         constants=list(trace.constants.values()),
         without_grad=[tensor for tensor in without if id(tensor) not in numbers],
         arguments_without_grad=[numbers[id(tensor)] for tensor in without if id(tensor) in numbers],
-        requires_grad=[(tensor, tensor.requires_grad) for tensor in asked],
+        asked=asked,
+        requires_grad=[tensor.requires_grad for tensor in asked],
     )
 
 

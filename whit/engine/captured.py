@@ -19,8 +19,11 @@ from whit.engine.program import Program
 from whit.engine.realize import realize
 from whit.engine.replay_records import Change, Seen, Site, base_of, shown_base
 from whit.engine.storage import nbytes_of, storage
+from whit.engine.trace import slot_of, tensor_type
 from whit.ir.uop import UOp
+from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
+from whit.runtime.fields import watch_field
 
 _uop = attrgetter("uop")
 _shares = attrgetter("shares")
@@ -57,6 +60,10 @@ class Captured:
         self._own: list[int] = []  # numbers of those that are written in place
         self._own_memory: list[Buffer] = []
         self._own_references: list[int] = []
+        can_look = program.is_native() and not self._grads  # gradients are other tensors in each call
+        self._quick = watch_field(tensor_type(), slot_of("uop"), self.tensors) if can_look else None
+        self._is_noted = False  # `_quick` knows what they show and which are written in place
+        self._views = -1  # how many views of buffers there had been when none was of those
         self._kept: list[UOp] = []  # what they show, if something was computed from it once
 
     def sites(self) -> set[int]:
@@ -66,23 +73,39 @@ class Captured:
     def update(self, arguments: Sequence[Any]) -> bool | None:
         """Finds their memory. None: they are not what was captured. Else whether the memory of those that are written
         in place is still theirs alone."""
+        if not self.tensors:
+            return True
         for number, seen in self._grads:
             owner = seen.owner if seen.owner_argument < 0 else arguments[seen.owner_argument]
             self.tensors[number] = seen.tensor = owner.grad
             if seen.tensor is None:
                 return None
+        if self._quick is not None and self._is_noted and not self._gone and self._quick.is_same():
+            return self._is_unshared()
         nodes: list[UOp] = list(map(_uop, self.tensors))
-        is_as_before = not self._gone and list(map(id, nodes)) == self._ids
-        if not is_as_before and not self._refresh(nodes):
+        ids = list(map(id, nodes))
+        if (self._gone or ids != self._ids) and not self._refresh(nodes, ids):
             return None
         if list(map(getrefcount, list(map(nodes.__getitem__, self._own)))) != self._own_references:
             return False
-        return not any(map(_shares, self._own_memory))
+        if self._quick is not None and not self._is_noted:
+            self._quick.note(ids, self._own)
+            self._is_noted = True
+        return self._is_unshared()
 
-    def _refresh(self, nodes: list[UOp]) -> bool:
+    def _is_unshared(self) -> bool:
+        """Whether no other buffer shows the memory of those that are written in place."""
+        count = buffer.views_made
+        if count != self._views:
+            if any(map(_shares, self._own_memory)):
+                return False
+            self._views = count
+        return True
+
+    def _refresh(self, nodes: list[UOp], ids: list[int]) -> bool:
         """Finds the memory of tensors that show something else now. Whether they are what was captured."""
         is_first = self._ids is None  # or an interrupt came before the end of this function
-        self._ids = None
+        self._ids, self._is_noted, self._views = None, False, -1
         self.version += 1
         changed = [n for n, node in enumerate(nodes) if is_first or self._watched[n]() is not node]
         bases: dict[int, UOp] = {}
@@ -92,13 +115,13 @@ class Captured:
                 if base is None or bases.setdefault(site, base) is not base:
                     return False
         after = self._bases | {site: id(base) for site, base in bases.items()}
-        ids = set(after.values())
-        if len(ids) != len(after):
+        base_ids = set(after.values())
+        if len(base_ids) != len(after):
             return False
-        for site, buffer in zip(bases, realize(list(bases.values())), strict=True):
+        for site, found in zip(bases, realize(list(bases.values())), strict=True):
             if self._sites[site].place >= 0:
-                self.table[self._sites[site].place] = storage(buffer)
-        self._bases, self.base_ids = after, ids
+                self.table[self._sites[site].place] = storage(found)
+        self._bases, self.base_ids = after, base_ids
         if is_first:
             self._watched = [_never] * len(nodes)
         for number in changed:
@@ -109,7 +132,7 @@ class Captured:
             self._find_own()
         if self._program.before is not None:
             self._compute_pruned(self._program.before)
-        self._ids = list(map(id, nodes))
+        self._ids = ids
         return True
 
     def _compute_pruned(self, before: Program) -> None:
@@ -117,8 +140,8 @@ class Captured:
         sites = [site for site in self._by_site if self._sites[site].placeholder in before.inputs]
         self._kept = [base_of(self._by_site[site][0].tensor) for site in sites]
         table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
-        for site, buffer in zip(sites, realize(self._kept), strict=True):
-            table[before.inputs[self._sites[site].placeholder]] = storage(buffer)
+        for site, found in zip(sites, realize(self._kept), strict=True):
+            table[before.inputs[self._sites[site].placeholder]] = storage(found)
         for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
             memory = allocate(str(placeholder.device), nbytes_of(placeholder.dtype, placeholder.shape))
             table[place] = memory

@@ -81,6 +81,10 @@ class Program:
     before: Program | None = None  # what is run once, and again when captured tensors have changed
     donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
 
+    def is_native(self) -> bool:
+        """Whether machine code of whit runs it, or a part of it, in this process."""
+        return any(part.resident is not None for part in self.parts)
+
     def kernels(self) -> int:
         """How many kernels a run has."""
         return sum(len(plan_of(part.loaded).steps) for part in self.parts if part.graph is not None)
@@ -107,7 +111,8 @@ class Program:
         calls: list[tuple[Any, ...]] = []
         timed = DEBUG >= 2 or hooks.recorder is not None
         for part in self.parts:
-            _make(calls)
+            if calls:
+                _make(calls)
             calls = _calls(part, table, variables, changed, timed)
         _make([*calls, *then])
         for part in self.parts:
@@ -115,8 +120,11 @@ class Program:
                 part.resident.count()
 
 
+_nothing: deque[Any] = deque(maxlen=0)
+
+
 def _make(calls: Iterable[tuple[Any, ...]]) -> None:
-    deque(starmap(call, calls), maxlen=0)  # no bytecode runs between two of them
+    _nothing.extend(starmap(call, calls))  # no bytecode runs between two of them
 
 
 def _calls(

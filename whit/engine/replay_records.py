@@ -9,13 +9,16 @@ guards     what must be as it was when the function was traced
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whit.dtype import DType
 from whit.engine.program import State
 from whit.engine.signature import unbound
+from whit.engine.storage import is_known, nbytes_of
+from whit.engine.trace import tensor_type
 from whit.ir.uop import UOp
+from whit.runtime.fields import FieldWatch, watch_field
 
 
 @dataclass(slots=True)
@@ -72,6 +75,10 @@ class Output:
     where: Any
     name: str  # of the function, if a gradient should go on into it
     asks: bool
+    nbytes: int = field(init=False)  # -1: it depends on variables
+
+    def __post_init__(self) -> None:
+        self.nbytes = nbytes_of(self.dtype, self.shape) if is_known(self.shape) else -1
 
 
 @dataclass(slots=True)
@@ -82,14 +89,16 @@ class Guards:
     constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
     without_grad: list[Any]
     arguments_without_grad: list[int]
-    requires_grad: list[tuple[Any, bool | None]]
+    asked: list[Any]  # tensors that gradients may go to, and what they say about that
+    requires_grad: list[bool | None]
+    quick: FieldWatch | None = None  # of these
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Whether it is."""
         for number, tensor in self.same:
             if arguments[number] is not tensor:
                 return False
-        if not self.constants_hold():
+        if self.constants and not self.constants_hold():
             return False
         for tensor in self.without_grad:
             if tensor.grad is not None:
@@ -97,7 +106,15 @@ class Guards:
         for number in self.arguments_without_grad:
             if arguments[number].grad is not None:
                 return False
-        return all(tensor.requires_grad is value for tensor, value in self.requires_grad)
+        if self.quick is not None and self.quick.is_same():
+            return True
+        return all(t.requires_grad is value for t, value in zip(self.asked, self.requires_grad, strict=True))
+
+    def use_native(self) -> None:
+        """Lets native code look at what can be hundreds of tensors."""
+        self.quick = watch_field(tensor_type(), vars(tensor_type())["requires_grad"], self.asked)
+        if self.quick is not None:
+            self.quick.note(list(map(id, self.requires_grad)), ())
 
     def constants_hold(self) -> bool:
         """Whether captured tensors without a device are the same constants."""

@@ -23,7 +23,7 @@ from whit.engine.program import Program
 from whit.engine.realize import realize
 from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, shown_base
 from whit.engine.signature import Result, rebound
-from whit.engine.storage import attach, new_buffer, storage
+from whit.engine.storage import attach, attach_known, new_buffer, storage
 from whit.engine.trace import Drawn, generator, given_away, raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -58,6 +58,11 @@ class Replay:
         self._captured = Captured(self.program, self.sites, self.seen, self.changes)
         self._arguments = [seen for seen in self.seen if seen.argument >= 0]
         self._shared = self._captured.sites() & {seen.site for seen in self._arguments}
+        if self.guards.asked and self.program.is_native():
+            self.guards.use_native()
+        settled = [grad for grad in self.gradients if grad.argument < 0 and grad.output < 0]
+        self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in settled]
+        self._other_gradients = [grad for grad in self.gradients if grad.argument >= 0 or grad.output >= 0]
         self._changing: list[int] = []  # places of the table that each call fills
         self._known = NEVER  # the version of the rest, which the program has seen
         self._counters = self._place_counters()
@@ -100,14 +105,15 @@ class Replay:
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, tensor in zip(self.program.outputs, made, strict=True):
             table[place] = storage(tensor.uop)
-        for grad in self.gradients:
+        # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
+        _before = [tensor.uop for tensor in (*captured.tensors, *arguments)] if then else []
+        then += self._settled_gradients
+        for grad in self._other_gradients:
             target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
             value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
             then.append((raw_set("grad"), target, value))
         if self.draws:
             self._fill_counters()
-        # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
-        _before = [tensor.uop for tensor in (*captured.tensors, *arguments)] if then else []
         is_known = owns and self._known == captured.version
         self._known = NEVER  # until this run is over
         self.program.run(table, {**self.program.variables, **bindings}, then, self._changing if is_known else None)
@@ -182,11 +188,12 @@ class Replay:
     # ---- results
 
     def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
-        shape = rebound(output.shape, bindings)
-        if memory is None:
-            node = new_buffer(output.dtype, shape, output.device)
+        if output.nbytes >= 0:
+            node = attach_known(memory or allocate(output.device, output.nbytes), output.dtype, output.shape)
+        elif memory is None:
+            node = new_buffer(output.dtype, rebound(output.shape, bindings), output.device)
         else:
-            node = attach(memory, output.dtype, shape)
+            node = attach(memory, output.dtype, rebound(output.shape, bindings))
         return output.kind._of_buffer(node, output.where, output.name, output.asks)
 
     def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> bool:

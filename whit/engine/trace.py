@@ -409,6 +409,11 @@ def register_tensor(kind: type, leaves: Callable[[], list[Any]]) -> None:
     _Overlay.properties = {name: _property(name) for name in FIELDS}
 
 
+def slot_of(name: str) -> Any:
+    """The field itself, also while there is an overlay."""
+    return _Overlay.slots[name]
+
+
 def raw_set(name: str) -> Any:
     """What sets a field of a tensor, also while there is an overlay: a function of C, which no interrupt enters."""
     return _Overlay.slots[name].__set__

@@ -40,6 +40,7 @@ class Usage:
     peak: int = 0
 
 
+views_made = 0  # by all buffers: as long as it stays, no buffer gets one
 _usage: dict[str, Usage] = {}
 _usage_lock = threading.RLock()
 _large: weakref.WeakSet[Buffer] = weakref.WeakSet()
@@ -131,11 +132,11 @@ class Buffer:
 
     def _acquire(self) -> None:
         """Takes memory for a new buffer."""
-        if has_memory(self.device) and not is_on_host(self.device):
-            raise InternalError(f"buffer: {self.device} has buffers of its own kind", fix="Use engine.disk.allocate.")
-        if has_memory(self.device):
+        if is_on_host(self.device):
             self._block = _take(self.device, self.nbytes)
             self.address = self._block.address
+        elif has_memory(self.device):
+            raise InternalError(f"buffer: {self.device} has buffers of its own kind", fix="Use engine.disk.allocate.")
 
     def _give_back(self) -> None:
         """Gives the memory of the buffer back."""
@@ -169,11 +170,13 @@ class Buffer:
             raise OutOfRangeError(
                 f"buffer: bytes {offset}..{offset + nbytes} of a buffer of {self.nbytes}", fix="Stay inside."
             )
+        global views_made
         base = self if self.base is None else self.base
         part = self._part(offset, nbytes)
         part.made_at = self.made_at
         part.base = base
         with _usage_lock:
+            views_made += 1
             base.shares += 1
         return part
 

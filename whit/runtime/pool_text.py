@@ -254,6 +254,39 @@ wake:
 }}
 """
 
+# What `fields` calls: the fields of objects, what they should refer to, and how many references that may have.
+_IS_SAME = """
+define i64 @whit_is_same(ptr %fields, ptr %objects, ptr %limits, i64 %count) nounwind {
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %look, label %same
+look:
+  %i = phi i64 [ 0, %entry ], [ %next, %few ]
+  %at = getelementptr ptr, ptr %fields, i64 %i
+  %field = load ptr, ptr %at, align 8
+  %object = load i64, ptr %field, align 8
+  %at1 = getelementptr i64, ptr %objects, i64 %i
+  %known = load i64, ptr %at1, align 8
+  %is = icmp eq i64 %object, %known
+  br i1 %is, label %referred, label %other
+referred:
+  %start = inttoptr i64 %object to ptr
+  %references = load i64, ptr %start, align 8
+  %at2 = getelementptr i64, ptr %limits, i64 %i
+  %limit = load i64, ptr %at2, align 8
+  %fits = icmp sle i64 %references, %limit
+  br i1 %fits, label %few, label %other
+few:
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %look, label %same
+same:
+  ret i64 1
+other:
+  ret i64 0
+}
+"""
+
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint", "i32 1")}
 
@@ -262,7 +295,7 @@ def pool_text(target: Target) -> str:
     """The module for a target. Only Linux has workers; elsewhere everything runs on the calling thread."""
     head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n'
     if target.system != "linux":
-        return head + _SEQUENTIAL + _RUN_ALONE
+        return head + _IS_SAME + _SEQUENTIAL + _RUN_ALONE
     name, argument = _PAUSE[target.family]
     leaves = f"""
 define internal void @futex(ptr %word, i32 %what, i32 %value) nounwind {{
@@ -280,4 +313,4 @@ define internal void @relax() nounwind {{
 declare void @{name}({argument.partition(" ")[0]})
 declare i64 @syscall(i64, ...)
 """
-    return head + _SEQUENTIAL + _RUN + leaves
+    return head + _IS_SAME + _SEQUENTIAL + _RUN + leaves

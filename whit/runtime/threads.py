@@ -78,7 +78,7 @@ class _Pool:
         self.memory = Pages(POOL_BYTES)
         self.address = self.memory.address
         ctypes.c_int32.from_address(self.address + SPINS).value = SPIN_COUNT
-        self.library = _library()
+        self.library = own_library()
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.run: Any = signature(self.library.address("whit_run"))
         self.threads = 1  # the caller
@@ -129,7 +129,8 @@ def use_pool_object(code: bytes) -> None:
 
 
 @functools.cache
-def _library() -> Library:
+def own_library() -> Library:
+    """The machine code of whit itself."""
     return load_object(_given_object or pool_object(), frozenset({"syscall"}))
 
 
