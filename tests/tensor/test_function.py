@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, TinyJit, function
-from whit.engine.trace import _Overlay
+from whit.engine.overlay import Overlay
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -350,7 +350,7 @@ def test_an_exception_leaves_nothing_behind() -> None:
 
     with pytest.raises(ValueError, match="mine"):
         f(data(3))
-    assert Tensor.__mro__[-2].__dict__["uop"] is _Overlay.slots["uop"]
+    assert Tensor.__mro__[-2].__dict__["uop"] is Overlay.slots["uop"]
     same((data(3) + 1).numpy(), data(3).numpy() + 1)
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from whit.engine.placeholder import gradient_used_up, is_placeholder
 from whit.engine.program import build, plain
 from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site
 from whit.engine.replayer import Replay
 from whit.engine.signature import result_of
-from whit.engine.trace import Shown, Trace, gradient_used_up, is_placeholder
+from whit.engine.trace import Shown, Trace
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.uop import UOp

@@ -14,12 +14,12 @@ from sys import getrefcount
 from typing import Any
 
 from whit.engine.disk import allocate
+from whit.engine.overlay import slot_of, tensor_type
 from whit.engine.ownership import MAPPED, is_writable_alone
 from whit.engine.program import Program
 from whit.engine.realize import realize
 from whit.engine.replay_records import Change, Seen, Site, base_of, shown_base
 from whit.engine.storage import nbytes_of, storage
-from whit.engine.trace import slot_of, tensor_type
 from whit.ir.uop import UOp
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer

@@ -15,11 +15,11 @@ from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.effects import effect_of, last_changes, stored_value
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
+from whit.engine.placeholder import new_placeholder
 from whit.engine.plan import Plan, make_plan
 from whit.engine.realize import _known, _needs_kernel, _shows, _value, filled_by_hand, load_scheduler
 from whit.engine.show import UNTILED
 from whit.engine.storage import computed_entries, nbytes_of
-from whit.engine.trace import new_placeholder
 from whit.engine.view import view_of_buffer
 from whit.ir import ops
 from whit.ir.op import spell_shape

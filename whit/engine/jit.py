@@ -26,8 +26,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.device import Device
+from whit.engine.overlay import current
 from whit.engine.signature import Arguments, Key
-from whit.engine.trace import Trace, current
+from whit.engine.trace import Trace
 from whit.errors import ArgumentError, JitError
 from whit.recording import hooks
 

@@ -20,12 +20,12 @@ from whit.config import Context, settings
 from whit.engine.compile import target_text_of
 from whit.engine.device import Device
 from whit.engine.disk_cache import pack, unpack
+from whit.engine.overlay import current
 from whit.engine.program_files import Json, Reader, Writer
 from whit.engine.replay_files import TensorWriter, read_tensors, replay_from, replay_to
 from whit.engine.replayer import MISSED, Replay
 from whit.engine.result_files import Classes, spell_key
 from whit.engine.signature import Arguments, Key
-from whit.engine.trace import current
 from whit.errors import DeviceError, FileMissingError, JitError, WhitError
 from whit.runtime.buffer import OutOfMemoryError
 

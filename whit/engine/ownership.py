@@ -10,8 +10,8 @@ from collections import Counter
 from sys import getrefcount
 from typing import Any
 
+from whit.engine.overlay import raw_set
 from whit.engine.storage import computed_entries, storage
-from whit.engine.trace import raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer

@@ -27,11 +27,11 @@ from whit.engine.disk import allocate
 from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
+from whit.engine.placeholder import is_placeholder, new_placeholder
 from whit.engine.prune import prune
 from whit.engine.realize import find_plan, memory_of_slot
 from whit.engine.reuse import can_overwrite
 from whit.engine.storage import nbytes_of
-from whit.engine.trace import is_placeholder, new_placeholder
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make

@@ -20,10 +20,10 @@ from whit.engine.cpu import CpuDevice
 from whit.engine.device import Device
 from whit.engine.disk import allocate
 from whit.engine.normalise import Normalised
+from whit.engine.placeholder import is_placeholder, new_placeholder
 from whit.engine.plan import make_plan
 from whit.engine.program import ALL, Part, Program, on_other_leaves, plan_of, resident_of
 from whit.engine.storage import nbytes_of
-from whit.engine.trace import is_placeholder, new_placeholder
 from whit.ir.graph import topological
 from whit.ir.op import Shape
 from whit.ir.parse import parse, parse_all

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from whit.engine.trace import new_placeholder
+from whit.engine.placeholder import new_placeholder
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make

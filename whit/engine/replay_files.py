@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from whit.engine.overlay import result_type
+from whit.engine.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.program import State, on_other_leaves
 from whit.engine.program_files import Json, Reader, Writer, at, program_from, program_to
 from whit.engine.realize import realize
@@ -21,7 +23,7 @@ from whit.engine.replayer import Replay
 from whit.engine.result_files import Classes, template_from, template_to
 from whit.engine.signature import Result
 from whit.engine.storage import nbytes_of, new_buffer, storage
-from whit.engine.trace import Drawn, gradient_used_up, is_placeholder, new_placeholder, result_type
+from whit.engine.trace import Drawn
 from whit.ir.uop import UOp
 
 NOT_THERE = -1

@@ -18,13 +18,15 @@ from typing import Any
 
 from whit.engine.captured import Captured
 from whit.engine.disk import allocate
+from whit.engine.overlay import raw_set
 from whit.engine.ownership import attachment, own_memory
+from whit.engine.placeholder import given_away
 from whit.engine.program import Program
 from whit.engine.realize import realize
 from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, shown_base
 from whit.engine.signature import Result, rebound
 from whit.engine.storage import attach, attach_known, new_buffer, storage
-from whit.engine.trace import Drawn, generator, given_away, raw_set
+from whit.engine.trace import Drawn, generator
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer

@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType, to_dtype
+from whit.engine.overlay import result_type
 from whit.engine.program_files import Reader, Writer
 from whit.engine.signature import PLAIN, Hole
-from whit.engine.trace import result_type
 from whit.errors import JitError
 from whit.ir.text import to_text
 from whit.ir.uop import UOp

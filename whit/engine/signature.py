@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.trace import tensor_type
+from whit.engine.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.graph import topological

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from whit.dtype import DType, dtypes
 from whit.engine.device import canonicalize
 from whit.engine.disk import allocate
-from whit.engine.trace import escaped, is_placeholder
+from whit.engine.placeholder import escaped, is_placeholder
 from whit.errors import DTypeError, InternalError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape

@@ -26,7 +26,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.trace import tensor_type
+from whit.engine.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir.uop import UOp
 

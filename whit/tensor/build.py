@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
 from whit.engine.device import canonicalize, is_disk
-from whit.engine.trace import current
+from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from whit.engine.normalise import SPREADS, is_varied
+from whit.engine.overlay import Reads
 from whit.engine.storage import computed_entries
-from whit.engine.trace import Reads
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core

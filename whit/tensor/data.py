@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from whit.dtype import DType
 from whit.engine.device import is_disk, usable
 from whit.engine.lasting import store_when_computed
-from whit.engine.trace import current, forbid
+from whit.engine.overlay import current, forbid
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from whit.engine.trace import current
+from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.grad import gradients
 from whit.ir import ops

@@ -17,7 +17,7 @@ from typing import Any, Self
 from whit.dtype import DType, convert, dtypes, round_float
 from whit.engine.device import usable
 from whit.engine.lasting import store_when_computed
-from whit.engine.trace import current
+from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const

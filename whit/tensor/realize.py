@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
-from whit.engine.trace import current, forbid, is_placeholder
+from whit.engine.overlay import current, forbid
+from whit.engine.placeholder import is_placeholder
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.tensor.place import user_method
