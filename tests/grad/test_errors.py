@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor
+from whit import Tensor, TinyJit
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 
 
@@ -97,6 +97,63 @@ def test_a_target_that_was_written_to_after_it_was_used_is_an_error(write: str) 
     with pytest.raises(ArgumentError, match="gradient: a target was written to after the tensor was computed from it"):
         loss.gradient(a)
     assert (a * a).sum().gradient(a)[0].tolist() == ([4.0, 6.0] if write == "+=" else [10.0, 4.0])
+
+
+@pytest.mark.parametrize("write", ["assign", "[0] =", "view", "twice", "jit"])
+def test_a_target_that_was_written_to_and_realised_since_is_an_error(write: str) -> None:
+    a = Tensor([1.0, 2.0], device="PYTHON", requires_grad=True)
+    part = a[1:]
+    loss = (a * a).sum() + part.sum()
+    if write == "assign":
+        a.assign(a + 1).realize()
+    elif write == "[0] =":
+        a[0] = 5.0
+        a.realize()
+    elif write == "view":
+        part += 1
+        part.realize()
+    elif write == "twice":
+        for _ in range(2):
+            a.assign(a + 1).realize()
+    else:
+        TinyJit(lambda: a.assign(a + 1))()
+    message = "a target was written to after the tensor was computed from it"
+    for target in (a, part):
+        with pytest.raises(ArgumentError, match=f"gradient: {message}"):
+            loss.gradient(target)
+    with pytest.raises(ArgumentError, match=f"backward: {message}"):
+        loss.backward()
+    assert a.grad is None
+    assert (a * 3).sum().gradient(a)[0].tolist() == [3.0, 3.0]
+
+
+def test_a_target_that_was_realised_after_it_was_used_has_its_gradient() -> None:
+    a = values(1.0, 2.0)
+    doubled, written, drawn = a * 2, a * 1, Tensor.randn(2, device="PYTHON", requires_grad=True)
+    written += 1
+    alone = values(3.0, 4.0)[:1]
+    loss = (doubled * doubled).sum() + (written * written).sum() + (drawn * 5).sum() + (alone * alone).sum()
+    Tensor.realize(doubled, written, drawn, alone)
+    found = loss.gradient(doubled, written, drawn, alone, a)
+    assert [gradient.tolist() for gradient in found] == [[4.0, 8.0], [4.0, 6.0], [5.0, 5.0], [6.0], [12.0, 22.0]]
+    loss.backward()
+    assert drawn.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_realised_tensor_says_that_its_graph_is_gone() -> None:
+    a = values(1.0, 2.0)
+    loss = (a * a).sum()
+    assert loss.item() == 5.0 and loss.gradient(a)[0].tolist() == [2.0, 4.0]  # reading a value is no realising
+    loss.realize()
+    message = "the tensor was realised, and what it was computed from is not known any more"
+    with pytest.raises(ArgumentError, match=f"gradient: {message}"):
+        loss.gradient(a)
+    with pytest.raises(ArgumentError, match=f"backward: {message}"):
+        loss.backward()
+    assert loss.gradient(loss)[0].item() == 1.0
+    one = values(1.0)
+    assert one.backward().grad.tolist() == [1.0]
+    assert Tensor.ones(1, device="PYTHON").realize().backward().grad.tolist() == [1.0]
 
 
 def test_backward_to_a_parameter_that_was_written_to_since_is_an_error() -> None:

@@ -18,12 +18,13 @@ from typing import Any
 
 from whit.engine.captured import Captured
 from whit.engine.disk import allocate
+from whit.engine.history import note_written
 from whit.engine.overlay import raw_set
 from whit.engine.ownership import attachment, own_memory
 from whit.engine.placeholder import given_away
 from whit.engine.program import Program
 from whit.engine.realize import realize
-from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, shown_base
+from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, base_of, shown_base
 from whit.engine.signature import Result, rebound
 from whit.engine.storage import attach, attach_known, new_buffer, storage
 from whit.engine.trace import Drawn, generator
@@ -222,6 +223,7 @@ class Replay:
         if change.is_replaced:
             then += [(raw_set("uop"), tensor, node), (raw_set("_family"), tensor, None)]
         else:
+            note_written(node, base_of(tensor))
             then += attachment(tensor, family, node)
         return True
 

@@ -31,7 +31,7 @@ from whit.tensor.core import (
     without_views,
 )
 from whit.tensor.place import here, user_method
-from whit.tensor.realize import explain, item, realize, shared_memory, to_list, to_numpy, write_view
+from whit.tensor.realize import explain, item, note_realised, realize, shared_memory, to_list, to_numpy, write_view
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -86,6 +86,7 @@ class Data(Core):
             nodes = [_to_realize(tensor) for tensor in batch]
             for tensor, node, buffer in zip(batch, nodes, realize(nodes, device), strict=True):
                 family = tensor._family
+                note_realised(node, buffer)
                 if family is None:
                     tensor.uop = buffer
                 elif family.uop is node and node is not buffer:

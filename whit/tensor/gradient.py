@@ -12,7 +12,7 @@ There is nothing to switch off and nothing to retain: what no gradient needs is 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Self
 
 from whit.engine.overlay import current
@@ -24,6 +24,8 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
 from whit.tensor.create import Creation
+from whit.tensor.family import moved
+from whit.tensor.realize import former, is_realised
 
 # Roots of backward(), by identity, with the tensors that got a gradient from them. A root leaves when it dies.
 _roots: dict[int, tuple[weakref.ref[Core], frozenset[int]]] = {}
@@ -44,26 +46,38 @@ class Gradients(Creation):
         trace = current()
         if trace is not None:
             trace.check_gradient(set(topological((self.uop,))), lambda _: True, list(targets), is_asked=False)
-        found = gradients(self.uop, self._seed("gradient", gradient), [target.uop for target in targets])
-        lost = [target for target, node in zip(targets, found, strict=True) if node is None]
-        self._check_written("gradient", lost)
+        seed = self._seed("gradient", gradient)
+        found = gradients(self.uop, seed, [target.uop for target in targets])
+        if None in found:  # not reached; or it was realised or written to since it was used
+            below = set(topological((self.uop,)))
+            used = [self._used_as("gradient", target, below) for target in targets]
+            if None in used:
+                self._check_graph("gradient")
+            found = gradients(self.uop, seed, [node for node in used if node is not None])
+            found = [None if node is None else found.pop(0) for node in used]
         return [self._gradient_of(target, node) for target, node in zip(targets, found, strict=True)]
 
     def backward(self, gradient: Any = None) -> Self:
         """Adds the gradient of this scalar, or of sum(self * gradient), to `.grad` of the tensors it was made of."""
         seed = self._seed("backward", gradient)
+        if not self.requires_grad:
+            self._check_graph("backward")
         below = set(topological((self.uop,)))
-        taking = [tensor for tensor in leaves() if _takes_gradient(tensor)]
-        targets = [tensor for tensor in taking if tensor.uop in below]
-        self._check_written("backward", [tensor for tensor in taking if tensor.requires_grad], below)
+        used: dict[int, UOp] = {}  # what tensors were when they were used, by their ids
+        targets = []
+        for tensor in leaves():
+            node = self._used_as("backward", tensor, below) if _takes_gradient(tensor) else None
+            if node is not None:
+                used[id(tensor)] = node
+                targets.append(tensor)
         # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
         asking = [tensor for tensor in targets if tensor.requires_grad]
         trace = current()
         if trace is not None:
             trace.check_gradient(below, _takes_gradient_outside, all_leaves(), bool(asking))
-        found = gradients(self.uop, seed, [tensor.uop for tensor in asking])
+        found = gradients(self.uop, seed, [used[id(tensor)] for tensor in asking])
         if all(node is None for node in found):
-            asking, found = targets, gradients(self.uop, seed, [tensor.uop for tensor in targets])
+            asking, found = targets, gradients(self.uop, seed, [used[id(tensor)] for tensor in targets])
         _check_results(asking, targets)
         for target, node in zip(asking, found, strict=True):
             if node is None:
@@ -106,19 +120,33 @@ class Gradients(Creation):
             )
         return seed.uop.cast(self.dtype)
 
-    def _check_written(self, name: str, targets: Iterable[Core], below: set[UOp] | None = None) -> None:
-        """A tensor that was computed from the old content of a target does not depend on what it is now."""
-        written = [target for target in targets if target.uop.op is ops.AFTER]
-        if not written:
-            return
-        used = set(topological((self.uop,))) if below is None else below
-        for target in written:
-            if target.uop not in used and not used.isdisjoint(_contents_before(target.uop)):
-                raise ArgumentError(
-                    f"{name}: a target was written to after the tensor was computed from it",
-                    f"target {target._made()}, the tensor {self._made()}",
-                    "Ask for the gradient before the write, or write into a clone().",
-                )
+    def _check_graph(self, name: str) -> None:
+        """A tensor that was realised does not know any more what it was computed from."""
+        if self.uop.op is ops.BUFFER and result_of(self) is None and is_realised(self.uop):
+            raise ArgumentError(
+                f"{name}: the tensor was realised, and what it was computed from is not known any more",
+                self._made(),
+                "Ask for gradients before realize(): item(), numpy() and tolist() leave the graph as it is.",
+            )
+
+    def _used_as(self, name: str, target: Core, below: set[UOp]) -> UOp | None:
+        """What a target was to a graph: its node, or the one that it was before it was realised; None if it is not in
+        the graph. What was written to since it was used is an error: the graph does not depend on what it is now."""
+        node = target.uop
+        base = node if target._family is None else target._family.uop
+        if node in below:
+            return node
+        if base.op is not ops.BUFFER and base.op is not ops.AFTER:
+            return None
+        views = [(moved(node, {base: earlier}), is_same) for earlier, is_same in former(base)]
+        found = {is_same: view for view, is_same in views if view in below}
+        if False in found and True not in found and (name == "gradient" or target.requires_grad):
+            raise ArgumentError(
+                f"{name}: a target was written to after the tensor was computed from it",
+                f"target {target._made()}, the tensor {self._made()}",
+                "Ask for the gradient before the write, or write into a clone().",
+            )
+        return found.get(True)
 
     def _gradient_of(self, target: Core, node: UOp | None) -> Self:
         result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
@@ -145,14 +173,6 @@ def unrealised_states() -> list[Any]:
     Left alone they would hold on to the graph of every batch."""
     plain = (ops.BUFFER, ops.CONST, ops.LEAF)
     return [tensor for tensor in leaves() if tensor.requires_grad is False and tensor.uop.op not in plain]
-
-
-def _contents_before(node: UOp) -> Iterator[UOp]:
-    """What a tensor was before each of the writes to it. Constants are everywhere, and tell nothing."""
-    while node.op is ops.AFTER:
-        node = node.src[0]
-        if node.device is not None or node.op is ops.LEAF:
-            yield node
 
 
 def _takes_gradient(tensor: Core) -> bool:

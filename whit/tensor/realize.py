@@ -36,6 +36,28 @@ def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
     return _engine()[0].realize(nodes, device)  # type: ignore[no-any-return]
 
 
+def note_realised(node: UOp, buffer: UOp) -> None:
+    """A tensor of a node has become one of a BUFFER, which gradients of older graphs must know."""
+    _history().note_realised(node, buffer)
+
+
+def former(node: UOp) -> list[tuple[UOp, bool]]:
+    """What a tensor of this node was before it was realised or written to, and whether that is the same value."""
+    return list(_history().former(node))
+
+
+def is_realised(node: UOp) -> bool:
+    """Whether a BUFFER was computed: it has no graph, but had one."""
+    return bool(_history().is_realised(node))
+
+
+@functools.cache
+def _history() -> ModuleType:
+    from whit.engine import history  # lazy: it loads the runtime, which `import whit` must not
+
+    return history
+
+
 def explain(node: UOp, device: str | None) -> str:
     """What would run to compute a node, and why."""
     from whit.engine import explain  # lazy: few programs ask
