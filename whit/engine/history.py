@@ -11,38 +11,44 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from whit.engine.storage import NodeTable
 from whit.ir import ops
 from whit.ir.uop import UOp
 
+
+class _Past(NamedTuple):
+    """What tensors of a BUFFER were."""
+
+    nodes: tuple[weakref.ref[UOp], ...]
+    is_computed: bool  # from others: it had a graph
+
+
+_NONE = _Past((), False)
 _now: NodeTable[UOp] = NodeTable()  # a node -> the BUFFER that a tensor of this node has become
-_computed: NodeTable[bool] = NodeTable()  # BUFFERs that had a graph
-_was: NodeTable[list[weakref.ref[UOp]]] = NodeTable()  # a BUFFER -> what tensors of it were, also before writes
+_was: NodeTable[_Past] = NodeTable()
 
 
 def note_realised(node: UOp, buffer: UOp) -> None:
     """A tensor of this node has become a tensor of this BUFFER."""
-    if node is buffer or node.op is ops.BUFFER:
+    if node is buffer or node.op is ops.BUFFER or not _is_own(node):
         return
-    earlier = [reference for content in _contents_before(node) for reference in _with_former(content)]
-    if _is_own(node):
-        _now[node] = buffer
-        earlier.append(weakref.ref(node))
-    if node.op is not ops.LEAF and node.device is not None:
-        _computed[buffer] = True
-    if earlier:
-        _was[buffer] = [*(_was.get(buffer) or ()), *earlier]
+    nodes = [weakref.ref(node), *(_was.get(buffer) or _NONE).nodes]
+    if node.op is ops.AFTER:
+        nodes += [reference for content in _contents_before(node) for reference in _with_former(content)]
+    _now[node] = buffer
+    _was[buffer] = _Past(tuple(nodes), node.op is not ops.LEAF)
 
 
 def note_written(buffer: UOp, before: UOp) -> None:
     """What was a tensor of one BUFFER got a new value, in another one."""
-    _was[buffer] = _with_former(before)
+    _was[buffer] = _Past(tuple(_with_former(before)), False)
 
 
 def is_realised(node: UOp) -> bool:
     """Whether a BUFFER was computed from others: it has no graph, but had one."""
-    return _computed.get(node) is not None
+    return (_was.get(node) or _NONE).is_computed
 
 
 def former(node: UOp) -> Iterator[tuple[UOp, bool]]:
@@ -51,13 +57,14 @@ def former(node: UOp) -> Iterator[tuple[UOp, bool]]:
         for reference in _with_former(content):
             if (found := reference()) is not None:
                 yield found, False
-    for reference in _was.get(node) or ():
+    for reference in (_was.get(node) or _NONE).nodes:
         if (found := reference()) is not None:
             yield found, _now.get(found) is node
 
 
 def _with_former(node: UOp) -> list[weakref.ref[UOp]]:
-    return [weakref.ref(node), *[reference for reference in _was.get(node) or () if reference() is not None]]
+    past = _was.get(node) or _NONE
+    return [weakref.ref(node), *[reference for reference in past.nodes if reference() is not None]]
 
 
 def _contents_before(node: UOp) -> Iterator[UOp]:
