@@ -16,7 +16,7 @@ from whit.errors import ArgumentError, InternalError, ParseError, UserError
 def own_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings that a test makes go when it ends."""
     monkeypatch.setattr(config, "_variables", dict(config._variables))
-    monkeypatch.setattr(config, "_result_variables", list(config._result_variables))
+    monkeypatch.setattr(config, "_result_values", list(config._result_values))
 
 
 def test_context_nests_and_restores() -> None:

@@ -69,8 +69,8 @@ class LoadedJit:
         if variants:
             raise JitError(
                 f"{self.name}: the file has a program for these arguments, but not for what its tensors are now",
-                "one of them is a constant or a view, has a gradient or shares its memory, and was not or did not when "
-                "the function was captured",
+                "one of them is a constant or a view, has a gradient, shares its memory or is an argument, where it "
+                "was otherwise when the function was captured",
                 "Put the tensors back (`.grad = None`, or as they were loaded), or capture it anew.",
             )
         raise JitError(
