@@ -1,0 +1,139 @@
+"""Writes docs/reference/: the public names, their docstrings, and an example of each name of Tensor with what it gives."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from pages import publish
+from reference_examples import EXAMPLES, NONE, SETUP
+
+from whit import Context, Tensor
+
+MODULES = {
+    "nn.md": ("Layers", ["whit.nn"]),
+    "optim.md": ("Optimisers and learning rates", ["whit.nn.optim"]),
+    "state.md": ("Model files and data sets", ["whit.nn.state", "whit.nn.datasets"]),
+    "around.md": ("Around Tensor", ["whit", "whit.helpers"]),
+}
+WIDEST = 88  # characters of a signature on one line
+
+
+def tensor_page() -> str:
+    """Every public name, by the class that defines it."""
+    examples = dict(line.split(": ", 1) for line in EXAMPLES.strip().splitlines())
+    parts = ["# Tensor\n", *_text(Tensor), "Examples run after these lines:\n", f"```python\n{SETUP}\n```\n"]
+    names: dict[str, Any] = {}
+    with Context(DEV="PYTHON"):
+        exec(SETUP, names)
+        for owner in reversed(Tensor.__mro__[:-1]):
+            found = [name for name in vars(owner) if not name.startswith("_")]
+            if found:
+                title = owner.__name__ if owner is not Tensor else "Casts"
+                parts += [f"## {title}\n", *(_text(owner) if owner is not Tensor else [])]
+            for name in found:
+                parts += _entry(name, inspect.getattr_static(owner, name))
+                parts += (
+                    _example(examples[name], names) if name in examples else [f"See [{NONE[name]}](../{NONE[name]}).\n"]
+                )
+    return "\n".join(parts)
+
+
+def module_page(title: str, modules: list[str]) -> str:
+    """The public names of modules, with the methods of their classes."""
+    parts = [f"# {title}\n"]
+    for path in modules:
+        module = importlib.import_module(path)
+        parts += [f"## `{path}`\n", *_text(module)]
+        for name in _public(module):
+            value = getattr(module, name)
+            if value is Tensor or inspect.ismodule(value):
+                continue
+            parts += _entry(name, value)
+            if inspect.isclass(value):
+                parts += _methods(value)
+    return "\n".join(parts)
+
+
+def _public(module: Any) -> Iterator[str]:
+    listed = getattr(module, "__all__", None)
+    for name in listed or [name for name in dir(module) if not name.startswith("_")]:
+        value = getattr(module, name)
+        if listed or getattr(value, "__module__", "").startswith(module.__name__):
+            yield name
+
+
+def _entry(name: str, value: Any) -> list[str]:
+    function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    return [
+        f"### `{name}`\n",
+        *_signature(name, function),
+        *_text(value.fget if isinstance(value, property) else function),
+    ]
+
+
+def _signature(name: str, function: Any) -> list[str]:
+    if not callable(function):
+        return []
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return []
+    given = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    words = [str(p.replace(annotation=inspect.Parameter.empty)) for p in given]
+    line = f"{name}({', '.join(words)})"
+    if len(line) > WIDEST:
+        line = f"{name}(\n    " + ",\n    ".join(words) + ",\n)"
+    return [f"```python\n{line}\n```\n"]
+
+
+def _text(value: Any) -> list[str]:
+    """A docstring; lines that are indented are examples."""
+    text = inspect.getdoc(value) if getattr(value, "__doc__", None) else None
+    return [f"{text}\n"] if text else []
+
+
+def _methods(value: type) -> list[str]:
+    lines = []
+    for name, member in vars(value).items():
+        function: Any = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        text = inspect.getdoc(function) if inspect.isfunction(function) else None
+        if text and not name.startswith("_"):
+            lines.append(f"- `{name}`: {text.splitlines()[0]}")
+    return ["\n".join(lines) + "\n"] if lines else []
+
+
+def _example(expression: str, names: dict[str, Any]) -> list[str]:
+    value = eval(expression, names)
+    shown = _shown(value)
+    return [f"```python\n{expression}\n```\n", f"```text\n{shown}\n```\n"]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return _array(value.numpy())
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, tuple) and any(isinstance(part, Tensor) for part in value):
+        return "\n".join(_shown(part) for part in value)
+    return str(value)
+
+
+def _array(value: Any) -> str:
+    """Four digits, no signs of zeros."""
+    rounded = np.round(value.astype(np.float64), 4) + 0.0 if value.dtype.kind == "f" else value
+    return np.array2string(rounded, separator=", ", max_line_width=100)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "tensor.md": tensor_page,
+    **{
+        name: lambda title=title, modules=modules: module_page(title, modules)
+        for name, (title, modules) in MODULES.items()
+    },
+}
+
+if __name__ == "__main__":
+    for name, write in PAGES.items():
+        publish(f"reference/{name}", write())

@@ -1,0 +1,334 @@
+"""An example of every public name of Tensor, for docs/reference.md: `name: expression`. A test runs all of them.
+
+The expressions see the names of `SETUP`. What they give is shown below them on the page.
+"""
+
+SETUP = """\
+from whit import Context, Tensor, dtypes, nn
+x = Tensor([[3.0, 1.0, 2.0], [-1.0, 0.5, 4.0]])
+v = Tensor([-2.0, -0.5, 0.0, 0.5, 2.0])
+i = Tensor([5, 3, 12])
+square = Tensor([[2.0, 1.0], [1.0, 3.0]])
+image = Tensor.arange(16).reshape(1, 1, 4, 4).float()
+logits, classes = Tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]), Tensor([0, 2])"""
+
+EXAMPLES = """
+bool: v.bool()
+int: v.int()
+short: v.short().dtype
+long: v.long().dtype
+half: v.half()
+float: i.float()
+double: v.double().dtype
+bfloat16: Tensor([1.001]).bfloat16().float()
+cast: v.cast(dtypes.int8)
+bitcast: Tensor([1.0]).bitcast("uint32")
+custom_function: Tensor.custom_function(lambda a: a * 2, lambda gradient, a: gradient * 2)(v)
+solve: square.solve(Tensor([1.0, 2.0]))
+inv: square.inv()
+det: square.det()
+slogdet: square.slogdet()
+cholesky: square.cholesky()
+matrix_power: square.matrix_power(3)
+qr: square.qr()[1]
+svd: square.svd()[1]
+eigh: square.eigh()[0]
+matrix_rank: square.matrix_rank()
+pinv: square.pinv()
+lstsq: square.lstsq(Tensor([1.0, 2.0])).solution
+fft: v.stack(v * 0, dim=-1).fft().shape
+ifft: v.stack(v * 0, dim=-1).fft().ifft()[:, 0]
+rfft: v.rfft()
+irfft: v.rfft().irfft(5)
+fft2: x.unsqueeze(-1).pad((0, 1)).fft2().shape
+ifft2: x.unsqueeze(-1).pad((0, 1)).fft2().ifft2().shape
+fftfreq: Tensor.fftfreq(4)
+rfftfreq: Tensor.rfftfreq(4)
+dropout: v.dropout(0.5)
+bernoulli: Tensor([0.0, 1.0, 1.0]).bernoulli()
+multinomial: Tensor([0.0, 0.0, 1.0]).multinomial(2, replacement=True)
+randperm: Tensor.randperm(5).sort()[0]
+shuffle: i.shuffle().sort()[0]
+rand: Tensor.rand(2, 3).shape
+randn: Tensor.randn(2, 3).shape
+randint: Tensor.randint(100, low=0, high=4).max() < 4
+uniform: Tensor.uniform(2, 3, low=-1, high=1).shape
+normal: Tensor.normal(2, 3, mean=1, std=0.1).shape
+exponential: Tensor.exponential(2, 3, rate=2.0).shape
+gumbel: Tensor.gumbel(2, 3).shape
+rand_like: x.rand_like().shape
+randn_like: x.randn_like().shape
+scaled_uniform: Tensor.scaled_uniform(2, 3).shape
+glorot_uniform: Tensor.glorot_uniform(2, 3).shape
+kaiming_uniform: Tensor.kaiming_uniform(2, 3).shape
+kaiming_normal: Tensor.kaiming_normal(2, 3).shape
+gradient: v.square().sum().gradient(v)[0]
+backward: v.square().sum().backward(), v.grad
+contiguous_backward: v.contiguous_backward()
+full: Tensor.full((2, 2), 7)
+zeros: Tensor.zeros(2, 2)
+ones: Tensor.ones(2, 2)
+empty: Tensor.empty(2, 2).shape
+full_like: i.full_like(1)
+zeros_like: i.zeros_like()
+ones_like: i.ones_like()
+empty_like: i.empty_like().shape
+arange: Tensor.arange(2, 8, 2)
+linspace: Tensor.linspace(0, 1, 5)
+eye: Tensor.eye(2, 3)
+cross_entropy: logits.cross_entropy(classes)
+sparse_categorical_crossentropy: logits.sparse_categorical_crossentropy(classes)
+nll_loss: logits.log_softmax().nll_loss(classes)
+binary_crossentropy: Tensor([0.9, 0.2]).binary_crossentropy(Tensor([1.0, 0.0]))
+binary_crossentropy_logits: Tensor([2.0, -1.0]).binary_crossentropy_logits(Tensor([1.0, 0.0]))
+mse_loss: v.mse_loss(v + 1)
+l1_loss: v.l1_loss(v + 2)
+huber_loss: v.huber_loss(v + 2)
+smooth_l1_loss: v.smooth_l1_loss(v + 2)
+kl_div: logits.log_softmax().kl_div(logits.softmax())
+sequential: v.sequential([Tensor.relu, lambda a: a * 2])
+scaled_dot_product_attention: x.scaled_dot_product_attention(x, x, is_causal=True)
+interpolate: image.interpolate((2, 2))
+conv2d: image.conv2d(Tensor.ones(1, 1, 3, 3))
+conv_transpose2d: image.conv_transpose2d(Tensor.ones(1, 1, 2, 2), stride=2).shape
+avg_pool2d: image.avg_pool2d()
+max_pool2d: image.max_pool2d()
+max_unpool2d: image.max_pool2d().max_unpool2d(Tensor([[[[5, 7], [13, 15]]]]))
+einsum: Tensor.einsum("ij,kj->ik", x, x)
+tensordot: x.tensordot(x, 2)
+inner: v.inner(v)
+vdot: v.vdot(v)
+outer: i.outer(i)
+kron: square.kron(Tensor([1.0, 0.0]))
+cross: Tensor([1.0, 0.0, 0.0]).cross(Tensor([0.0, 1.0, 0.0]))
+newton_schulz: square.newton_schulz(5, (1.5, -0.5))
+dot: x.dot(Tensor([1.0, 0.0, 2.0]))
+matmul: square.matmul(x)
+linear: x.linear(Tensor.ones(3, 2), Tensor([0.0, 10.0]))
+sort: x.sort()
+argsort: x.argsort()
+topk: x.topk(2)
+msort: x.msort()
+kthvalue: x.kthvalue(2)
+median: x.median()
+quantile: v.quantile(0.25)
+mode: Tensor([1, 2, 2, 3]).mode()
+unique: Tensor([3, 1, 3]).unique()
+index_put: i.index_put((Tensor([0, 0]),), Tensor([1, 2]), accumulate=True)
+scatter: Tensor.zeros(4).scatter(0, Tensor([3, 1]), Tensor([1.0, 2.0]))
+scatter_add: Tensor.zeros(2).scatter_add(0, Tensor([0, 0, 1]), Tensor([1.0, 2.0, 3.0]))
+scatter_reduce: Tensor.zeros(2).scatter_reduce(0, Tensor([0, 0, 1]), Tensor([1.0, 2.0, 3.0]), "amax")
+index_add: Tensor.zeros(2).index_add(0, Tensor([1, 1]), Tensor([1.0, 2.0]))
+bincount: Tensor([0, 2, 2]).bincount()
+histogram: v.histogram(2)
+gather: x.gather(1, Tensor([[0], [2]]))
+take_along_axis: x.take_along_axis(x.argsort(), 1)
+take: x.take(Tensor([0, 4]))
+index_select: x.index_select(1, Tensor([2, 0]))
+masked_fill: v.masked_fill(v < 0, 0)
+masked_select: v.masked_select(v > 0)
+nonzero: v.nonzero()
+searchsorted: v.searchsorted(Tensor([0.1, 3.0]))
+diagonal: x.diagonal()
+diag: i.diag()
+trace: square.trace()
+tril: x.tril()
+triu: x.triu()
+one_hot: Tensor([2, 0]).one_hot(3)
+sum: x.sum(), x.sum(1)
+prod: x.prod(1)
+max: x.max(1)
+min: x.min(1)
+all: (v > -3).all()
+any: (v > 3).any()
+allclose: v.allclose(v + 1e-9)
+equal: v.equal(v)
+count_nonzero: v.count_nonzero()
+nansum: Tensor([1.0, float("nan")]).nansum()
+nanmean: Tensor([1.0, float("nan")]).nanmean()
+mean: x.mean(1)
+var: x.var(1)
+std: x.std(1)
+var_mean: v.var_mean()
+std_mean: v.std_mean()
+argmax: x.argmax(1)
+argmin: x.argmin(1)
+softmax: logits.softmax()
+softmin: logits.softmin()
+log_softmax: logits.log_softmax()
+logsumexp: logits.logsumexp(1)
+layernorm: x.layernorm()
+batchnorm: image.batchnorm(None, None, Tensor([7.5]), Tensor([0.2])).mean()
+normalize: x.normalize()
+norm: x.norm(), x.norm(1, axis=1)
+cumsum: v.cumsum()
+cumprod: i.cumprod()
+cummax: v.cummax()
+cummin: v.cummin()
+logcumsumexp: v.logcumsumexp()
+ravel: x.ravel()
+broadcast_to: i.broadcast_to(2, 3)
+swapaxes: x.swapaxes(0, 1).shape
+moveaxis: image.moveaxis(0, -1).shape
+movedim: image.movedim(0, -1).shape
+rot90: square.rot90()
+unbind: x.unbind()
+rearrange: image.rearrange("b c (h s) w -> b c h s w", s=2).shape
+tile: i.tile(2)
+repeat_interleave: i.repeat_interleave(2)
+roll: v.roll(1)
+unfold: v.unfold(0, 3, 1)
+meshgrid: Tensor([1, 2]).meshgrid(Tensor([3, 4, 5]))[0]
+pad: i.pad((1, 2))
+reshape: x.reshape(3, -1)
+view: x.view(6)
+expand: Tensor([[1], [2]]).expand(2, 3)
+permute: image.permute(2, 3, 0, 1).shape
+transpose: x.transpose()
+T: x.T
+flip: x.flip(1)
+shrink: x.shrink(((0, 1), (1, 3)))
+flatten: image.flatten(1).shape
+unflatten: v[:4].unflatten(0, (2, 2))
+squeeze: image.squeeze().shape
+unsqueeze: v.unsqueeze(0).shape
+split: v.split([2, 3])
+chunk: v.chunk(2)
+repeat: i.repeat(2)
+stack: i.stack(i)
+cat: i.cat(i)
+relu: v.relu()
+relu6: (v * 4).relu6()
+leaky_relu: v.leaky_relu()
+elu: v.elu()
+celu: v.celu()
+selu: v.selu()
+gelu: v.gelu()
+quick_gelu: v.quick_gelu()
+sigmoid: v.sigmoid()
+logsigmoid: v.logsigmoid()
+hardsigmoid: v.hardsigmoid()
+hardswish: v.hardswish()
+hardtanh: v.hardtanh()
+silu: v.silu()
+swish: v.swish()
+mish: v.mish()
+softplus: v.softplus()
+softsign: v.softsign()
+sign: v.sign()
+square: v.square()
+sqrt: Tensor([4.0, 2.0]).sqrt()
+rsqrt: Tensor([4.0, 2.0]).rsqrt()
+reciprocal: Tensor([4.0, 0.0]).reciprocal()
+exp: v.exp()
+exp2: v.exp2()
+log: Tensor([1.0, 10.0]).log()
+log2: Tensor([1.0, 8.0]).log2()
+log10: Tensor([1.0, 1000.0]).log10()
+expm1: Tensor([1e-6]).expm1()
+log1p: Tensor([1e-6]).log1p()
+cbrt: Tensor([-27.0, 8.0]).cbrt()
+deg2rad: Tensor([180.0]).deg2rad()
+rad2deg: Tensor([3.14159265]).rad2deg()
+sin: v.sin()
+cos: v.cos()
+tan: v.tan()
+asin: (v / 2).asin()
+acos: (v / 2).acos()
+atan: v.atan()
+sinh: v.sinh()
+cosh: v.cosh()
+tanh: v.tanh()
+asinh: v.asinh()
+acosh: (v + 3).acosh()
+atanh: (v / 4).atanh()
+erf: v.erf()
+sinc: v.sinc()
+floor: v.floor()
+ceil: v.ceil()
+trunc: v.trunc()
+round: Tensor([0.5, 1.5, -2.5]).round()
+frac: v.frac()
+signbit: v.signbit()
+positive: v.positive()
+isnan: Tensor([1.0, float("nan")]).isnan()
+isinf: Tensor([1.0, float("-inf")]).isinf()
+isfinite: Tensor([1.0, float("inf")]).isfinite()
+nan_to_num: Tensor([float("nan"), float("inf")]).nan_to_num(posinf=9)
+atan2: v.atan2(1.0)
+hypot: Tensor([3.0]).hypot(4.0)
+xlogy: Tensor([0.0, 2.0]).xlogy(Tensor([0.0, 3.0]))
+heaviside: v.heaviside(0.5)
+logaddexp: Tensor([1000.0]).logaddexp(1000.0)
+lt: v.lt(0)
+le: v.le(0)
+gt: v.gt(0)
+ge: v.ge(0)
+logical_and: (v > -1).logical_and(v < 1)
+logical_or: (v < -1).logical_or(v > 1)
+logical_xor: (v < 1).logical_xor(v > -1)
+floor_divide: i.floor_divide(-2)
+remainder: i.remainder(-2)
+assign: i.zeros_like().contiguous().assign(i)
+replace: i.zeros_like().replace(i)
+add: i.add(1)
+sub: i.sub(1)
+mul: i.mul(2)
+div: i.div(2), i.div(2, rounding_mode="floor")
+mod: i.mod(4)
+fmod: Tensor([-5]).fmod(3)
+pow: i.pow(2)
+maximum: i.maximum(4)
+minimum: i.minimum(4)
+copysign: i.float().copysign(-1.0)
+lerp: v.lerp(10.0, 0.5)
+clamp: v.clamp(-1, 1)
+clip: v.clip(0)
+neg: i.neg()
+abs: v.abs()
+bitwise_and: i.bitwise_and(4)
+bitwise_or: i.bitwise_or(2)
+bitwise_xor: i.bitwise_xor(1)
+lshift: i.lshift(2)
+rshift: i.rshift(1)
+bitwise_not: i.bitwise_not()
+logical_not: v.logical_not()
+eq: i.eq(3)
+ne: i.ne(3)
+isclose: v.isclose(v + 1e-9)
+where: (v > 0).where(v, 0)
+from_dlpack: Tensor.from_dlpack(v.numpy())
+from_blob: Tensor.from_blob(v.numpy().ctypes.data, (5,)).shape
+realize: (v + 1).realize()
+explain: (v * 2).explain()
+numpy: v.numpy()
+data: v.data().shape
+item: v.sum().item()
+tolist: v.tolist()
+contiguous: x.T.contiguous()
+clone: v.clone()
+detach: v.detach()
+to: v.to("CPU").device
+to_: v.clone().to_("CPU").device
+shape: x.shape
+ndim: x.ndim
+dtype: x.dtype
+device: x.device
+size: x.size(), x.size(1)
+numel: x.numel()
+element_size: x.element_size()
+nbytes: x.nbytes()
+is_floating_point: x.is_floating_point()
+grad: v.grad
+requires_grad: v.requires_grad
+uop: v.relu().uop.op.name
+"""
+
+# Names without a value to show; their pages have examples.
+NONE = {
+    "custom_kernel": "gradients.md",
+    "from_url": "data.md",
+    "train": "training.md",
+    "manual_seed": "random.md",
+    "put_along_axis": "indexing.md",
+}
