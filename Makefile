@@ -42,11 +42,17 @@ bench: $(READY) ## measure rewriting, side by side with tinygrad
 demo: $(READY) ## train a classifier of digits, and draw its loss
 	$(BIN)/python examples/demo.py
 
-docs: $(READY) ## run the examples in docs/ and write the generated pages again
+docs: $(READY) ## run the examples in docs/, write the generated pages again, and build the site
 	$(BIN)/python docs/make_tour.py
 	$(BIN)/python docs/make_ops.py
 	$(BIN)/python docs/make_pages.py
 	$(BIN)/python docs/make_errors.py
+	$(BIN)/python docs/make_reference.py
+	@$(BIN)/python -c "import material" 2>/dev/null || { \
+		echo "installing MkDocs"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"; }
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the site is in build/site; open build/site/index.html"
 
 clean: ## remove caches and builds (remove .venv by hand to start over)
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

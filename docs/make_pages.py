@@ -2,7 +2,15 @@
 
 from pages import ROOT, publish, refreshed
 
-PAGES = ("adding-an-op.md", "devices.md", "rules.md")
+PAGES = (
+    "adding-a-backend.md",
+    "adding-a-pass.md",
+    "adding-an-op.md",
+    "devices.md",
+    "migration.md",
+    "rules.md",
+    "tutorial.md",
+)
 
 if __name__ == "__main__":
     for name in PAGES:

@@ -1,4 +1,4 @@
-"""Writes docs/reference/: the public names, their docstrings, and an example of each name of Tensor with what it gives."""
+"""Writes docs/reference/: the public names, their docstrings, and an example of each name of Tensor."""
 
 import importlib
 import inspect

@@ -10,8 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from whit import Tensor
+
 ROOT = Path(__file__).parents[2]
-WRITTEN = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+WRITTEN = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,11 +29,38 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "script", ["make_tour.py", "make_ops.py", "make_errors.py", pytest.param("make_pages.py", marks=pytest.mark.slow)]
+    "script",
+    [
+        *("make_tour.py", "make_ops.py", "make_errors.py", "make_reference.py"),
+        pytest.param("make_pages.py", marks=pytest.mark.slow),
+    ],
 )
 def test_pages_are_up_to_date(script: str) -> None:
     done = _python(f"docs/{script}", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_has_an_example(pages: ModuleType) -> None:
+    examples = importlib.import_module("reference_examples")
+    shown = {line.split(": ")[0] for line in examples.EXAMPLES.strip().splitlines()}
+    public = {name for name in dir(Tensor) if not name.startswith("_")} - {"training"}
+    assert shown | set(examples.NONE) == public
+    assert not shown & set(examples.NONE)
+
+
+def test_every_page_is_in_the_site() -> None:
+    listed = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("material")
+    done = _python("-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in ("index.html", "reference/tensor.html", "search/search_index.json"):
+        assert (tmp_path / page).exists()
+    text = (tmp_path / "index.html").read_text()
+    assert "fonts.googleapis" not in text  # nothing is fetched from elsewhere
 
 
 @pytest.mark.slow
@@ -57,7 +86,8 @@ def test_the_stages_are_shown_and_what_was_checked() -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)", page.read_text())
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#]+)", prose)
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
 

@@ -23,7 +23,7 @@ class Attention(Resizing):
     __slots__ = ()
 
     def sequential(self, layers: Iterable[Callable[[Any], Any]]) -> Any:
-        """layers[-1](... layers[1](layers[0](self)))."""
+        """The result of the last layer, each being called with what the one before it gave; the first with self."""
         result: Any = self
         if not isinstance(layers, Iterable):
             raise ArgumentError(f"sequential: {layers!r:.60} is no list of layers", self._made(), "Give a list.")
