@@ -52,7 +52,7 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 		echo "installing MkDocs"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"; }
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "the site is in build/site; open build/site/index.html"
+	@echo "the site is in build/site; to read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 
 clean: ## remove caches and builds (remove .venv by hand to start over)
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
