@@ -50,6 +50,16 @@ def test_kernels_reasons_and_memory() -> None:
     assert GlobalCounters.device(TARGET).mem_peak - before == 12288 + 16384  # results and temporaries
 
 
+def test_what_a_kernel_waits_for_if_it_is_not_the_one_before() -> None:
+    a, b = zeros(6, 6), zeros(6, 6)
+    lines = ((a @ b).softmax(1) @ (b @ a).softmax(0)).explain().splitlines()
+    assert [line.strip() for line in lines if "waits for" in line] == [
+        "waits for none of these",  # 2
+        "waits for 1",  # 3
+        "waits for 2 and 3",  # 4; 5 waits for 4
+    ]
+
+
 @function
 def product(a: Tensor, b: Tensor) -> Tensor:
     return (a @ b).relu()

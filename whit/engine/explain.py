@@ -3,7 +3,8 @@
     print(explain(node, "CPU"))
 
 The way is that of `realize`: copies between devices first, each with what has to be computed for it; then one schedule
-with its kernels in order, how each is tiled and why, and the memory that it takes.
+with its kernels in order, what each waits for where that is not the one before, how it is tiled and why, and the memory
+that it takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whit.engine.device import Device, canonicalize, is_disk
+from whit.engine.edges import accesses_of, edges
 from whit.engine.effects import effect_of, last_changes, stored_value
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
@@ -92,8 +94,12 @@ class Report:
         count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
         moved = f"reads {_spell_bytes(read)}, writes {_spell_bytes(written)}"
         self.lines.append(f"{title}: {count}, {work} operations, {moved}")
+        waits = edges(accesses_of(plan))
         for number, step in enumerate(steps, 1):
             self.lines.append(f"  {number}  {step.name}  {step.result}")
+            if number > 1 and waits[number - 1] != (number - 2,):  # else it waits for the one before
+                others = " and ".join(str(other + 1) for other in waits[number - 1])
+                self.lines.append(f"     waits for {others}" if others else "     waits for none of these")
             self.lines.append(
                 f"     {step.ops} operations, reads {_spell_bytes(step.read)}, writes {_spell_bytes(step.written)}"
             )
