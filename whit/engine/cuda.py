@@ -114,10 +114,13 @@ class CudaDevice:
     def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
         """The same step without vectors."""
         if number not in loaded.unaligned:
-            function = loaded.plan.steps[number].function
-            kernel = get_cuda_kernel(function, without_vectors(self.target), self.gpu)
+            kernel = self.without_vectors(loaded, number)
             loaded.unaligned[number] = [Arguments(launch) for launch in kernel.launches]
         return loaded.unaligned[number]
+
+    def without_vectors(self, loaded: LoadedPlan, number: int) -> CudaKernel:
+        """The kernel of a step for memory that is not aligned."""
+        return get_cuda_kernel(loaded.plan.steps[number].function, without_vectors(self.target), self.gpu)
 
     def synchronize(self) -> None:
         """Returns when everything that was started has finished."""

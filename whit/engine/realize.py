@@ -254,10 +254,7 @@ def _copy(node: UOp) -> None:
             read = read_view(node.src[0], "CPU" if is_disk(target) else target, realize_one)
             remember(node, copy_into_file(read, target, realize_one) if is_disk(target) else read)
             return
-        source = read_view(node.src[0], "CPU", realize_one)
-        result = new_buffer(source.dtype, source.shape, target)
-        _move(storage(result), storage(source))
-        remember(node, result)
+        remember(node, _copied(read_view(node.src[0], "CPU", realize_one), target))
         return
     (source,) = realize(node.src, target)
     if storage(source).device == target:
@@ -266,15 +263,28 @@ def _copy(node: UOp) -> None:
     if is_disk(target):
         remember(node, copy_into_file(source, target, realize_one))
         return
-    result = new_buffer(source.dtype, source.shape, target)
-    _move(storage(result), storage(source))
-    remember(node, result)
+    remember(node, _copied(source, target))
+
+
+def _copied(source: UOp, device: str) -> UOp:
+    """A BUFFER with the same bytes on another device."""
+    result = new_buffer(source.dtype, source.shape, device)
+    target, memory = storage(result), storage(source)
+    if not is_on_host(memory.device) or not has_memory(device):
+        _move(target, memory)
+    else:
+        target.fill(memory.memory())
+        _count_copy(target)
+    return result
 
 
 def _move(target: Buffer, source: Buffer) -> None:
     target.copy_from(source)
-    moved = target.nbytes
-    GlobalCounters.add(target.device, Counts(copy_count=1, bytes_read=moved, bytes_written=moved))
+    _count_copy(target)
+
+
+def _count_copy(target: Buffer) -> None:
+    GlobalCounters.add(target.device, Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes))
 
 
 # ---- then effects, and what can be computed together with them

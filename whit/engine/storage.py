@@ -188,7 +188,7 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | No
             fix="Give exactly one item for each element.",
         )
     if has_memory(buffer.device):
-        buffer.write(view)
+        buffer.fill(view)
     return node
 
 

@@ -205,6 +205,10 @@ class Buffer:
         """Writes bytes from `offset` on."""
         self.memory()[offset : offset + data.nbytes] = data
 
+    def fill(self, data: memoryview) -> None:
+        """Writes all bytes of a buffer that nobody has used yet."""
+        self.write(data)
+
     def _check_copy(self, other: Buffer) -> None:
         if other.nbytes != self.nbytes:
             raise ArgumentError(

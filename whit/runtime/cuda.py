@@ -6,9 +6,10 @@
     gpu.launch(function, 8, 256, parameters, "kernel")
     gpu.download(view, address)         # waits
 
-All work of a GPU goes to one stream, in the order in which it was given, so memory that is given back can be taken
-again at once: what used it runs before what uses it next. A process that forks after its first use of a GPU has none in
-the child.
+Work of a GPU goes to one stream, in the order in which it was given, so memory that is given back can be taken again at
+once: what used it runs before what uses it next. Copies into memory that was just taken (`fill`) go to a second stream:
+they wait only for what used that memory before, not for kernels that were started since. A process that forks after its
+first use of a GPU has none in the child.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from whit.runtime.cuda_driver import (
 )
 
 SMALLEST = 512  # bytes of a block of memory
+LARGE = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
+MEMORY_TYPE = 2  # what the driver is asked about an address
 CHUNK = 16 * MiB  # bytes that are copied through pinned memory at a time
 NON_BLOCKING = 1
 NO_TIMING = 2
@@ -43,6 +46,9 @@ REMEMBERED = 8  # kernels that an error names
 
 class CudaMemoryError(MemoryError):
     """The device has no memory left."""
+
+
+_current = threading.local()  # the GPU of each thread
 
 
 class Gpu:
@@ -56,20 +62,29 @@ class Gpu:
         self.pool: dict[int, list[int]] = {}  # size -> addresses
         self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
         self.recent: deque[str] = deque(maxlen=REMEMBERED)
-        self._current = threading.local()
-        device = self._number("cuDeviceGet", ctypes.c_int, ordinal)
+        self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
+        device = self.number("cuDeviceGet", ctypes.c_int, ordinal)
         self.device = device
         name = ctypes.create_string_buffer(100)
         driver.cuDeviceGetName(name, 100, device)
         self.name = name.value.decode()
         self.compute = (self.attribute(COMPUTE_MAJOR), self.attribute(COMPUTE_MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
-        self.context = self._number("cuDevicePrimaryCtxRetain", ctypes.c_void_p, device)
+        self.context = self.number("cuDevicePrimaryCtxRetain", ctypes.c_void_p, device)
         self.use()
-        self.stream = self._number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
+        self.stream = self.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
+        self.has_graphs = hasattr(driver.library, "cuGraphAddKernelNode_v2")  # drivers of CUDA 12 and newer
         self._staging: list[tuple[int, Any]] = []
+        self._copies: Any = None
 
-    def _number(self, function: str, kind: Any, *arguments: Any) -> Any:
+    @property
+    def copies(self) -> Any:
+        """A second stream, for copies beside kernels. Who uses it says what waits for what, by events."""
+        if self._copies is None:
+            self._copies = self.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
+        return self._copies
+
+    def number(self, function: str, kind: Any, *arguments: Any) -> Any:
         """The result of a function that fills in its first argument."""
         result = kind()
         getattr(self.driver, function)(ctypes.byref(result), *arguments)
@@ -77,15 +92,15 @@ class Gpu:
 
     def attribute(self, which: int) -> int:
         """A fact about the device."""
-        return int(self._number("cuDeviceGetAttribute", ctypes.c_int, which, self.device))
+        return int(self.number("cuDeviceGetAttribute", ctypes.c_int, which, self.device))
 
     def use(self) -> None:
         """Makes this the GPU of the calling thread; an error if it cannot be used any more."""
         if self.is_lost:
-            raise DeviceError(f"CUDA: {self.is_lost}", fix="Start a new process; before it uses CUDA it may fork.")
-        if not getattr(self._current, "is_set", False):
+            raise _lost(self.is_lost)
+        if getattr(_current, "gpu", None) is not self:
             self.driver.cuCtxSetCurrent(self.context)
-            self._current.is_set = True
+            _current.gpu = self
 
     # ---- memory
 
@@ -107,7 +122,7 @@ class Gpu:
 
     def _allocate(self, size: int) -> int:
         try:
-            return int(self._number("cuMemAlloc_v2", ctypes.c_uint64, size))
+            return int(self.number("cuMemAlloc_v2", ctypes.c_uint64, size))
         except DriverError as error:
             if error.code != OUT_OF_MEMORY:
                 raise self._failure(error) from None
@@ -116,7 +131,13 @@ class Gpu:
     def give_back(self, address: int) -> None:
         """The memory may be taken again."""
         with self.lock:
-            self.pool.setdefault(self.sizes[address], []).append(address)
+            size = self.sizes[address]
+            if size >= LARGE and not self.is_lost:
+                self.use()
+                if address not in self._used:
+                    self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
+                self.driver.cuEventRecord(self._used[address], self.stream)
+            self.pool.setdefault(size, []).append(address)
 
     def release(self) -> None:
         """Gives all memory that nobody uses back to the driver."""
@@ -128,6 +149,8 @@ class Gpu:
                 for address in addresses:
                     self.driver.cuMemFree_v2(address)
                     del self.sizes[address]
+                    if address in self._used:
+                        self.driver.cuEventDestroy_v2(self._used.pop(address))
             self.pool.clear()
 
     def free_bytes(self) -> tuple[int, int]:
@@ -143,22 +166,45 @@ class Gpu:
         """Two pieces of pinned memory, each with the event after which it is free."""
         if not self._staging:
             for _ in range(2):
-                address = self._number("cuMemHostAlloc", ctypes.c_void_p, CHUNK, 0)
-                self._staging.append((address, self._number("cuEventCreate", ctypes.c_void_p, NO_TIMING)))
+                address = self.number("cuMemHostAlloc", ctypes.c_void_p, CHUNK, 0)
+                self._staging.append((address, self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)))
         return self._staging
+
+    def is_pinned(self, address: int) -> bool:
+        """Whether the driver knows this memory of the machine, so that it is read after a copy has been started."""
+        kind = ctypes.c_uint()
+        return not self.driver.function("cuPointerGetAttribute")(ctypes.byref(kind), MEMORY_TYPE, address)
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
         """Copies from the machine's memory. Its content is taken before this returns."""
         self.use()
         with self.lock:
-            staging = self.staging()
-            for number, start in enumerate(range(0, nbytes, CHUNK)):
-                pinned, event = staging[number % 2]
-                count = min(CHUNK, nbytes - start)
-                self._checked(self.driver.cuEventSynchronize, event)
-                ctypes.memmove(pinned, source + start, count)
-                self._checked(self.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, self.stream)
-                self.driver.cuEventRecord(event, self.stream)
+            self._upload(target, source, nbytes, self.stream)
+
+    def fill(self, target: int, source: int, nbytes: int) -> None:
+        """The same into memory that was just taken: large copies run beside kernels that were started before."""
+        if nbytes < LARGE:
+            self.upload(target, source, nbytes)
+            return
+        self.use()
+        with self.lock:
+            if target in self._used:
+                self._checked(self.driver.cuStreamWaitEvent, self.copies, self._used[target], 0)
+            last = self._upload(target, source, nbytes, self.copies)
+            self._checked(self.driver.cuStreamWaitEvent, self.stream, last, 0)
+
+    def _upload(self, target: int, source: int, nbytes: int, stream: Any) -> Any:
+        """Copies on a stream; the event after the last piece."""
+        staging = self.staging()
+        event = None
+        for number, start in enumerate(range(0, nbytes, CHUNK)):
+            pinned, event = staging[number % 2]
+            count = min(CHUNK, nbytes - start)
+            self._checked(self.driver.cuEventSynchronize, event)
+            ctypes.memmove(pinned, source + start, count)
+            self._checked(self.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, stream)
+            self.driver.cuEventRecord(event, stream)
+        return event
 
     def download(self, target: int, source: int, nbytes: int) -> None:
         """Copies to the machine's memory, when everything before is done."""
@@ -226,6 +272,11 @@ class Gpu:
         except DriverError as error:
             raise self._failure(error) from None
 
+    def check(self, function: str, code: int) -> None:
+        """An error if a function of the driver that was called by itself has returned one."""
+        if code:
+            raise self._failure(self.driver.error(function, code)) from None
+
     def _failure(self, error: DriverError) -> BackendError:
         """What a failed kernel leaves: an error for every call after it."""
         names = ", ".join(dict.fromkeys(self.recent)) or "none since the last synchronize"
@@ -243,7 +294,7 @@ class Gpu:
     def event(self) -> Event:
         """A point in the stream of work."""
         self.use()
-        return Event(self, self._number("cuEventCreate", ctypes.c_void_p, 0))
+        return Event(self, self.number("cuEventCreate", ctypes.c_void_p, 0))
 
 
 class Module:
@@ -281,6 +332,7 @@ class Event:
 
 
 _open: dict[int, Gpu] = {}
+_forked = ""  # why no GPU can be opened
 
 
 @functools.cache
@@ -295,6 +347,8 @@ def open_gpu(ordinal: int) -> Gpu:
     """The GPU of that number, opened once."""
     found = _open.get(ordinal)
     if found is None:
+        if _forked:
+            raise _lost(_forked)
         if ordinal >= device_count():
             raise DeviceError(
                 f"CUDA: there is no GPU {ordinal}", f"this machine has {device_count()}, counted from 0", 'Use "CPU".'
@@ -303,9 +357,17 @@ def open_gpu(ordinal: int) -> Gpu:
     return found
 
 
+def _lost(why: str) -> DeviceError:
+    return DeviceError(f"CUDA: {why}", fix="Start a new process; before it uses CUDA it may fork.")
+
+
 def _after_fork() -> None:
+    global _forked
+    if _open or load_driver.cache_info().currsize:  # the driver works only where it was initialised
+        _forked = "the process was forked after it had used the GPU"
     for gpu in _open.values():
-        gpu.is_lost = "the process was forked after it had used the GPU"
+        gpu.is_lost = _forked
+        gpu.lock = threading.RLock()  # another thread may have had it
 
 
 if hasattr(os, "register_at_fork"):

@@ -67,6 +67,11 @@ class CudaBuffer(Buffer):
         if data.nbytes:
             self.gpu.upload(self.address + offset, address_of(data), data.nbytes)
 
+    def fill(self, data: memoryview) -> None:
+        """Writes all bytes of a buffer that nobody has used yet."""
+        if data.nbytes:
+            self.gpu.fill(self.address, address_of(data), data.nbytes)
+
     def copy_from(self, other: Buffer) -> None:
         """All bytes of another buffer of the same size."""
         self._check_copy(other)

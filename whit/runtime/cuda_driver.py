@@ -22,6 +22,7 @@ from whit.errors import BackendError, DeviceError
 Int = Annotated[int, ctypes.c_int]
 UInt = Annotated[int, ctypes.c_uint]
 Size = Annotated[int, ctypes.c_size_t]
+Long = Annotated[int, ctypes.c_ulonglong]
 Address = Annotated[int, ctypes.c_uint64]  # of memory on the device
 Handle = Annotated[Any, ctypes.c_void_p]
 Text = Annotated[bytes, ctypes.c_char_p]
@@ -77,6 +78,15 @@ class Driver:
         self.functions[symbol] = function
         return function
 
+    def function(self, symbol: str) -> Any:
+        """A function as the library has it: it returns its code, and no Python runs in a call of it."""
+        found = self.functions.get(symbol)
+        return self.bind(symbol, getattr(Driver, symbol).__wrapped__) if found is None else found
+
+    def address(self, symbol: str) -> int:
+        """Where a function is, for native code that calls it."""
+        return ctypes.cast(self.function(symbol), ctypes.c_void_p).value or 0
+
     def error(self, function: str, code: int) -> DriverError:
         """What a code means, in the driver's words."""
         words = []
@@ -114,6 +124,8 @@ class Driver:
     @native
     def cuMemHostAlloc(self, address: Out, nbytes: Size, flags: UInt) -> None: ...
     @native
+    def cuPointerGetAttribute(self, value: Out, attribute: UInt, address: Address) -> None: ...
+    @native
     def cuMemcpyHtoDAsync_v2(self, target: Address, source: Handle, nbytes: Size, stream: Handle) -> None: ...
     @native
     def cuMemcpyDtoHAsync_v2(self, target: Handle, source: Address, nbytes: Size, stream: Handle) -> None: ...
@@ -126,6 +138,8 @@ class Driver:
     def cuStreamCreate(self, stream: Out, flags: UInt) -> None: ...
     @native
     def cuStreamSynchronize(self, stream: Handle) -> None: ...
+    @native
+    def cuStreamWaitEvent(self, stream: Handle, event: Handle, flags: UInt) -> None: ...
     @native
     def cuEventCreate(self, event: Out, flags: UInt) -> None: ...
     @native
@@ -160,6 +174,23 @@ class Driver:
         parameters: Out,
         extra: Out,
     ) -> None: ...
+
+    # ---- graphs of launches
+
+    @native
+    def cuGraphCreate(self, graph: Out, flags: UInt) -> None: ...
+    @native
+    def cuGraphAddKernelNode_v2(self, node: Out, graph: Handle, waits: Out, count: Size, parameters: Out) -> None: ...
+    @native
+    def cuGraphInstantiateWithFlags(self, ready: Out, graph: Handle, flags: Long) -> None: ...
+    @native
+    def cuGraphExecKernelNodeSetParams_v2(self, ready: Handle, node: Handle, parameters: Out) -> None: ...
+    @native
+    def cuGraphLaunch(self, ready: Handle, stream: Handle) -> None: ...
+    @native
+    def cuGraphExecDestroy(self, ready: Handle) -> None: ...
+    @native
+    def cuGraphDestroy(self, graph: Handle) -> None: ...
 
 
 @functools.cache

@@ -17,6 +17,7 @@ word `spins` times and then sleeps on it (futex): workers on `generation`, which
 
 from __future__ import annotations
 
+from whit.runtime.pool_kernels import KERNELS
 from whit.target import Target
 
 # Places in the pool, in bytes. What different threads write lies on different cache lines.
@@ -293,7 +294,7 @@ _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint"
 
 def pool_text(target: Target) -> str:
     """The module for a target. Only Linux has workers; elsewhere everything runs on the calling thread."""
-    head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n'
+    head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n' + KERNELS
     if target.system != "linux":
         return head + _IS_SAME + _SEQUENTIAL + _RUN_ALONE
     name, argument = _PAUSE[target.family]

@@ -71,6 +71,18 @@ def native_call(launches: int, count: int, threads: int) -> tuple[Any, int, int,
     return pool.run, pool.address, launches, count
 
 
+def native_kernel(name: str) -> int:
+    """The address of a kernel that the pool itself has: `whit_copy`, `whit_group`."""
+    return own_library().address(name)
+
+
+@functools.cache
+def call_each() -> Any:
+    """A native loop of calls, `whit_each`: (function, records of three words, count) -> the first result but 0."""
+    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    return signature(own_library().address("whit_each"))
+
+
 class _Pool:
     """The workers of this process and the memory through which they are told what to do."""
 
