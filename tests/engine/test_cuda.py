@@ -121,6 +121,42 @@ def test_a_function_under_the_jit_is_replayed() -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("seed", range(20))
+def test_random_functions_under_the_jit(seed: int) -> None:
+    from tests.jit.test_random_programs import seen_by  # here: it takes long to import, and most machines have no GPU
+
+    with Context(DEV="CUDA"):
+        assert seen_by(seed, TinyJit) == seen_by(seed, lambda function: function)
+
+
+@needs_gpu
+def test_programs_that_people_get_wrong_with_jits() -> None:
+    from tests.jit.programs import EQUAL  # here: the same
+    from tests.jit.test_programs import assert_same, seen_by
+
+    with Context(DEV="CUDA"):
+        for _, program in EQUAL.values():
+            assert_same(seen_by(program, TinyJit), seen_by(program, lambda function: function))
+
+
+@needs_gpu
+def test_a_replay_is_one_graph_with_copies_beside_it() -> None:
+    from engine.test_cuda_graph import branches, copies  # here: the same
+
+    step, other = TinyJit(branches), TinyJit(copies)
+    for _ in range(5):
+        a, b = (rng.standard_normal((70, 70)).astype(np.float32) for _ in range(2))
+        got = step(Tensor(a, device="CUDA"), Tensor(b, device="CUDA"))
+        for one, expected in zip(got, branches(Tensor(a), Tensor(b)), strict=True):
+            np.testing.assert_allclose(one.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+        got = other(Tensor(a), Tensor(b, device="CUDA"))
+        for one, expected in zip(got, copies(Tensor(a), Tensor(b, device="CUDA")), strict=True):
+            np.testing.assert_allclose(one.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+    assert [len(jit.captured) for jit in (step, other)] == [1, 1]
+    assert step.captured[0].program.submission is not None and other.captured[0].program.submission is not None
+
+
+@needs_gpu
 def test_scatter_adds_in_order() -> None:
     index = rng.integers(0, 5, (40, 3)).astype(np.int32)
     got, expected = on_both(

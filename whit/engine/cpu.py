@@ -12,18 +12,18 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns
-from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile import Kernel, get_kernel, prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import target_text
+from whit.engine.disk import allocate
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import native_call, run_native, thread_count
+from whit.runtime.threads import run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
 
 WORD = 8  # bytes
@@ -156,25 +156,24 @@ def shared_arena(device: str, nbytes: int) -> Buffer:
     """Memory for the temporaries of plans that never run at the same time."""
     arena = _arenas.get(device)
     if arena is None or arena.nbytes < nbytes:
-        arena = _arenas[device] = Buffer(device, nbytes)
+        arena = _arenas[device] = allocate(device, nbytes)
     return arena
 
 
 class Resident:
     """A loaded plan that stays ready: it has a frame and an arena, and writes only pointers that change. Residents
-    share their arena, so their users take turns (`replayer.running`).
+    share their arena, so their users take turns (`replayer.running`). `launches` makes native calls of residents.
 
     So a run costs the same however many kernels there are; `CpuDevice.run` takes 30 ns for each argument of each.
     """
 
-    __slots__ = ("_addresses", "_arena", "_device", "_places", "frame", "loaded")
+    __slots__ = ("_addresses", "_arena", "_places", "frame", "loaded")
 
     def __init__(self, device: CpuDevice, loaded: LoadedPlan) -> None:
         plan = loaded.plan
         slots = len(plan.params)
         self.loaded = loaded
         self.frame = loaded.new_frame()
-        self._device = device
         self._arena = shared_arena(device.name, plan.arena_bytes)
         self._addresses = [0] * slots
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]  # slot -> pointers, bytes after it
@@ -190,9 +189,8 @@ class Resident:
 
     def prepare(
         self, buffers: Sequence[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None = None
-    ) -> tuple[Any, ...]:
-        """Says where the slots are this time: all of them, or those that may have changed. Returns a native call: a
-        function and its arguments."""
+    ) -> bool:
+        """Says where the slots are this time: all of them, or those that may have changed. Always possible: True."""
         addresses = self._addresses
         for slot in range(len(addresses)) if changed is None else changed:
             address = buffers[slot].address
@@ -205,11 +203,7 @@ class Resident:
         loaded = self.loaded
         if loaded.variables:
             self.frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
-        return native_call(self.frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)
-
-    def count(self) -> None:
-        """Counts a run."""
-        GlobalCounters.add(self._device.name, self.loaded.counts)
+        return True
 
 
 def _launch(loaded: LoadedPlan, frame: Frame) -> None:

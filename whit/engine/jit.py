@@ -178,7 +178,7 @@ class TinyJit(Generic[Parameters, Result]):
 
     @property
     def captured(self) -> list[Any]:
-        """The programs, in the order of their capture."""
+        """The programs, in the order of their capture. `program.explain()` of one says what a run does."""
         return [replay for variants in self._captures.values() for replay, _ in variants]
 
     @property

@@ -11,10 +11,9 @@ has a place of its own, and the caller may put the old memory there if `State.ca
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
+from itertools import chain, starmap
 from operator import call
 from typing import Any
 
@@ -24,21 +23,24 @@ from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.cpu import CpuDevice, Resident
 from whit.engine.device import Device, canonicalize
 from whit.engine.disk import allocate
+from whit.engine.edges import Access, accesses_of
 from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.placeholder import is_placeholder, new_placeholder
 from whit.engine.prune import prune
+from whit.engine.queues import Batch, Call, Calls, Way, batches, copy_queue, report
 from whit.engine.realize import find_plan, memory_of_slot
 from whit.engine.reuse import can_overwrite
 from whit.engine.storage import nbytes_of
+from whit.engine.submit import ALL as ALL  # these two also for those who only know programs
+from whit.engine.submit import Part as Part
+from whit.engine.submit import Submission, can_submit
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
-
-ALL: list[int] = []  # the places of a part that has all of the table, in order
 
 
 @dataclass(slots=True)
@@ -50,17 +52,6 @@ class State:
     place: int = -1
     is_part: bool = False  # the old content is changed: it must be in this place
     can_overwrite: bool = False  # the old memory may be in this place
-
-
-@dataclass(slots=True)
-class Part:
-    """One schedule on one device; or a copy between devices, if there is none."""
-
-    device: str
-    places: list[int]  # in the table, of its slots; of a copy, target and source
-    graph: Normalised | None = None
-    loaded: Any = None
-    resident: Resident | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +71,8 @@ class Program:
     pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
     before: Program | None = None  # what is run once, and again when captured tensors have changed
     donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
+    submission: Submission | None = None  # made when it first runs
+    _is_known: bool = False  # the last run was told what is in the table
 
     def is_native(self) -> bool:
         """Whether machine code of whit runs it, or a part of it, in this process."""
@@ -108,41 +101,94 @@ class Program:
         """
         for place, source in self.copied:
             table[place].copy_from(table[source])
-        calls: list[tuple[Any, ...]] = []
-        timed = DEBUG >= 2 or hooks.recorder is not None
-        for part in self.parts:
-            if calls:
-                _make(calls)
-            calls = _calls(part, table, variables, changed, timed)
-        _make([*calls, *then])
-        for part in self.parts:
-            if part.resident is not None and not timed:
-                part.resident.count()
+        calls = None
+        if DEBUG < 2 and hooks.recorder is None:
+            calls = self._native_calls(table, variables, changed)
+        if calls is not None and self.submission is not None:
+            self.submission.finish(calls, _make([*calls, *then]))
+            return
+        self._is_known = False
+        plain = [_plain_calls(part, table, variables) for part in self.parts]  # as where kernels are timed, one by one
+        _make([*chain.from_iterable(plain), *then])
+
+    def _native_calls(
+        self, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None
+    ) -> Calls | None:
+        """What a run calls; None if it has to be run part by part."""
+        if self.submission is None:
+            ways = self.ways()
+            if not can_submit(self.parts, ways):
+                return None
+            self.submission = Submission(self.parts, self.calls(), ways)
+        calls = self.submission.calls(table, variables, changed if self._is_known else None)
+        self._is_known = calls is not None
+        return calls
+
+    # ---- questions
+
+    def ways(self) -> dict[int, Way]:
+        """The parts that are copies between devices."""
+        devices = {place: str(node.device) for node, place in self.inputs.items()}
+        devices |= {place: buffer.device for place, buffer in self.fixed.items()}
+        found: dict[int, Way] = {}
+        for number, part in enumerate(self.parts):
+            if part.graph is None:
+                target, source = part.places
+                found[number] = Way(devices[target], devices[source], self.fixed[target].nbytes)
+        return found
+
+    def calls(self) -> list[Call]:
+        """Every kernel and every copy in order, with its queue and the memory that it reads and writes."""
+        memory = self._memories()
+        ways = self.ways()
+        found: list[Call] = []
+        for number, part in enumerate(self.parts):
+            places = range(self.size) if part.places is ALL else part.places
+            names = [memory.get(place, place) for place in places]
+            if number in ways:
+                way = ways[number]
+                gpu = way.source if way.source.startswith("CUDA") else way.target
+                accesses = [Access(name, 0, way.nbytes, i == 0) for i, name in enumerate(names)]
+                found.append(Call(f"copy from {way.source} to {way.target}", copy_queue(gpu), accesses, number, 0))
+                continue
+            plan = plan_of(part.loaded)
+            every = accesses_of(plan, names, f"arena of {part.device}")
+            for i, (step, accesses) in enumerate(zip(plan.steps, every, strict=True)):
+                found.append(Call(step.function.arg.name, part.device, accesses, number, i))
+        return found
+
+    def batches(self) -> list[Batch]:
+        """The calls as they are submitted."""
+        return batches(self.calls())
+
+    def explain(self) -> str:
+        """What a run does: its batches by queue, what they wait for, and the memory of temporaries."""
+        return "\n".join([*report(self.calls()), f"temporaries: {self.arena()} bytes"])
+
+    def _memories(self) -> dict[int, int]:
+        """Places that may have the memory of another: results and states that overwrite what they replace."""
+        found: dict[int, int] = {}
+        pairs = [(state.place, state.placeholder) for state in self.states if state.is_part or state.can_overwrite]
+        pairs += [(self.outputs[number], placeholder) for number, placeholder in self.donations.items()]
+        for place, placeholder in pairs:
+            if placeholder in self.inputs:
+                found[place] = self.inputs[placeholder]
+        return found
 
 
-_nothing: deque[Any] = deque(maxlen=0)
+def _make(calls: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Makes calls one after another; their results. No bytecode runs between two of them."""
+    return list(starmap(call, calls))
 
 
-def _make(calls: Iterable[tuple[Any, ...]]) -> None:
-    _nothing.extend(starmap(call, calls))  # no bytecode runs between two of them
-
-
-def _calls(
-    part: Part, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None, timed: bool
-) -> list[tuple[Any, ...]]:
-    """What is to be called for a part. Where kernels are timed, one by one."""
-    if part.places is ALL and part.resident is not None:
-        ready = part.resident.prepare(table, variables, changed)  # also if timed: the next run says what changed since
-        if not timed:
-            return [ready]
-    buffers = table if part.places is ALL else [table[place] for place in part.places]
-    if part.graph is None:
-        target, source = buffers
-        moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
-        return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
-    if part.resident is None or timed:
+def _plain_calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> Calls:
+    """What is to be called for a part without preparation."""
+    buffers = part.buffers(table)
+    if part.graph is not None:
         return [(Device[part.device].run, part.loaded, buffers, variables)]
-    return [part.resident.prepare(buffers, variables)]
+    target, source = buffers
+    moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
+    return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
 
 
 def plan_of(loaded: Any) -> Any:
@@ -329,10 +375,15 @@ def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) 
     return can_overwrite(plan_of(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
 
 
-def resident_of(device: str, loaded: Any) -> Resident | None:
+def resident_of(device: str, loaded: Any) -> Any:
     """A loaded plan made ready for one caller, where the device can."""
     backend: Any = Device[device]
-    if type(backend) is not CpuDevice:
-        return None
-    prepare_pool()
-    return Resident(backend, loaded)
+    if type(backend) is CpuDevice:
+        prepare_pool()
+        return Resident(backend, loaded)
+    if device.startswith("CUDA") and backend.gpu.has_graphs:
+        prepare_pool()
+        from whit.engine.cuda_resident import CudaResident  # lazy: loads the driver
+
+        return CudaResident(backend, loaded)
+    return None

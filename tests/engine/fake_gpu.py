@@ -1,0 +1,297 @@
+"""A GPU of Python behind the functions of NVIDIA's driver: the interpreter runs its kernels, as late as it may.
+
+Streams work by themselves: nothing is done before somebody waits for it, and then what streams and the kernels of a
+graph may do in any order is done in a random one. So a missing edge, event or wait gives a wrong result. What Python
+functions are called with is what a driver would see: references, structures, pointers to arguments.
+"""
+
+# ruff: noqa: N802, N815  # names are NVIDIA's
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import whit
+from whit.engine import cuda as engine_cuda
+from whit.engine.cuda_compile import CudaKernel, Launch
+from whit.engine.storage import concrete_shape
+from whit.ir import ops
+from whit.ir.interpret import numpy_dtype, run
+from whit.ir.uop import UOp
+from whit.runtime import cuda as runtime_cuda
+from whit.runtime.cuda_driver import Driver
+from whit.runtime.cuda_graph import KernelParameters
+
+
+@dataclass
+class Kernel:
+    """What a function handle stands for."""
+
+    function: UOp
+    params: list[UOp]
+    variables: list[UOp]
+
+    def read(self, pointers: int) -> list[int]:
+        """The arguments, as they are now."""
+        count = len(self.params) + len(self.variables)
+        addresses = (ctypes.c_void_p * count).from_address(pointers)
+        return [ctypes.c_uint64.from_address(address).value for address in addresses]
+
+    def run(self, arguments: list[int]) -> None:
+        numbers = arguments[len(self.params) :]
+        values: dict[UOp, Any] = {node: int(np.int64(n)) for node, n in zip(self.variables, numbers, strict=True)}
+        named = {node.arg.name: value for node, value in values.items()}
+        for param, address in zip(self.params, arguments, strict=False):
+            values[param] = _array(param, address, named)
+        run(self.function.call(*self.params), values)
+
+
+def _array(node: UOp, address: int, variables: dict[str, int]) -> Any:
+    shape, storage = concrete_shape(node.shape, variables), numpy_dtype(node.dtype)
+    count = int(np.prod(shape))
+    memory = (ctypes.c_char * (count * storage.itemsize)).from_address(address)
+    return np.frombuffer(memory, storage, count).reshape(shape)
+
+
+@dataclass
+class Stream:
+    """What is still to be done, in order: each a test whether it may begin, and the deed."""
+
+    pending: list[tuple[Callable[[], bool], Callable[[], None]]] = field(default_factory=list)
+    is_held: bool = False  # nothing is done for the time being
+
+
+@dataclass
+class Node:
+    kernel: Kernel
+    arguments: list[int]
+    waits: list[int]
+
+
+@dataclass
+class FakeLibrary:
+    """The functions of the driver."""
+
+    source: random.Random
+    calls: list[str] = field(default_factory=list)  # the names of functions that do or order something
+    kernels: dict[int, Kernel] = field(default_factory=dict)
+    memory: dict[int, Any] = field(default_factory=dict)
+    pinned: list[tuple[int, int]] = field(default_factory=list)
+    streams: dict[int, Stream] = field(default_factory=dict)
+    events: dict[int, list[bool]] = field(default_factory=dict)  # whether the last record of each is done
+    graphs: dict[int, list[Node]] = field(default_factory=dict)
+    newest: int = 0  # handle
+    context: int = 0
+    codes: dict[str, int] = field(default_factory=dict)  # what functions return that are to fail
+    missing: set[str] = field(default_factory=set)  # functions that an old driver does not have
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.missing:
+            raise AttributeError(name)
+        method = getattr(type(self), "_" + name)
+
+        def function(*arguments: Any) -> int:
+            self.calls.append(name)
+            plain = [a.value if isinstance(a, ctypes.c_void_p) else a for a in arguments]
+            return self.codes.get(name, 0) or method(self, *plain) or 0
+
+        function.__name__ = name
+        found: Any = function
+        if name == "cuGraphExecKernelNodeSetParams_v2":  # is called by native code
+            found = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)
+        setattr(self, name, found)
+        return found
+
+    def _new(self) -> int:
+        self.newest += 1
+        return self.newest
+
+    def _fill(self, out: Any, value: Any) -> None:
+        out._obj.value = value
+
+    # ---- work
+
+    def submit(self, stream: int, deed: Callable[[], None], may_begin: Callable[[], bool] = lambda: True) -> None:
+        self.streams[stream].pending.append((may_begin, deed))
+
+    def work(self, until: Callable[[], bool]) -> None:
+        while not until():
+            able = [s for s in self.streams.values() if s.pending and not s.is_held and s.pending[0][0]()]
+            assert able, "the streams wait for each other"
+            self.source.choice(able).pending.pop(0)[1]()
+
+    def _cuStreamCreate(self, out: Any, flags: int) -> None:
+        number = self._new()
+        self.streams[number] = Stream()
+        self._fill(out, number)
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        self.work(lambda: not self.streams[stream].pending)
+
+    def _cuEventCreate(self, out: Any, flags: int) -> None:
+        number = self._new()
+        self.events[number] = [True]
+        self._fill(out, number)
+
+    def _cuEventDestroy_v2(self, event: int) -> None:
+        del self.events[event]
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        done = self.events[event] = [False]
+        self.submit(stream, lambda: done.__setitem__(0, True))
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        done = self.events[event]
+        self.submit(stream, lambda: None, lambda: done[0])
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        done = self.events[event]
+        self.work(lambda: done[0])
+
+    def _cuEventElapsedTime(self, out: Any, start: int, end: int) -> None:
+        self._fill(out, 1.0)
+
+    # ---- memory
+
+    def _cuMemAlloc_v2(self, out: Any, nbytes: int) -> None:
+        memory = ctypes.create_string_buffer(bytes([0xAB]) * (nbytes + 512), nbytes + 512)
+        address = -(-ctypes.addressof(memory) // 512) * 512
+        self.memory[address] = memory
+        self._fill(out, address)
+
+    def _cuMemFree_v2(self, address: int) -> None:
+        del self.memory[address]
+
+    def _cuMemHostAlloc(self, out: Any, nbytes: int, flags: int) -> None:
+        memory = ctypes.create_string_buffer(nbytes)
+        self.memory[ctypes.addressof(memory)] = memory
+        self.pinned.append((ctypes.addressof(memory), nbytes))
+        self._fill(out, ctypes.addressof(memory))
+
+    def _is_pinned(self, address: int) -> bool:
+        return any(start <= address < start + size for start, size in self.pinned)
+
+    def _cuPointerGetAttribute(self, out: Any, attribute: int, address: int) -> int:
+        return 0 if self._is_pinned(address) else 1
+
+    def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        if self._is_pinned(source):
+            self.submit(stream, lambda: _move(target, source, nbytes))
+        else:  # taken now, written later
+            staged = ctypes.create_string_buffer(ctypes.string_at(source, nbytes), max(nbytes, 1))
+            self.submit(stream, lambda: _move(target, ctypes.addressof(staged), nbytes))
+
+    def _cuMemcpyDtoHAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self.submit(stream, lambda: _move(target, source, nbytes))
+        if not self._is_pinned(target):
+            self._cuStreamSynchronize(stream)
+
+    def _cuMemcpyDtoDAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self.submit(stream, lambda: _move(target, source, nbytes))
+
+    # ---- kernels
+
+    def _cuLaunchKernel(self, function: int, *rest: Any) -> None:
+        stream, pointers = rest[7], rest[8]
+        kernel = self.kernels[function]
+        arguments = kernel.read(ctypes.addressof(pointers))
+        self.submit(stream, lambda: kernel.run(arguments))
+
+    def _cuGraphCreate(self, out: Any, flags: int) -> None:
+        number = self._new()
+        self.graphs[number] = []
+        self._fill(out, number)
+
+    def _cuGraphAddKernelNode_v2(self, out: Any, graph: int, waits: Any, count: int, record: Any) -> None:
+        kernel = self.kernels[record._obj.function]
+        arguments = kernel.read(record._obj.parameters)
+        self.graphs[graph].append(Node(kernel, arguments, [waits[i] - 1 for i in range(count)]))
+        self._fill(out, len(self.graphs[graph]))
+
+    def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, flags: int) -> None:
+        number = self._new()
+        self.graphs[number] = self.graphs[graph]
+        self._fill(out, number)
+
+    def _cuGraphExecKernelNodeSetParams_v2(self, ready: int, node: int, record: Any) -> None:
+        changed = self.graphs[ready][node - 1]
+        changed.arguments = changed.kernel.read(KernelParameters.from_address(record).parameters)
+
+    def _cuGraphLaunch(self, ready: int, stream: int) -> None:
+        nodes = [(node.kernel, node.arguments, node.waits) for node in self.graphs[ready]]
+
+        def deed() -> None:
+            done: set[int] = set()
+            while len(done) < len(nodes):
+                able = [i for i in range(len(nodes)) if i not in done and set(nodes[i][2]) <= done]
+                number = self.source.choice(able)
+                nodes[number][0].run(nodes[number][1])
+                done.add(number)
+
+        self.submit(stream, deed)
+
+    def _cuGraphExecDestroy(self, ready: int) -> None:
+        del self.graphs[ready]
+
+    _cuGraphDestroy = _cuGraphExecDestroy
+
+    # ---- what has nothing to do
+
+    def _cuDeviceGet(self, out: Any, ordinal: int) -> None:
+        self._fill(out, ordinal)
+
+    def _cuDeviceGetName(self, name: Any, length: int, device: int) -> None:
+        name.value = b"a GPU of Python"
+
+    def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
+        self._fill(out, {75: 8, 76: 0}.get(attribute, 4))
+
+    def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
+        self._fill(out, 1000 + device)
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        self.context = context
+
+    def _cuGetErrorName(self, code: Any, out: Any) -> int:
+        return 1
+
+    _cuGetErrorString = _cuGetErrorName
+
+    def get_kernel(self, function: UOp, target: Any, gpu: Any) -> CudaKernel:
+        """In place of the compiler."""
+        nodes = function.topological(enter_functions=True)
+        params = sorted({n for n in nodes if n.op is ops.PARAM}, key=lambda n: n.arg.slot)
+        variables = sorted({n for n in nodes if n.op is ops.VARIABLE}, key=lambda n: n.arg.name)
+        handle = self._new()
+        self.kernels[handle] = Kernel(function, params, variables)
+        names = tuple(node.arg.name for node in variables)
+        launch = Launch(function.arg.name, 1, 1, tuple(p.arg.slot for p in params), names, ctypes.c_void_p(handle))
+        return CudaKernel((launch,), 0, 0, 0, None)  # type: ignore[arg-type]
+
+
+def _move(target: int, source: int, nbytes: int) -> None:
+    ctypes.memmove(target, source, nbytes)
+
+
+@contextmanager
+def fake_gpu(monkeypatch: Any, seed: int = 0, gpus: int = 1) -> Iterator[FakeLibrary]:
+    """The device CUDA is made of Python inside."""
+    library = FakeLibrary(random.Random(seed))
+    driver = Driver(library)
+    whit.clear_caches()
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime_cuda, "load_driver", functools.cache(lambda: driver))
+        patch.setattr(runtime_cuda, "device_count", lambda: gpus)
+        patch.setattr(runtime_cuda, "_open", {})
+        patch.setattr(runtime_cuda, "_forked", "")
+        patch.setattr(engine_cuda, "get_cuda_kernel", library.get_kernel)
+        yield library
+    whit.clear_caches()
