@@ -106,6 +106,42 @@ def test_kernels_agree_with_the_cpu(name: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
 
 
+def _product(a, b):  # type: ignore[no-untyped-def]
+    return a @ b
+
+
+PRODUCTS = {  # what is computed, and the shapes of its operands
+    "plain": (_product, (256, 128), (128, 512)),
+    "long": (_product, (300, 2048), (2048, 264)),
+    "odd": (_product, (129, 77), (77, 201)),
+    "odd rows": (_product, (1000, 72), (72, 328)),
+    "few": (_product, (40, 40), (40, 40)),
+    "left turned": (lambda a, b: a.transpose(-1, -2) @ b, (96, 264), (96, 136)),
+    "right turned": (lambda a, b: a @ b.transpose(-1, -2), (264, 96), (136, 96)),
+    "both turned": (lambda a, b: a.transpose(-1, -2) @ b.transpose(-1, -2), (96, 264), (136, 96)),
+    "both turned, odd": (lambda a, b: a.transpose(-1, -2) @ b.transpose(-1, -2), (95, 263), (135, 95)),
+    "result turned": (lambda a, b: (a @ b).transpose(-1, -2).contiguous(), (264, 96), (96, 136)),
+    "batched": (_product, (3, 130, 64), (3, 64, 72)),
+    "batched, odd": (_product, (3, 33, 65), (3, 65, 47)),
+    "heads": (lambda a, b: a.permute(0, 2, 1, 3) @ b.permute(0, 2, 3, 1), (2, 40, 4, 64), (2, 48, 4, 64)),
+    "a part": (lambda a, b: a[8:136, 16:80] @ b[:, 8:], (200, 100), (64, 200)),
+    "a part off alignment": (lambda a, b: a[3:131, 5:69] @ b[:, 1:], (200, 100), (64, 200)),
+    "epilogue": (lambda a, b: (a @ b + b[0]).relu() * 2, (200, 96), (96, 264)),
+    "epilogue, odd": (lambda a, b: (a @ b + b[0]).relu() * 2, (201, 97), (97, 263)),
+}
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.float16, dtypes.bfloat16), ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_agree_with_numpy(name: str, dtype: DType) -> None:
+    build, *shapes = PRODUCTS[name]
+    a, b = (rng.integers(-4, 5, shape).astype(numpy_dtype(dtype)) for shape in shapes)  # type: ignore[arg-type]
+    got = build(Tensor(a, device="CUDA"), Tensor(b, device="CUDA")).numpy().astype(np.float64)
+    expected = build(*(Tensor(x.astype(np.float64)) for x in (a, b))).numpy()  # small integers: sums are exact
+    np.testing.assert_array_equal(got, expected.astype(numpy_dtype(dtype)).astype(np.float64))
+
+
 @needs_gpu
 def test_random_graphs_agree_with_the_interpreter() -> None:
     from fuzz.cuda import problem_of  # here: it opens the device

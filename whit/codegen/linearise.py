@@ -195,7 +195,8 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
             memory, fill = node.src
             stores = fill.src[0].src
             values[node] = memory.after(*(values[store] for store in stores))
-            if any(r.arg.kind is RangeKind.THREAD for r in free[fill]):
+            is_shared = memory.arg.memory is Memory.SHARED
+            if is_shared and any(r.arg.kind is RangeKind.THREAD for r in free[fill]):
                 barrier = make(ops.BARRIER, tuple(values[store] for store in stores))
                 items[node] = linear.add(barrier, path)
                 for store in stores:

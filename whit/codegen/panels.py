@@ -129,7 +129,7 @@ class _Apply:
         """The kernel's stores for a vector of sums."""
         row, column = tile.row + u, tile.column + (self.lanes + c * self.tiling.width)
         at = {**self.values, **tile.outer, **unflat(row, self.found.m), **unflat(column, self.found.n)}
-        copied = _with_total(self.body, self.found.reduce, total, at)
+        copied = with_total(self.body, self.found.reduce, total, at)
         mask = self.masks[c]
         group = (copied if mask is None else masked(copied, mask)).src
         if self.is_once:
@@ -167,7 +167,7 @@ def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, Values]:
     return core, values
 
 
-def _with_total(body: UOp, reduce: UOp, total: UOp, at: Values) -> UOp:
+def with_total(body: UOp, reduce: UOp, total: UOp, at: Values) -> UOp:
     """The stores with another value for the reduction, at other positions."""
     done: Values = {reduce: total}
     for node in topological((body,), stop=(reduce,)):

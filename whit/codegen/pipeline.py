@@ -10,6 +10,7 @@ from whit.codegen.contraction import find_contraction
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
+from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
@@ -75,6 +76,10 @@ def runs_apart(body: UOp) -> bool:
 
 def _tile(body: UOp, job: Job) -> UOp:
     if job.target.is_gpu:
+        matmul = tile_matmul(body, job.target)
+        if matmul is not None:
+            job.reasons.append(matmul[1])
+            return simplify_lanes(matmul[0])
         tiled, reasons = tile_gpu(body, job.target)
         job.reasons.extend(reasons)
         return simplify_lanes(tiled)

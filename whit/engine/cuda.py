@@ -19,6 +19,8 @@ from whit.engine.show import show_kernel, show_load
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda import open_gpu
 from whit.runtime.cuda_buffer import CudaBuffer, ordinal_of
+from whit.runtime.cuda_driver import load_driver
+from whit.runtime.tensor_map import TensorMap
 from whit.target import Target, parse_target
 
 VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
@@ -27,14 +29,16 @@ VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed i
 class Arguments:
     """The arguments of one launch as the driver wants them; the arrays never move."""
 
-    __slots__ = ("launch", "pointers", "values")
+    __slots__ = ("launch", "maps", "pointers", "values")
 
     def __init__(self, launch: Launch) -> None:
         count = len(launch.slots) + len(launch.variables)
         self.launch = launch
         self.values = (ctypes.c_uint64 * max(count, 1))()
+        self.maps = [TensorMap(load_driver(), **each) for each in launch.maps]
         start = ctypes.addressof(self.values)
-        self.pointers = (ctypes.c_void_p * max(count, 1))(*(start + 8 * i for i in range(count)))
+        places = [*(start + 8 * i for i in range(count)), *(each.address for each in self.maps)]
+        self.pointers = (ctypes.c_void_p * max(len(places), 1))(*places)
 
     def fill(self, addresses: Sequence[int], variables: Mapping[str, int]) -> None:
         """The memory of each slot, and the values of variables."""
@@ -43,6 +47,8 @@ class Arguments:
             self.values[i] = addresses[slot]
         for i, name in enumerate(launch.variables, len(launch.slots)):
             self.values[i] = variables[name] & 0xFFFF_FFFF_FFFF_FFFF
+        for each in self.maps:
+            each.encode(addresses[each.slot])
 
 
 @dataclass(slots=True)
@@ -102,7 +108,7 @@ class CudaDevice:
         for each in arguments:
             each.fill(given, variables)
             launch = each.launch
-            self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name)
+            self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name, launch.shared)
         if first is not None:
             seconds = self.gpu.event().since(first)
             call = loaded.plan.linear.src[number]

@@ -31,6 +31,8 @@ class Launch:
     slots: tuple[int, ...]  # which arguments of the kernel it takes
     variables: tuple[str, ...]
     function: Any
+    shared: int = 0  # bytes of shared memory beyond what the function declares
+    maps: tuple[dict[str, Any], ...] = ()  # tensor maps that it takes after the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ def _find_or_compile(function: UOp, target: Target, gpu: Gpu) -> CudaKernel:
             threads=record["threads"],
             slots=tuple(record["slots"]),
             variables=tuple(record["variables"]),
-            function=module.function(record["name"]),
+            function=module.function(record["name"], record["shared"]),
+            shared=record["shared"],
+            maps=tuple(record["maps"]),
         )
         for record in header["launches"]
     )
@@ -93,6 +97,7 @@ def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     from whit.codegen import generate, separate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
     from whit.render.program import params_of  # lazy: the same
+    from whit.render.ptx_block import launch_of  # lazy: the same
 
     (body,) = function.src
     stem = "k_" + re.sub(r"\W", "_", str(function.arg.name), flags=re.ASCII)[:60]
@@ -105,7 +110,7 @@ def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
         {
             "name": program.name,
             "blocks": program.total,
-            "threads": program.threads,
+            **launch_of(program.linear, program.threads),
             "slots": [int(param.arg.slot) for param in params_of(program.linear)],
             "variables": [variable.arg.name for variable in program.variables],
         }

@@ -151,6 +151,55 @@ class MmaArg:
 
 
 @dataclass(frozen=True, slots=True)
+class Digit:
+    """A digit of a number in mixed radix: how many values it has, and how far each moves in a tile."""
+
+    count: int
+    row: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixArg:
+    """How a matrix lies in memory: elements before the first, and from one row, depth and batch to the next."""
+
+    start: int
+    row: int
+    depth: int
+    batch: int = 0
+    batches: int = 1
+    copied: int = 1  # bytes that may be copied together
+
+    @property
+    def is_depth_major(self) -> bool:
+        """Whether neighbours in memory are neighbours along the depth."""
+        return self.depth == 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMmaArg:
+    """A product of matrices by tiles: which atom does it, and which elements of a tile each thread of a block has."""
+
+    atom: str
+    sizes: tuple[int, ...]  # rows of a, rows of b (columns of the product), depth
+    tile: tuple[int, ...]
+    a: MatrixArg
+    b: MatrixArg
+    threads: tuple[Digit, ...]  # how far a thread's first element is from the tile's; the last digit is the lowest
+    elements: tuple[Digit, ...]  # how far its others are from that
+    stages: int = 1  # pieces of the depth that are in flight
+
+    def place(self, thread: int, element: int) -> tuple[int, int]:
+        """The row and column of one element in the tile."""
+        row = column = 0
+        for number, digits in ((thread, self.threads), (element, self.elements)):
+            for digit in reversed(digits):
+                number, value = divmod(number, digit.count)
+                row, column = row + value * digit.row, column + value * digit.column
+        return row, column
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionArg:
     """A function's name and the parameters that its body uses, by slot."""
 
@@ -187,6 +236,9 @@ RECORDS: dict[str, Any] = {
         StageArg,
         StoreArg,
         MmaArg,
+        Digit,
+        MatrixArg,
+        BlockMmaArg,
         FunctionArg,
         LeafArg,
         FormulaArg,

@@ -14,6 +14,7 @@ from whit.dtype import DType
 from whit.ir import gradient_effects, gradients, interval, shapes
 from whit.ir.args import (
     ArangeArg,
+    BlockMmaArg,
     BufferArg,
     FormulaArg,
     FunctionArg,
@@ -828,6 +829,16 @@ MMA = define(
     stages=KERNEL | PROGRAM,
     arg_type=MmaArg,
     doc="a @ b + c of one tile: a is (m, k), b is (k, n), c is (m, n) and gives the dtype.",
+)
+BLOCK_MMA = define(
+    "block_mma",
+    arity=8,
+    dtype=nothing,
+    shape=scalar,
+    stages=KERNEL | PROGRAM,
+    arg_type=BlockMmaArg,
+    doc="Effect: a block's threads have the tile of a @ b.T from a row and a column on, each its part, in registers. "
+    "Sources: these, a, b, the thread, the row, the column, the batches of a and b.",
 )
 STACK = define(
     "stack",

@@ -14,7 +14,7 @@ bytes. Registers that the program indexes by numbers only are registers; others 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 
 from whit.dtype import dtypes
@@ -33,8 +33,11 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
+from whit.render.ptx_block import before_the_tile, block_mma_of, limits_of
 from whit.render.ptx_ops import bitcast, cast, elementwise, spell
+from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
+from whit.render.ptx_wgmma import SHARED, WarpGroups
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target
@@ -46,12 +49,16 @@ _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many
 MOST_PARAMETERS = 32764 // 8
 
 
+Instruction = Callable[["_Function", UOp], None]
+
+
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
     functions = [_Function(name, program).render() for name, program in programs.items()]
+    shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
     version = _VERSIONS.get(target.arch, _VERSION)
     head = f"// {', '.join(programs)} for {target}\n.version {version}\n.target {target.arch}\n.address_size 64\n"
-    return "\n".join([head, *functions])
+    return "\n".join([head + shared, *functions])
 
 
 class _Function(Writer):
@@ -62,7 +69,7 @@ class _Function(Writer):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
-        self.linear = emulate_small_floats(program_body(program), has_half=True)
+        self.linear = emulate_small_floats(program_body(program), has_half=True, has_bfloat=True)
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
         self.spaces: dict[UOp, str] = {}  # all other memory
@@ -72,19 +79,42 @@ class _Function(Writer):
 
     def render(self) -> str:
         parameters = self.prologue()
-        for node in self.linear.src:
-            write = _INSTRUCTIONS.get(node.op)
+        tile = block_mma_of(self.linear)
+        if tile is not None and tile.arg.atom == "wgmma":
+            self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
+            parameters += self.groups.parameters()
+            self.groups.open_copying()
+            self.write(before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
+            self.groups.open_computing()
+        self.write(self.linear.src, {})
+        self.line("ret;")
+        head = f".visible .entry {self.name}({', '.join(parameters)})"
+        limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
+        if tile is not None:
+            limits = limits_of(tile)
+        return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
+
+    def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
+        """Instructions in order, some of them in another way."""
+        for node in instructions:
+            write = instead.get(node.op) or _INSTRUCTIONS.get(node.op)
             if write is not None:
                 write(self, node)
             elif node.op.elementwise:
                 self.names[node] = [elementwise(self, node, lane) for lane in range(lane_count(node))]
             else:
                 raise unsupported(node.op, "PTX", "is no instruction of a GPU", "Expand it before rendering.")
-        self.line("ret;")
-        head = f".visible .entry {self.name}({', '.join(parameters)})"
-        threads = [node for node in self.linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.THREAD]
-        limits = f"\n.maxntid {max(int(node.src[0].arg) for node in threads)}" if threads else ""
-        return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
+
+    def threads(self) -> int:
+        """How many the program counts; 0 if it counts none."""
+        ranges = [node for node in self.linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.THREAD]
+        return max((int(node.src[0].arg) for node in ranges), default=0)
+
+    def block_mma(self, node: UOp) -> None:
+        if node.arg.atom == "wgmma":
+            self.groups.compute()
+        else:
+            Tiles(self, node, self.arrays[node.src[0]], self.threads()).write()
 
     def prologue(self) -> list[str]:
         """Reads the parameters and makes room for local buffers."""
@@ -190,7 +220,9 @@ class _Function(Writer):
         """What stands in the brackets of an access."""
         base, itemsize = self.names[buffer][0], buffer.dtype.itemsize
         if position.op is ops.CONST:
-            return f"{base}+{position.arg * itemsize}" if position.arg else base
+            return _plus(base, position.arg * itemsize)
+        if position.op is ops.ADD and position.src[1].op is ops.CONST and not position.shape:
+            return _plus(self.address(buffer, position.src[0]), position.src[1].arg * itemsize)
         index = self.operand(position, lane)
         if register_type(position.dtype) == "b32":
             index = cast(self, position.dtype, dtypes.int64, index)
@@ -353,7 +385,8 @@ def _plus(address: str, offset: int) -> str:
     return f"{base}+{total}" if total else base
 
 
-_INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
+_INSTRUCTIONS: dict[Op, Instruction] = {
+    ops.BLOCK_MMA: _Function.block_mma,
     ops.RANGE: _Function.open_range,
     ops.IF: _Function.open_if,
     ops.END: _Function.close,

@@ -219,6 +219,8 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
         return w.value(new, "cast", f"selp.{new}", one, none, x)
     if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
         return _cast_half(w, source, x)
+    if target is dtypes.bfloat16 and source is dtypes.float32:
+        return w.value("b32", "cast", "cvt.u32.u16", w.value("b16", "half", "cvt.rn.bf16.f32", _in(w, "f32", x)))
     if source.is_float and target.is_float:
         rounding = ".rn" if source.bitsize > target.bitsize else ""
         return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)

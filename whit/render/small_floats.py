@@ -13,7 +13,7 @@ is as good as once: a result of + - * / sqrt rounded to 24 bits and then to p <=
 24 >= 2 p + 2 (Figueroa 1995). Where more is asked (float64 and wide integers as sources, fused multiply-add), the wider
 value is first rounded to odd: if inexact, to the neighbour whose last bit is 1, which is never a tie.
 
-Where the target converts between float16 and float32 itself (`has_half`, the context of the rules), those casts stay.
+Casts that the target has itself stay (`native`, the context of the rules).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ I32, U32, I64, U64 = dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64
 SMALL = frozenset({dtypes.float16, dtypes.bfloat16, *dtypes.fp8s})
 _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: U32}
 _ALL = frozenset(dtypes.all)
+_HALF_CASTS = frozenset({(dtypes.float16, F32), (F32, dtypes.float16)})
+_BFLOAT_CASTS = frozenset({(F32, dtypes.bfloat16)})
 _MOVES = (ops.WHERE,)
 _ARITHMETIC = tuple(op for op in ops.ELEMENTWISE if op not in (*_MOVES, ops.FMA))
 
@@ -145,13 +147,13 @@ def multiplied_and_added(x: UOp, y: UOp, z: UOp) -> UOp:
 
 
 @function_rule(ops.CAST, on=_ALL)
-def cast_through_float32(node: UOp, has_half: bool) -> UOp | None:
+def cast_through_float32(node: UOp, native: frozenset[tuple[DType, DType]]) -> UOp | None:
     """cast of or to a small float -> integer arithmetic on bits, by way of float32"""
     (x,) = node.src
     source, dtype = x.dtype, node.dtype
     if source not in SMALL and dtype not in SMALL:
         return None
-    if has_half and {source, dtype} == {dtypes.float16, F32}:
+    if (source, dtype) in native:
         return None
     if source in SMALL:
         return decoded(x) if dtype is F32 else x.cast(F32).cast(dtype)
@@ -218,8 +220,10 @@ EMULATE_SMALL_FLOATS = Rules(
 )
 
 
-def emulate_small_floats(linear: UOp, *, has_half: bool) -> UOp:
-    """The program with small floats moved but never computed with; with `has_half`, float16 <-> float32 stay."""
+def emulate_small_floats(linear: UOp, *, has_half: bool, has_bfloat: bool = False) -> UOp:
+    """The program with small floats moved but never computed with; with `has_half`, float16 <-> float32 stay; with
+    `has_bfloat`, float32 -> bfloat16 too."""
     if not any(s.dtype in SMALL for node in linear.src for s in (node, *node.src)):
         return linear
-    return relist(linear, rewrite_all(linear.src, EMULATE_SMALL_FLOATS, has_half))
+    native = (_HALF_CASTS if has_half else frozenset()) | (_BFLOAT_CASTS if has_bfloat else frozenset())
+    return relist(linear, rewrite_all(linear.src, EMULATE_SMALL_FLOATS, native))

@@ -41,6 +41,7 @@ NON_BLOCKING = 1
 NO_TIMING = 2
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
+MOST_SHARED_BYTES = 8  # of a function
 REMEMBERED = 8  # kernels that an error names
 
 
@@ -252,11 +253,11 @@ class Gpu:
             raise BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}") from None
         return Module(self, module.value)
 
-    def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str) -> None:
+    def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str, shared: int = 0) -> None:
         """Starts a kernel; `parameters` are pointers to its arguments, which are copied."""
         self.recent.append(name)
         try:
-            self.driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, self.stream, parameters, None)
+            self.driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, self.stream, parameters, None)
         except DriverError as error:
             raise self._failure(error) from None
 
@@ -304,10 +305,12 @@ class Module:
         self.gpu = gpu
         self.handle = handle
 
-    def function(self, name: str) -> Any:
-        """A kernel by its name."""
+    def function(self, name: str, shared: int = 0) -> Any:
+        """A kernel by its name, which will be launched with so many bytes of shared memory."""
         found = ctypes.c_void_p()
         self.gpu.driver.cuModuleGetFunction(ctypes.byref(found), self.handle, name.encode())
+        if shared:
+            self.gpu.driver.cuFuncSetAttribute(found, MOST_SHARED_BYTES, shared)
         return found
 
 

@@ -160,6 +160,24 @@ class Driver:
     @native
     def cuModuleGetFunction(self, function: Out, module: Handle, name: Text) -> None: ...
     @native
+    def cuFuncSetAttribute(self, function: Handle, attribute: Int, value: Int) -> None: ...
+    @native
+    def cuTensorMapEncodeTiled(
+        self,
+        tensor_map: Handle,
+        dtype: Int,
+        rank: UInt,
+        address: Address,
+        sizes: Out,
+        strides: Out,
+        box: Out,
+        steps: Out,
+        interleave: Int,
+        swizzle: Int,
+        promotion: Int,
+        fill: Int,
+    ) -> None: ...
+    @native
     def cuLaunchKernel(
         self,
         function: Handle,

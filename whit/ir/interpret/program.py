@@ -200,6 +200,8 @@ def _execute(node: UOp, state: _State) -> Any:
         return _load(node, state)
     if node.op is ops.STORE:
         return _store(node, state)
+    if node.op is ops.BLOCK_MMA:
+        return _block_mma(node, state)
     if node.op in _NOT_LISTED:
         return _operand(node, node, state)
     if node.op is ops.AFTER:
@@ -250,3 +252,29 @@ def _store(node: UOp, state: _State) -> None:
     places = _positions(positions[0], value.size if value.ndim else 0)
     places = checked(node, places, gate, 0, memory.size, otherwise=-1)
     write(memory, places, np.broadcast_to(value, places.shape), target.dtype, node.arg.combine)
+
+
+def _block_mma(node: UOp, state: _State) -> None:
+    """What one thread has of a tile: sums along the depth in order. Outside of the matrices there are zeros."""
+    accumulator, a, b, *rest = node.src
+    thread, row, column, a_batch, b_batch = (int(_operand(node, source, state)) for source in rest)
+    arg = node.arg
+    registers = _flat_memory(node, accumulator, state)
+    places = [arg.place(thread, i) for i in range(registers.size)]
+    rows = sorted({place[0] for place in places})
+    columns = sorted({place[1] for place in places})
+    left = _rows_of(node, a, arg.a, [row + i for i in rows], arg.sizes[0], a_batch, state)
+    right = _rows_of(node, b, arg.b, [column + i for i in columns], arg.sizes[1], b_batch, state)
+    dtype, zero = accumulator.dtype, constant(accumulator.dtype, 0.0)
+    sums = mma(dtype, a.dtype, left, right.T, np.broadcast_to(zero, (len(rows), len(columns))))
+    for i, (at, beside) in enumerate(places):
+        registers[i] = sums[rows.index(at), columns.index(beside)]
+
+
+def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, batch: int, state: _State) -> Array:
+    """Rows of an operand over the whole depth."""
+    depth = np.arange(node.arg.sizes[2])
+    starts = matrix.start + batch * matrix.batch + np.array(rows)[:, None] * matrix.row
+    inside = np.broadcast_to((np.array(rows) < size)[:, None], (len(rows), depth.size))
+    positions = (starts + depth * matrix.depth).astype(object)
+    return gather(node, _flat_memory(node, memory, state), [positions], inside)

@@ -1,0 +1,100 @@
+"""Matrix products by tiles mean what their kernels mean, for every atom, layout and odd size. No GPU is needed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from schedule.build import param, scheduled
+from test_kernel_programs import arrays_of
+
+from whit.codegen import generate, gpu_atoms, gpu_matmul
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.interpret import run
+from whit.ir.op import PROGRAM
+from whit.ir.uop import UOp
+from whit.ir.verify import verify
+from whit.target import parse_target
+
+TARGET = parse_target("CUDA:PTX:sm_90a")
+OLD = parse_target("CUDA:PTX:sm_80")
+F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
+SMALL = {
+    "WGMMA": (gpu_atoms.wgmma(64, 16, 2),),
+    "MMA": (gpu_atoms.mma(1, 2, 16, 16, 2),),
+    "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
+}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles that are interpreted fast."""
+    for name, atoms in SMALL.items():
+        monkeypatch.setattr(gpu_atoms, name, atoms)
+    monkeypatch.setattr(gpu_matmul, "LEAST", 1)
+    monkeypatch.setattr(gpu_matmul, "NEAR", 2)
+
+
+def product(a: UOp, b: UOp) -> UOp:
+    """A (batched) product whose sums are float32."""
+    *batch, m, k = a.shape
+    n = b.shape[-1]
+    b = b.permute((*range(len(batch)), len(batch) + 1, len(batch)))
+    x = a.reshape((*batch, m, 1, k)).expand((*batch, m, n, k))
+    y = b.reshape((*batch, 1, n, k)).expand((*batch, m, n, k))
+    if a.dtype is not F32:
+        x, y = x.cast(F32), y.cast(F32)
+    return (x * y).reduce(ops.ADD, (len(batch) + 2,)).cast(a.dtype)
+
+
+def turned(x: UOp) -> UOp:
+    return x.permute((1, 0))
+
+
+def body_of(value: UOp) -> UOp:
+    (call,) = scheduled(value).src
+    return call.src[0].src[0]
+
+
+def check(value: UOp, atom: str, target: Any = TARGET) -> Any:
+    """The program of a value against its kernel, on small integers, whose sums are exact."""
+    body = body_of(value)
+    program = generate(body, target)
+    (found,) = [node for node in program.linear.src if node.op is ops.BLOCK_MMA]
+    assert found.arg.atom == atom
+    verify(program.linear, PROGRAM)
+    generator = np.random.default_rng(0)
+    arrays = {
+        node: generator.integers(-4, 5, array.shape).astype(array.dtype)
+        for node, array in arrays_of(body, generator).items()
+    }
+    memory = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
+    run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
+    run(body, arrays)
+    for node, expected in arrays.items():
+        np.testing.assert_array_equal(memory[node.arg.slot].reshape(expected.shape), expected)
+    return program
+
+
+PRODUCTS: dict[str, Callable[[DType], UOp]] = {
+    "plain": lambda d: product(param(0, 64, 16, dtype=d), param(1, 16, 32, dtype=d)),
+    "turned": lambda d: product(turned(param(0, 16, 64, dtype=d)), turned(param(1, 32, 16, dtype=d))),
+    "odd": lambda d: product(param(0, 33, 5, dtype=d), param(1, 5, 19, dtype=d)),
+    "batched": lambda d: product(param(0, 2, 32, 8, dtype=d), param(1, 2, 8, 16, dtype=d)),
+    "rows are turned when stored": lambda d: turned(product(param(0, 32, 8, dtype=d), param(1, 8, 16, dtype=d))),
+    "a part": lambda d: product(param(0, 40, 24, dtype=d).shrink(((8, 32), (8, 16))), param(1, 16, 16, dtype=d)),
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(("dtype", "atom"), [(BF16, "mma"), (F32, "fma")], ids=["mma", "fma"])
+def test_products_by_tiles(name: str, dtype: DType, atom: str) -> None:
+    check(PRODUCTS[name](dtype), atom, OLD)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["plain", "turned", "batched"])
+def test_products_by_warp_groups(name: str) -> None:
+    check(PRODUCTS[name](F16), "wgmma")

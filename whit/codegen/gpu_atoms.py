@@ -1,0 +1,90 @@
+"""The atoms of matrix products on NVIDIA GPUs: tiles, who has which element of them, and which one suits a product.
+
+| atom  | where   | operands          | a thread block                                                            |
+|-------|---------|-------------------|---------------------------------------------------------------------------|
+| wgmma | sm_90a  | float16, bfloat16 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
+| mma   | sm_80   | float16, bfloat16 | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
+| fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
+
+Sums are float32. Where a product has an element is the same for all atoms that tensor cores compute: a warp's 16 x 8
+piece has rows `lane // 4` and 8 below, columns `lane % 4 * 2` and the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from whit.dtype import DType, dtypes
+from whit.ir.args import Digit, MatrixArg
+from whit.target import Target
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+PAIR = (Digit(2, row=8), Digit(2, column=1))  # the elements of a thread in a 16 x 8 piece
+QUADS = (Digit(8, row=1), Digit(4, column=2))  # the threads of a warp in it
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """How blocks compute tiles."""
+
+    name: str
+    tile: tuple[int, int, int]
+    threads: tuple[Digit, ...]
+    elements: tuple[Digit, ...]
+    stages: int
+    speed: float  # of a multiprocessor with enough of these, beside the fastest
+    is_persistent: bool = False  # a block stays and computes tile after tile
+
+    def __str__(self) -> str:
+        rows, columns, depth = self.tile
+        threads = prod(digit.count for digit in self.threads)
+        return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}"
+
+
+def wgmma(rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
+    """Groups of four warps, 64 rows of theirs at a time."""
+    groups = min(2, rows // 64)
+    pieces = rows // 64 // groups
+    threads = (Digit(groups, row=64 * pieces), Digit(4, row=16), *QUADS)
+    elements = (Digit(pieces, row=64), Digit(columns // 8, column=8), *PAIR)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, is_persistent=True)
+
+
+def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
+    """So many warps down and across, with so many rows and columns each."""
+    threads = (Digit(down, row=rows), Digit(across, column=columns), *QUADS)
+    elements = (Digit(rows // 16, row=16), Digit(columns // 8, column=8), *PAIR)
+    return Atom("mma", (down * rows, across * columns, 32), threads, elements, stages, speed)
+
+
+def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
+    """The same, a warp's threads 8 down and 4 across with squares of 4 x 4."""
+    threads = (Digit(down, row=rows), Digit(across, column=columns), Digit(8, row=4), Digit(4, column=4))
+    elements = (Digit(rows // 32, row=32), Digit(4, row=1), Digit(columns // 16, column=16), Digit(4, column=1))
+    return Atom("fma", (down * rows, across * columns, 16), threads, elements, stages, speed)
+
+
+WGMMA = (wgmma(128, 256, 4), wgmma(128, 128, 6, 0.85), wgmma(128, 64, 8, 0.6))
+MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
+FMA = (fma(2, 4, 64, 32, 4), fma(2, 2, 32, 32, 4, 0.6))
+
+
+def choose_atom(
+    dtype: DType, sizes: tuple[int, int, int], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
+) -> Atom | None:
+    """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
+    if dtype in HALVES:
+        aligned = all(matrix.copied == 16 for matrix in matrices)
+        atoms = WGMMA if target.arch == "sm_90a" and aligned else MMA
+    elif dtype is dtypes.float32:
+        atoms = FMA
+    else:
+        return None
+    return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
+
+
+def _time(atom: Atom, sizes: tuple[int, int, int], batches: int, cores: int) -> float:
+    rows, columns, _ = atom.tile
+    tiles = -(-sizes[0] // rows) * -(-sizes[1] // columns) * batches
+    return -(-tiles // cores) * rows * columns / atom.speed

@@ -1,0 +1,293 @@
+"""Tiles of a matrix product by the warps of a block, with operands copied to shared memory ahead of time (`cp.async`).
+
+    copy pieces 0, 1, 2                                a stage of shared memory each
+    for each piece:
+        wait until it has arrived, all threads         then everybody is done with the piece before it
+        copy the piece three further on, into the stage of the piece before
+        atom fma:  registers <- 4 elements of a column of a and of a row of b;  sums += their products
+        atom mma:  registers <- 8 x 8 squares by ldmatrix;  mma.sync
+
+For fma both operands lie in shared memory as lines of one step of the depth each, so that neighbours are loaded
+together; for mma as they lie in memory, and squares are turned as they are loaded. Lines are 16 bytes longer than they
+have to be: rows of a square are in different banks. Whatever is outside of an operand is copied as zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whit.ir.args import BlockMmaArg, Digit, MatrixArg
+from whit.ir.uop import UOp
+from whit.render.ptx_values import Writer
+from whit.render.ptx_wgmma import SHARED
+
+PADDING = 16  # bytes
+
+
+def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
+    """Whether the lines of shared memory are steps of the depth."""
+    return arg.atom == "fma" or not matrix.is_depth_major
+
+
+def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
+    """From one line of shared memory to the next."""
+    return (rows if is_turned(arg, matrix) else arg.tile[2]) * itemsize + PADDING
+
+
+def piece_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
+    """Of an operand, in one stage."""
+    lines = arg.tile[2] if is_turned(arg, matrix) else rows
+    return lines * line_bytes(arg, matrix, rows, itemsize)
+
+
+def stage_bytes(arg: BlockMmaArg, itemsize: int) -> int:
+    """The bytes of one piece of both operands."""
+    pairs = ((arg.a, arg.tile[0]), (arg.b, arg.tile[1]))
+    return sum(piece_bytes(arg, matrix, rows, itemsize) for matrix, rows in pairs)
+
+
+@dataclass(slots=True)
+class Copies:
+    """The copies of an operand that a thread makes of each piece."""
+
+    matrix: MatrixArg
+    rows: int  # of the tile
+    elements: int  # of a copy
+    count: int
+    lines: int  # from one copy to the next
+    source: str  # the address of the first
+    target: str  # in the first stage
+    line: str  # which line of memory, and which element of it, inside of the tile
+    along: str
+    row_limit: str  # rows that are left of the operand
+
+
+class Tiles:
+    """Writes what computes a tile."""
+
+    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
+        self.w, self.node, self.registers, self.threads = w, node, registers, threads
+        self.arg: BlockMmaArg = node.arg
+        self.dtype = node.src[1].dtype
+        self.itemsize = self.dtype.itemsize
+        self.stage_bytes = stage_bytes(self.arg, self.itemsize)
+
+    def write(self) -> None:
+        w, arg = self.w, self.arg
+        self.thread = w.value("b32", "tid", "mov.u32", "%tid.x")
+        self.base = w.value("b32", "base", "mov.u32", SHARED)
+        operands = self.operands()
+        self.left = w.value("b32", "left", "mov.u32", str(arg.sizes[2]))  # of the depth, from the next copies on
+        self.into = w.value("b32", "into", "mov.u32", "0")  # the stage of the next copies, in bytes
+        self.stage = w.value("b32", "stage", "mov.u32", "0")  # of the piece that is computed
+        for register in self.registers:
+            w.line(f"mov.f32 {register}, 0f00000000;")
+        for _ in range(arg.stages - 1):
+            self.copy(operands)
+        self.places()
+        piece = w.value("b32", "piece", "mov.u32", "0")
+        loop = f"PIECES{w.count}"
+        w.label(loop)
+        w.line(f"cp.async.wait_group {arg.stages - 2};")
+        w.line("bar.sync 0;")
+        self.copy(operands)
+        self.compute()
+        self.advance(self.stage)
+        w.line(f"add.u32 {piece}, {piece}, 1;")
+        more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
+        w.line(f"@{more} bra {loop};")
+        w.line("cp.async.wait_all;")
+
+    def advance(self, stage: str) -> None:
+        """The next stage."""
+        w = self.w
+        w.line(f"add.u32 {stage}, {stage}, {self.stage_bytes};")
+        wraps = w.value("pred", "wraps", "setp.eq.u32", stage, str(self.arg.stages * self.stage_bytes))
+        w.line(f"@{wraps} mov.u32 {stage}, 0;")
+
+    def offset(self, digits: tuple[Digit, ...]) -> tuple[str, str]:
+        """The row and column of a thread's first element."""
+        w, after = self.w, 1
+        row, column = (w.value("b32", name, "mov.u32", "0") for name in ("row", "column"))
+        for digit in reversed(digits):
+            value = w.value("b32", "digit", "div.u32", self.thread, str(after)) if after > 1 else self.thread
+            value = w.value("b32", "digit", "rem.u32", value, str(digit.count))
+            row = w.value("b32", "row", "mad.lo.u32", value, str(digit.row), row) if digit.row else row
+            column = (
+                w.value("b32", "column", "mad.lo.u32", value, str(digit.column), column) if digit.column else column
+            )
+            after *= digit.count
+        return row, column
+
+    # ---- copies
+
+    def operands(self) -> list[Copies]:
+        """The copies of both operands."""
+        arg, (_, a, b, _, row, column, a_batch, b_batch) = self.arg, self.node.src
+        first = self.copies(a, arg.a, arg.tile[0], arg.sizes[0], row, a_batch, self.base)
+        b_base = piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
+        base = self.w.value("b32", "base", "add.u32", self.base, str(b_base))
+        return [first, self.copies(b, arg.b, arg.tile[1], arg.sizes[1], column, b_batch, base)]
+
+    def copies(self, memory: UOp, matrix: MatrixArg, rows: int, size: int, first: UOp, batch: UOp, base: str) -> Copies:
+        """Which elements of a piece a thread copies: neighbouring threads have neighbours."""
+        w, arg = self.w, self.arg
+        depth = arg.tile[2]
+        length, lines = (depth, rows) if matrix.is_depth_major else (rows, depth)
+        turns = is_turned(arg, matrix) == matrix.is_depth_major
+        elements = 1 if turns else matrix.copied // self.itemsize
+        in_line = length // elements
+        line = w.value("b32", "line", "div.u32", self.thread, str(in_line))
+        along = w.value("b32", "along", "rem.u32", self.thread, str(in_line))
+        along = w.value("b32", "along", "mul.lo.u32", along, str(elements))
+        row, k = (line, along) if matrix.is_depth_major else (along, line)
+        start = self.wide(first)
+        position = w.value("b64", "p", "mad.lo.s64", self.wide(batch), str(matrix.batch), str(matrix.start))
+        position = w.value("b64", "p", "mad.lo.s64", start, str(matrix.row), position)
+        for part, step in ((row, matrix.row), (k, matrix.depth)):
+            wide = w.value("b64", "wide", "cvt.u64.u32", part)
+            position = w.value("b64", "p", "mad.lo.s64", wide, str(step), position)
+        source = w.value("b64", "from", "mad.lo.s64", position, str(self.itemsize), w.names[memory][0])
+        bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
+        across, inside = (k, row) if is_turned(arg, matrix) else (row, k)
+        target = w.value("b32", "to", "mad.lo.u32", across, str(bytes_of_line), base)
+        target = w.value("b32", "to", "mad.lo.u32", inside, str(self.itemsize), target)
+        begin = w.value("b32", "begin", "cvt.u32.u64", start)
+        limit = w.value("b32", "limit", "sub.s32", str(size), begin)
+        step = self.threads // in_line
+        return Copies(matrix, rows, elements, lines // step, step, source, target, line, along, limit)
+
+    def wide(self, node: UOp) -> str:
+        text = self.w.operand(node)
+        return text if text.startswith("%") else self.w.value("b64", "n", "mov.b64", text)
+
+    def copy(self, operands: list[Copies]) -> None:
+        """Starts the copies of the next piece."""
+        w, arg = self.w, self.arg
+        inside = w.value("pred", "inside", "setp.gt.s32", self.left, "0")
+        for copies, size in zip(operands, arg.sizes[:2], strict=True):
+            matrix = copies.matrix
+            source_step = (matrix.row if matrix.is_depth_major else matrix.depth) * copies.lines * self.itemsize
+            is_turning = is_turned(arg, matrix) == matrix.is_depth_major
+            bytes_of_line = line_bytes(arg, matrix, copies.rows, self.itemsize)
+            target_step = copies.lines * (self.itemsize if is_turning else bytes_of_line)
+            target = w.value("b32", "to", "add.u32", copies.target, self.into)
+            is_even = size % copies.rows == 0 and arg.sizes[2] % arg.tile[2] == 0
+            for i in range(copies.count):
+                count = "" if is_even else self.inside(copies, i)
+                to, source = f"{target}+{i * target_step}", f"{copies.source}+{i * source_step}"
+                self.copy_one(to, source, copies.elements * self.itemsize, inside, count)
+            w.line(f"add.s64 {copies.source}, {copies.source}, {matrix.depth * arg.tile[2] * self.itemsize};")
+        w.line("cp.async.commit_group;")
+        w.line(f"sub.s32 {self.left}, {self.left}, {arg.tile[2]};")
+        self.advance(self.into)
+
+    def inside(self, copies: Copies, i: int) -> str:
+        """How many bytes of a copy are inside of the operand."""
+        w = self.w
+        across, along = copies.row_limit, self.left
+        if not copies.matrix.is_depth_major:
+            across, along = along, across
+        line = w.value("b32", "line", "add.u32", copies.line, str(i * copies.lines))
+        test = w.value("pred", "inside", "setp.lt.s32", line, across)
+        rest = w.value("b32", "rest", "sub.s32", along, copies.along)
+        rest = w.value("b32", "rest", "max.s32", w.value("b32", "rest", "min.s32", rest, str(copies.elements)), "0")
+        nbytes = w.value("b32", "bytes", "mul.lo.u32", rest, str(self.itemsize))
+        return w.value("b32", "bytes", "selp.b32", nbytes, "0", test)
+
+    def copy_one(self, to: str, source: str, nbytes: int, inside: str, count: str) -> None:
+        """One copy, of `count` bytes and zeros after these where not all are inside."""
+        w = self.w
+        if nbytes >= 4:
+            kind = "cg" if nbytes == 16 else "ca"
+            guard, given = ("", f", {count}") if count else (f"@{inside} ", "")
+            w.line(f"{guard}cp.async.{kind}.shared.global [{to}], [{source}], {nbytes}{given};")
+            return
+        value = w.value("b16", "half", "mov.b16", "0")
+        test = w.value("pred", "inside", "setp.ne.u32", count, "0") if count else inside
+        w.line(f"@{test} ld.global.b16 {value}, [{source}];")
+        w.line(f"st.shared.b16 [{to}], {value};")
+
+    # ---- atoms
+
+    def places(self) -> None:
+        """Where a thread reads in the first stage."""
+        arg = self.arg
+        # Of mma the places of a warp, to which its lanes are added.
+        row, column = self.offset(arg.threads if arg.atom == "fma" else (*arg.threads[:-2], Digit(32)))
+        b_base = piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
+        self.at = [self.place(arg.a, arg.tile[0], row, 0), self.place(arg.b, arg.tile[1], column, b_base)]
+
+    def place(self, matrix: MatrixArg, rows: int, row: str, offset: int) -> str:
+        """The address that a thread reads from, of the first row that is its."""
+        w, arg = self.w, self.arg
+        bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
+        step = self.itemsize if is_turned(arg, matrix) else bytes_of_line
+        at = w.value("b32", "at", "mad.lo.u32", row, str(step), self.base)
+        if arg.atom == "mma":
+            lane = w.value("b32", "lane", "and.b32", self.thread, "31")
+            in_eight = w.value("b32", "in8", "and.b32", lane, "7")
+            eighth, half = w.value("b32", "e", "shr.u32", lane, "3"), w.value("b32", "h", "shr.u32", lane, "4")
+            eighth = w.value("b32", "e", "and.b32", eighth, "1")
+            # Squares in the order in which mma wants them: of a rows first, of b the depth.
+            down, deep = (eighth, half) if matrix is arg.a else (half, eighth)
+            line, inside = (deep, down) if is_turned(arg, matrix) else (down, deep)
+            line = w.value("b32", "line", "mad.lo.u32", line, "8", in_eight)
+            at = w.value("b32", "at", "mad.lo.u32", line, str(bytes_of_line), at)
+            at = w.value("b32", "at", "mad.lo.u32", inside, "16", at)
+        return w.value("b32", "at", "add.u32", at, str(offset)) if offset else at
+
+    def compute(self) -> None:
+        at = [self.w.value("b32", "at", "add.u32", place, self.stage) for place in self.at]
+        if self.arg.atom == "fma":
+            self.multiply(*at)
+        else:
+            self.multiply_squares(*at)
+
+    def multiply(self, a: str, b: str) -> None:
+        """Each thread by itself, one step of the depth after another."""
+        w, arg = self.w, self.arg
+        down, across = arg.elements[0], arg.elements[2]
+        a_line, b_line = (line_bytes(arg, m, rows, 4) for m, rows in ((arg.a, arg.tile[0]), (arg.b, arg.tile[1])))
+        for k in range(arg.tile[2]):
+            left = [x for i in range(down.count) for x in self.four(f"{a}+{k * a_line + i * down.row * 4}")]
+            right = [x for i in range(across.count) for x in self.four(f"{b}+{k * b_line + i * across.column * 4}")]
+            for i, x in enumerate(left):
+                for j, y in enumerate(right):
+                    total = self.registers[i * len(right) + j]
+                    w.line(f"fma.rn.f32 {total}, {x}, {y}, {total};")
+
+    def four(self, at: str) -> list[str]:
+        found = [self.w.register("f32", "x") for _ in range(4)]
+        self.w.line(f"ld.shared.v4.f32 {{{', '.join(found)}}}, [{at}];")
+        return found
+
+    def multiply_squares(self, a: str, b: str) -> None:
+        """16 x 8 pieces of a warp, 16 steps of the depth at a time."""
+        w, arg = self.w, self.arg
+        down, across = arg.elements[0].count, arg.elements[1].count
+        kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
+        for step in range(arg.tile[2] // 16):
+            left = [self.squares(a, arg.a, arg.tile[0], i, step) for i in range(down)]
+            right = [self.squares(b, arg.b, arg.tile[1], j, step) for j in range(across // 2)]
+            for i in range(down):
+                for j in range(across):
+                    pair = right[j // 2][j % 2 * 2 : j % 2 * 2 + 2]
+                    at = (i * across + j) * 4
+                    sums = ", ".join(self.registers[at : at + 4])
+                    w.line(
+                        f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+                        f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"
+                    )
+
+    def squares(self, at: str, matrix: MatrixArg, rows: int, number: int, step: int) -> list[str]:
+        """Four squares: 16 rows, 16 steps of the depth."""
+        w, arg = self.w, self.arg
+        bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
+        turned = is_turned(arg, matrix)
+        lines, inside = (step, number) if turned else (number, step)
+        found = [w.register("b32", "square") for _ in range(4)]
+        place = f"{at}+{lines * 16 * bytes_of_line + inside * 32}"
+        trans = ".trans" if turned else ""
+        w.line(f"ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{{', '.join(found)}}}, [{place}];")
+        return found

@@ -1,0 +1,246 @@
+"""Tiles of a matrix product by warp groups (Hopper's `wgmma`), with operands that the copy engine brings (TMA).
+
+A block has the threads of the program, and 128 more whose first one only copies. Shared memory holds so many stages, a
+piece of both operands each, and two barriers for each stage: `full` is passed when its bytes have arrived, `empty` when
+all warps have read them.
+
+    copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
+    computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
+                                             then what the program does with the tile
+
+The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 64 elements
+deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for each row if the depth is contiguous in
+memory, else a line for each step of the depth, of 64 rows at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whit.ir.args import BlockMmaArg, MatrixArg
+from whit.ir.uop import UOp
+from whit.render.ptx_values import Writer
+
+LINE = 128  # bytes
+SHARED = "tiles"  # what the memory of a block is called
+COPYING = 128  # threads beside those that compute
+REGISTERS = {"copying": 40, "computing": 232}  # of a thread: as few and as many as there are
+_SWIZZLED = 1 << 30  # in the upper half of a matrix descriptor: lines of 128 bytes
+_GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
+
+
+def tensor_map(memory: UOp, matrix: MatrixArg, rows: int, tile_rows: int, depth: int) -> dict[str, Any]:
+    """What the copy engine has to know about an operand; strides are in bytes, of all axes but the first."""
+    itemsize = memory.dtype.itemsize
+    lanes = LINE // itemsize
+    if matrix.is_depth_major:
+        sizes, line, box = [depth, rows, matrix.batches], matrix.row * itemsize, [lanes, tile_rows, 1]
+    else:
+        sizes, line, box = [rows, depth, matrix.batches], matrix.depth * itemsize, [lanes, lanes, 1]
+    return {
+        "slot": int(memory.arg.slot),
+        "itemsize": itemsize,
+        "start": matrix.start * itemsize,
+        "sizes": sizes,
+        "strides": [line, matrix.batch * itemsize or line],
+        "box": box,
+    }
+
+
+def tensor_maps(node: UOp) -> list[dict[str, Any]]:
+    """Those of both operands."""
+    arg: BlockMmaArg = node.arg
+    _, a, b, *_ = node.src
+    rows, columns, depth = arg.sizes
+    return [tensor_map(a, arg.a, rows, arg.tile[0], depth), tensor_map(b, arg.b, columns, arg.tile[1], depth)]
+
+
+def stage_bytes(arg: BlockMmaArg) -> int:
+    """The bytes of one piece of both operands."""
+    return (arg.tile[0] + arg.tile[1]) * LINE
+
+
+def shared_bytes(arg: BlockMmaArg) -> int:
+    """All the shared memory of a block."""
+    return arg.stages * (stage_bytes(arg) + 16)
+
+
+class WarpGroups:
+    """Writes both roles of a block."""
+
+    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
+        self.w, self.node, self.arg = w, node, node.arg
+        self.registers, self.threads = registers, threads
+        self.maps = ["map_a", "map_b"]
+
+    def parameters(self) -> list[str]:
+        """The tensor maps, by value."""
+        return [f".param .align 64 .b8 {name}[128]" for name in self.maps]
+
+    def open_copying(self) -> None:
+        """Barriers; then what the copying thread runs."""
+        w, arg = self.w, self.arg
+        self.thread = w.value("b32", "tid", "mov.u32", "%tid.x")
+        self.base = w.value("b32", "base", "mov.u32", SHARED)
+        self.barriers = w.value("b32", "bars", "add.u32", self.base, str(arg.stages * stage_bytes(arg)))
+        first = w.value("pred", "first", "setp.eq.u32", self.thread, "0")
+        for stage in range(arg.stages):
+            full, empty = (f"[{self.barriers}+{16 * stage + at}]" for at in (0, 8))
+            w.line(f"@{first} mbarrier.init.shared::cta.b64 {full}, 1;")
+            w.line(f"@{first} mbarrier.init.shared::cta.b64 {empty}, {self.threads // 32};")
+        w.line("fence.mbarrier_init.release.cluster;")
+        w.line("bar.sync 0;")
+        computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
+        w.line(f"@{computes} bra COMPUTING;")
+        w.line(f"setmaxnreg.dec.sync.aligned.u32 {REGISTERS['copying']};")
+        other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
+        w.line(f"@{other} ret;")
+        self.at = [w.value("b64", "map", "cvta.param.u64", w.value("b64", "map", "mov.b64", m)) for m in self.maps]
+        self.start_stages("1")
+
+    def open_computing(self) -> None:
+        """What all other threads run."""
+        w = self.w
+        w.line("ret;")
+        w.label("COMPUTING")
+        w.line(f"setmaxnreg.inc.sync.aligned.u32 {REGISTERS['computing']};")
+        lane = w.value("b32", "lane", "and.b32", self.thread, "31")
+        self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
+        group = w.value("b32", "group", "shr.u32", self.thread, "7")
+        rows = self.arg.tile[0] * 128 // self.threads  # of a group
+        self.group_base = w.value("b32", "mine", "mad.lo.u32", group, str(rows * LINE), self.base)
+        self.start_stages("0")
+
+    # ---- stages
+
+    def start_stages(self, parity: str) -> None:
+        """The first stage; barriers that were never passed count as passed for the other parity."""
+        self.stage = self.w.value("b32", "stage", "mov.u32", "0")
+        self.parity = self.w.value("b32", "parity", "mov.u32", parity)
+
+    def next_stage(self) -> None:
+        w = self.w
+        w.line(f"add.u32 {self.stage}, {self.stage}, 1;")
+        wraps = w.value("pred", "wraps", "setp.eq.u32", self.stage, str(self.arg.stages))
+        w.line(f"@{wraps} mov.u32 {self.stage}, 0;")
+        w.line(f"@{wraps} xor.b32 {self.parity}, {self.parity}, 1;")
+
+    def barrier(self) -> str:
+        """The barriers of the stage."""
+        return self.w.value("b32", "bar", "mad.lo.u32", self.stage, "16", self.barriers)
+
+    def wait(self, barrier: str) -> None:
+        """Until the barrier is passed."""
+        w = self.w
+        done = w.register("pred", "done")
+        label = f"WAIT{w.count}"
+        w.label(label)
+        w.line(f"mbarrier.try_wait.parity.shared::cta.b64 {done}, [{barrier}], {self.parity};")
+        w.line(f"@!{done} bra {label};")
+
+    def open_pieces(self) -> str:
+        """A loop along the depth; its counter."""
+        piece = self.w.value("b32", "piece", "mov.u32", "0")
+        self.loop = f"PIECES{self.w.count}"
+        self.w.label(self.loop)
+        return piece
+
+    def close_pieces(self, piece: str) -> None:
+        w, arg = self.w, self.arg
+        self.next_stage()
+        w.line(f"add.u32 {piece}, {piece}, 1;")
+        more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
+        w.line(f"@{more} bra {self.loop};")
+
+    # ---- the roles
+
+    def copy(self) -> None:
+        """All pieces of a tile."""
+        w, arg = self.w, self.arg
+        row, column, a_batch, b_batch = (self.short(source) for source in self.node.src[4:])
+        piece = self.open_pieces()
+        barrier = self.barrier()
+        self.wait(f"{barrier}+8")
+        w.line(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [{barrier}], {stage_bytes(arg)};")
+        to = w.value("b32", "to", "mad.lo.u32", self.stage, str(stage_bytes(arg)), self.base)
+        k = w.value("b32", "k", "mul.lo.u32", piece, str(arg.tile[2]))
+        offset = 0
+        for matrix, at, first, batch, rows in zip(
+            (arg.a, arg.b), self.at, (row, column), (a_batch, b_batch), arg.tile[:2], strict=True
+        ):
+            if matrix.is_depth_major:
+                self.copy_box(f"{to}+{offset}", at, (k, first, batch), barrier)
+            else:
+                for chunk in range(rows // 64):
+                    along = w.value("b32", "row", "add.u32", first, str(64 * chunk)) if chunk else first
+                    self.copy_box(f"{to}+{offset + chunk * 64 * LINE}", at, (along, k, batch), barrier)
+            offset += rows * LINE
+        self.close_pieces(piece)
+
+    def copy_box(self, to: str, at: str, place: tuple[str, str, str], barrier: str) -> None:
+        instruction = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        self.w.line(f"{instruction} [{to}], [{at}, {{{', '.join(place)}}}], [{barrier}];")
+
+    def short(self, node: UOp) -> str:
+        """A position in 32 bits."""
+        text = self.w.operand(node)
+        if text.startswith("%"):
+            return self.w.value("b32", "short", "cvt.u32.u64", text)
+        return self.w.value("b32", "short", "mov.u32", text)
+
+    def compute(self) -> None:
+        """A tile in registers."""
+        w = self.w
+        true = w.value("pred", "true", "setp.eq.u32", self.stage, self.stage)
+        before = w.value("b32", "before", "mov.u32", "0")
+        piece = self.open_pieces()
+        later = w.value("pred", "later", "setp.ne.u32", piece, "0")
+        barrier = self.barrier()
+        self.wait(barrier)
+        a, b = self.descriptors()
+        w.line("wgmma.fence.sync.aligned;")
+        for step in range(4):
+            self.multiply(a, b, step, later if step == 0 else true)
+        w.line("wgmma.commit_group.sync.aligned;")
+        w.line("wgmma.wait_group.sync.aligned 1;")
+        release = w.value("pred", "release", "and.pred", later, self.is_first_lane)
+        w.line(f"@{release} mbarrier.arrive.shared::cta.b64 _, [{before}];")
+        w.line(f"add.u32 {before}, {barrier}, 8;")
+        self.close_pieces(piece)
+        w.line("wgmma.wait_group.sync.aligned 0;")
+        w.line(f"@{self.is_first_lane} mbarrier.arrive.shared::cta.b64 _, [{before}];")
+
+    def descriptors(self) -> tuple[str, str]:
+        """The lower halves of the descriptors of both operands in the stage."""
+        w, arg = self.w, self.arg
+        lows = []
+        for base, matrix, offset in ((self.group_base, arg.a, 0), (self.base, arg.b, arg.tile[0] * LINE)):
+            at = w.value("b32", "at", "mad.lo.u32", self.stage, str(stage_bytes(arg)), base)
+            address = w.value("b32", "at", "add.u32", at, str(offset)) if offset else at
+            leading = 1 if matrix.is_depth_major else 64 * LINE >> 4  # from 64 rows to the next
+            lows.append(
+                w.value("b32", "low", "add.u32", w.value("b32", "at", "shr.u32", address, "4"), str(leading << 16))
+            )
+        return lows[0], lows[1]
+
+    def multiply(self, a: str, b: str, step: int, adds: str) -> None:
+        """16 steps of the depth, for each 64 rows."""
+        w, arg = self.w, self.arg
+        _, columns, _ = arg.tile
+        kind = "bf16" if self.node.src[1].dtype.name == "bfloat16" else "f16"
+        turned = [0 if matrix.is_depth_major else 1 for matrix in (arg.a, arg.b)]
+        steps = [(16 * LINE if turn else 32) >> 4 for turn in turned]  # from 16 of the depth to the next
+        of_b = self.descriptor(b, step * steps[1])
+        count = columns // 2
+        for piece in range(len(self.registers) // count):
+            of_a = self.descriptor(a, step * steps[0] + piece * (64 * LINE >> 4))
+            sums = ", ".join(self.registers[piece * count : (piece + 1) * count])
+            w.line(
+                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
+                f"{{{sums}}}, {of_a}, {of_b}, {adds}, 1, 1, {turned[0]}, {turned[1]};"
+            )
+
+    def descriptor(self, low: str, offset: int) -> str:
+        w = self.w
+        moved = w.value("b32", "low", "add.u32", low, str(offset)) if offset else low
+        return w.value("b64", "desc", "mov.b64", f"{{{moved}, {_SWIZZLED | _GROUP >> 4}}}")

@@ -1,0 +1,55 @@
+"""Tensor maps: what the copy engine of a GPU (TMA) is told about a matrix in memory.
+
+map = TensorMap(driver, slot=1, itemsize=2, start=0, sizes=(64, 512, 1), strides=(128, 128), box=(64, 128, 1))
+map.encode(address)                  # 128 bytes at map.address, a parameter of a kernel
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from whit.runtime.cuda_driver import Driver
+
+NBYTES, ALIGNMENT = 128, 64
+DTYPES = {1: 0, 2: 1, 4: 2}  # unsigned integers of so many bytes
+SWIZZLE_128, PROMOTE_TO_256 = 3, 3
+
+
+class TensorMap:
+    """One map; its bytes never move. Sizes are those of all axes from the innermost; strides those of all but it."""
+
+    def __init__(
+        self, driver: Driver, slot: int, itemsize: int, start: int, sizes: Any, strides: Any, box: Any
+    ) -> None:
+        self.driver = driver
+        self.slot = slot
+        self.itemsize = itemsize
+        self.start = start
+        self.sizes = (ctypes.c_uint64 * len(sizes))(*sizes)
+        self.strides = (ctypes.c_uint64 * len(strides))(*strides)
+        self.box = (ctypes.c_uint32 * len(box))(*box)
+        self.steps = (ctypes.c_uint32 * len(box))(*([1] * len(box)))
+        self._room = (ctypes.c_char * (NBYTES + ALIGNMENT))()
+        self.address = -(-ctypes.addressof(self._room) // ALIGNMENT) * ALIGNMENT
+        self._of = 0  # the memory that it describes now
+
+    def encode(self, memory: int) -> None:
+        """Describes a matrix at an address."""
+        if memory == self._of:
+            return
+        self.driver.cuTensorMapEncodeTiled(
+            self.address,
+            DTYPES[self.itemsize],
+            len(self.sizes),
+            memory + self.start,
+            self.sizes,
+            self.strides,
+            self.box,
+            self.steps,
+            0,
+            SWIZZLE_128,
+            PROMOTE_TO_256,
+            0,
+        )
+        self._of = memory
