@@ -21,6 +21,8 @@ TARGET = parse_target("CUDA:PTX:sm_90a")
 OLD = parse_target("CUDA:PTX:sm_80")
 F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
 SMALL = {
+    "STAGED_MMA": (gpu_atoms.mma(1, 2, 16, 16, 2),),
+    "STAGED_FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
     "WGMMA": (gpu_atoms.wgmma(64, 16, 2),),
     "MMA": (gpu_atoms.mma(1, 2, 16, 16, 2),),
     "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
@@ -98,3 +100,19 @@ def test_products_by_tiles(name: str, dtype: DType, atom: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "turned", "batched"])
 def test_products_by_warp_groups(name: str) -> None:
     check(PRODUCTS[name](F16), "wgmma")
+
+
+STAGED: dict[str, Callable[[DType], UOp]] = {
+    "prologue": lambda d: product(param(0, 32, 16, dtype=d) * 2.0, param(1, 16, 32, dtype=d)),
+    "prologue, odd": lambda d: product(param(0, 33, 37, dtype=d) + 1.0, param(1, 37, 19, dtype=d) - 1.0),
+    "turned prologue": lambda d: product(turned(param(0, 16, 32, dtype=d)) + 1.0, turned(param(1, 32, 16, dtype=d))),
+    "of two": lambda d: product(param(0, 16, 8, dtype=d) * param(2, 16, 8, dtype=d), param(1, 8, 16, dtype=d)),
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize(("dtype", "atom"), [(BF16, "mma"), (F32, "fma")], ids=["mma", "fma"])
+def test_operands_that_are_computed_on_the_way(name: str, dtype: DType, atom: str) -> None:
+    program = check(STAGED[name](dtype), atom)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 1

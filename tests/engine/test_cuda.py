@@ -127,6 +127,12 @@ PRODUCTS = {  # what is computed, and the shapes of its operands
     "a part": (lambda a, b: a[8:136, 16:80] @ b[:, 8:], (200, 100), (64, 200)),
     "a part off alignment": (lambda a, b: a[3:131, 5:69] @ b[:, 1:], (200, 100), (64, 200)),
     "epilogue": (lambda a, b: (a @ b + b[0]).relu() * 2, (200, 96), (96, 264)),
+    "prologue": (lambda a, b: (a * 2 + 1) @ b, (200, 96), (96, 264)),
+    "prologue, odd": (lambda a, b: (a * 2 + 1) @ (b - 1), (201, 97), (97, 263)),
+    "turned prologue": (lambda a, b: (a * 2).transpose(0, 1) @ (b - 1).transpose(0, 1), (96, 264), (136, 96)),
+    "convolution": (lambda a, b: a.conv2d(b, padding=1), (2, 16, 14, 14), (40, 16, 3, 3)),
+    "convolution of odd sizes": (lambda a, b: a.conv2d(b, stride=2), (3, 5, 17, 19), (33, 5, 3, 3)),
+    "two products": (lambda a, b: (a @ b).cat(a.transpose(0, 1) @ b), (64, 64), (64, 64)),
     "epilogue, odd": (lambda a, b: (a @ b + b[0]).relu() * 2, (201, 97), (97, 263)),
 }
 

@@ -67,24 +67,28 @@ def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: flo
 
 WGMMA = (wgmma(128, 256, 4), wgmma(128, 128, 6, 0.85), wgmma(128, 64, 8, 0.6))
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
-FMA = (fma(2, 4, 64, 32, 4), fma(2, 2, 32, 32, 4, 0.6))
+FMA = (fma(2, 4, 128, 32, 3), fma(2, 4, 64, 32, 4, 0.95), fma(2, 2, 32, 32, 4, 0.6))
+STAGED_MMA = (mma(2, 4, 64, 32, 2), mma(2, 2, 32, 32, 2, 0.6))
+STAGED_FMA = (fma(2, 4, 64, 32, 2), fma(2, 2, 32, 32, 2, 0.6))
 
 
 def choose_atom(
-    dtype: DType, sizes: tuple[int, int, int], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
-) -> Atom | None:
+    dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
+) -> Atom:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
-    if dtype in HALVES:
-        aligned = all(matrix.copied == 16 for matrix in matrices)
-        atoms = WGMMA if target.arch == "sm_90a" and aligned else MMA
-    elif dtype is dtypes.float32:
-        atoms = FMA
-    else:
-        return None
+    atoms = MMA if dtype in HALVES else FMA
+    if dtype in HALVES and target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices):
+        atoms = WGMMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 
-def _time(atom: Atom, sizes: tuple[int, int, int], batches: int, cores: int) -> float:
+def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:
+    """The same for operands that are computed on their way to shared memory: two stages, without copies in flight."""
+    atoms = STAGED_MMA if dtype in HALVES else STAGED_FMA
+    return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
+
+
+def _time(atom: Atom, sizes: tuple[int, ...], batches: int, cores: int) -> float:
     rows, columns, _ = atom.tile
     tiles = -(-sizes[0] // rows) * -(-sizes[1] // columns) * batches
     return -(-tiles // cores) * rows * columns / atom.speed

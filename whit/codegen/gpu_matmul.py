@@ -17,14 +17,14 @@ from math import gcd, prod
 
 from whit.codegen.contraction import Contraction, find_contraction, size_of, sizes_of
 from whit.codegen.fill_panels import unflat
-from whit.codegen.gpu_atoms import Atom, choose_atom
+from whit.codegen.gpu_atoms import Atom, choose_atom, choose_staged
+from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
 from whit.codegen.ranges import free_ranges, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg
-from whit.ir.graph import topological
+from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of
 from whit.ir.uop import UOp, as_index, make
 from whit.simplify.sums import linear_form
 from whit.target import Target
@@ -47,20 +47,23 @@ class Operand:
 def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel over tiles and why, if it is a contraction that an atom computes."""
     found = find_contraction(body)
-    if found is None or found.outer:
+    if found is None:
         return None
-    found = _by_columns(found, body)
-    sizes = prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along))
+    found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
+    sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
     if min(sizes[:2]) < LEAST or not sizes[2] or found.reduce.dtype is not dtypes.float32:
         return None
-    a = _operand(found, found.a, found.m, target)
-    b = _operand(found, found.b, found.n, target)
-    if a is None or b is None or a.memory.dtype is not b.memory.dtype:
+    a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
+    if a is not None and b is not None and a.memory.dtype is b.memory.dtype:
+        atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
+        tile = Tile(found, atom, target.cores)
+        return tile.stores(body, tile.effect(a, b)), str(atom)
+    dtype = staged_dtype(found)
+    if dtype is None:
         return None
-    atom = choose_atom(a.memory.dtype, sizes, prod(sizes_of(found.batch)), (a.matrix, b.matrix), target)
-    if atom is None:
-        return None
-    return apply_atom(body, found, a, b, atom, target.cores), str(atom)
+    atom = choose_staged(dtype, sizes, batches, target)
+    tile = Tile(found, atom, target.cores)
+    return tile.stores(body, staged(found, atom, dtype, tile)), f"{atom}, operands computed on the way"
 
 
 def _by_columns(found: Contraction, body: UOp) -> Contraction:
@@ -119,32 +122,43 @@ def _copied(dtype: DType, start: int, line: int, batch: int, target: Target) -> 
 # ---- the kernel
 
 
-def apply_atom(body: UOp, found: Contraction, a: Operand, b: Operand, atom: Atom, cores: int) -> UOp:
-    """The kernel: a GROUP of stores that read what a thread has of a tile."""
-    rows, columns = prod(sizes_of(found.m)), prod(sizes_of(found.n))
-    number = _tile_number(found, atom, cores)
-    batch, row, column = _where(number, -(-rows // atom.tile[0]), -(-columns // atom.tile[1]), atom)
-    thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
-    batches = unflat(batch, found.batch)
-    sizes = (rows, columns, prod(sizes_of(found.along)))
-    arg = BlockMmaArg(atom.name, sizes, atom.tile, a.matrix, b.matrix, atom.threads, atom.elements, atom.stages)
-    places = (thread, row, column, a.batch.substitute(batches), b.batch.substitute(batches))
-    count = prod(digit.count for digit in atom.elements)
-    registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
-    effect = make(ops.BLOCK_MMA, (registers, a.memory, b.memory, *places), arg)
-    sums = registers.after(make(ops.STAGE, (UOp.group(effect),), StageArg(Memory.REGISTER)))
-    first = _offset(thread, atom.threads)
-    width = atom.elements[-1].count
-    stores: list[UOp] = []
-    for element in range(0, count, width):
-        down, right = arg.place(0, element)
-        at_row, at_column = row + first[0] + down, column + first[1] + right
-        lanes = at_column + lane_numbers(width)
-        at = {**batches, **unflat(at_row, found.m), **unflat(lanes, found.n)}
-        copied = with_total(body, found.reduce, sums.index(lane_numbers(width) + element), at)
-        gate = _gate(at_row, at_column, lanes, sizes, atom)
-        stores.extend(copied.src if gate is None else _gated(copied, gate).src)
-    return UOp.group(*stores)
+class Tile:
+    """Where the tile of a block is, and which part of it a thread has."""
+
+    def __init__(self, found: Contraction, atom: Atom, cores: int) -> None:
+        self.found, self.atom = found, atom
+        self.sizes = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
+        number = _tile_number(found, atom, cores)
+        rows, columns = (-(-self.sizes[i] // atom.tile[i]) for i in (0, 1))
+        batch, self.row, self.column = _where(number, rows, columns, atom)
+        self.batches = unflat(batch, found.batch)
+        self.thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
+        count = prod(digit.count for digit in atom.elements)
+        self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
+
+    def effect(self, a: Operand, b: Operand) -> UOp:
+        """The registers when the tile of two matrices in memory is in them."""
+        atom = self.atom
+        arg = BlockMmaArg(atom.name, self.sizes, atom.tile, a.matrix, b.matrix, atom.threads, atom.elements, atom.stages)
+        places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
+        effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
+        return self.registers.after(make(ops.STAGE, (UOp.group(effect),), StageArg(Memory.REGISTER)))
+
+    def stores(self, body: UOp, sums: UOp) -> UOp:
+        """The kernel's stores of what a thread has."""
+        found, atom = self.found, self.atom
+        first = _offset(self.thread, atom.threads)
+        width = atom.elements[-1].count
+        stores: list[UOp] = []
+        for element in range(0, sums.shape[0], width):
+            down, right = place_of(element, atom.elements)
+            row, column = self.row + first[0] + down, self.column + first[1] + right
+            lanes = column + lane_numbers(width)
+            at = {**self.batches, **unflat(row, found.m), **unflat(lanes, found.n)}
+            copied = with_total(body, found.reduce, sums.index(lane_numbers(width) + element), at)
+            gate = _gate(row, column, lanes, self.sizes, atom)
+            stores.extend(copied.src if gate is None else gated(copied, gate, sums).src)
+        return UOp.group(*stores)
 
 
 def _tile_number(found: Contraction, atom: Atom, cores: int) -> UOp:
@@ -185,19 +199,3 @@ def _gate(row: UOp, column: UOp, lanes: UOp, sizes: tuple[int, ...], atom: Atom)
     if sizes[1] % atom.tile[1]:
         gates.append((lanes if sizes[1] % lanes.shape[0] else column) < sizes[1])
     return gates[0] & gates[-1] if gates else None
-
-
-def _gated(graph: UOp, gate: UOp) -> UOp:
-    """The stores, and all that they read of params, where the gate holds."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((graph,)):
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
-            memory, position, *given = src
-            done[node] = memory.index(position, gate=gate & given[0] if given else gate)
-        elif node.op is ops.STORE:
-            memory, value, position, *given = src
-            done[node] = memory.store(value, position, gate=gate & given[0] if given else gate)
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[graph]

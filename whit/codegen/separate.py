@@ -2,12 +2,17 @@
 
     store p0[r0] over r0 < 8, store p0[8 + r1] over r1 < 6     ->     two kernels
 
+    store p0[m, n] = sum of a * b, store p1[m, n] = sum of c * d     ->     two kernels
+
 On a CPU one core runs them in turn. Blocks of a GPU cannot wait for one another, and a launch waits for the one before.
 """
 
 from __future__ import annotations
 
+from whit.codegen.contraction import find_contraction
 from whit.codegen.ranges import free_ranges
+from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
 
@@ -22,4 +27,17 @@ def separate(body: UOp) -> list[UOp]:
             parts[-1][1].append(store)
         else:
             parts.append((mine, [store]))
-    return [UOp.group(*stores) for _, stores in parts]
+    return [UOp.group(*part) for _, stores in parts for part in _products(stores)]
+
+
+def _products(stores: list[UOp]) -> list[list[UOp]]:
+    """Each matrix product by itself, if stores are of several: tensor cores compute one at a time.
+
+    What a later one reads beside its operands may be what an earlier one overwrites: such stay together.
+    """
+    found = [find_contraction(UOp.group(store)) for store in stores]
+    reduces = {each.reduce for each in found if each is not None}
+    if len(stores) == 1 or None in found or len(reduces) != len(stores):
+        return [stores]
+    outside = [node for store in stores[1:] for node in topological((store.src[1],), stop=reduces)]
+    return [stores] if any(node.op is ops.INDEX for node in outside) else [[store] for store in stores]

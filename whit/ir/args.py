@@ -188,15 +188,21 @@ class BlockMmaArg:
     threads: tuple[Digit, ...]  # how far a thread's first element is from the tile's; the last digit is the lowest
     elements: tuple[Digit, ...]  # how far its others are from that
     stages: int = 1  # pieces of the depth that are in flight
+    adds: bool = False  # to what the registers hold
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""
-        row = column = 0
-        for number, digits in ((thread, self.threads), (element, self.elements)):
-            for digit in reversed(digits):
-                number, value = divmod(number, digit.count)
-                row, column = row + value * digit.row, column + value * digit.column
-        return row, column
+        (row, column), (down, right) = place_of(thread, self.threads), place_of(element, self.elements)
+        return row + down, column + right
+
+
+def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
+    """How far a number moves in a tile."""
+    row = column = 0
+    for digit in reversed(digits):
+        number, value = divmod(number, digit.count)
+        row, column = row + value * digit.row, column + value * digit.column
+    return row, column
 
 
 @dataclass(frozen=True, slots=True)

@@ -837,8 +837,8 @@ BLOCK_MMA = define(
     shape=scalar,
     stages=KERNEL | PROGRAM,
     arg_type=BlockMmaArg,
-    doc="Effect: a block's threads have the tile of a @ b.T from a row and a column on, each its part, in registers. "
-    "Sources: these, a, b, the thread, the row, the column, the batches of a and b.",
+    doc="Effect: a tile of a @ b.T goes to the registers of a block's threads, to each its part. "
+    "Sources: registers, a, b, the thread, the tile's first row and column, the batches of a and b.",
 )
 STACK = define(
     "stack",

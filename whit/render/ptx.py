@@ -114,7 +114,7 @@ class _Function(Writer):
         if node.arg.atom == "wgmma":
             self.groups.compute()
         else:
-            Tiles(self, node, self.arrays[node.src[0]], self.threads()).write()
+            Tiles(self, node, self.arrays[memory_of(node.src[0])], self.threads()).write()
 
     def prologue(self) -> list[str]:
         """Reads the parameters and makes room for local buffers."""

@@ -39,6 +39,8 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
         return {"threads": threads, "shared": 0, "maps": []}
     if node.arg.atom == "wgmma":
         shared, maps = ptx_wgmma.shared_bytes(node.arg), ptx_wgmma.tensor_maps(node)
+    elif ptx_tiles.is_staged(node):
+        shared, maps = 0, []
     else:
         shared, maps = node.arg.stages * ptx_tiles.stage_bytes(node.arg, node.src[1].dtype.itemsize), []
     return {"threads": threads_of(node), "shared": shared, "maps": maps}

@@ -16,12 +16,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
+from whit.render.program import memory_of
 from whit.render.ptx_values import Writer
 from whit.render.ptx_wgmma import SHARED
 
 PADDING = 16  # bytes
+
+
+def is_staged(node: UOp) -> bool:
+    """Whether the program itself has put the operands into shared memory."""
+    return memory_of(node.src[1]).op is ops.BUFFER
 
 
 def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
@@ -31,6 +38,8 @@ def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
 
 def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
     """From one line of shared memory to the next."""
+    if arg.adds:
+        return max(matrix.row, matrix.depth) * itemsize
     return (rows if is_turned(arg, matrix) else arg.tile[2]) * itemsize + PADDING
 
 
@@ -75,6 +84,9 @@ class Tiles:
     def write(self) -> None:
         w, arg = self.w, self.arg
         self.thread = w.value("b32", "tid", "mov.u32", "%tid.x")
+        if is_staged(self.node):
+            self.write_piece()
+            return
         self.base = w.value("b32", "base", "mov.u32", SHARED)
         operands = self.operands()
         self.left = w.value("b32", "left", "mov.u32", str(arg.sizes[2]))  # of the depth, from the next copies on
@@ -97,6 +109,16 @@ class Tiles:
         more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
         w.line(f"@{more} bra {loop};")
         w.line("cp.async.wait_all;")
+
+    def write_piece(self) -> None:
+        """A piece of the depth that is in shared memory already."""
+        w, arg = self.w, self.arg
+        memory = w.names[memory_of(self.node.src[1])][0]
+        number = w.value("b32", "number", "cvt.u32.u64", self.wide(self.node.src[6]))
+        self.stage = w.value("b32", "stage", "mul.lo.u32", number, str(arg.a.batch * self.itemsize))
+        self.base = w.value("b32", "base", "cvt.u32.u64", memory)
+        self.places()
+        self.compute()
 
     def advance(self, stage: str) -> None:
         """The next stage."""
@@ -215,7 +237,7 @@ class Tiles:
         arg = self.arg
         # Of mma the places of a warp, to which its lanes are added.
         row, column = self.offset(arg.threads if arg.atom == "fma" else (*arg.threads[:-2], Digit(32)))
-        b_base = piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
+        b_base = arg.b.start * self.itemsize if arg.adds else piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
         self.at = [self.place(arg.a, arg.tile[0], row, 0), self.place(arg.b, arg.tile[1], column, b_base)]
 
     def place(self, matrix: MatrixArg, rows: int, row: str, offset: int) -> str:

@@ -265,8 +265,11 @@ def _block_mma(node: UOp, state: _State) -> None:
     columns = sorted({place[1] for place in places})
     left = _rows_of(node, a, arg.a, [row + i for i in rows], arg.sizes[0], a_batch, state)
     right = _rows_of(node, b, arg.b, [column + i for i in columns], arg.sizes[1], b_batch, state)
-    dtype, zero = accumulator.dtype, constant(accumulator.dtype, 0.0)
-    sums = mma(dtype, a.dtype, left, right.T, np.broadcast_to(zero, (len(rows), len(columns))))
+    sums = np.zeros((len(rows), len(columns)), registers.dtype)
+    if arg.adds:
+        for i, (at, beside) in enumerate(places):
+            sums[rows.index(at), columns.index(beside)] = registers[i]
+    sums = mma(accumulator.dtype, a.dtype, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
 
