@@ -21,10 +21,10 @@ TARGET = parse_target("CUDA:PTX:sm_90a")
 OLD = parse_target("CUDA:PTX:sm_80")
 F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
 SMALL = {
-    "STAGED_MMA": (gpu_atoms.mma(1, 2, 16, 16, 2),),
+    "STAGED_MMA": (gpu_atoms.mma(1, 2, 16, 16, 2, pairs=True),),
     "STAGED_FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
-    "WGMMA": (gpu_atoms.wgmma(64, 16, 2),),
-    "MMA": (gpu_atoms.mma(1, 2, 16, 16, 2),),
+    "WGMMA": (gpu_atoms.wgmma(1, 64, 32, 2),),
+    "MMA": (gpu_atoms.mma(1, 2, 16, 32, 2),),
     "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
 }
 

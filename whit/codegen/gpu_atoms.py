@@ -6,8 +6,9 @@
 | mma   | sm_80   | float16, bfloat16 | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
 | fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
 
-Sums are float32. Where a product has an element is the same for all atoms that tensor cores compute: a warp's 16 x 8
-piece has rows `lane // 4` and 8 below, columns `lane % 4 * 2` and the next.
+Sums are float32. Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads
+exchange these, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns
+`lane % 4 * 8` and the next seven.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from whit.ir.args import Digit, MatrixArg
 from whit.target import Target
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
-PAIR = (Digit(2, row=8), Digit(2, column=1))  # the elements of a thread in a 16 x 8 piece
-QUADS = (Digit(8, row=1), Digit(4, column=2))  # the threads of a warp in it
+EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16 x 32 of a warp
+QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
+PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
+PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Atom:
     elements: tuple[Digit, ...]
     stages: int
     speed: float  # of a multiprocessor with enough of these, beside the fastest
-    is_persistent: bool = False  # a block stays and computes tile after tile
+    stays: int = 0  # so many blocks stay on a multiprocessor and compute tile after tile; 0: one block for each tile
 
     def __str__(self) -> str:
         rows, columns, depth = self.tile
@@ -42,19 +45,20 @@ class Atom:
         return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}"
 
 
-def wgmma(rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
-    """Groups of four warps, 64 rows of theirs at a time."""
-    groups = min(2, rows // 64)
+def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
+    """Groups of four warps, 64 rows of theirs at a time. One group alone leaves room for a second block, which computes
+    while this one stores."""
     pieces = rows // 64 // groups
     threads = (Digit(groups, row=64 * pieces), Digit(4, row=16), *QUADS)
-    elements = (Digit(pieces, row=64), Digit(columns // 8, column=8), *PAIR)
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, is_persistent=True)
+    elements = (Digit(pieces, row=64), Digit(columns // 32, column=32), *EIGHTS)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, stays=2 // groups)
 
 
-def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
-    """So many warps down and across, with so many rows and columns each."""
-    threads = (Digit(down, row=rows), Digit(across, column=columns), *QUADS)
-    elements = (Digit(rows // 16, row=16), Digit(columns // 8, column=8), *PAIR)
+def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
+    """So many warps down and across, with so many rows and columns each. With `pairs` nothing is exchanged."""
+    threads = (Digit(down, row=rows), Digit(across, column=columns), *(PAIRS_OF_QUADS if pairs else QUADS))
+    many = (Digit(columns // 8, column=8), *PAIRS) if pairs else (Digit(columns // 32, column=32), *EIGHTS)
+    elements = (Digit(rows // 16, row=16), *many)
     return Atom("mma", (down * rows, across * columns, 32), threads, elements, stages, speed)
 
 
@@ -65,10 +69,10 @@ def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: flo
     return Atom("fma", (down * rows, across * columns, 16), threads, elements, stages, speed)
 
 
-WGMMA = (wgmma(128, 256, 4), wgmma(128, 128, 6, 0.85), wgmma(128, 64, 8, 0.6))
+WGMMA = (wgmma(2, 128, 256, 4), wgmma(1, 128, 128, 3, 0.85), wgmma(2, 128, 64, 8, 0.6))
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
 FMA = (fma(2, 4, 128, 32, 3), fma(2, 4, 64, 32, 4, 0.95), fma(2, 2, 32, 32, 4, 0.6))
-STAGED_MMA = (mma(2, 4, 64, 32, 2), mma(2, 2, 32, 32, 2, 0.6))
+STAGED_MMA = (mma(2, 4, 64, 32, 2, pairs=True), mma(2, 2, 32, 32, 2, 0.6, pairs=True))
 STAGED_FMA = (fma(2, 4, 64, 32, 2), fma(2, 2, 32, 32, 2, 0.6))
 
 

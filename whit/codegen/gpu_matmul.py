@@ -165,7 +165,7 @@ def _tile_number(found: Contraction, atom: Atom, cores: int) -> UOp:
     """Which tile a block computes; where an atom keeps its block, which in each round."""
     m, n = (-(-prod(sizes_of(ranges)) // size) for ranges, size in ((found.m, atom.tile[0]), (found.n, atom.tile[1])))
     total = m * n * prod(sizes_of(found.batch))
-    blocks = min(total, cores) if atom.is_persistent else total
+    blocks = min(total, cores * atom.stays) if atom.stays else total
     block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
     if blocks == total:
         return block

@@ -34,7 +34,7 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_block import before_the_tile, block_mma_of, limits_of
-from whit.render.ptx_ops import bitcast, cast, elementwise, spell
+from whit.render.ptx_ops import bitcast, cast, elementwise, narrowed, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import SHARED, WarpGroups
@@ -234,7 +234,7 @@ class _Function(Writer):
         """How many neighbours one access takes."""
         itemsize = buffer.dtype.itemsize
         aligned = gcd(self.alignment_of(position) * itemsize, ALIGNMENT)
-        count = 4
+        count = 8 if itemsize == 2 else 4  # halves are packed two by two
         while count > 1 and (count * itemsize > aligned or width % count):
             count //= 2
         return count
@@ -283,6 +283,8 @@ class _Function(Writer):
     def load_piece(self, memory: UOp, at: str, count: int, test: str) -> list[str]:
         """Neighbours with one instruction; zeros where the condition does not hold."""
         dtype = memory.dtype
+        if count == 8:
+            return self.load_packed(memory, at, test)
         kind = "b32" if dtype.is_bool else register_type(dtype)
         found = [self.register(kind, "load") for _ in range(count)]
         if test:
@@ -315,14 +317,32 @@ class _Function(Writer):
                 new = [spell(self, node.arg.combine, memory.dtype, [before, now]) for before, now in pairs]
             self.store_piece(memory, at, new, tests[lane])
 
+    def load_packed(self, memory: UOp, at: str, test: str) -> list[str]:
+        """Eight halves in four registers."""
+        packed = [self.value("b32", "two", "mov.b32", "0") if test else self.register("b32", "two") for _ in range(4)]
+        guard = f"@{test} " if test else ""
+        self.line(f"{guard}ld.{self.spaces[memory]}.v4.b32 {{{', '.join(packed)}}}, [{at}];")
+        found = []
+        for two in packed:
+            found.append(narrowed(self, memory.dtype, two))
+            found.append(narrowed(self, memory.dtype, self.value("b32", "high", "shr.u32", two, "16")))
+        return found
+
     def store_piece(self, memory: UOp, at: str, values: list[str], test: str) -> None:
         dtype = memory.dtype
+        if len(values) == 8:
+            values, dtype = [self.packed(*values[i : i + 2]) for i in range(0, 8, 2)], dtypes.uint32
         if dtype.is_bool:
             values = [self.value("b32", "byte", "selp.b32", "1", "0", value) for value in values]
         guard = f"@{test} " if test else ""
         names = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         kind = memory_type(dtype)
         self.line(f"{guard}st.{self.spaces[memory]}{_width(len(values))}.{kind} [{at}], {names};")
+
+    def packed(self, low: str, high: str) -> str:
+        """Two halves in a register."""
+        low, high = (value if value.startswith("%") else self.value("b32", "n", "mov.b32", value) for value in (low, high))
+        return self.value("b32", "two", "prmt.b32", low, high, "0x5410")
 
     def store_in_registers(self, node: UOp, cells: list[str], tests: list[str]) -> None:
         _, value, position, *_ = node.src

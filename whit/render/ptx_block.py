@@ -1,6 +1,6 @@
 """What programs with a tile of a matrix product need beside their text: how they are launched, and their two roles.
 
-launch_of(linear, 256)  ->  {"threads": 384, "shared": 196672, "maps": [...]}     by warp groups
+launch_of(linear, 256)  ->  {"threads": 288, "shared": 196672, "maps": [...]}     by warp groups
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ def threads_of(node: UOp) -> int:
 
 def limits_of(node: UOp) -> str:
     """What the assembler has to know about the size of blocks and how many a multiprocessor should have room for."""
-    few = node.arg.atom != "wgmma" and prod(digit.count for digit in node.arg.elements) <= FEW
-    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if few else 1}"
+    if node.arg.atom == "wgmma":
+        blocks = ptx_wgmma.blocks_of(node.arg)
+    else:
+        blocks = 2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1
+    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}"
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:

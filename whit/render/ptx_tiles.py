@@ -20,6 +20,7 @@ from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
+from whit.render.ptx_exchange import exchange, in_order_of_mma
 from whit.render.ptx_values import Writer
 from whit.render.ptx_wgmma import SHARED
 
@@ -77,6 +78,8 @@ class Tiles:
     def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
         self.w, self.node, self.registers, self.threads = w, node, registers, threads
         self.arg: BlockMmaArg = node.arg
+        self.is_exchanged = self.arg.atom == "mma" and self.arg.elements[-1].count == 8
+        self.in_order = in_order_of_mma(registers) if self.is_exchanged else registers
         self.dtype = node.src[1].dtype
         self.itemsize = self.dtype.itemsize
         self.stage_bytes = stage_bytes(self.arg, self.itemsize)
@@ -109,6 +112,8 @@ class Tiles:
         more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
         w.line(f"@{more} bra {loop};")
         w.line("cp.async.wait_all;")
+        if self.is_exchanged:
+            exchange(w, self.registers)
 
     def write_piece(self) -> None:
         """A piece of the depth that is in shared memory already."""
@@ -287,7 +292,8 @@ class Tiles:
     def multiply_squares(self, a: str, b: str) -> None:
         """16 x 8 pieces of a warp, 16 steps of the depth at a time."""
         w, arg = self.w, self.arg
-        down, across = arg.elements[0].count, arg.elements[1].count
+        down = arg.elements[0].count
+        across = len(self.registers) // down // 4
         kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
         for step in range(arg.tile[2] // 16):
             left = [self.squares(a, arg.a, arg.tile[0], i, step) for i in range(down)]
@@ -296,7 +302,7 @@ class Tiles:
                 for j in range(across):
                     pair = right[j // 2][j % 2 * 2 : j % 2 * 2 + 2]
                     at = (i * across + j) * 4
-                    sums = ", ".join(self.registers[at : at + 4])
+                    sums = ", ".join(self.in_order[at : at + 4])
                     w.line(
                         f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
                         f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"

@@ -1,6 +1,6 @@
 """Tiles of a matrix product by warp groups (Hopper's `wgmma`), with operands that the copy engine brings (TMA).
 
-A block has the threads of the program, and 128 more whose first one only copies. Shared memory holds so many stages, a
+A block has the threads of the program, and a warp more, whose first thread only copies. Shared memory holds so many stages, a
 piece of both operands each, and two barriers for each stage: `full` is passed when its bytes have arrived, `empty` when
 all warps have read them.
 
@@ -19,12 +19,12 @@ from typing import Any
 
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
+from whit.render.ptx_exchange import exchange, in_order_of_mma
 from whit.render.ptx_values import Writer
 
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
-COPYING = 128  # threads beside those that compute
-REGISTERS = {"copying": 40, "computing": 232}  # of a thread: as few and as many as there are
+COPYING = 32  # threads beside those that compute: so few that all can have the registers that a tile needs
 _SWIZZLED = 1 << 30  # in the upper half of a matrix descriptor: lines of 128 bytes
 _GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
 
@@ -65,12 +65,18 @@ def shared_bytes(arg: BlockMmaArg) -> int:
     return arg.stages * (stage_bytes(arg) + 16)
 
 
+def blocks_of(arg: BlockMmaArg) -> int:
+    """How many blocks a multiprocessor has room for."""
+    return 2 // arg.threads[0].count
+
+
 class WarpGroups:
     """Writes both roles of a block."""
 
     def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
         self.w, self.node, self.arg = w, node, node.arg
-        self.registers, self.threads = registers, threads
+        self.registers, self.threads = in_order_of_mma(registers), threads
+        self.mine = registers
         self.maps = ["map_a", "map_b"]
 
     def parameters(self) -> list[str]:
@@ -92,7 +98,6 @@ class WarpGroups:
         w.line("bar.sync 0;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
-        w.line(f"setmaxnreg.dec.sync.aligned.u32 {REGISTERS['copying']};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")
         self.at = [w.value("b64", "map", "cvta.param.u64", w.value("b64", "map", "mov.b64", m)) for m in self.maps]
@@ -103,7 +108,6 @@ class WarpGroups:
         w = self.w
         w.line("ret;")
         w.label("COMPUTING")
-        w.line(f"setmaxnreg.inc.sync.aligned.u32 {REGISTERS['computing']};")
         lane = w.value("b32", "lane", "and.b32", self.thread, "31")
         self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
         group = w.value("b32", "group", "shr.u32", self.thread, "7")
@@ -209,6 +213,7 @@ class WarpGroups:
         self.close_pieces(piece)
         w.line("wgmma.wait_group.sync.aligned 0;")
         w.line(f"@{self.is_first_lane} mbarrier.arrive.shared::cta.b64 _, [{before}];")
+        exchange(w, self.mine)
 
     def descriptors(self) -> tuple[str, str]:
         """The lower halves of the descriptors of both operands in the stage."""

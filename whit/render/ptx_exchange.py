@@ -1,0 +1,41 @@
+"""What tensor cores leave in the registers of four neighbouring threads, exchanged so that each has neighbours.
+
+Of every 32 columns of a row a thread has two in each eight; afterwards it has eight in a row:
+
+    thread 0:  0 1   8 9  16 17  24 25        ->      0  1  2  3  4  5  6  7
+    thread 1:  2 3 10 11  18 19  26 27        ->      8  9 10 11 12 13 14 15
+    ...
+
+Twice each thread gives half of its pairs to another: first to its neighbour, then to the one after that.
+"""
+
+from __future__ import annotations
+
+from whit.render.ptx_values import Writer
+
+
+def in_order_of_mma(registers: list[str]) -> list[str]:
+    """Registers as matrix instructions want them: of each eight columns two of a row, two of the row 8 below."""
+    found: list[str] = []
+    for start in range(0, len(registers), 16):
+        for eight in range(4):
+            for row in (0, 8):
+                at = start + row + 2 * eight
+                found += registers[at : at + 2]
+    return found
+
+
+def exchange(w: Writer, registers: list[str]) -> None:
+    """Every eight registers: item i of thread t becomes item t of thread i; an item is a pair."""
+    lane = w.value("b32", "lane", "mov.u32", "%laneid")
+    for step in (1, 2):
+        bit = w.value("b32", "bit", "and.b32", lane, str(step))
+        upper = w.value("pred", "upper", "setp.ne.u32", bit, "0")
+        for start in range(0, len(registers), 8):
+            for low in (0, 1 if step == 2 else 2):
+                for part in (0, 1):
+                    one, other = (registers[start + 2 * item + part] for item in (low, low + step))
+                    given = w.value("f32", "give", "selp.f32", one, other, upper)
+                    taken = w.value("b32", "take", "shfl.sync.bfly.b32", given, str(step), "31", "0xffffffff")
+                    w.line(f"@{upper} mov.b32 {one}, {taken};")
+                    w.line(f"@!{upper} mov.b32 {other}, {taken};")
