@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from whit import Context, Device, Tensor, TinyJit
+from whit import Context, Device, Tensor, TinyJit, clear_caches
+from whit.codegen import gpu_atoms
 from whit.dtype import DType, dtypes
 from whit.errors import BackendError, DeviceError, WhitError
 from whit.ir.interpret import numpy_dtype
@@ -145,6 +146,28 @@ def test_products_agree_with_the_cpu(name: str, dtype: DType) -> None:
     arrays = [rng.integers(-4, 5, shape).astype(numpy_dtype(dtype)) for shape in shapes]  # type: ignore[arg-type]
     got, expected = on_both(build, *arrays)
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))  # sums of these are exact
+
+
+ATOMS = [(name, atom) for name in ("WGMMA", "MMA", "FMA") for atom in getattr(gpu_atoms, name)]
+
+
+@needs_gpu
+@pytest.mark.parametrize(("name", "atom"), ATOMS, ids=str)
+def test_every_atom_on_odd_and_turned_matrices(name: str, atom: gpu_atoms.Atom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_atoms, name, (atom,))
+    clear_caches()
+    with Context(CACHE=0):
+        dtype = dtypes.float32 if name == "FMA" else dtypes.bfloat16
+        for m, k, n in ((264, 80, 520), (2049, 200, 1000)):  # more tiles than fit at once of some
+            for turns in range(4):
+                shapes = ((k, m) if turns & 1 else (m, k), (n, k) if turns & 2 else (k, n))
+                a, b = (rng.integers(-4, 5, shape).astype(numpy_dtype(dtype)) for shape in shapes)
+                x, y = (Tensor(array, device="CUDA") for array in (a, b))
+                got = ((x.T if turns & 1 else x) @ (y.T if turns & 2 else y)).cast(dtypes.float32).numpy()
+                left, right = (a.T if turns & 1 else a), (b.T if turns & 2 else b)
+                expected = (left.astype(np.float32) @ right.astype(np.float32)).astype(numpy_dtype(dtype))
+                np.testing.assert_array_equal(got, expected.astype(np.float32))
+    clear_caches()
 
 
 @needs_gpu

@@ -36,22 +36,26 @@ class Atom:
     threads: tuple[Digit, ...]
     elements: tuple[Digit, ...]
     stages: int
-    speed: float  # of a multiprocessor with enough of these, beside the fastest
+    speed: float  # along the depth, beside the fastest
+    extra: float = 2.0  # what storing a tile takes, in stages of the depth
     stays: int = 0  # so many blocks stay on a multiprocessor and compute tile after tile; 0: one block for each tile
+    cluster: int = 1  # blocks that read their columns together
 
     def __str__(self) -> str:
         rows, columns, depth = self.tile
         threads = prod(digit.count for digit in self.threads)
-        return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}"
+        together = f", {self.cluster} blocks together" if self.cluster > 1 else ""
+        return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}{together}"
 
 
-def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
+def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0, cluster: int = 1) -> Atom:
     """Groups of four warps, 64 rows of theirs at a time. One group alone leaves room for a second block, which computes
     while this one stores."""
     pieces = rows // 64 // groups
     threads = (Digit(groups, row=64 * pieces), Digit(4, row=16), *QUADS)
     elements = (Digit(pieces, row=64), Digit(columns // 32, column=32), *EIGHTS)
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, stays=2 // groups)
+    extra = 3.5 if groups == 2 else 1.0
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, 2 // groups, cluster)
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
@@ -69,7 +73,13 @@ def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: flo
     return Atom("fma", (down * rows, across * columns, 16), threads, elements, stages, speed)
 
 
-WGMMA = (wgmma(2, 128, 256, 4), wgmma(1, 128, 128, 3, 0.85), wgmma(2, 128, 64, 8, 0.6))
+WGMMA = (
+    wgmma(2, 128, 256, 4, cluster=2),
+    wgmma(2, 128, 256, 4, 0.98),
+    wgmma(2, 128, 192, 5, 0.95),
+    wgmma(1, 128, 128, 3, 0.86),
+    wgmma(1, 64, 64, 6, 0.5),
+)
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
 FMA = (fma(2, 4, 128, 32, 3), fma(2, 4, 64, 32, 4, 0.95), fma(2, 2, 32, 32, 4, 0.6))
 STAGED_MMA = (mma(2, 4, 64, 32, 2, pairs=True), mma(2, 2, 32, 32, 2, 0.6, pairs=True))
@@ -93,6 +103,7 @@ def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Ta
 
 
 def _time(atom: Atom, sizes: tuple[int, ...], batches: int, cores: int) -> float:
-    rows, columns, _ = atom.tile
-    tiles = -(-sizes[0] // rows) * -(-sizes[1] // columns) * batches
-    return -(-tiles // cores) * rows * columns / atom.speed
+    rows, columns, depth = atom.tile
+    tiles = -(-sizes[0] // (rows * atom.cluster)) * atom.cluster * -(-sizes[1] // columns) * batches
+    of_tile = -(-sizes[2] // depth) * depth / atom.speed + atom.extra * depth
+    return -(-tiles // (cores * max(atom.stays, 1))) * max(atom.stays, 1) * rows * columns * of_tile

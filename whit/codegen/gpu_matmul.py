@@ -30,7 +30,7 @@ from whit.simplify.sums import linear_form
 from whit.target import Target
 
 BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 16  # of ranges: in the order in which they nest
-NEAR = 16  # tiles of rows that run together over the same columns: both stay in the second cache
+NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST = 32  # rows and columns below which a tile is mostly empty
 ZERO = as_index(0)
 
@@ -128,9 +128,10 @@ class Tile:
     def __init__(self, found: Contraction, atom: Atom, cores: int) -> None:
         self.found, self.atom = found, atom
         self.sizes = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
-        number = _tile_number(found, atom, cores)
-        rows, columns = (-(-self.sizes[i] // atom.tile[i]) for i in (0, 1))
-        batch, self.row, self.column = _where(number, rows, columns, atom)
+        rows, columns = -(-self.sizes[0] // (atom.tile[0] * atom.cluster)), -(-self.sizes[1] // atom.tile[1])
+        number, beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
+        batch, row, self.column = _where(number, rows, columns, atom)
+        self.row = row + beside * atom.tile[0]
         self.batches = unflat(batch, found.batch)
         self.thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
         count = prod(digit.count for digit in atom.elements)
@@ -139,7 +140,17 @@ class Tile:
     def effect(self, a: Operand, b: Operand) -> UOp:
         """The registers when the tile of two matrices in memory is in them."""
         atom = self.atom
-        arg = BlockMmaArg(atom.name, self.sizes, atom.tile, a.matrix, b.matrix, atom.threads, atom.elements, atom.stages)
+        arg = BlockMmaArg(
+            atom.name,
+            self.sizes,
+            atom.tile,
+            a.matrix,
+            b.matrix,
+            atom.threads,
+            atom.elements,
+            atom.stages,
+            cluster=atom.cluster,
+        )
         places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
         effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
         return self.registers.after(make(ops.STAGE, (UOp.group(effect),), StageArg(Memory.REGISTER)))
@@ -161,16 +172,15 @@ class Tile:
         return UOp.group(*stores)
 
 
-def _tile_number(found: Contraction, atom: Atom, cores: int) -> UOp:
-    """Which tile a block computes; where an atom keeps its block, which in each round."""
-    m, n = (-(-prod(sizes_of(ranges)) // size) for ranges, size in ((found.m, atom.tile[0]), (found.n, atom.tile[1])))
-    total = m * n * prod(sizes_of(found.batch))
-    blocks = min(total, cores * atom.stays) if atom.stays else total
-    block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
-    if blocks == total:
-        return block
-    rounds = (as_index(total + blocks - 1) - block) // blocks
-    return UOp.range(rounds, LOOP_ID) * blocks + block
+def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
+    """Which of so many tiles the blocks of a cluster compute (where they stay, in each round), and which one is mine."""
+    clusters = min(total, cores * atom.stays // atom.cluster) if atom.stays else total
+    block = UOp.range(clusters * atom.cluster, BLOCK_ID, RangeKind.BLOCK)
+    number, beside = block // atom.cluster, block % atom.cluster
+    if clusters == total:
+        return number, beside
+    rounds = (as_index(total + clusters - 1) - number) // clusters
+    return UOp.range(rounds, LOOP_ID) * clusters + number, beside
 
 
 def _where(number: UOp, rows: int, columns: int, atom: Atom) -> tuple[UOp, UOp, UOp]:
@@ -179,7 +189,7 @@ def _where(number: UOp, rows: int, columns: int, atom: Atom) -> tuple[UOp, UOp, 
     first = inside // (NEAR * columns) * NEAR
     near: UOp = as_index(NEAR) if rows % NEAR == 0 else as_index(NEAR).minimum(as_index(rows) - first)
     rest = inside % (NEAR * columns)
-    return batch, (first + rest % near) * atom.tile[0], rest // near * atom.tile[1]
+    return batch, (first + rest % near) * (atom.tile[0] * atom.cluster), rest // near * atom.tile[1]
 
 
 def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
@@ -194,7 +204,7 @@ def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
 def _gate(row: UOp, column: UOp, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> UOp | None:
     """Where elements are inside of the result; None if all are."""
     gates = []
-    if sizes[0] % atom.tile[0]:
+    if sizes[0] % (atom.tile[0] * atom.cluster):
         gates.append(row < sizes[0])
     if sizes[1] % atom.tile[1]:
         gates.append((lanes if sizes[1] % lanes.shape[0] else column) < sizes[1])

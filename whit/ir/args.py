@@ -189,6 +189,7 @@ class BlockMmaArg:
     elements: tuple[Digit, ...]  # how far its others are from that
     stages: int = 1  # pieces of the depth that are in flight
     adds: bool = False  # to what the registers hold
+    cluster: int = 1  # neighbouring blocks whose tiles are below each other, and which share what they read of b
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""

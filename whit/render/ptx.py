@@ -87,6 +87,8 @@ class _Function(Writer):
             self.write(before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
             self.groups.open_computing()
         self.write(self.linear.src, {})
+        if tile is not None and tile.arg.atom == "wgmma":
+            self.groups.close()
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""

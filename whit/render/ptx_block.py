@@ -32,7 +32,8 @@ def limits_of(node: UOp) -> str:
         blocks = ptx_wgmma.blocks_of(node.arg)
     else:
         blocks = 2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1
-    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}"
+    cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
+    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def tensor_maps(node: UOp) -> list[dict[str, Any]]:
     arg: BlockMmaArg = node.arg
     _, a, b, *_ = node.src
     rows, columns, depth = arg.sizes
-    return [tensor_map(a, arg.a, rows, arg.tile[0], depth), tensor_map(b, arg.b, columns, arg.tile[1], depth)]
+    a_map = tensor_map(a, arg.a, rows, arg.tile[0], depth)
+    return [a_map, tensor_map(b, arg.b, columns, arg.tile[1] // arg.cluster, depth)]
 
 
 def stage_bytes(arg: BlockMmaArg) -> int:
@@ -93,9 +94,13 @@ class WarpGroups:
         for stage in range(arg.stages):
             full, empty = (f"[{self.barriers}+{16 * stage + at}]" for at in (0, 8))
             w.line(f"@{first} mbarrier.init.shared::cta.b64 {full}, 1;")
-            w.line(f"@{first} mbarrier.init.shared::cta.b64 {empty}, {self.threads // 32};")
+            w.line(f"@{first} mbarrier.init.shared::cta.b64 {empty}, {self.threads // 32 * arg.cluster};")
         w.line("fence.mbarrier_init.release.cluster;")
-        w.line("bar.sync 0;")
+        if arg.cluster > 1:
+            self.rank = w.value("b32", "rank", "mov.u32", "%cluster_ctarank")
+            self.wait_for_cluster()
+        else:
+            w.line("bar.sync 0;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
@@ -114,6 +119,15 @@ class WarpGroups:
         rows = self.arg.tile[0] * 128 // self.threads  # of a group
         self.group_base = w.value("b32", "mine", "mad.lo.u32", group, str(rows * LINE), self.base)
         self.start_stages("0")
+
+    def close(self) -> None:
+        """No block of a cluster ends before the others are done with its barriers."""
+        if self.arg.cluster > 1:
+            self.wait_for_cluster()
+
+    def wait_for_cluster(self) -> None:
+        self.w.line("barrier.cluster.arrive.release;")
+        self.w.line("barrier.cluster.wait.acquire;")
 
     # ---- stages
 
@@ -168,22 +182,29 @@ class WarpGroups:
         w.line(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [{barrier}], {stage_bytes(arg)};")
         to = w.value("b32", "to", "mad.lo.u32", self.stage, str(stage_bytes(arg)), self.base)
         k = w.value("b32", "k", "mul.lo.u32", piece, str(arg.tile[2]))
-        offset = 0
-        for matrix, at, first, batch, rows in zip(
-            (arg.a, arg.b), self.at, (row, column), (a_batch, b_batch), arg.tile[:2], strict=True
-        ):
-            if matrix.is_depth_major:
-                self.copy_box(f"{to}+{offset}", at, (k, first, batch), barrier)
-            else:
-                for chunk in range(rows // 64):
-                    along = w.value("b32", "row", "add.u32", first, str(64 * chunk)) if chunk else first
-                    self.copy_box(f"{to}+{offset + chunk * 64 * LINE}", at, (along, k, batch), barrier)
-            offset += rows * LINE
+        self.copy_rows(arg.a, self.at[0], arg.tile[0], to, row, k, a_batch, f"[{barrier}]", "")
+        to = w.value("b32", "to", "add.u32", to, str(arg.tile[0] * LINE))
+        rows, goes_to = arg.tile[1] // arg.cluster, f"[{barrier}]"
+        if arg.cluster > 1:  # a part of the columns, for all blocks
+            to = w.value("b32", "to", "mad.lo.u32", self.rank, str(rows * LINE), to)
+            column = w.value("b32", "column", "mad.lo.u32", self.rank, str(rows), column)
+            goes_to += f", {(1 << arg.cluster) - 1}"
+        self.copy_rows(arg.b, self.at[1], rows, to, column, k, b_batch, goes_to, ".multicast::cluster")
         self.close_pieces(piece)
 
-    def copy_box(self, to: str, at: str, place: tuple[str, str, str], barrier: str) -> None:
-        instruction = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        self.w.line(f"{instruction} [{to}], [{at}, {{{', '.join(place)}}}], [{barrier}];")
+    def copy_rows(
+        self, matrix: MatrixArg, at: str, rows: int, to: str, first: str, k: str, batch: str, goes_to: str, how: str
+    ) -> None:
+        """Rows of an operand from the first one on."""
+        w = self.w
+        how = how if "," in goes_to else ""
+        instruction = f"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes{how}"
+        if matrix.is_depth_major:
+            w.line(f"{instruction} [{to}], [{at}, {{{k}, {first}, {batch}}}], {goes_to};")
+            return
+        for chunk in range(rows // 64):
+            along = w.value("b32", "row", "add.u32", first, str(64 * chunk)) if chunk else first
+            w.line(f"{instruction} [{to}+{chunk * 64 * LINE}], [{at}, {{{along}, {k}, {batch}}}], {goes_to};")
 
     def short(self, node: UOp) -> str:
         """A position in 32 bits."""
@@ -207,13 +228,22 @@ class WarpGroups:
             self.multiply(a, b, step, later if step == 0 else true)
         w.line("wgmma.commit_group.sync.aligned;")
         w.line("wgmma.wait_group.sync.aligned 1;")
-        release = w.value("pred", "release", "and.pred", later, self.is_first_lane)
-        w.line(f"@{release} mbarrier.arrive.shared::cta.b64 _, [{before}];")
+        self.release(before, w.value("pred", "release", "and.pred", later, self.is_first_lane))
         w.line(f"add.u32 {before}, {barrier}, 8;")
         self.close_pieces(piece)
         w.line("wgmma.wait_group.sync.aligned 0;")
-        w.line(f"@{self.is_first_lane} mbarrier.arrive.shared::cta.b64 _, [{before}];")
+        self.release(before, self.is_first_lane)
         exchange(w, self.mine)
+
+    def release(self, barrier: str, test: str) -> None:
+        """A stage is empty for this warp: says so to all who copy into it."""
+        w = self.w
+        if self.arg.cluster == 1:
+            w.line(f"@{test} mbarrier.arrive.shared::cta.b64 _, [{barrier}];")
+            return
+        for block in range(self.arg.cluster):
+            there = w.value("b32", "there", "mapa.shared::cluster.u32", barrier, str(block))
+            w.line(f"@{test} mbarrier.arrive.shared::cluster.b64 _, [{there}];")
 
     def descriptors(self) -> tuple[str, str]:
         """The lower halves of the descriptors of both operands in the stage."""
@@ -223,9 +253,9 @@ class WarpGroups:
             at = w.value("b32", "at", "mad.lo.u32", self.stage, str(stage_bytes(arg)), base)
             address = w.value("b32", "at", "add.u32", at, str(offset)) if offset else at
             leading = 1 if matrix.is_depth_major else 64 * LINE >> 4  # from 64 rows to the next
-            lows.append(
-                w.value("b32", "low", "add.u32", w.value("b32", "at", "shr.u32", address, "4"), str(leading << 16))
-            )
+            line = w.value("b32", "at", "shr.u32", address, "4")
+            line = w.value("b32", "at", "and.b32", line, "0x3fff")  # in a cluster addresses say which block, too
+            lows.append(w.value("b32", "low", "add.u32", line, str(leading << 16)))
         return lows[0], lows[1]
 
     def multiply(self, a: str, b: str, step: int, adds: str) -> None:
