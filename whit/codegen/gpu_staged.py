@@ -14,11 +14,12 @@ With two stages one wait for each piece is enough: who writes a stage again has 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Protocol
 
-from whit.codegen.contraction import Contraction, is_unit, sizes_of
-from whit.codegen.fill_panels import Values, unflat
+from whit.codegen.contraction import Contraction, is_unit, merged, neighbours, sizes_of
+from whit.codegen.fill_panels import Values, as_one, unflat
 from whit.codegen.gpu_atoms import HALVES, Atom
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import replace_ranges
@@ -123,7 +124,8 @@ def _side(
 ) -> Side:
     narrowed = narrow(value, dtype)
     value = value if narrowed is None else narrowed
-    along_depth = is_unit(value, found.along[-1]) or not is_unit(value, ranges[-1])
+    runs = [neighbours(value, group) if is_unit(value, group[-1]) else 0 for group in (found.along, ranges)]
+    along_depth = runs[0] >= runs[1]
     turned = atom.name == "fma" or not along_depth
     return Side(value, ranges, first, rows, atom.tile[2], along_depth, turned, 16 // dtype.itemsize)
 
@@ -134,17 +136,23 @@ def _fills(side: Side, found: Contraction, place: Place, piece: UOp, shared: UOp
     length, lines = (side.depth, side.rows) if side.along_depth else (side.rows, side.depth)
     in_line = length // side.lanes
     sizes = prod(sizes_of(side.ranges)), prod(sizes_of(found.along))
+    at = partial(_at, side.value)
     stores = []
     for i in range(lines * in_line // threads):
         number = place.thread + i * threads
         line, along = number // in_line, number % in_line * side.lanes + lane_numbers(side.lanes)
         row, k = (line, along) if side.along_depth else (along, line)
         at_row, at_k = side.first + row, piece * side.depth + k
-        values = {**place.batches, **unflat(at_row, side.ranges), **unflat(at_k, found.along)}
+        values = {**place.batches, **at(at_row, side.ranges), **at(at_k, found.along)}
         value = _inside(replace_ranges(side.value, values, {}), at_row, at_k, sizes, side)
         position = k * side.line + row if side.turned else row * side.line + k
         stores.append(shared.store(value, start + position))
     return stores
+
+
+def _at(value: UOp, position: UOp, ranges: list[UOp]) -> Values:
+    """Ranges of a value at a position along all of them."""
+    return as_one(position, ranges) if merged(value, ranges) == len(ranges) else unflat(position, ranges)
 
 
 def _inside(value: UOp, row: UOp, k: UOp, sizes: tuple[int, int], side: Side) -> UOp:

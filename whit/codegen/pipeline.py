@@ -11,7 +11,7 @@ from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.gpu_matmul import tile_matmul
-from whit.codegen.index_dtype import fix_index_dtype
+from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.linearise import linearise
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
@@ -26,6 +26,7 @@ from whit.codegen.tiling import choose_tiling
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.config import CHECK_OOB, NOOPT
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.rewrite import rewrite
@@ -104,6 +105,11 @@ def _tile(body: UOp, job: Job) -> UOp:
     return simplify_lanes(apply_strategy(body, strategy))
 
 
+def _fix_index_dtype(body: UOp, job: Job) -> UOp:
+    body = simplify_lanes(body)
+    return fix_index_dtype(body, dtypes.int32 if job.target.is_gpu and fits_in_32_bits(body) else dtypes.int64)
+
+
 def _sorted(body: UOp, job: Job) -> UOp:
     if not has_sort(body):
         return body
@@ -143,7 +149,7 @@ PASSES = (
     Pass(
         "fix_index_dtype",
         "after everything that reasons about unbounded integers",
-        lambda body, job: fix_index_dtype(simplify_lanes(body)),
+        _fix_index_dtype,
     ),
     Pass(
         "expand_math",

@@ -12,6 +12,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.render import ptx_tiles, ptx_wgmma
 
+REGISTERS = 65536  # of a multiprocessor
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
 
 
@@ -28,12 +29,15 @@ def threads_of(node: UOp) -> int:
 
 def limits_of(node: UOp) -> str:
     """What the assembler has to know about the size of blocks and how many a multiprocessor should have room for."""
-    if node.arg.atom == "wgmma":
+    registers = ""
+    if node.arg.atom == "wgmma":  # the assembler would round the threads up to groups of four warps
         blocks = ptx_wgmma.blocks_of(node.arg)
+        registers = f".maxnreg {REGISTERS // (blocks * threads_of(node)) // 8 * 8}"
     else:
         blocks = 2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1
     cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
-    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
+    room = f".minnctapersm {blocks}" if not registers else registers
+    return f"\n.maxntid {threads_of(node)}\n{room}{cluster}"
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
 from whit.render.ptx_exchange import exchange, in_order_of_mma
-from whit.render.ptx_values import Writer
-from whit.render.ptx_wgmma import SHARED
+from whit.render.ptx_values import Writer, register_type
+from whit.render.ptx_wgmma import SHARED, short
 
 PADDING = 16  # bytes
 
@@ -119,7 +119,7 @@ class Tiles:
         """A piece of the depth that is in shared memory already."""
         w, arg = self.w, self.arg
         memory = w.names[memory_of(self.node.src[1])][0]
-        number = w.value("b32", "number", "cvt.u32.u64", self.wide(self.node.src[6]))
+        number = short(w, self.node.src[6])
         self.stage = w.value("b32", "stage", "mul.lo.u32", number, str(arg.a.batch * self.itemsize))
         self.base = w.value("b32", "base", "cvt.u32.u64", memory)
         self.places()
@@ -186,7 +186,8 @@ class Tiles:
 
     def wide(self, node: UOp) -> str:
         text = self.w.operand(node)
-        return text if text.startswith("%") else self.w.value("b64", "n", "mov.b64", text)
+        kind = register_type(node.dtype) if text.startswith("%") else ""
+        return text if kind == "b64" else self.w.value("b64", "n", "cvt.s64.s32" if kind else "mov.b64", text)
 
     def copy(self, operands: list[Copies]) -> None:
         """Starts the copies of the next piece."""

@@ -20,7 +20,7 @@ from typing import Any
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx_exchange import exchange, in_order_of_mma
-from whit.render.ptx_values import Writer
+from whit.render.ptx_values import Writer, register_type
 
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
@@ -69,6 +69,13 @@ def shared_bytes(arg: BlockMmaArg) -> int:
 def blocks_of(arg: BlockMmaArg) -> int:
     """How many blocks a multiprocessor has room for."""
     return 2 // arg.threads[0].count
+
+
+def short(w: Writer, node: UOp) -> str:
+    """A position in 32 bits."""
+    text = w.operand(node)
+    is_wide = text.startswith("%") and register_type(node.dtype) == "b64"
+    return w.value("b32", "short", "cvt.u32.u64" if is_wide else "mov.u32", text)
 
 
 class WarpGroups:
@@ -175,7 +182,7 @@ class WarpGroups:
     def copy(self) -> None:
         """All pieces of a tile."""
         w, arg = self.w, self.arg
-        row, column, a_batch, b_batch = (self.short(source) for source in self.node.src[4:])
+        row, column, a_batch, b_batch = (short(w, source) for source in self.node.src[4:])
         piece = self.open_pieces()
         barrier = self.barrier()
         self.wait(f"{barrier}+8")
@@ -205,13 +212,6 @@ class WarpGroups:
         for chunk in range(rows // 64):
             along = w.value("b32", "row", "add.u32", first, str(64 * chunk)) if chunk else first
             w.line(f"{instruction} [{to}+{chunk * 64 * LINE}], [{at}, {{{along}, {k}, {batch}}}], {goes_to};")
-
-    def short(self, node: UOp) -> str:
-        """A position in 32 bits."""
-        text = self.w.operand(node)
-        if text.startswith("%"):
-            return self.w.value("b32", "short", "cvt.u32.u64", text)
-        return self.w.value("b32", "short", "mov.u32", text)
 
     def compute(self) -> None:
         """A tile in registers."""
