@@ -301,6 +301,7 @@ DEFAULT_INT = ContextVar("DEFAULT_INT", "int32", "The dtype of tensors made from
 WINO = ContextVar("WINO", False, "3x3 convolutions use Winograd's algorithm: fewer flops, less precision.", True)
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
+TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
 THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one for each core.", True)
 
 # What does not.

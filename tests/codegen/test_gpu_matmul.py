@@ -9,9 +9,11 @@ from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
 from whit.codegen import generate, gpu_atoms, gpu_matmul
+from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import run
+from whit.ir.interpret.program import _rounded
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
@@ -26,6 +28,8 @@ SMALL = {
     "WGMMA": (gpu_atoms.wgmma(1, 64, 32, 2),),
     "MMA": (gpu_atoms.mma(1, 2, 16, 32, 2),),
     "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
+    "ROUNDED": (gpu_atoms.tf32(1, 2, 16, 32, 2),),
+    "STAGED_ROUNDED": (gpu_atoms.tf32(1, 2, 16, 16, 2, pairs=True),),
 }
 
 
@@ -116,3 +120,17 @@ STAGED: dict[str, Callable[[DType], UOp]] = {
 def test_operands_that_are_computed_on_the_way(name: str, dtype: DType, atom: str) -> None:
     program = check(STAGED[name](dtype), atom)
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_float32_is_rounded_only_if_that_is_allowed() -> None:
+    with Context(TF32=1):
+        check(PRODUCTS["odd"](F32), "tf32")
+        check(STAGED["prologue, odd"](F32), "tf32")
+
+
+def test_rounded_operands_have_ten_bits_of_mantissa() -> None:
+    x = np.array([1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -1 - 2**-11, np.inf, -0.0], np.float32)
+    np.testing.assert_array_equal(
+        _rounded(x), np.array([1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, np.inf, -0.0], np.float32)
+    )

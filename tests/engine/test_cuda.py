@@ -148,16 +148,18 @@ def test_products_agree_with_the_cpu(name: str, dtype: DType) -> None:
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))  # sums of these are exact
 
 
-ATOMS = [(name, atom) for name in ("WGMMA", "MMA", "FMA") for atom in getattr(gpu_atoms, name)]
+ATOMS = [(name, atom) for name in ("WGMMA", "MMA", "FMA", "ROUNDED") for atom in getattr(gpu_atoms, name)]
 
 
 @needs_gpu
 @pytest.mark.parametrize(("name", "atom"), ATOMS, ids=str)
-def test_every_atom_on_odd_and_turned_matrices(name: str, atom: gpu_atoms.Atom, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_atom_on_odd_and_turned_matrices(
+    name: str, atom: gpu_atoms.Atom, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gpu_atoms, name, (atom,))
     clear_caches()
-    with Context(CACHE=0):
-        dtype = dtypes.float32 if name == "FMA" else dtypes.bfloat16
+    with Context(CACHE=0, TF32=name == "ROUNDED"):
+        dtype = dtypes.float32 if name in ("FMA", "ROUNDED") else dtypes.bfloat16
         for m, k, n in ((264, 80, 520), (2049, 200, 1000)):  # more tiles than fit at once of some
             for turns in range(4):
                 shapes = ((k, m) if turns & 1 else (m, k), (n, k) if turns & 2 else (k, n))

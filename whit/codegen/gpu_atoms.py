@@ -5,6 +5,7 @@
 | wgmma | sm_90a  | float16, bfloat16 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
 | mma   | sm_80   | float16, bfloat16 | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
 | fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
+| tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
 Sums are float32. Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads
 exchange these, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns
@@ -13,9 +14,10 @@ exchange these, so that each has eight neighbours, 16 bytes of a half: rows `lan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from whit.config import TF32
 from whit.dtype import DType, dtypes
 from whit.ir.args import Digit, MatrixArg
 from whit.target import Target
@@ -66,6 +68,13 @@ def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: flo
     return Atom("mma", (down * rows, across * columns, 32), threads, elements, stages, speed)
 
 
+def tf32(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
+    """The same for float32."""
+    return replace(
+        mma(down, across, rows, columns, stages, speed, pairs), name="tf32", tile=(down * rows, across * columns, 16)
+    )
+
+
 def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
     """The same, a warp's threads 8 down and 4 across with squares of 4 x 4."""
     threads = (Digit(down, row=rows), Digit(across, column=columns), Digit(8, row=4), Digit(4, column=4))
@@ -85,6 +94,8 @@ WGMMA = (
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
 FMA = (fma(2, 4, 128, 32, 3), fma(2, 4, 64, 32, 4, 0.95), fma(2, 2, 32, 32, 4, 0.6))
 STAGED_MMA = (mma(2, 4, 64, 32, 2, pairs=True), mma(2, 2, 32, 32, 2, 0.6, pairs=True))
+ROUNDED = (tf32(2, 4, 64, 32, 4), tf32(2, 2, 32, 32, 4, 0.6))
+STAGED_ROUNDED = (tf32(2, 4, 64, 32, 2, pairs=True), tf32(2, 2, 32, 32, 2, 0.6, pairs=True))
 STAGED_FMA = (fma(2, 4, 64, 32, 2), fma(2, 2, 32, 32, 2, 0.6))
 
 
@@ -92,7 +103,7 @@ def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
 ) -> Atom:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
-    atoms = MMA if dtype in HALVES else FMA
+    atoms = MMA if dtype in HALVES else ROUNDED if TF32 else FMA
     if dtype in HALVES and target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices):
         atoms = WGMMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
@@ -100,7 +111,7 @@ def choose_atom(
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:
     """The same for operands that are computed on their way to shared memory: two stages, without copies in flight."""
-    atoms = STAGED_MMA if dtype in HALVES else STAGED_FMA
+    atoms = STAGED_MMA if dtype in HALVES else STAGED_ROUNDED if TF32 else STAGED_FMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

@@ -30,7 +30,6 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 
 PIECE_ID, SHARED_ID = 100, 1  # of the loop along the depth; of the buffer
-PADDING = 16  # bytes of a line: neighbouring lines are in different banks
 ZERO = as_index(0)
 
 
@@ -56,10 +55,11 @@ class Side:
     along_depth: bool  # neighbours in memory are neighbours along the depth
     turned: bool  # lines of shared memory are steps of the depth
     lanes: int
+    padding: int  # elements at the end of a line
 
     @property
     def line(self) -> int:
-        return (self.rows if self.turned else self.depth) + PADDING // self.value.dtype.itemsize
+        return (self.rows if self.turned else self.depth) + self.padding
 
     @property
     def size(self) -> int:
@@ -79,7 +79,7 @@ def staged_dtype(found: Contraction) -> DType | None:
 
 
 def narrow(value: UOp, dtype: DType) -> UOp | None:
-    """The value in the narrower dtype that it was cast up from, if nothing is lost: gate ? cast(x) : 0 -> gate ? x : 0"""
+    """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0"""
     if value.op is ops.CAST and value.src[0].dtype is dtype:
         return value.src[0]
     if value.op is ops.CONST and value.arg == 0:
@@ -119,15 +119,14 @@ def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
     return registers.after(make(ops.STAGE, (UOp.group(effect), piece), StageArg(Memory.REGISTER)))
 
 
-def _side(
-    found: Contraction, atom: Atom, dtype: DType, value: UOp, ranges: list[UOp], first: UOp, rows: int
-) -> Side:
+def _side(found: Contraction, atom: Atom, dtype: DType, value: UOp, ranges: list[UOp], first: UOp, rows: int) -> Side:
     narrowed = narrow(value, dtype)
     value = value if narrowed is None else narrowed
     runs = [neighbours(value, group) if is_unit(value, group[-1]) else 0 for group in (found.along, ranges)]
     along_depth = runs[0] >= runs[1]
-    turned = atom.name == "fma" or not along_depth
-    return Side(value, ranges, first, rows, atom.tile[2], along_depth, turned, 16 // dtype.itemsize)
+    turned = atom.name != "mma" or not along_depth
+    padding = (32 if atom.name == "tf32" else 16) // dtype.itemsize  # lines that are read together: in different banks
+    return Side(value, ranges, first, rows, atom.tile[2], along_depth, turned, 16 // dtype.itemsize, padding)
 
 
 def _fills(side: Side, found: Contraction, place: Place, piece: UOp, shared: UOp, start: UOp) -> list[UOp]:

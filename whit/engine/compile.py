@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from whit.cache import register_cache
-from whit.config import BEAM, DEBUG, NOOPT, THREADS
+from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine import disk_cache
 from whit.engine.device import Device, target_text
 from whit.engine.show import announce
@@ -71,7 +71,7 @@ def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
 
 def code_settings() -> tuple[int | str, ...]:
     """The settings that change code."""
-    return (BEAM.value, NOOPT.value, THREADS.value)
+    return (BEAM.value, NOOPT.value, THREADS.value, TF32.value)
 
 
 def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:

@@ -343,7 +343,9 @@ class _Function(Writer):
 
     def packed(self, low: str, high: str) -> str:
         """Two halves in a register."""
-        low, high = (value if value.startswith("%") else self.value("b32", "n", "mov.b32", value) for value in (low, high))
+        low, high = (
+            value if value.startswith("%") else self.value("b32", "n", "mov.b32", value) for value in (low, high)
+        )
         return self.value("b32", "two", "prmt.b32", low, high, "0x5410")
 
     def store_in_registers(self, node: UOp, cells: list[str], tests: list[str]) -> None:

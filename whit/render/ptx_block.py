@@ -28,16 +28,14 @@ def threads_of(node: UOp) -> int:
 
 
 def limits_of(node: UOp) -> str:
-    """What the assembler has to know about the size of blocks and how many a multiprocessor should have room for."""
-    registers = ""
-    if node.arg.atom == "wgmma":  # the assembler would round the threads up to groups of four warps
-        blocks = ptx_wgmma.blocks_of(node.arg)
-        registers = f".maxnreg {REGISTERS // (blocks * threads_of(node)) // 8 * 8}"
+    """What the assembler has to know: the threads of a block, the registers of each, and the size of clusters."""
+    threads = threads_of(node)
+    if node.arg.atom == "wgmma":  # from the number of blocks the assembler would count groups of four warps
+        registers = f".maxnreg {REGISTERS // (ptx_wgmma.blocks_of(node.arg) * threads) // 8 * 8}"
     else:
-        blocks = 2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1
+        registers = f".minnctapersm {2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1}"
     cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
-    room = f".minnctapersm {blocks}" if not registers else registers
-    return f"\n.maxntid {threads_of(node)}\n{room}{cluster}"
+    return f"\n.maxntid {threads}\n{registers}{cluster}"
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:

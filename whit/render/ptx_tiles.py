@@ -6,10 +6,11 @@
         copy the piece three further on, into the stage of the piece before
         atom fma:  registers <- 4 elements of a column of a and of a row of b;  sums += their products
         atom mma:  registers <- 8 x 8 squares by ldmatrix;  mma.sync
+        atom tf32: registers <- single elements, rounded;   mma.sync
 
-For fma both operands lie in shared memory as lines of one step of the depth each, so that neighbours are loaded
-together; for mma as they lie in memory, and squares are turned as they are loaded. Lines are 16 bytes longer than they
-have to be: rows of a square are in different banks. Whatever is outside of an operand is copied as zeros.
+For fma and tf32 both operands lie in shared memory as lines of one step of the depth each, so that neighbours are
+loaded together; for mma as they lie in memory, and squares are turned as they are loaded. Lines are longer than they
+have to be, so that what is loaded together is in different banks. What is outside of an operand is copied as zeros.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from whit.render.ptx_exchange import exchange, in_order_of_mma
 from whit.render.ptx_values import Writer, register_type
 from whit.render.ptx_wgmma import SHARED, short
 
-PADDING = 16  # bytes
+PADDING = {"fma": 16, "mma": 16, "tf32": 32}  # bytes
 
 
 def is_staged(node: UOp) -> bool:
@@ -34,14 +35,14 @@ def is_staged(node: UOp) -> bool:
 
 def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
     """Whether the lines of shared memory are steps of the depth."""
-    return arg.atom == "fma" or not matrix.is_depth_major
+    return arg.atom != "mma" or not matrix.is_depth_major
 
 
 def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
     """From one line of shared memory to the next."""
     if arg.adds:
         return max(matrix.row, matrix.depth) * itemsize
-    return (rows if is_turned(arg, matrix) else arg.tile[2]) * itemsize + PADDING
+    return (rows if is_turned(arg, matrix) else arg.tile[2]) * itemsize + PADDING[arg.atom]
 
 
 def piece_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
@@ -78,7 +79,7 @@ class Tiles:
     def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
         self.w, self.node, self.registers, self.threads = w, node, registers, threads
         self.arg: BlockMmaArg = node.arg
-        self.is_exchanged = self.arg.atom == "mma" and self.arg.elements[-1].count == 8
+        self.is_exchanged = self.arg.atom != "fma" and self.arg.elements[-1].count == 8
         self.in_order = in_order_of_mma(registers) if self.is_exchanged else registers
         self.dtype = node.src[1].dtype
         self.itemsize = self.dtype.itemsize
@@ -241,7 +242,7 @@ class Tiles:
     def places(self) -> None:
         """Where a thread reads in the first stage."""
         arg = self.arg
-        # Of mma the places of a warp, to which its lanes are added.
+        # Of tensor cores the places of a warp, to which its lanes are added.
         row, column = self.offset(arg.threads if arg.atom == "fma" else (*arg.threads[:-2], Digit(32)))
         b_base = arg.b.start * self.itemsize if arg.adds else piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
         self.at = [self.place(arg.a, arg.tile[0], row, 0), self.place(arg.b, arg.tile[1], column, b_base)]
@@ -252,6 +253,11 @@ class Tiles:
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
         step = self.itemsize if is_turned(arg, matrix) else bytes_of_line
         at = w.value("b32", "at", "mad.lo.u32", row, str(step), self.base)
+        if arg.atom == "tf32":
+            lane = w.value("b32", "lane", "and.b32", self.thread, "31")
+            in_four, four = w.value("b32", "in4", "and.b32", lane, "3"), w.value("b32", "f", "shr.u32", lane, "2")
+            at = w.value("b32", "at", "mad.lo.u32", in_four, str(bytes_of_line), at)
+            at = w.value("b32", "at", "mad.lo.u32", four, "4", at)
         if arg.atom == "mma":
             lane = w.value("b32", "lane", "and.b32", self.thread, "31")
             in_eight = w.value("b32", "in8", "and.b32", lane, "7")
@@ -267,10 +273,8 @@ class Tiles:
 
     def compute(self) -> None:
         at = [self.w.value("b32", "at", "add.u32", place, self.stage) for place in self.at]
-        if self.arg.atom == "fma":
-            self.multiply(*at)
-        else:
-            self.multiply_squares(*at)
+        multiply = {"fma": self.multiply, "mma": self.multiply_squares, "tf32": self.multiply_rounded}
+        multiply[self.arg.atom](*at)
 
     def multiply(self, a: str, b: str) -> None:
         """Each thread by itself, one step of the depth after another."""
@@ -320,3 +324,30 @@ class Tiles:
         trans = ".trans" if turned else ""
         w.line(f"ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{{', '.join(found)}}}, [{place}];")
         return found
+
+    def multiply_rounded(self, a: str, b: str) -> None:
+        """The same with elements that are loaded one by one, 8 steps of the depth at a time."""
+        w, arg = self.w, self.arg
+        down = arg.elements[0].count
+        across = len(self.registers) // down // 4
+        a_line, b_line = (line_bytes(arg, m, rows, 4) for m, rows in ((arg.a, arg.tile[0]), (arg.b, arg.tile[1])))
+        for k in range(0, arg.tile[2], 8):
+            left = [
+                [self.rounded(f"{a}+{(k + deep) * a_line + (16 * i + row) * 4}") for deep in (0, 4) for row in (0, 8)]
+                for i in range(down)
+            ]
+            right = [[self.rounded(f"{b}+{(k + deep) * b_line + 8 * j * 4}") for deep in (0, 4)] for j in range(across)]
+            for i in range(down):
+                for j in range(across):
+                    at = (i * across + j) * 4
+                    sums = ", ".join(self.in_order[at : at + 4])
+                    w.line(
+                        f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                        f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(right[j])}}}, {{{sums}}};"
+                    )
+
+    def rounded(self, at: str) -> str:
+        """An element with 10 bits of mantissa."""
+        element = self.w.register("f32", "x")
+        self.w.line(f"ld.shared.f32 {element}, [{at}];")
+        return self.w.value("b32", "x", "cvt.rna.tf32.f32", element)

@@ -1,8 +1,8 @@
 """Tiles of a matrix product by warp groups (Hopper's `wgmma`), with operands that the copy engine brings (TMA).
 
-A block has the threads of the program, and a warp more, whose first thread only copies. Shared memory holds so many stages, a
-piece of both operands each, and two barriers for each stage: `full` is passed when its bytes have arrived, `empty` when
-all warps have read them.
+A block has the threads of the program, and a warp more, whose first thread only copies. Shared memory holds so many
+stages, a piece of both operands each, and two barriers for each stage: `full` is passed when its bytes have arrived,
+`empty` when all warps have read them.
 
     copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
     computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
@@ -10,7 +10,8 @@ all warps have read them.
 
 The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 64 elements
 deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for each row if the depth is contiguous in
-memory, else a line for each step of the depth, of 64 rows at a time.
+memory, else a line for each step of the depth, of 64 rows at a time. The blocks of a cluster have tiles below each
+other: each copies a part of their common columns to all of them, and waits until the stage is empty in all.
 """
 
 from __future__ import annotations

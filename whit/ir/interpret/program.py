@@ -269,9 +269,17 @@ def _block_mma(node: UOp, state: _State) -> None:
     if arg.adds:
         for i, (at, beside) in enumerate(places):
             sums[rows.index(at), columns.index(beside)] = registers[i]
+    if arg.atom == "tf32":
+        left, right = _rounded(left), _rounded(right)
     sums = mma(accumulator.dtype, a.dtype, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
+
+
+def _rounded(x: Array) -> Array:
+    """float32 with 10 bits of mantissa, ties away from zero."""
+    bits = x.view(np.uint32)
+    return np.where(np.isfinite(x), ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32), x)
 
 
 def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, batch: int, state: _State) -> Array:
