@@ -103,7 +103,7 @@ def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
 ) -> Atom:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
-    atoms = MMA if dtype in HALVES else ROUNDED if TF32 else FMA
+    atoms: tuple[Atom, ...] = MMA if dtype in HALVES else ROUNDED if TF32 else FMA
     if dtype in HALVES and target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices):
         atoms = WGMMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
