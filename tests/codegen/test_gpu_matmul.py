@@ -8,16 +8,19 @@ import pytest
 from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
-from whit.codegen import generate, gpu_atoms, gpu_matmul
+from whit.codegen import generate, gpu_atoms, gpu_matmul, separate
 from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.args import MatrixArg, RangeKind
 from whit.ir.interpret import run
 from whit.ir.interpret.program import _rounded
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.target import parse_target
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
 OLD = parse_target("CUDA:PTX:sm_80")
@@ -134,3 +137,33 @@ def test_rounded_operands_have_ten_bits_of_mantissa() -> None:
     np.testing.assert_array_equal(
         _rounded(x), np.array([1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, np.inf, -0.0], np.float32)
     )
+
+
+def test_two_products_are_two_launches_unless_one_reads_what_the_other_may_overwrite() -> None:
+    a, b, c, more = (UOp.param(slot, F32, (1024,)) for slot in range(4))
+    row, column, k = UOp.range(32, 0), UOp.range(32, 1), UOp.range(32, 2, RangeKind.REDUCE)
+    at = row * 32 + column
+    first, second = ((a.index(row * 32 + k) * x.index(k * 32 + column)).reduce(ops.ADD, ranges=(k,)) for x in (b, c))
+    results = [UOp.param(slot, F32, (1024,)) for slot in (10, 11)]
+    stores = [results[0].store(first, at), results[1].store(second, at)]
+    assert [part.src for part in separate(UOp.group(*stores))] == [(stores[0],), (stores[1],)]
+    stores[1] = results[1].store(second + more.index(at), at)
+    assert [part.src for part in separate(UOp.group(*stores))] == [tuple(stores)]
+
+
+def test_positions_have_32_bits_where_everything_fits() -> None:
+    for size, dtype in ((64, dtypes.int32), (1 << 16, dtypes.int64)):
+        program = generate(body_of(param(0, size, size) + 1.0), TARGET)
+        assert {node.dtype for node in program.linear.src if node.op is ops.RANGE} == {dtype}
+
+
+def test_tiles_fill_the_chip() -> None:
+    def atom_of(*sizes: int) -> str:
+        matrices = (MatrixArg(0, sizes[2], 1, copied=16),) * 2
+        atom = gpu_atoms.choose_atom(BF16, sizes, 1, matrices, TARGET)
+        return f"{atom.tile[0]} x {atom.tile[1]}, {atom.cluster}"
+
+    assert atom_of(8192, 8192, 8192) == "128 x 256, 2"
+    assert atom_of(512, 6144, 4096) == "128 x 192, 1"  # 128 tiles for 132 multiprocessors
+    assert atom_of(512, 4096, 4096) == "128 x 128, 1"
+    assert atom_of(64, 64, 64) == "64 x 64, 1"

@@ -3,20 +3,25 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cpu_programs import BEFORE, accepts, mapped, operand_dtypes
 
-from whit.codegen import generate, separate
+from whit.codegen import generate, gpu_atoms, separate
+from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.args import Memory
+from whit.ir.args import Memory, place_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.render import render
+from whit.render.ptx_block import before_the_tile, launch_of
+from whit.render.ptx_exchange import exchange, in_order_of_mma
+from whit.render.ptx_values import Writer
 from whit.schedule import schedule
-from whit.target import parse_target
+from whit.target import Target, parse_target
 
 ARCHS = ("sm_80", "sm_90a", "sm_100")
 TARGET = parse_target("CUDA:PTX:sm_90a")
@@ -34,12 +39,12 @@ def assemble(text: str, arch: str, folder: Path) -> None:
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{text}"
 
 
-def programs_of(value: UOp) -> dict[str, UOp]:
+def programs_of(value: UOp, target: Target = TARGET) -> dict[str, UOp]:
     """The programs of a value's kernels, by name."""
     out = UOp.param(100, value.dtype, value.shape)
     linear = schedule(UOp.group(out.store(value)))
     bodies = [part for call in linear.src for part in separate(call.src[0].src[0])]
-    return {f"kernel{i}": generate(body, TARGET).linear for i, body in enumerate(bodies)}
+    return {f"kernel{i}": generate(body, target).linear for i, body in enumerate(bodies)}
 
 
 @pytest.mark.slow
@@ -91,6 +96,103 @@ def test_kernels_assemble(arch: str, tmp_path: Path) -> None:
     for number, build in enumerate(KERNELS.values()):
         programs |= {f"{name}_{number}": linear for name, linear in programs_of(build()).items()}
     assemble(render(programs, parse_target(f"CUDA:PTX:{arch}")), arch, tmp_path)
+
+
+def product(dtype: DType, sizes: tuple[int, int, int], turned: bool = False) -> UOp:
+    """A matrix product whose sums are float32."""
+    m, n, k = sizes
+    a, b = (UOp.param(0, dtype, (k, m)), UOp.param(1, dtype, (n, k))) if turned else (
+        UOp.param(0, dtype, (m, k)), UOp.param(1, dtype, (k, n)))  # fmt: skip
+    a, b = (a.permute((1, 0)), b) if turned else (a, b.permute((1, 0)))
+    left, right = a.reshape((m, 1, k)).expand((m, n, k)), b.reshape((1, n, k)).expand((m, n, k))
+    return (left.cast(dtypes.float32) * right.cast(dtypes.float32)).reduce(ops.ADD, (2,)).cast(dtype)
+
+
+F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
+PRODUCTS = [
+    product(BF16, (8192, 8192, 1024)),
+    product(F16, (8192, 8192, 1024), turned=True),
+    product(BF16, (512, 512, 512)),
+    product(F16, (333, 335, 337)),
+    product(F32, (512, 512, 64)),
+    product(F32, (333, 335, 337), turned=True),
+]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ARCHS)
+def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
+    target = parse_target(f"CUDA:PTX:{arch}")
+    texts = {}
+    for rounds in (False, True):
+        with Context(TF32=rounds):
+            for number, value in enumerate(PRODUCTS):
+                texts[f"product{number}_{rounds}"] = programs_of(value, target)["kernel0"]
+    text = render(texts, target)
+    assemble(text, arch, tmp_path)
+    assert text.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") > 0
+    assert ("wgmma.mma_async" in text and ".multicast::cluster" in text) == (arch == "sm_90a")
+
+
+def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_operands() -> None:
+    linear = programs_of(product(BF16, (512, 1000, 192)))["kernel0"]
+    (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]
+    rows, columns, _ = tile.arg.tile
+    launch = launch_of(linear, 256)
+    assert launch["threads"] == 32 + 32 * 4 * tile.arg.threads[0].count
+    assert launch["shared"] == tile.arg.stages * ((rows + columns) * 128 + 16) <= 227 * 1024
+    a, b = launch["maps"]
+    assert (a["sizes"], a["strides"], a["box"]) == ([192, 512, 1], [384, 384], [64, rows, 1])
+    assert (b["sizes"], b["strides"], b["box"]) == ([1000, 192, 1], [2000, 2000], [64, 64, 1])
+
+
+def test_the_copying_thread_runs_the_loop_over_tiles_and_computes_nothing() -> None:
+    linear = programs_of(product(BF16, (8192, 8192, 1024)))["kernel0"]
+    (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]
+    copying = before_the_tile(linear, tile)
+    assert [node.arg.kind.value for node in copying if node.op is ops.RANGE] == ["block", "thread", "loop"]
+    assert not any(node.op in (ops.LOAD, ops.STORE) for node in copying)
+
+
+def test_sums_are_exchanged_into_the_places_that_the_atom_says() -> None:
+    """The instructions of the exchange, run for a warp: registers hold where tensor cores leave an element."""
+    atom = gpu_atoms.mma(1, 1, 16, 64, 2)
+    writer = Writer()
+    names = [writer.register("f32", "sum") for _ in range(32)]
+    values: list[dict[str, Any]] = []
+    for lane in range(32):
+        native = [(lane // 4 + 8 * half, 8 * j + lane % 4 * 2 + e) for j in range(8) for half in (0, 1) for e in (0, 1)]
+        values.append({"%laneid": lane, **dict(zip(in_order_of_mma(names), native, strict=True))})
+    exchange(writer, names)
+    for line in writer.lines:
+        step_of_a_warp(line.strip().rstrip(";"), values)
+    for lane, found in enumerate(values):
+        for element, name in enumerate(names):
+            (row, column), (down, right) = place_of(lane, atom.threads), place_of(element, atom.elements)
+            assert found[name] == (row + down, column + right)
+
+
+def step_of_a_warp(line: str, values: list[dict[str, Any]]) -> None:
+    """One instruction of the exchange in every lane at once."""
+    guard, text = line.split(" ", 1) if line.startswith("@") else ("", line)
+    instruction, operands = text.split(" ", 1)
+    target, *sources = operands.split(", ")
+    before = [dict(found) for found in values]
+    for lane, found in enumerate(values):
+        if guard and before[lane][guard.lstrip("@!")] == guard.startswith("@!"):
+            continue
+        x = [before[lane].get(source, source) for source in sources]
+        if instruction == "and.b32":
+            found[target] = x[0] & int(x[1])
+        elif instruction == "setp.ne.u32":
+            found[target] = x[0] != int(x[1])
+        elif instruction == "selp.f32":
+            found[target] = x[0] if x[2] else x[1]
+        elif instruction == "shfl.sync.bfly.b32":
+            found[target] = before[lane ^ int(x[1])][sources[0]]
+        else:
+            assert instruction in ("mov.b32", "mov.u32"), line
+            found[target] = x[0]
 
 
 def test_the_text_of_a_small_kernel() -> None:

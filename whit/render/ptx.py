@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import gcd
 
 from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
@@ -33,8 +32,9 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
+from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces
 from whit.render.ptx_block import before_the_tile, block_mma_of, limits_of
-from whit.render.ptx_ops import bitcast, cast, elementwise, narrowed, spell
+from whit.render.ptx_ops import bitcast, cast, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import SHARED, WarpGroups
@@ -42,7 +42,6 @@ from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target
 
-ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
@@ -232,30 +231,6 @@ class _Function(Writer):
             return self.value("b64", "at", "add.s64", base, index)
         return self.value("b64", "at", "mad.lo.s64", index, str(itemsize), base)
 
-    def pieces(self, buffer: UOp, position: UOp, width: int) -> int:
-        """How many neighbours one access takes."""
-        itemsize = buffer.dtype.itemsize
-        aligned = gcd(self.alignment_of(position) * itemsize, ALIGNMENT)
-        count = 8 if itemsize == 2 else 4  # halves are packed two by two
-        while count > 1 and (count * itemsize > aligned or width % count):
-            count //= 2
-        return count
-
-    def alignment_of(self, node: UOp) -> int:
-        """A power of two, 16 at most, that certainly divides a position."""
-        known = self.alignments.get(node)
-        if known is None:
-            known = self.alignments[node] = self._alignment_of(node)
-        return known
-
-    def _alignment_of(self, node: UOp) -> int:
-        if node.op is ops.CONST:
-            return gcd(int(node.arg), ALIGNMENT) if node.arg else ALIGNMENT
-        parts = [self.alignment_of(source) for source in node.src] if node.op in (ops.ADD, ops.SUB, ops.MUL) else []
-        if node.op is ops.MUL:
-            return gcd(parts[0] * parts[1], ALIGNMENT)
-        return gcd(*parts) if parts else 1
-
     def load(self, node: UOp) -> None:
         buffer, position, *gate = node.src
         memory, width = memory_of(buffer), lane_count(node)
@@ -267,7 +242,7 @@ class _Function(Writer):
         tests = self.tests(gate, width)
         result: list[str] = []
         one_by_one = bool(position.shape) or len(set(tests)) > 1
-        step = 1 if one_by_one else self.pieces(memory, position, width)
+        step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
         start = "" if position.shape else self.address(memory, position)
         for lane in range(0, width, step):
             at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
@@ -286,7 +261,7 @@ class _Function(Writer):
         """Neighbours with one instruction; zeros where the condition does not hold."""
         dtype = memory.dtype
         if count == 8:
-            return self.load_packed(memory, at, test)
+            return load_packed(self, memory.dtype, self.spaces[memory], at, test)
         kind = "b32" if dtype.is_bool else register_type(dtype)
         found = [self.register(kind, "load") for _ in range(count)]
         if test:
@@ -308,7 +283,7 @@ class _Function(Writer):
             self.store_in_registers(node, self.arrays[memory], tests)
             return
         one_by_one = bool(position.shape) or len(set(tests)) > 1
-        step = 1 if one_by_one else self.pieces(memory, position, width)
+        step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
         start = "" if position.shape else self.address(memory, position)
         for lane in range(0, width, step):
             at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
@@ -319,34 +294,16 @@ class _Function(Writer):
                 new = [spell(self, node.arg.combine, memory.dtype, [before, now]) for before, now in pairs]
             self.store_piece(memory, at, new, tests[lane])
 
-    def load_packed(self, memory: UOp, at: str, test: str) -> list[str]:
-        """Eight halves in four registers."""
-        packed = [self.value("b32", "two", "mov.b32", "0") if test else self.register("b32", "two") for _ in range(4)]
-        guard = f"@{test} " if test else ""
-        self.line(f"{guard}ld.{self.spaces[memory]}.v4.b32 {{{', '.join(packed)}}}, [{at}];")
-        found = []
-        for two in packed:
-            found.append(narrowed(self, memory.dtype, two))
-            found.append(narrowed(self, memory.dtype, self.value("b32", "high", "shr.u32", two, "16")))
-        return found
-
     def store_piece(self, memory: UOp, at: str, values: list[str], test: str) -> None:
         dtype = memory.dtype
         if len(values) == 8:
-            values, dtype = [self.packed(*values[i : i + 2]) for i in range(0, 8, 2)], dtypes.uint32
+            values, dtype = [packed(self, *values[i : i + 2]) for i in range(0, 8, 2)], dtypes.uint32
         if dtype.is_bool:
             values = [self.value("b32", "byte", "selp.b32", "1", "0", value) for value in values]
         guard = f"@{test} " if test else ""
         names = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         kind = memory_type(dtype)
         self.line(f"{guard}st.{self.spaces[memory]}{_width(len(values))}.{kind} [{at}], {names};")
-
-    def packed(self, low: str, high: str) -> str:
-        """Two halves in a register."""
-        low, high = (
-            value if value.startswith("%") else self.value("b32", "n", "mov.b32", value) for value in (low, high)
-        )
-        return self.value("b32", "two", "prmt.b32", low, high, "0x5410")
 
     def store_in_registers(self, node: UOp, cells: list[str], tests: list[str]) -> None:
         _, value, position, *_ = node.src

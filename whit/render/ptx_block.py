@@ -12,7 +12,6 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.render import ptx_tiles, ptx_wgmma
 
-REGISTERS = 65536  # of a multiprocessor
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
 
 
@@ -28,14 +27,11 @@ def threads_of(node: UOp) -> int:
 
 
 def limits_of(node: UOp) -> str:
-    """What the assembler has to know: the threads of a block, the registers of each, and the size of clusters."""
-    threads = threads_of(node)
-    if node.arg.atom == "wgmma":  # from the number of blocks the assembler would count groups of four warps
-        registers = f".maxnreg {REGISTERS // (ptx_wgmma.blocks_of(node.arg) * threads) // 8 * 8}"
-    else:
-        registers = f".minnctapersm {2 if prod(digit.count for digit in node.arg.elements) <= FEW else 1}"
+    """What the assembler has to know: the threads of a block, how many blocks need registers, the size of clusters."""
+    few = prod(digit.count for digit in node.arg.elements) <= FEW
+    blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
     cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
-    return f"\n.maxntid {threads}\n{registers}{cluster}"
+    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:

@@ -29,10 +29,13 @@ from whit.ir import ops
 from whit.ir.args import (
     ENUMS,
     RECORDS,
+    BlockMmaArg,
+    Digit,
     FormulaArg,
     FunctionArg,
     Layout,
     LeafArg,
+    MatrixArg,
     Memory,
     MmaArg,
     ParamArg,
@@ -293,6 +296,8 @@ def test_constants_of_every_dtype_round_trip(constants: tuple[UOp, ...]) -> None
 body = UOp.param(0, f32, (4, 8)) * const(f32, 2)
 tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8), (8, 4)])]
 accumulator = UOp.buffer(9, f32, (16, 4))
+matrices = (MatrixArg(0, 5, 1), MatrixArg(0, 1, 4, 20, 2, copied=16))
+digits = ((Digit(2, row=1),), (Digit(2, column=1),))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
 
@@ -331,6 +336,7 @@ EXAMPLES = [
     make(ops.BARRIER, (b0.store(b0),)),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8, 'wg"mma')),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
+    make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),
     b0.again(b0 * 2),
     make(ops.FORMULA, (UOp.group(b0, b0 * 2), b0), FormulaArg("two")).item(1),
@@ -369,6 +375,7 @@ def test_every_op_is_among_the_examples() -> None:
 def test_every_argument_record_and_enum_is_among_the_examples() -> None:
     arguments = [inner.arg for node in EXAMPLES for inner in node.topological(enter_functions=True)]
     arguments += [arg.layout for arg in arguments if isinstance(arg, StageArg)]
+    arguments += [part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.threads)]
     assert {type(arg) for arg in arguments} >= set(RECORDS.values())
 
 

@@ -17,7 +17,10 @@ from whit.dtype import DType, decode, dtypes, encode
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError, UserError
 from whit.ir import ops
 from whit.ir.args import (
+    BlockMmaArg,
+    Digit,
     FunctionArg,
+    MatrixArg,
     Memory,
     MmaArg,
     ParamArg,
@@ -276,6 +279,9 @@ r3, r4 = UOp.range(3, 0), UOp.range(4, 1)
 body = UOp.param(0, f32, (3, 4)) * const(f32, 2)
 tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8), (8, 4)])]
 accumulator = UOp.buffer(9, f32, (16, 4))
+block_mma = BlockMmaArg(
+    "fma", (3, 3, 4), (3, 3, 4), *([MatrixArg(0, 4, 1)] * 2), (Digit(3, row=1),), (Digit(3, column=1),)
+)
 
 DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (const(i32, 3), i32, ()),
@@ -358,6 +364,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (a34.after(a34.store(a34)), f32, (3, 4)),
     (make(ops.BARRIER), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
+    (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),
     (UOp.stack(a34, a34), f32, (2, 3, 4)),
     (make(ops.SHUFFLE, (UOp.param(1, f32, (4,)),), (3, 3, 0)), f32, (3,)),
     (a34.copy_to("CUDA:0"), f32, (3, 4)),

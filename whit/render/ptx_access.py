@@ -1,0 +1,59 @@
+"""Accesses of neighbours in PTX: how many one instruction takes, and halves two by two in registers.
+
+8 halves at a multiple of 16 bytes       ->      ld.global.v4.b32, then each half in a register of its own
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from whit.dtype import DType
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.render.ptx_ops import narrowed
+from whit.render.ptx_values import Writer
+
+ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
+
+
+def pieces(itemsize: int, position: UOp, width: int, known: dict[UOp, int]) -> int:
+    """How many neighbours one access takes."""
+    aligned = gcd(alignment_of(position, known) * itemsize, ALIGNMENT)
+    count = 8 if itemsize == 2 else 4
+    while count > 1 and (count * itemsize > aligned or width % count):
+        count //= 2
+    return count
+
+
+def alignment_of(node: UOp, known: dict[UOp, int]) -> int:
+    """A power of two, 16 at most, that certainly divides a position; `known` keeps those of others."""
+    if node not in known:
+        known[node] = _alignment_of(node, known)
+    return known[node]
+
+
+def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
+    if node.op is ops.CONST:
+        return gcd(int(node.arg), ALIGNMENT) if node.arg else ALIGNMENT
+    parts = [alignment_of(source, known) for source in node.src] if node.op in (ops.ADD, ops.SUB, ops.MUL) else []
+    if node.op is ops.MUL:
+        return gcd(parts[0] * parts[1], ALIGNMENT)
+    return gcd(*parts) if parts else 1
+
+
+def load_packed(w: Writer, dtype: DType, space: str, at: str, test: str) -> list[str]:
+    """Eight halves with one instruction; zeros where the condition does not hold."""
+    twos = [w.value("b32", "two", "mov.b32", "0") if test else w.register("b32", "two") for _ in range(4)]
+    guard = f"@{test} " if test else ""
+    w.line(f"{guard}ld.{space}.v4.b32 {{{', '.join(twos)}}}, [{at}];")
+    found = []
+    for two in twos:
+        found.append(narrowed(w, dtype, two))
+        found.append(narrowed(w, dtype, w.value("b32", "high", "shr.u32", two, "16")))
+    return found
+
+
+def packed(w: Writer, low: str, high: str) -> str:
+    """Two halves in a register."""
+    low, high = (value if value.startswith("%") else w.value("b32", "n", "mov.b32", value) for value in (low, high))
+    return w.value("b32", "two", "prmt.b32", low, high, "0x5410")
