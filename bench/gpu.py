@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from whit import Device, Tensor
-from whit.dtype import DType, dtypes
+from whit import Context, Device, Tensor
+from whit.dtype import dtypes
 
 REPEATS, IN_A_ROW = 12, 8
 OURS = {torch.bfloat16: dtypes.bfloat16, torch.float16: dtypes.float16, torch.float32: dtypes.float32}
@@ -66,42 +66,68 @@ def kernels_of(compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None
     return result, lambda: [original(*arguments) for arguments in seen] and None
 
 
-def measure(kind: Any, sizes: Sequence[int]) -> tuple[float, float, float]:
-    """Our seconds, theirs, and the largest error beside the largest element."""
-    m, k, n = sizes
-    a, b = (torch.randn(shape, device="cuda", dtype=torch.float32).to(kind) for shape in ((m, k), (k, n)))
-    x, y = (_copied(t, OURS[kind]) for t in (a, b))
-    result, run = kernels_of(lambda: x @ y)
-    a @ b
-    ours, theirs = best_of_both(run, lambda: a @ b)
-    rows = slice(0, min(m, 512))
-    exact = (a[rows].double() @ b.double()).cpu().numpy()
-    got = result.cast(dtypes.float32).numpy()[rows]
-    return ours, theirs, float(np.abs(got - exact).max() / np.abs(exact).max())
+def row(name: str, flops: float, compute: Callable[[], Tensor], theirs: Callable[[], Any], tolerance: float) -> float:
+    """Prints a line; their time over ours."""
+    result, run = kernels_of(compute)
+    expected = theirs().float().cpu().numpy()
+    ours, torch_time = best_of_both(run, theirs)
+    got = result.cast(dtypes.float32).numpy()
+    error = float(np.abs(got - expected).max() / np.abs(expected).max())
+    wrong = "" if error < tolerance else f"   WRONG: {error:.1e}"
+    rates = [flops / seconds / 1e12 for seconds in (ours, torch_time)]
+    print(f"{name:32s} {ours * 1e3:8.3f} ms {rates[0]:6.0f} TFLOP/s   torch {torch_time * 1e3:8.3f} ms {rates[1]:6.0f}   "
+          f"{torch_time / ours:5.2f}x{wrong}", flush=True)  # fmt: skip
+    return torch_time / ours
 
 
-def _copied(t: Any, dtype: DType) -> Tensor:
-    return Tensor(t.float().cpu().numpy(), device="CUDA").cast(dtype).realize()
+def random(kind: Any, *shape: int, scale: float = 1.0) -> tuple[Any, Tensor]:
+    """The same numbers on both sides."""
+    t = (torch.randn(shape, device="cuda") * scale).to(kind)
+    return t, Tensor(t.float().cpu().numpy(), device="CUDA").cast(OURS[kind]).realize()
 
 
-def table(rows: Sequence[tuple[Any, Sequence[int]]]) -> float:
-    """Prints a table; the geometric mean of their time over ours."""
+def products(rows: Sequence[tuple[Any, Sequence[int]]], tolerance: float = 0.0) -> None:
+    """A table, and the geometric mean of their time over ours."""
     ratios = []
     for kind, (m, k, n) in rows:
-        ours, theirs, error = measure(kind, (m, k, n))
-        flops = 2 * m * n * k / 1e12
-        wrong = "" if error < TOLERANCE[kind] else f"   WRONG: {error:.1e}"
-        ratios.append(theirs / ours)
+        (a, x), (b, y) = random(kind, m, k), random(kind, k, n)
         name = f"{str(kind)[6:]} {m} x {k} x {n}"
-        print(f"{name:30s} {ours * 1e3:8.3f} ms {flops / ours:6.0f} TFLOP/s   torch {theirs * 1e3:8.3f} ms "
-              f"{flops / theirs:6.0f}   {theirs / ours:5.2f}x{wrong}", flush=True)  # fmt: skip
-    mean = float(np.exp(np.mean(np.log(ratios))))
-    print(f"geometric mean {mean:.3f}")
-    return mean
+        ratios.append(
+            row(name, 2.0 * m * n * k, lambda x=x, y=y: x @ y, lambda a=a, b=b: a @ b, tolerance or TOLERANCE[kind])
+        )
+    print(f"geometric mean {float(np.exp(np.mean(np.log(ratios)))):.3f}")
+
+
+def others() -> None:
+    """What is around a product, or is one."""
+    kind, n = torch.bfloat16, 4096
+    (a, x), (b, y), (c, z) = random(kind, n, n), random(kind, n, n, scale=0.02), random(kind, n)
+    flops, tolerance = 2.0 * n**3, TOLERANCE[kind]
+    gelu = torch.nn.functional.gelu
+    row("a.T @ b.T", flops, lambda: x.T @ y.T, lambda: a.T @ b.T, tolerance)
+    row("relu(a @ b + c)", flops, lambda: (x @ y + z).relu(), lambda: torch.relu(a @ b + c), tolerance)
+    row("gelu(a @ b)", flops, lambda: (x @ y).gelu(), lambda: gelu(a @ b, approximate="tanh"), tolerance)
+    row("(a * 2) @ b", flops, lambda: (x * 2) @ y, lambda: (a * 2) @ b, tolerance)
+    (h, q) = random(kind, 16, 12, 1024, 64)
+    row("16 x 12 heads: q @ k.T, 1024 x 64", 2.0 * 192 * 1024 * 1024 * 64, lambda: q @ q.transpose(-1, -2),
+        lambda: h @ h.transpose(-1, -2), tolerance)  # fmt: skip
+    (odd, u), (even, v) = random(kind, 4001, 4003), random(kind, 4003, 4005)
+    row("4001 x 4003 x 4005", 2.0 * 4001 * 4003 * 4005, lambda: u @ v, lambda: odd @ even, tolerance)
+    (image, i), (w3, k3), (w1, k1) = (
+        random(kind, *shape) for shape in ((64, 256, 56, 56), (256, 256, 3, 3), (256, 256, 1, 1))
+    )
+    last = image.to(memory_format=torch.channels_last)
+    flops = 2.0 * 64 * 56 * 56 * 256 * 256
+    row("conv 3x3, 256 -> 256, 64x56x56", 9 * flops, lambda: i.conv2d(k3, padding=1),
+        lambda: torch.conv2d(last, w3.to(memory_format=torch.channels_last), padding=1), tolerance)  # fmt: skip
+    row("conv 1x1, 256 -> 256, 64x56x56", flops, lambda: i.conv2d(k1), lambda: torch.conv2d(last, w1), tolerance)
 
 
 if __name__ == "__main__":
     torch.backends.cuda.matmul.allow_tf32 = False
     print(f"{Device['CUDA'].gpu.name}, torch {torch.__version__}")  # type: ignore[attr-defined]
-    table(SQUARES + EXACT)
-    table([(torch.bfloat16, sizes) for sizes in MODELS])
+    products(SQUARES + EXACT)
+    with Context(TF32=1):
+        products(EXACT[:1], tolerance=1e-3)
+    products([(torch.bfloat16, sizes) for sizes in MODELS])
+    others()

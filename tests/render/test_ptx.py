@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from whit.target import Target, parse_target
 
 ARCHS = ("sm_80", "sm_90a", "sm_100")
 TARGET = parse_target("CUDA:PTX:sm_90a")
-PTXAS = shutil.which("ptxas")
-needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (PyPI: nvidia-cuda-nvcc)")
+PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path=f"{sysconfig.get_path('purelib')}/nvidia/cu13/bin")
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (whit[ptx])")
 OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
 
 

@@ -174,7 +174,7 @@ class Tile:
 
 def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
     """Which of so many tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
-    clusters = min(total, cores * atom.stays // atom.cluster) if atom.stays else total
+    clusters = min(total, max(cores * atom.stays // atom.cluster, 1)) if atom.stays else total
     block = UOp.range(clusters * atom.cluster, BLOCK_ID, RangeKind.BLOCK)
     number, beside = block // atom.cluster, block % atom.cluster
     if clusters == total:
