@@ -76,8 +76,7 @@ class CudaResident:
             waits = [last[other] for other in others] + ([newest[lane]] if lane in newest else [])
             for launch in self._launches[step]:
                 made = Arguments(launch)
-                shared = getattr(launch, "shared", 0)
-                waits = [graph.add(launch.function, launch.blocks, launch.threads, made.pointers, waits, shared)]
+                waits = [graph.add(launch.function, launch.blocks, launch.threads, made.pointers, waits, launch.shared)]
                 added.append((step, made))
             last += waits
             newest[lane] = last[-1]
@@ -99,7 +98,7 @@ class CudaResident:
             else:
                 self._uses[slot].append((values, position, offset))
                 self._users[slot][kernel] = None
-        for each in getattr(arguments, "maps", ()):
+        for each in arguments.maps:
             slot, offset = self._where(places[each.slot])
             if slot < 0:
                 each.encode(self._arena.address + offset)
