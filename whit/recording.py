@@ -8,6 +8,7 @@ One recorder serves the whole process: memory is freed, and kernels run, on any 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -20,8 +21,8 @@ class KernelLog(Protocol):
     def rendered(self, program: Any, source: str) -> None:
         """The source was written."""
 
-    def compiled(self, code: bytes) -> None:
-        """Machine code was made: the end."""
+    def compiled(self, code: bytes, assembly: Callable[[], str]) -> None:
+        """Machine code was made, which `assembly` spells: the end."""
 
 
 class Recorder(Protocol):

@@ -138,7 +138,7 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
         ["show", "k0", "--all"],
         {
             **KERNEL,
-            **dict.fromkeys(("target", "line", "graph", "source"), str),
+            **dict.fromkeys(("target", "line", "graph", "source", "assembly"), str),
             **dict.fromkeys(("bytes_read", "bytes_written", "median_ns", "cores_range", "code_bytes"), int),
             **dict.fromkeys(("render_ns", "render_rewrites", "code_ns"), int),
             **{name: [str] for name in ("stack", "schedules", "explanation")},

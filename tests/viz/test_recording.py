@@ -21,6 +21,7 @@ from whit.viz.format import Reading
 from whit.viz.load import load
 from whit.viz.memory import curves
 from whit.viz.model import Trace
+from whit.viz.tables import rule_source
 from whit.viz.session import _end, start_from_environment
 
 pytestmark = pytest.mark.slow
@@ -282,3 +283,23 @@ def test_a_kernel_whose_compilation_fails_is_shown_as_far_as_it_came(
     assert kernel.passes[-1].name == "linearise"
     assert main([str(tmp_path / "a"), "show", "k0"]) == 0
     assert "its compilation did not come further than linearise" in capsys.readouterr().out
+
+
+def test_rules_lines_and_machine_code_can_be_read(trace: Trace) -> None:
+    for rule in trace.rules.values():
+        lines = (ROOT / rule.file).read_text().splitlines()
+        assert rule.source.splitlines()[0].strip() == lines[rule.line - 1].strip()
+    sources = {rule.name: rule.source for rule in trace.rules.values()}
+    assert sources["flatten_index"].startswith("@function_rule(ops.INDEX)\ndef flatten_index(")
+    assert sources["flatten_index"].splitlines()[-1].startswith("    return ")
+    assert all("ret" in kernel.assembly for kernel in trace.kernels.values())
+    assert any("realize()" in text for texts in trace.texts.values() for text in texts)
+
+
+def test_the_source_of_a_rule_ends_where_its_brackets_close(tmp_path: Path) -> None:
+    path = tmp_path / "rules.py"
+    path.write_text("rules = (\n    Rule(\n        x + (0),  # )\n        x,\n    ),\n    Rule(x * 1, x),\n)\n")
+    assert rule_source(str(path), 2) == "Rule(\n    x + (0),  # )\n    x,\n),"
+    assert rule_source(str(path), 6) == "Rule(x * 1, x),"
+    assert rule_source(str(path), 99) == ""
+    assert rule_source(str(tmp_path / "none.py"), 1) == ""

@@ -172,7 +172,7 @@ def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes
         log.rendered(program, source)
     code = _compiled(source, target)
     if log is not None:
-        log.compiled(code)
+        log.compiled(code, lambda: _assembly(source, target))
     if DEBUG >= SHOWS_SOURCE:
         assembly = _assembly(source, target) if DEBUG >= 7 else ""
         announce(function, program.explanation, source, program.linear, assembly)

@@ -137,4 +137,5 @@ _PART_HELP = {
     "rules": "the rules that fired in each pass",
     "rewrites": "every rewrite",
     "source": "the text that was compiled",
+    "assembly": "the machine code, as assembly",
 }

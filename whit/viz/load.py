@@ -34,14 +34,14 @@ class Fields:
         """A whole number."""
         return self._int(self._record.get(name), name)
 
-    def text(self, name: str) -> str:
-        """Text."""
-        value = self._record.get(name)
+    def text(self, name: str, missing: str | None = None) -> str:
+        """Text; `missing` where an older writer did not know the field."""
+        value = self._record.get(name, missing)
         return value if isinstance(value, str) else self._fail(name)
 
-    def items(self, name: str) -> list[Any]:
-        """A list."""
-        value = self._record.get(name)
+    def items(self, name: str, missing: list[Any] | None = None) -> list[Any]:
+        """A list; `missing` as above."""
+        value = self._record.get(name, missing)
         return value if isinstance(value, list) else self._fail(name)
 
     def numbers(self, name: str) -> list[int]:
@@ -125,12 +125,14 @@ class _Loader:
         self.trace.nodes.update((number, line) for number, line in f.rows("nodes", int, str))
 
     def rule(self, f: Fields) -> None:
-        self.trace.rules[f.number("id")] = Rule(f.text("name"), f.text("file"), f.number("line"))
+        rule = Rule(f.text("name"), f.text("file"), f.number("line"), f.text("source", missing=""))
+        self.trace.rules[f.number("id")] = rule
 
     def stack(self, f: Fields) -> None:
         self.trace.stacks[f.number("id")] = [
             (frame[0], frame[1], frame[2]) for frame in f.rows("frames", str, int, str)
         ]
+        self.trace.texts[f.number("id")] = [text for text in f.items("texts", missing=[]) if isinstance(text, str)]
 
     # ---- schedules and kernels
 
@@ -166,6 +168,7 @@ class _Loader:
         if kernel is not None:
             kernel.is_compiled = True
             kernel.target, kernel.source = f.text("target"), f.text("source")
+            kernel.assembly = f.text("assembly", missing="")
             kernel.code_bytes, kernel.render_ns, kernel.code_ns = (
                 f.number("code_bytes"),
                 f.number("render_ns"),

@@ -22,6 +22,7 @@ class Rule:
     name: str
     file: str
     line: int
+    source: str = ""
 
     @property
     def place(self) -> str:
@@ -69,6 +70,7 @@ class Kernel:
     target: str = ""
     explanation: str = ""
     source: str = ""
+    assembly: str = ""
     ops: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -149,6 +151,7 @@ class Trace:
     nodes: dict[int, str] = field(default_factory=dict)
     rules: dict[int, Rule] = field(default_factory=dict)
     stacks: dict[int, list[tuple[str, int, str]]] = field(default_factory=dict)
+    texts: dict[int, list[str]] = field(default_factory=dict)  # the lines of each stack
     kernels: dict[int, Kernel] = field(default_factory=dict)
     schedules: dict[int, Schedule] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)

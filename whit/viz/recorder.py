@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,11 +24,12 @@ from whit.target import available_cores, host_target
 from whit.viz.memory_log import MemoryLog
 from whit.viz.rewrite_log import RewriteLog
 from whit.viz.stacks import user_stack
-from whit.viz.tables import Graphs, RuleTable, Stacks
+from whit.viz.tables import Graphs, RuleTable, Stacks, shortened
 from whit.viz.writer import Writer
 
 FLUSH_NS = 200_000_000  # what ran less than this ago may be lost when the process is killed
 MOST_NOTES = 512
+MOST_ASSEMBLY = 200_000  # letters of the machine code of one kernel
 
 
 class Recorder:
@@ -272,10 +273,11 @@ class KernelLog:
         }
         self._mark = perf_counter_ns()
 
-    def compiled(self, code: bytes) -> None:
-        """Machine code was made: the end."""
+    def compiled(self, code: bytes, assembly: Callable[[], str]) -> None:
+        """Machine code was made: the end. What people read of it is made a second time, as text: 1-2 ms a kernel."""
         took = perf_counter_ns() - self._mark
-        fields = {"target": self._target, "code_bytes": len(code), "code_ns": took}
+        text = shortened(assembly(), MOST_ASSEMBLY) if self._recorder.wants_passes else ""
+        fields = {"target": self._target, "code_bytes": len(code), "code_ns": took, "assembly": text}
         self._recorder.compiled(self._number, **self._fields, **fields)
 
 

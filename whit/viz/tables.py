@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import linecache
 import os
+import textwrap
+import tokenize
 import weakref
 from typing import Any
 
@@ -13,6 +17,9 @@ from whit.ir.text import spell, spell_const, to_text
 from whit.ir.uop import UOp
 from whit.viz.stacks import Frame
 from whit.viz.writer import Writer
+
+MOST_RULE_LINES = 80  # of the text of a rule
+MOST_LINE = 200  # letters of a line of the user's program
 
 
 class Graphs:
@@ -97,8 +104,34 @@ class RuleTable:
             found = self._numbers[rule] = len(self._numbers)
             path, _, line = rule.where.rpartition(":")
             inside = path.rpartition(f"{os.sep}whit{os.sep}")[2].replace(os.sep, "/")
-            self._writer.add("rule", id=found, name=rule.name, file=f"whit/{inside}", line=int(line))
+            source = rule_source(path, int(line))
+            self._writer.add("rule", id=found, name=rule.name, file=f"whit/{inside}", line=int(line), source=source)
         return found
+
+
+def rule_source(path: str, line: int) -> str:
+    """The lines in which a rule is written: a function with its decorators, or the expression that is the rule."""
+    lines = linecache.getlines(path)[line - 1 : line - 1 + MOST_RULE_LINES]
+    try:
+        block = inspect.getblock(lines) if lines and lines[0].lstrip().startswith(("@", "def ")) else _expression(lines)
+    except (SyntaxError, IndentationError, tokenize.TokenError):
+        block = lines[:1]
+    return textwrap.dedent("".join(block)).rstrip()
+
+
+def _expression(lines: list[str]) -> list[str]:
+    """The lines up to the one in which the brackets that the first one opens are closed."""
+    depth = 0
+    for token in tokenize.generate_tokens(iter(lines).__next__):
+        depth += (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+        if token.type in (tokenize.NL, tokenize.NEWLINE) and depth <= 0:
+            return lines[: token.start[0]]
+    return lines
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a long text, up to the end of a line."""
+    return text if len(text) <= most else f"{text[:most].rpartition(chr(10))[0]}\n... {len(text) - most:,} more letters"
 
 
 class Stacks:
@@ -113,5 +146,6 @@ class Stacks:
         found = self._numbers.get(frames)
         if found is None:
             found = self._numbers[frames] = len(self._numbers)
-            self._writer.add("stack", id=found, frames=[list(frame) for frame in frames])
+            texts = [linecache.getline(path, line).strip()[:MOST_LINE] for path, line, _ in frames]
+            self._writer.add("stack", id=found, frames=[list(frame) for frame in frames], texts=texts)
         return found

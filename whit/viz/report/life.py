@@ -11,7 +11,7 @@ from whit.viz.report.overview import kernel_data
 from whit.viz.report.roofline import roofline_data, roofline_text
 from whit.viz.report.table import Data, amount, ms, plural, table
 
-PARTS = ("graph", "passes", "diff", "rules", "rewrites", "source")
+PARTS = ("graph", "passes", "diff", "rules", "rewrites", "source", "assembly")
 MOST_REWRITES = 200  # of one pass, as text
 
 
@@ -43,6 +43,7 @@ def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
         "graph": graph_text(trace, kernel.graph) if "graph" in parts else None,
         "passes": passes,
         "source": kernel.source if "source" in parts else None,
+        "assembly": kernel.assembly if "assembly" in parts else None,
     }
 
 
@@ -111,6 +112,8 @@ def life_text(data: Data) -> str:
     parts += [text for step in data["passes"] if (text := _pass_text(step))]
     if data["source"]:
         parts.append(f"--- source\n{data['source'].rstrip()}")
+    if data["assembly"]:
+        parts.append(f"--- machine code\n{data['assembly'].rstrip()}")
     return "\n\n".join(parts)
 
 
