@@ -21,8 +21,8 @@ from whit.viz.format import Reading
 from whit.viz.load import load
 from whit.viz.memory import curves
 from whit.viz.model import Trace
-from whit.viz.tables import rule_source
 from whit.viz.session import _end, start_from_environment
+from whit.viz.tables import rule_source
 
 pytestmark = pytest.mark.slow
 

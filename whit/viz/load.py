@@ -52,7 +52,11 @@ class Fields:
         """Lists of one form."""
         rows = self.items(name)
         for row in rows:
-            self.check_row(name, row, *kinds)
+            if type(row) is not list or tuple(map(type, row)) != kinds:
+                self._fail(name)
+            for value in row:
+                if type(value) is int and not -LARGEST < value < LARGEST:
+                    self._fail(name)
         return rows
 
     def check_row(self, name: str, row: Any, *kinds: type) -> None:

@@ -61,6 +61,7 @@ class RewriteLog:
         if pending is None:
             return
         if pending.steps:
+            self._nodes.write()
             self._writer.add("rewrites", **place, steps=pending.steps)
         counts = [[self._rules.number(rule), *count] for rule, count in pending.counts.items()]
         if counts:

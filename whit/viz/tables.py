@@ -19,6 +19,7 @@ from whit.viz.stacks import Frame
 from whit.viz.writer import Writer
 
 MOST_RULE_LINES = 80  # of the text of a rule
+MOST_NODES = 500  # of one record
 MOST_LINE = 200  # letters of a line of the user's program
 
 
@@ -51,6 +52,7 @@ class Nodes:
         self._writer = writer
         self._numbers: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
         self._count = 0
+        self._lines: list[list[Any]] = []
 
     def number(self, root: UOp) -> int:
         """The number of a node; it and what lies below it are written where they are new."""
@@ -59,7 +61,6 @@ class Nodes:
         if found is not None:
             return found
         stack = [root]
-        lines: list[list[Any]] = []
         names: dict[UOp, str] = {}
         while stack:
             node = stack[-1]
@@ -74,9 +75,16 @@ class Nodes:
             stack.pop()
             self._count += 1
             known[node] = self._count
-            lines.append([self._count, self._line(node, names)])
-        self._writer.add("nodes", nodes=lines)
+            self._lines.append([self._count, self._line(node, names)])
+            if len(self._lines) >= MOST_NODES:
+                self.write()
         return known[root]
+
+    def write(self) -> None:
+        """Writes what is new: before anything that names these nodes is written."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._writer.add("nodes", nodes=lines)
 
     def _line(self, node: UOp, names: dict[UOp, str]) -> str:
         if node.op is ops.CONST:
