@@ -1,11 +1,11 @@
-"""`python -m whit viz FILE list|top|show|memory|compile|grep|compare`: questions about a recording (docs/viz.md)."""
+"""`python -m whit viz FILE ...`: questions about a recording, or all of it as a page (docs/viz.md)."""
 
 from __future__ import annotations
 
 import argparse
 
-from whit.cli.answer import Answer
-from whit.viz.cli import answer
+from whit.cli.answer import Answer, UsageError
+from whit.viz.cli import answer, mistake
 from whit.viz.cli import configure as configure_questions
 from whit.viz.report.table import printable
 
@@ -17,5 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """What `python -m whit.viz` answers."""
+    if problem := mistake(options):
+        raise UsageError(problem)
     data, text = answer(options)
     return Answer(data, printable(text))

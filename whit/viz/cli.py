@@ -8,6 +8,8 @@
     python -m whit.viz run.trace compile            compile time by pass and rule
     python -m whit.viz run.trace grep 'mul .*, 3'   nodes of graphs; with --rewrites, rewrites
     python -m whit.viz old.trace compare new.trace  kernel by kernel
+    python -m whit.viz run.trace --serve            all of it as a page in the browser
+    python -m whit.viz run.trace --html run.html    the same in one file
 
 The command may also come first: `python -m whit.viz compare old.trace new.trace`. docs/viz.md has examples.
 """
@@ -23,13 +25,16 @@ from collections.abc import Sequence
 from whit.errors import WhitError
 from whit.viz.load import load
 from whit.viz.model import Trace
+from whit.viz.page.documents import Documents
+from whit.viz.page.export import write_html
+from whit.viz.page.serve import serve
 from whit.viz.report.changes import changes_data, changes_text
 from whit.viz.report.effort import effort_data, effort_text
 from whit.viz.report.life import PARTS, life_data, life_text
 from whit.viz.report.memory import memory_data, memory_text
 from whit.viz.report.overview import overview_data, overview_text
 from whit.viz.report.search import search_data, search_text
-from whit.viz.report.table import Data, printable
+from whit.viz.report.table import Data, amount, plural, printable
 from whit.viz.report.top import MEASURES, top_data, top_text
 
 COMMANDS = ("list", "top", "show", "memory", "compile", "grep", "compare")
@@ -41,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if len(arguments) > 1 and arguments[0] in COMMANDS and not os.path.exists(arguments[0]):
         arguments[:2] = arguments[1], arguments[0]
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if problem := mistake(options):
+        parser.error(problem)
     try:
         data, text = answer(options)
     except WhitError as error:
@@ -57,6 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def answer(options: argparse.Namespace) -> Answer:
     """What a command answers, as data and in words."""
     trace = load(options.file)
+    if options.serve:
+        serve(Documents(trace), options.port, not options.no_open)
+        return {"served": options.file}, ""
+    if options.html:
+        left_out = write_html(Documents(trace), options.html)
+        said = f"{options.html}: {amount(os.path.getsize(options.html))}"
+        missing = f"\n{plural(len(left_out), 'document')} did not fit, rewrites first" if left_out else ""
+        return {"html": options.html, "left_out": left_out}, said + missing
     match options.command:
         case "list":
             data = overview_data(trace)
@@ -87,6 +103,22 @@ def _show(trace: Trace, options: argparse.Namespace) -> Answer:
     return data, life_text(data)
 
 
+def mistake(options: argparse.Namespace) -> str:
+    """What is wrong with arguments that argparse accepts."""
+    wanted = [name for name, given in (("--serve", options.serve), ("--html", options.html)) if given]
+    wanted += [options.command] if options.command else []
+    if not wanted:
+        return f"say what you want to know: {', '.join(COMMANDS)}, or see the page with --serve or --html"
+    return f"{wanted[0]} and {wanted[1]} do not go together" if len(wanted) > 1 else ""
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise ValueError
+    return value
+
+
 def _count(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1_000_000:
@@ -105,7 +137,11 @@ def _parser() -> argparse.ArgumentParser:
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments, for a parser that may belong to another command line."""
     parser.add_argument("file", help="what VIZ=file or whit.trace(file) has written")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    parser.add_argument("--serve", action="store_true", help="show it as a page in the browser, until Ctrl-C")
+    parser.add_argument("--port", type=_port, default=0, help="of --serve; any that is free")
+    parser.add_argument("--no-open", action="store_true", help="--serve opens no browser, and says where the page is")
+    parser.add_argument("--html", default="", metavar="OUT", help="write the page with all its data into one file")
+    commands = parser.add_subparsers(dest="command", metavar="command")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
     counted = argparse.ArgumentParser(add_help=False)

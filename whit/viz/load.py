@@ -178,8 +178,8 @@ class _Loader:
                 f.number("render_ns"),
                 f.number("code_ns"),
             )
-            kernel.stack = f.number("stack")
-            self.seen(f.number("at"))
+            kernel.stack, kernel.at = f.number("stack"), f.number("at")
+            self.seen(kernel.at)
 
     def known(self, f: Fields) -> Kernel | None:
         kernel = self.trace.kernels.get(f.number("kernel"))

@@ -79,6 +79,7 @@ class Kernel:
     render_ns: int = 0
     code_ns: int = 0
     stack: int = 0
+    at: int = 0  # when its compilation ended
     durations: list[int] = field(default_factory=list)  # nanoseconds of each run
 
     @property

@@ -27,7 +27,7 @@ def _device_data(trace: Trace, curve: Curve, parts: int, count: int) -> Data:
     alive = alive_at(trace, curve.device, moment)
     groups: dict[tuple[str, str, str], list[Allocation]] = {}
     for allocation in alive:
-        groups.setdefault((trace.line(allocation.stack), _role(trace, allocation), allocation.type), []).append(
+        groups.setdefault((trace.line(allocation.stack), role(trace, allocation), allocation.type), []).append(
             allocation
         )
     holders = [
@@ -54,7 +54,7 @@ def _device_data(trace: Trace, curve: Curve, parts: int, count: int) -> Data:
     }
 
 
-def _role(trace: Trace, allocation: Allocation) -> str:
+def role(trace: Trace, allocation: Allocation) -> str:
     """What a buffer is for, from who made it."""
     if allocation.maker.endswith(TEMPORARIES):
         schedule = schedule_of(trace, allocation)

@@ -1,0 +1,127 @@
+// All kernels under the roofs of this recording: operations a byte against operations a second.
+import { el, fill, svg } from "./dom.js";
+import { bytes, duration, short, trimmed } from "./format.js";
+import { setKeys } from "./keys.js";
+import { go, link } from "./router.js";
+import { get } from "./store.js";
+import { kernelColour, onTheme } from "./theme.js";
+import { hideTip, showTip } from "./tooltip.js";
+
+const [LEFT, RIGHT, TOP, BOTTOM] = [72, 24, 24, 52];
+const MOST = 3000;
+
+export async function rooflineView(main) {
+  const data = await get("overview");
+  const kernels = data.kernels.filter((row) => row.roofline && row.roofline.gflops > 0).slice(0, MOST);
+  if (!kernels.length) {
+    main.append(el("p", { class: "empty" }, "No kernel ran whose bytes and operations are known."));
+    return {};
+  }
+  const stage = el("div", { class: "stage plain roof" });
+  const head = el(
+    "div",
+    { class: "toolbar" },
+    el("span", {}, `${kernels.length} kernels; the larger, the more time they took in all`),
+    el("span", { class: "grow" }),
+    el("span", { class: "dim" }, `the roofs are the best of this recording: ${trimmed(data.roofs.gflops)} GFLOP/s, ${trimmed(data.roofs.gbytes)} GB/s`),
+  );
+  main.append(el("div", { class: "workspace column" }, head, stage));
+  const paint = () => stage.clientWidth && fill(stage, plot(kernels, data.roofs, stage.clientWidth, stage.clientHeight));
+  const observer = new ResizeObserver(paint);
+  observer.observe(stage);
+  const forget = onTheme(paint);
+  const byTime = [...kernels].sort((a, b) => b.total_ns - a.total_ns);
+  let at = -1;
+  const point = (by) => {
+    at = (at + by + byTime.length) % byTime.length;
+    stage.querySelectorAll("circle").forEach((one) => one.classList.toggle("chosen", one.dataset.id === byTime[at].id));
+  };
+  setKeys("Roofline", [
+    [["j", "ArrowRight"], "next kernel, by time", () => point(1)],
+    [["k", "ArrowLeft"], "the kernel before", () => point(-1)],
+    [["Enter", "o"], "open it", () => at >= 0 && go(link("kernel", byTime[at].id.slice(1)))],
+  ]);
+  return {
+    close() {
+      observer.disconnect();
+      forget();
+      hideTip();
+    },
+  };
+}
+
+function powers(low, high) {
+  const found = [];
+  for (let power = Math.floor(low); power <= Math.ceil(high); power++) found.push(power);
+  return found;
+}
+
+function plot(kernels, roofs, width, height) {
+  const xs = kernels.map((row) => Math.log10(Math.max(row.roofline.ops_per_byte, 1e-4)));
+  const ys = kernels.map((row) => Math.log10(Math.max(row.roofline.gflops, 1e-6)));
+  const ridge = Math.log10(roofs.gflops / Math.max(roofs.gbytes, 1e-9));
+  const [x1, x2] = [Math.min(...xs, ridge) - 0.35, Math.max(...xs, ridge) + 0.35];
+  const [y1, y2] = [Math.min(...ys) - 0.3, Math.log10(roofs.gflops) + 0.35];
+  const x = (value) => LEFT + ((value - x1) / (x2 - x1)) * (width - LEFT - RIGHT);
+  const y = (value) => height - BOTTOM - ((value - y1) / (y2 - y1)) * (height - TOP - BOTTOM);
+  const picture = svg("svg", { width, height, role: "img", "aria-label": "roofline" });
+  const inside = (value, low, high) => value >= low && value <= high;
+  for (const power of powers(x1, x2)) {
+    if (!inside(power, x1, x2)) continue;
+    picture.append(svg("line", { class: "grid", x1: x(power), x2: x(power), y1: TOP, y2: height - BOTTOM }));
+    picture.append(svg("text", { class: "tick", x: x(power), y: height - BOTTOM + 18, "text-anchor": "middle" }, spelled(power)));
+  }
+  for (const power of powers(y1, y2)) {
+    if (!inside(power, y1, y2)) continue;
+    picture.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(power), y2: y(power) }));
+    picture.append(svg("text", { class: "tick", x: LEFT - 8, y: y(power) + 4, "text-anchor": "end" }, spelled(power)));
+  }
+  picture.append(svg("text", { class: "axis-name", x: (LEFT + width) / 2, y: height - 12, "text-anchor": "middle" }, "operations a byte"));
+  picture.append(svg("text", { class: "axis-name", x: -height / 2, y: 18, transform: "rotate(-90)", "text-anchor": "middle" }, "GFLOP/s"));
+  const memory = (value) => Math.log10(roofs.gbytes) + value;
+  const from = Math.max(x1, y1 - Math.log10(roofs.gbytes));
+  const roof = `M ${x(from)} ${y(memory(from))} L ${x(ridge)} ${y(memory(ridge))} L ${x(x2)} ${y(Math.log10(roofs.gflops))}`;
+  picture.append(svg("path", { class: "roof-line", d: roof }));
+  dots(picture, kernels, xs.map(x), ys.map(y));
+  return picture;
+}
+
+function dots(picture, kernels, xs, ys) {
+  const longest = Math.max(1, ...kernels.map((row) => row.total_ns));
+  const order = kernels.map((_, i) => i).sort((a, b) => kernels[b].total_ns - kernels[a].total_ns);
+  const taken = [];
+  for (const i of order) {
+    const row = kernels[i];
+    const size = 4 + 12 * Math.sqrt(row.total_ns / longest);
+    const number = Number(row.id.slice(1));
+    const dot = svg("circle", { cx: xs[i], cy: ys[i], r: size, fill: kernelColour(number, 0.8), class: "kernel-dot", "data-id": row.id });
+    dot.addEventListener("click", () => go(link("kernel", number)));
+    dot.addEventListener("pointermove", (event) =>
+      showTip(event, `${row.id} ${row.name}`, [
+        ["of roof", `${Math.round(row.roofline.efficiency * 100)} %, bound by ${row.roofline.bound}`],
+        ["speed", `${trimmed(row.roofline.gflops)} GFLOP/s, ${trimmed(row.roofline.gbytes)} GB/s`],
+        ["moves", bytes(row.bytes)],
+        ["operations", short(row.ops)],
+        ["best run", duration(row.best_ns)],
+        ["in all", duration(row.total_ns)],
+      ]),
+    );
+    dot.addEventListener("pointerleave", hideTip);
+    picture.append(dot);
+    label(picture, taken, row, xs[i], ys[i], size);
+  }
+}
+
+/** Names of the kernels with the most time, where there is room for them. */
+function label(picture, taken, row, x, y, size) {
+  const text = `${row.id} ${row.name}`;
+  const box = [x + size + 4, y - 8, x + size + 8 + text.length * 6.6, y + 8];
+  const meets = (other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1];
+  if (taken.length >= 14 || taken.some(meets) || box[2] > Number(picture.getAttribute("width"))) return;
+  taken.push(box, [x - size, y - size, x + size, y + size]);
+  picture.append(svg("text", { class: "dot-name", x: box[0], y: y + 4 }, text));
+}
+
+function spelled(power) {
+  return power >= 0 && power < 5 ? String(10 ** power) : power < 0 && power > -4 ? (10 ** power).toFixed(-power) : `1e${power}`;
+}

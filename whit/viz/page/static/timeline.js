@@ -1,0 +1,206 @@
+// The profiler: what ran when, on each queue of each device, and what the host did meanwhile.
+import { Axis } from "./axis.js";
+import { button, el, fill, splitter } from "./dom.js";
+import { bytes, count, duration, place, plural } from "./format.js";
+import { setKeys } from "./keys.js";
+import { LaneChart } from "./lanes.js";
+import { LongList } from "./list.js";
+import { go, link, numberAfter } from "./router.js";
+import { stackBlock } from "./stack.js";
+import { get } from "./store.js";
+import { Surface, pointer } from "./surface.js";
+import { hideTip, showTip } from "./tooltip.js";
+
+const LEFT = 118;
+
+class Timeline {
+  constructor(data, overview, stacks) {
+    Object.assign(this, { data, stacks });
+    this.kernels = new Map(overview.kernels.map((row) => [Number(row.id.slice(1)), row]));
+    this.schedules = new Map(overview.schedules.map((row) => [Number(row.id.slice(1)), row]));
+    this.surface = new Surface((context, width, height) => this.chart.draw(context, width, height), "timeline");
+    this.axis = new Axis(data.end, LEFT, this.surface);
+    this.chart = new LaneChart(data, this.axis, (kernel) => this.kernels.get(kernel)?.name ?? `k${kernel}`);
+    this.axis.listen();
+    pointer(this.surface, {
+      drag: (dx) => this.axis.pan(dx),
+      click: (x, y) => this.choose(this.chart.at(x, y)),
+      double: (x, y) => this.focusOn(this.chart.at(x, y)),
+      hover: (x, y, event) => this.hover(this.chart.at(x, y), event),
+      leave: () => hideTip(),
+    });
+    this.span = el("span", { class: "dim" });
+    this.axis.onchange = () => this.said();
+    this.runs = new LongList({ name: "runs", row: (i) => this.runRow(i), choose: (i) => this.showRun(i) });
+    this.body = el("div", { class: "tab-body" });
+    this.panel = el("aside", { class: "panel right" }, el("h4", { class: "panel-title" }, `${plural(data.runs.length, "run")} of schedules`), this.runs.element, this.body);
+    const toolbar = el(
+      "div",
+      { class: "toolbar" },
+      button("All", "all of the recording", () => this.axis.set(0, data.end), "f"),
+      button("−", "zoom out", () => this.axis.zoom(1 / 1.6), "-"),
+      button("+", "zoom in", () => this.axis.zoom(1.6), "+"),
+      button("Next run", "zoom to the next run", () => this.nextRun(1), "n"),
+      el("span", { class: "grow" }),
+      data.left_out > 0 && el("span", { class: "warning" }, `${count(data.left_out)} launches more are not shown`),
+      this.span,
+    );
+    this.element = el(
+      "div",
+      { class: "workspace" },
+      el("section", { class: "middle" }, toolbar, el("div", { class: "stage plain" }, this.surface.canvas)),
+      splitter(this.panel, -1, "right"),
+      this.panel,
+    );
+    this.runs.setLength(data.runs.length);
+    this.run = -1;
+    this.choose(null);
+    this.said();
+    setKeys("Timeline", [
+      ...this.axis.keys(),
+      [["n"], "zoom to the next run", () => this.nextRun(1)],
+      [["p"], "zoom to the run before", () => this.nextRun(-1)],
+      [["j"], "the launch after the one that is selected", () => this.step(1)],
+      [["k"], "the launch before", () => this.step(-1)],
+      [["Enter", "o"], "open the kernel that is selected", () => this.open()],
+      [["Escape"], "select nothing", () => this.choose(null)],
+    ]);
+  }
+
+  said() {
+    fill(this.span, `${duration(this.axis.to - this.axis.from)} of ${duration(this.axis.end)}`);
+    this.surface.canvas.dataset.span = Math.round(this.axis.to - this.axis.from);
+  }
+
+  runRow(i) {
+    const [schedule, stack] = this.data.runs[i];
+    const [first, last] = this.chart.runs[i];
+    return [
+      el("span", { class: "number" }, count(i)),
+      el("span", { class: "rule-name" }, `s${schedule} · ${plural(last - first, "kernel")} · ${place(this.stacks[stack])}`),
+      el("span", { class: "dim" }, duration(this.chart.timeOf(first, last))),
+    ];
+  }
+
+  showRun(i) {
+    const [first, last] = this.chart.runs[i] ?? [0, 0];
+    if (last === first) return;
+    this.run = i;
+    this.runs.choose(i);
+    const { start, ns } = this.data.launches;
+    const span = start[last - 1] + ns[last - 1] - start[first];
+    this.axis.set(start[first] - span * 0.03, start[last - 1] + ns[last - 1] + span * 0.03);
+  }
+
+  nextRun(by) {
+    this.showRun(Math.max(0, Math.min(this.data.runs.length - 1, this.run + by)));
+  }
+
+  step(by) {
+    const at = this.chart.chosen;
+    const next = at?.kind === "launch" ? at.index + by : 0;
+    if (next < 0 || next >= this.data.launches.start.length) return;
+    this.choose({ kind: "launch", index: next });
+    const [start, end] = this.chart.spanOf({ kind: "launch", index: next });
+    if (start < this.axis.from || end > this.axis.to) this.axis.set(start - (this.axis.to - this.axis.from) / 2, start + (this.axis.to - this.axis.from) / 2);
+  }
+
+  focusOn(item) {
+    if (!item) return;
+    const [start, end] = this.chart.spanOf(item);
+    this.axis.set(start - (end - start) * 1.5, end + (end - start) * 1.5);
+  }
+
+  hover(item, event) {
+    this.surface.canvas.style.cursor = item ? "pointer" : "grab";
+    if (!item) return hideTip();
+    const [start, end] = this.chart.spanOf(item);
+    if (item.kind === "host") {
+      const [, , what, number] = this.data.host[item.index];
+      const name = what === "kernel" ? `compile k${number} ${this.kernels.get(number)?.name ?? ""}` : `schedule s${number}`;
+      return showTip(event, name, [["took", duration(end - start)], ["at", duration(start)]]);
+    }
+    const number = this.data.launches.kernel[item.index];
+    const kernel = this.kernels.get(number);
+    return showTip(event, `k${number} ${kernel?.name ?? ""}`, [
+      ["took", duration(end - start)],
+      ["at", duration(start)],
+      ["moves", kernel ? bytes(kernel.bytes) : ""],
+      ["line", place(this.stacks[this.data.runs[this.data.launches.run[item.index]][1]])],
+    ]);
+  }
+
+  async choose(item) {
+    this.chart.choose(item);
+    this.surface.changed();
+    if (!item) return fill(this.body, el("p", { class: "empty" }, "Click a launch to see its kernel, what it waits for, and your line."));
+    const [start, end] = this.chart.spanOf(item);
+    if (item.kind === "host") {
+      const [, , what, number] = this.data.host[item.index];
+      const row = (what === "kernel" ? this.kernels : this.schedules).get(number);
+      const address = link(what, number);
+      return fill(
+        this.body,
+        el("div", { class: "details" }, el("h3", {}, what === "kernel" ? `compile ${row?.name}` : `schedule s${number}`), el("p", {}, `${duration(end - start)}, from ${duration(start)}`), el("a", { href: address }, "open it"), el("h4", {}, "your line"), stackBlock(this.stacks[row?.stack])),
+      );
+    }
+    const { launches, runs } = this.data;
+    const [schedule, stack] = runs[launches.run[item.index]];
+    const kernel = this.kernels.get(launches.kernel[item.index]);
+    const call = launches.call[item.index];
+    const needs = (await get(`schedule/${schedule}`)).needs[call] || [];
+    if (this.chart.chosen !== item) return undefined;
+    const first = item.index - call;
+    this.chart.needs = needs.map((other) => first + other);
+    this.surface.changed();
+    const go = (index) => () => this.choose({ kind: "launch", index });
+    return fill(
+      this.body,
+      el(
+        "div",
+        { class: "details" },
+        el("h3", {}, el("a", { href: link("kernel", kernel ? kernel.id.slice(1) : "") }, `${kernel?.id} ${kernel?.name}`)),
+        el("p", {}, `${duration(end - start)}, from ${duration(start)}. Call ${call} of `, el("a", { href: link("schedule", schedule) }, `s${schedule}`), "."),
+        kernel?.roofline && el("p", { class: "dim" }, `${(kernel.bytes / Math.max(end - start, 1)).toFixed(2)} GB/s, ${(kernel.ops / Math.max(end - start, 1)).toFixed(2)} GFLOP/s; best ${duration(kernel.best_ns)}`),
+        el("h4", {}, needs.length ? "waits for" : "waits for nothing in its run"),
+        needs.map((other) => {
+          const number = launches.kernel[first + other];
+          return el("button", { type: "button", class: "edge", onclick: go(first + other) }, el("span", {}, `call ${other}: k${number} ${this.kernels.get(number)?.name ?? ""}`));
+        }),
+        el("h4", {}, "your line"),
+        stackBlock(this.stacks[stack]),
+      ),
+    );
+  }
+
+  open() {
+    const item = this.chart.chosen;
+    if (!item) return;
+    if (item.kind === "host") go(link(this.data.host[item.index][2], this.data.host[item.index][3]));
+    else go(link("kernel", this.data.launches.kernel[item.index]));
+  }
+
+  /** #/timeline/kernel/3: the first launch of a kernel. */
+  update(path) {
+    const kernel = numberAfter(path, "kernel");
+    const index = kernel === null ? -1 : this.data.launches.kernel.indexOf(kernel);
+    if (index >= 0) {
+      this.showRun(this.data.launches.run[index]);
+      this.choose({ kind: "launch", index });
+    }
+  }
+
+  close() {
+    hideTip();
+    this.runs.close();
+    this.surface.close();
+  }
+}
+
+export async function timelineView(main, path) {
+  const [data, overview, stacks] = await Promise.all([get("timeline"), get("overview"), get("stacks")]);
+  const view = new Timeline(data, overview, stacks);
+  main.append(view.element);
+  view.update(path);
+  return view;
+}
