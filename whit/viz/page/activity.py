@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from whit.ir import ops
+from whit.ir.uop import UOp
 from whit.viz.memory import Curve, alive_at, before_start, curves
 from whit.viz.model import Allocation, Kernel, Rewriting, Trace
 from whit.viz.page.rows import Data
+from whit.viz.report.effort import effort_data
 from whit.viz.report.graphs import parsed
 from whit.viz.report.memory import memory_data, role
 
@@ -15,6 +18,7 @@ MOST_LAUNCHES = 200_000
 MOST_BUFFERS = 800  # of a device that are shown one by one
 MOST_POINTS = 4000  # of a curve
 MOST_RULES = 12  # of a pass
+MOST_RULES_LISTED = 200
 
 
 # ---- time
@@ -59,21 +63,24 @@ def _host(trace: Trace) -> list[list[Any]]:
     return sorted(spans)
 
 
-def dependencies(trace: Trace, schedule: int) -> list[list[int]]:
-    """For each call of a schedule, the earlier calls whose results it reads or writes over."""
+def dependencies(trace: Trace, schedule: int) -> list[list[list[int]]]:
+    """For each call of a schedule, [earlier call, argument]: where the memory of an argument was last written."""
     found = trace.schedules.get(schedule)
     linear = parsed(trace, found.linear) if found is not None else None
     last: dict[Any, int] = {}
-    needed: list[list[int]] = []
+    needed: list[list[list[int]]] = []
     for number, call in enumerate(linear.src if linear is not None else ()):
-        memory = [node for source in call.src[1:] for node in source.topological() if node.op.name in _MEMORY]
-        needed.append(sorted({last[node] for node in memory if node in last}))
-        if memory:
-            last[memory[0]] = number  # the first argument of a kernel is what it writes
+        arguments = call.src[1:]
+        needed.append([[last[node], place] for place, node in enumerate(arguments) if node in last])
+        if call.op is ops.CALL and call.src[0].op is ops.FUNCTION:
+            last.update((arguments[slot], number) for slot in written(call.src[0]) if slot < len(arguments))
     return needed
 
 
-_MEMORY = ("param", "buffer")
+def written(function: UOp) -> list[int]:
+    """The parameters that a kernel writes."""
+    stores = [node for node in function.topological(enter_functions=True) if node.op is ops.STORE]
+    return sorted({s.src[0].arg.slot for s in stores if s.src[0].op is ops.PARAM})
 
 
 # ---- memory
@@ -127,7 +134,7 @@ def compile_document(trace: Trace) -> Data:
         if k.passes
     ]
     parts = [["schedules", _total(schedules), schedules, ""], ["kernels", _total(kernels), kernels, ""]]
-    return {"tree": ["all", _total(parts), parts, ""]}
+    return {"tree": ["all", _total(parts), parts, ""], **effort_data(trace, None, MOST_RULES_LISTED)}
 
 
 def _phases(trace: Trace, kernel: Kernel) -> list[list[Any]]:

@@ -75,11 +75,12 @@ def graph_document(trace: Trace, graph: int) -> Data:
         (root,) = root.src
     functions: dict[UOp, int] = {}
     bodies: list[Data] = []
-    main = _scope(root, functions, bodies)
-    return {"text": to_text(root), **main, "functions": bodies}
+    text = to_text(root)
+    main = _scope(root, text, functions, bodies)
+    return {"text": text, **main, "functions": bodies}
 
 
-def _scope(root: UOp, functions: dict[UOp, int], bodies: list[Data]) -> Data:
+def _scope(root: UOp, text: str, functions: dict[UOp, int], bodies: list[Data]) -> Data:
     """The nodes of one body, sources first, with the names that the text form gives them."""
     order = [node for node in root.topological() if node.op not in (ops.CONST, ops.FUNCTION)]
     numbers = {node: number for number, node in enumerate(order)}
@@ -89,20 +90,20 @@ def _scope(root: UOp, functions: dict[UOp, int], bodies: list[Data]) -> Data:
             if source.op is ops.FUNCTION:
                 if source not in functions:
                     functions[source] = -1
-                    body = _scope(source.src[0], functions, bodies)
+                    body = _scope(source.src[0], to_text(source.src[0], types=False), functions, bodies)
                     functions[source] = len(bodies)
                     bodies.append({"name": source.arg.name, **body})
                 calls[numbers[node]] = functions[source]
     return {
         "rows": [row(node, numbers.__getitem__) for node in order],
-        "names": _names(root, len(order)),
+        "names": _names(text, len(order)),
         "root": numbers.get(root, -1),
         "calls": calls,
     }
 
 
-def _names(root: UOp, count: int) -> list[str]:
+def _names(text: str, count: int) -> list[str]:
     """The names of the nodes in the text form; the lines of its own scope are the last ones."""
-    lines = to_text(root, types=False).split("\n")[-count:] if count else []
+    lines = text.split("\n")[-count:] if count else []
     names = [line.partition(" = ")[0].strip() if " = " in line else "" for line in lines]
     return names if len(names) == count else [""] * count

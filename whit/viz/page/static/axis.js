@@ -3,12 +3,12 @@ import { duration } from "./format.js";
 import { colour } from "./theme.js";
 
 export const AXIS = 26; // height of the marks
-const LEAST = 50; // nanoseconds across
+const LEAST = 40; // nanoseconds across
 
 export class Axis {
-  /** From 0 to `end` nanoseconds. `left` is room for names. */
-  constructor(end, left, surface) {
-    Object.assign(this, { end: Math.max(end, 1), left, surface });
+  /** From 0 to `end` nanoseconds, or events where `spell` says what to write. `left` is room for names. */
+  constructor(end, left, surface, spell = null) {
+    Object.assign(this, { end: Math.max(end, 1), left, surface, spell });
     this.from = 0;
     this.to = this.end;
   }
@@ -27,7 +27,7 @@ export class Axis {
 
   /** Shows this part, and no more than there is. */
   set(from, to) {
-    const span = Math.min(Math.max(to - from, LEAST), this.end * 1.02);
+    const span = Math.min(Math.max(to - from, this.spell ? 4 : LEAST), this.end * 1.02);
     this.from = Math.max(-this.end * 0.01, Math.min(from, this.end * 1.01 - span));
     this.to = this.from + span;
     this.surface.changed();
@@ -46,16 +46,18 @@ export class Axis {
 
   /** Wheel: zooms; with shift, or sideways, moves. */
   listen() {
-    this.surface.canvas.addEventListener(
-      "wheel",
-      (event) => {
-        event.preventDefault();
-        const step = event.deltaMode === 1 ? 30 : 1;
-        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(-(event.deltaX || event.deltaY) * step);
-        else this.zoom(Math.exp(-Math.max(-80, Math.min(80, event.deltaY * step)) * 0.005), this.surface.place(event)[0]);
-      },
-      { passive: false },
-    );
+    this.onwheel = (event) => {
+      event.preventDefault();
+      const step = event.deltaMode === 1 ? 30 : 1;
+      const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+      if (isSideways) this.pan(-(event.deltaX || event.deltaY) * step);
+      else this.zoom(Math.exp(-Math.max(-80, Math.min(80, event.deltaY * step)) * 0.005), this.surface.place(event)[0]);
+    };
+    this.surface.canvas.addEventListener("wheel", this.onwheel, { passive: false });
+  }
+
+  ignore() {
+    this.surface.canvas.removeEventListener("wheel", this.onwheel);
   }
 
   keys() {
@@ -70,11 +72,17 @@ export class Axis {
 
   draw(context, height) {
     const step = roundStep(((this.to - this.from) / this.width) * 110);
+    // Far in, marks count from a round moment, which stands at the left.
+    const big = roundStep((this.to - this.from) * 5);
+    const base = this.from > big && !this.spell ? Math.floor(this.from / big) * big : 0;
     context.font = `11px ${colour("--sans")}`;
     context.textBaseline = "middle";
     context.textAlign = "left";
     context.lineWidth = 1;
-    for (let time = Math.ceil(Math.max(this.from, 0) / step) * step; time <= Math.min(this.to, this.end); time += step) {
+    context.fillStyle = colour("--dim");
+    if (base) context.fillText(`${mark(base, big)} +`, 12, AXIS / 2);
+    const first = Math.ceil((Math.max(this.from, 0) - base) / step) * step + base;
+    for (let time = first; time <= Math.min(this.to, this.end); time += step) {
       const x = Math.round(this.x(time)) + 0.5;
       context.strokeStyle = colour("--line");
       context.beginPath();
@@ -82,7 +90,8 @@ export class Axis {
       context.lineTo(x, height);
       context.stroke();
       context.fillStyle = colour("--dim");
-      context.fillText(mark(time, step), x + 4, AXIS / 2);
+      const text = this.spell ? this.spell(time) : mark(time - base, step);
+      if (x + 6 + context.measureText(text).width < this.left + this.width + 8) context.fillText(text, x + 4, AXIS / 2);
     }
   }
 }

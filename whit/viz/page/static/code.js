@@ -2,34 +2,39 @@
 import { el, fill } from "./dom.js";
 
 const MOST_LINES = 6000;
-const TOKEN =
-  /([;#].*$|\/\/.*$)|("(?:[^"\\]|\\.)*")|([%@$][\w.]+|[A-Za-z_.][\w.]*)|(-?\b\d[\w.]*)|(\s+|[^\s\w])/gm;
+const TOKEN = /("(?:[^"\\]|\\.)*")|([%@$][\w.]+|[A-Za-z_.][\w.]*)|(-?\b\d[\w.]*)|(\s+|[^\s\w])/g;
 const WORDS = new Set(
   `define entry br ret label phi load store getelementptr inbounds fadd fmul fsub fdiv add mul sub icmp fcmp select call
   alloca align ptr i1 i8 i16 i32 i64 float double half void for if else return const def class import from not is in and
   or None True False reg pred`.split(/\s+/),
 );
 
-/** A block of code. */
-export function codeBlock(text, name) {
+/** A block of code, in which comments begin with these letters. */
+export function codeBlock(text, name, comment = commentOf(text)) {
   if (!text) return el("p", { class: "empty" }, `no ${name} was recorded`);
   const lines = text.split("\n");
   const shown = lines.slice(0, MOST_LINES);
-  const body = el("code", {}, shown.map(codeLine));
+  const body = el("code", {}, shown.map((line) => codeLine(line, comment)));
   body.addEventListener("click", (event) => mark(body, event.target));
   const rest = lines.length - shown.length;
   return el("pre", { class: "code", "aria-label": name }, body, rest > 0 && el("p", {}, `… ${rest} more lines`));
 }
 
-function codeLine(line) {
+function commentOf(text) {
+  return text.startsWith(";") ? ";" : text.startsWith("\t.") ? "#" : "//";
+}
+
+function codeLine(line, comment) {
   const parts = [];
-  for (const [text, comment, string, word, number] of line.matchAll(TOKEN)) {
-    if (comment) parts.push(el("span", { class: "c-comment" }, text));
-    else if (string) parts.push(el("span", { class: "c-string" }, text));
+  const at = line.indexOf(comment);
+  const code = at >= 0 ? line.slice(0, at) : line;
+  for (const [text, string, word, number] of code.matchAll(TOKEN)) {
+    if (string) parts.push(el("span", { class: "c-string" }, text));
     else if (number) parts.push(el("span", { class: "c-number" }, text));
     else if (word) parts.push(el("span", { class: WORDS.has(word) ? "c-word" : "c-name" }, text));
     else parts.push(text);
   }
+  if (at >= 0) parts.push(el("span", { class: "c-comment" }, line.slice(at)));
   return el("div", { class: "line" }, parts.length ? parts : " ");
 }
 

@@ -1,5 +1,10 @@
 // Elements. Text from a recording only ever becomes text: nothing here, or anywhere in the page, takes HTML.
 
+/** What there is of a list of children, however deep. */
+function present(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+}
+
 /** An element: `el("a", {class: "x", href: "#/", onclick: f}, "text", other)`. Nothing is made of null and false. */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -9,7 +14,7 @@ export function el(tag, attributes = {}, ...children) {
     else if (name === "style") Object.assign(element.style, value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(children));
   return element;
 }
 
@@ -23,7 +28,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 /** Puts these into an element, in place of what is there. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...present(children));
   return element;
 }
 

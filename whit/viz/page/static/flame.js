@@ -1,18 +1,19 @@
 // Compile time as a flame graph: schedules and kernels, passes, rules. A click looks closer.
 import { button, el, fill } from "./dom.js";
-import { duration } from "./format.js";
+import { count, duration } from "./format.js";
 import { setKeys } from "./keys.js";
 import { go } from "./router.js";
 import { get } from "./store.js";
 import { Surface, pointer } from "./surface.js";
+import { Table } from "./table.js";
 import { colour, kernelColour } from "./theme.js";
 import { hideTip, showTip } from "./tooltip.js";
 
 const ROW = 26;
 
 class Flame {
-  constructor(tree) {
-    this.path = [tree];
+  constructor(data) {
+    this.path = [data.tree];
     this.boxes = [];
     this.hovered = null;
     this.surface = new Surface((context, width) => this.draw(context, width), "compile time");
@@ -25,7 +26,8 @@ class Flame {
     this.crumbs = el("nav", { class: "crumbs", "aria-label": "where" });
     this.link = el("span", {});
     const head = el("div", { class: "toolbar" }, button("Up", "look from further away", () => this.up(), "Backspace"), this.crumbs, el("span", { class: "grow" }), this.link);
-    this.element = el("div", { class: "workspace column" }, head, el("div", { class: "stage plain" }, this.surface.canvas));
+    const stage = el("div", { class: "stage plain flame" }, this.surface.canvas);
+    this.element = el("div", { class: "workspace column" }, head, stage, sums(data));
     this.say();
     setKeys("Compile time", [
       [["Backspace", "Escape", "u", "ArrowUp"], "look from further away", () => this.up()],
@@ -135,16 +137,45 @@ class Flame {
 function tint(path) {
   const owner = /^kernel\/(\d+)/.exec(path.find((node) => node[3].startsWith("kernel/"))?.[3] ?? "");
   if (owner) return kernelColour(Number(owner[1]), Math.max(0.4, 1.3 - path.length * 0.15));
-  return path.length === 1 ? colour("--lane-strong") : colour("--kind-call");
+  return colour(path.length <= 2 ? "--lane-strong" : "--lane-mid");
+}
+
+/** The same time by pass and by rule, of all kernels and schedules together. */
+function sums(data) {
+  const total = Math.max(1, data.total_ns);
+  const longest = Math.max(1, ...data.rules.map((row) => row.ns));
+  const passes = new Table(
+    [
+      { name: "pass", left: true, text: (row) => row.phase, value: (row) => row.phase },
+      { name: "time", text: (row) => duration(row.ns), value: (row) => row.ns },
+      { name: "share", text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`, value: (row) => row.ns, mark: (row) => row.ns / total },
+      { name: "rewrites", text: (row) => count(row.rewrites), value: (row) => row.rewrites },
+    ],
+    data.phases,
+    { name: "passes", link: () => null },
+  );
+  const rules = new Table(
+    [
+      { name: "rule", left: true, text: (row) => row.rule, value: (row) => row.rule },
+      { name: "where", left: true, text: (row) => row.where, value: (row) => row.where },
+      { name: "time", text: (row) => duration(row.ns), value: (row) => row.ns, mark: (row) => row.ns / longest },
+      { name: "hits", text: (row) => count(row.hits), value: (row) => row.hits },
+      { name: "attempts", text: (row) => count(row.attempts), value: (row) => row.attempts },
+    ],
+    data.rules,
+    { name: "rules", link: () => null, sort: "time" },
+  );
+  const section = (title, table) => el("section", {}, el("h2", {}, title), el("div", { class: "table" }, table.element));
+  return el("div", { class: "sums" }, section("By pass", passes), section("By rule", rules));
 }
 
 export async function flameView(main) {
-  const { tree } = await get("compile");
-  if (!tree[1]) {
+  const data = await get("compile");
+  if (!data.tree[1]) {
     main.append(el("p", { class: "empty" }, "Nothing was compiled while this was recorded."));
     return {};
   }
-  const view = new Flame(tree);
+  const view = new Flame(data);
   main.append(view.element);
   return view;
 }

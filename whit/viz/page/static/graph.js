@@ -1,12 +1,13 @@
 // The graph view: a scene on a canvas. Zoom, pan, hover, select, search, follow edges. Only what is seen is drawn.
 import { arrange } from "./arrange.js";
-import { paintEdges, paintNodes } from "./paint.js";
+import { WORDS, paintEdges, paintNodes } from "./paint.js";
 import { label } from "./scene.js";
 import { Surface, pointer } from "./surface.js";
 import { hideTip, showTip } from "./tooltip.js";
 
 const LETTER = 7.25; // width of a letter in a label
 const ROOM = 24; // around the graph when it fits the view
+const READABLE = 0.6; // a scale at which words are easily read
 const LEAST = 0.01;
 const MOST = 4;
 
@@ -71,13 +72,18 @@ export class GraphView {
   home(focus = this.focus) {
     this.focus = focus;
     this.waitsForSize = !this.surface.width;
-    const wanted = (focus || []).map((id) => this.scene.index.get(id)).filter((i) => i !== undefined);
-    const box = this.bounds(wanted.length ? wanted : this.scene.nodes.keys());
-    if (!box || !this.surface.width) return;
-    const [left, top, right, bottom] = box;
+    if (!this.placed || !this.surface.width || !this.scene.nodes.length) return;
     const { width, height } = this.surface;
-    const fits = Math.min((width - 2 * ROOM) / (right - left), (height - 2 * ROOM) / (bottom - top));
-    this.scale = Math.min(wanted.length ? Math.max(fits, 0.45) : fits, wanted.length ? 1.1 : 1.25);
+    const fit = ([left, top, right, bottom]) => Math.min((width - 2 * ROOM) / (right - left), (height - 2 * ROOM) / (bottom - top));
+    let box = this.bounds(this.scene.nodes.keys());
+    let scale = fit(box);
+    const wanted = (focus || []).map((id) => this.scene.index.get(id)).filter((i) => i !== undefined);
+    if (wanted.length && scale < READABLE) {
+      box = this.bounds(wanted);
+      scale = Math.max(WORDS, Math.min(fit(box), 0.85));
+    }
+    this.scale = Math.min(scale, 1.25);
+    const [left, top, right, bottom] = box;
     this.x = width / 2 - ((left + right) / 2) * this.scale;
     this.y = height / 2 - ((top + bottom) / 2) * this.scale;
     this.surface.changed();

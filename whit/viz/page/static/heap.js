@@ -1,6 +1,6 @@
 // Buffers stacked over time. When one goes, those above it come down.
 import { AXIS, roundStep } from "./axis.js";
-import { bytes } from "./format.js";
+import { bytes, duration } from "./format.js";
 import { colour } from "./theme.js";
 
 const BOTTOM = 14;
@@ -10,6 +10,33 @@ function hue(stack, role) {
   let sum = stack * 61;
   for (const letter of role) sum = (sum * 31 + letter.charCodeAt(0)) % 360;
   return sum % 360;
+}
+
+/** A moment with digits enough to tell it from the next. */
+function moment(time) {
+  return time >= 1e9 ? `${(time / 1e9).toFixed(3)} s` : duration(time);
+}
+
+/** Scales: from a moment to a place on the axis, and back. */
+export function byTime(end) {
+  return { end, at: (time) => time, time: (place) => place, spell: null };
+}
+
+/** Every moment at which something comes or goes is as far from the next as any other. */
+export function byEvent(device) {
+  const all = device.buffers.flatMap(([start, end]) => (end < 0 ? [start] : [start, end]));
+  const moments = [...new Set([0, device.peak_ns, ...all, ...device.curve[0]])].sort((a, b) => a - b);
+  const index = (time) => {
+    let [low, high] = [0, moments.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (moments[middle] < time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const time = (place) => moments[Math.max(0, Math.min(moments.length - 1, Math.floor(place)))];
+  return { end: moments.length, at: index, time, spell: (place) => moment(time(place)) };
 }
 
 /** The parts of each buffer: [start, end, height at which it lies]. */
@@ -46,11 +73,13 @@ function stacked(buffers, base, end) {
 }
 
 /** The picture of one device. */
-export function heap(device, axis) {
-  const [moments, amounts] = device.curve;
+export function heap(device, axis, scaling) {
+  const moments = device.curve[0].map(scaling.at);
+  const amounts = device.curve[1];
   const { buffers } = device;
   const base = device.before;
-  const parts = stacked(buffers, base, axis.end);
+  const placed = buffers.map(([start, end, size]) => [scaling.at(start), end < 0 ? -1 : scaling.at(end), size]);
+  const parts = stacked(placed, base, axis.end);
   const most = Math.max(1, device.peak_bytes, ...parts.map((list, i) => Math.max(0, ...list.map((part) => part[2])) + buffers[i][2]));
   let chosen = null;
   const y = (amount, height) => height - BOTTOM - (amount / (most * 1.06)) * (height - AXIS - BOTTOM - 8);
@@ -109,7 +138,7 @@ export function heap(device, axis) {
   }
 
   function peak(context, height) {
-    const [x, top] = [axis.x(device.peak_ns), y(device.peak_bytes, height)];
+    const [x, top] = [axis.x(scaling.at(device.peak_ns)), y(device.peak_bytes, height)];
     context.strokeStyle = colour("--removed");
     context.setLineDash([4, 4]);
     context.lineWidth = 1.2;
@@ -139,6 +168,7 @@ export function heap(device, axis) {
 
   return {
     draw,
+    scale: scaling,
     get chosen() {
       return chosen;
     },
@@ -158,7 +188,7 @@ export function heap(device, axis) {
     },
     amountAt(time) {
       let found = amounts[0];
-      for (let i = 0; i < moments.length && moments[i] <= time; i++) found = amounts[i];
+      for (let i = 0; i < moments.length && device.curve[0][i] <= time; i++) found = amounts[i];
       return found;
     },
   };

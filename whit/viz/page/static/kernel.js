@@ -37,7 +37,7 @@ export async function kernelView(main, path) {
     stages,
     rules,
     chunk: overview.chunk,
-    start: stages.length - 1,
+    start: 0,
     tabs: {
       Kernel: () => facts(kernel, stacks),
       Code: () => twoBlocks(kernel.source, "source", kernel.assembly, "machine code"),

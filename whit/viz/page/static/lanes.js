@@ -2,8 +2,8 @@
 import { AXIS } from "./axis.js";
 import { colour, kernelColour } from "./theme.js";
 
-const LANE = 40;
-const SPACE = 26; // between lanes
+const SPACE = 34; // between lanes
+const [LOW, HIGH] = [24, 72]; // of a lane
 
 export class LaneChart {
   constructor(data, axis, nameOf) {
@@ -28,8 +28,19 @@ export class LaneChart {
     return sum;
   }
 
+  /** How tall lanes are: they share what room there is. */
+  get tall() {
+    const room = (this.axis.surface.height - AXIS - 20) / this.lanes.length - SPACE;
+    return Math.max(LOW, Math.min(HIGH, room));
+  }
+
+  /** The height at which it looks best. */
+  get wanted() {
+    return AXIS + 20 + this.lanes.length * (HIGH + SPACE);
+  }
+
   top(i) {
-    return AXIS + 14 + i * (LANE + SPACE);
+    return AXIS + 14 + i * (this.tall + SPACE);
   }
 
   spanOf(item) {
@@ -48,7 +59,7 @@ export class LaneChart {
 
   /** What is at a place of the canvas; the nearest within three pixels. */
   at(x, y) {
-    const i = this.lanes.findIndex((_, k) => y >= this.top(k) && y <= this.top(k) + LANE);
+    const i = this.lanes.findIndex((_, k) => y >= this.top(k) && y <= this.top(k) + this.tall);
     if (i < 0 || x < this.axis.left) return null;
     const { spans, kind } = this.lanes[i];
     const [time, slack] = [this.axis.time(x), this.axis.time(x + 3) - this.axis.time(x)];
@@ -71,15 +82,15 @@ export class LaneChart {
     context.fillStyle = colour("--ink");
     context.textAlign = "left";
     context.font = `600 12px ${colour("--sans")}`;
-    context.fillText(lane.name, 12, top + 13, this.axis.left - 20);
+    context.fillText(lane.name, 12, top + this.tall / 2 - 8, this.axis.left - 20);
     context.fillStyle = colour("--dim");
     context.font = `11px ${colour("--sans")}`;
-    context.fillText(lane.note, 12, top + 29, this.axis.left - 20);
+    context.fillText(lane.note, 12, top + this.tall / 2 + 9, this.axis.left - 20);
     context.fillStyle = colour("--lane");
-    context.fillRect(this.axis.left, top, width - this.axis.left - 8, LANE);
+    context.fillRect(this.axis.left, top, width - this.axis.left - 8, this.tall);
     context.save();
     context.beginPath();
-    context.rect(this.axis.left, 0, width - this.axis.left - 8, top + LANE + 4);
+    context.rect(this.axis.left, 0, width - this.axis.left - 8, top + this.tall + 4);
     context.clip();
     this.spans(context, lane, top);
     context.restore();
@@ -91,15 +102,15 @@ export class LaneChart {
       const [start, end, index] = lane.spans[k];
       if (start > this.axis.to) break;
       const x1 = this.axis.x(start);
-      const x2 = Math.max(this.axis.x(end), x1 + 1);
+      const x2 = Math.max(this.axis.x(end), x1 + 1.5);
       const isChosen = this.chosen?.kind === lane.kind && this.chosen.index === index;
       if (x2 <= drawn + 0.5 && !isChosen) continue;
       context.fillStyle = this.fillOf(lane.kind, index);
-      context.fillRect(Math.max(x1, drawn), top, Math.max(x2 - Math.max(x1, drawn) - (x2 - x1 > 4 ? 1 : 0), 0.7), LANE);
+      context.fillRect(Math.max(x1, drawn), top, Math.max(x2 - Math.max(x1, drawn) - (x2 - x1 > 4 ? 1 : 0), 0.7), this.tall);
       if (isChosen) {
         context.strokeStyle = colour("--accent");
         context.lineWidth = 2;
-        context.strokeRect(x1, top - 1, Math.max(x2 - x1 - 1, 2), LANE + 2);
+        context.strokeRect(x1, top - 1, Math.max(x2 - x1 - 1, 2), this.tall + 2);
       }
       if (x2 - x1 > 34) this.words(context, lane.kind, index, x1, x2, top);
       drawn = x2;
@@ -118,11 +129,11 @@ export class LaneChart {
     const left = Math.max(x1, this.axis.left);
     context.save();
     context.beginPath();
-    context.rect(left, top, x2 - left - 2, LANE);
+    context.rect(left, top, x2 - left - 2, this.tall);
     context.clip();
     context.fillStyle = colour("--on-span");
     context.font = `11px ${colour("--mono")}`;
-    context.fillText(text, left + 5, top + LANE / 2);
+    context.fillText(text, left + 5, top + this.tall / 2);
     context.restore();
   }
 
@@ -138,16 +149,16 @@ export class LaneChart {
   arrows(context) {
     if (this.chosen?.kind !== "launch") return;
     const { lane, start } = this.data.launches;
-    const end = [this.axis.x(start[this.chosen.index]), this.top(lane[this.chosen.index] + 1) + LANE];
+    const end = [this.axis.x(start[this.chosen.index]), this.top(lane[this.chosen.index] + 1) + this.tall];
     context.strokeStyle = colour("--into");
     context.lineWidth = 1.5;
     for (const other of this.needs) {
       const [, finish] = this.spanOf({ kind: "launch", index: other });
       const x = this.axis.x(finish);
-      const y = this.top(lane[other] + 1) + LANE;
+      const y = this.top(lane[other] + 1) + this.tall;
       context.beginPath();
       context.moveTo(Math.max(x, this.axis.left), y);
-      context.bezierCurveTo(x, y + 22, end[0], end[1] + 22, end[0], end[1] + 3);
+      context.bezierCurveTo(x, y + 26, end[0], end[1] + 26, end[0], end[1] + 3);
       context.stroke();
       context.beginPath();
       context.arc(end[0], end[1] + 3, 2.5, 0, 7);

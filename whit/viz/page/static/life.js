@@ -1,6 +1,6 @@
 // What kernels and schedules have in common: stages with graphs, rewrites to go through, and an address for each.
 import { button, el, fill } from "./dom.js";
-import { plural } from "./format.js";
+import { count, plural } from "./format.js";
 import { setKeys } from "./keys.js";
 import { go, link, numberAfter } from "./router.js";
 import { graphScene } from "./scene.js";
@@ -10,11 +10,12 @@ import { Workspace } from "./workspace.js";
 
 /**
  * A view with stages: [{name, note, graph, place, steps, tip}]. `subject` is the address it stands under, as
- * ["kernel", "3"]; `tabs` makes the tabs on the right; `kernelOf` finds the kernel of a call.
+ * ["kernel", "3"]; `tabs` makes the tabs on the right; `kernelOf` finds the kernel of a
+ * call, `sceneOf` makes the scene of a graph that is drawn in a way of its own.
  */
 export class LifeView {
-  constructor({ subject, title, stages, tabs, rules, chunk, kernelOf, start }) {
-    Object.assign(this, { subject, stages, kernelOf, start });
+  constructor({ subject, title, stages, tabs, rules, chunk, kernelOf, sceneOf, start }) {
+    Object.assign(this, { subject, stages, kernelOf, sceneOf, start });
     this.stage = -1;
     this.wantsWhole = false;
     this.opened = new Set();
@@ -108,6 +109,7 @@ export class LifeView {
     const { stage } = this;
     const { graph } = this.stages[stage];
     fill(this.space.extra);
+    this.space.busy();
     if (graph < 0) {
       this.space.say("This graph was not recorded: it was made before the recording, or left out because of VIZ_LIMIT.");
       return;
@@ -116,23 +118,26 @@ export class LifeView {
     if (stage !== this.stage || this.stepper.step) return;
     const { text } = this.graph;
     this.space.tabs.set("Text", () => el("pre", { class: "code plain" }, text));
-    await this.space.graph.show(graphScene(this.graph, this.opened, this.folded), { keep });
+    const scene = this.sceneOf?.(this.graph, this.opened) ?? graphScene(this.graph, this.folded);
+    await this.space.graph.show(scene, { keep });
   }
 
   async showStep(step) {
+    this.space.busy();
     const result = await this.stepper.go(step, this.wantsWhole);
     if (!result) return;
     this.space.tabs.set("Rule", () => this.stepper.describe(result));
     this.space.tabs.open("Rule");
     this.space.graph.selected = null;
-    await this.space.graph.show(result.scene, { focus: this.wantsWhole ? result.focus : result.isPart ? null : result.focus });
-    const part = result.isPart ? `what is near, of ${plural(result.size, "node")}` : result.isInGraph ? "the whole graph" : "beside the graph";
+    await this.space.graph.show(result.scene, { focus: result.focus });
+    const shown = result.scene.nodes.length;
+    if (result.isPart) fill(this.space.size, `${count(shown)} of ${plural(result.size, "node")}`);
+    if (!result.isInGraph) fill(this.space.size, `beside the graph, ${plural(shown, "node")}`);
     const marks = [el("i", { class: "dot added" }), "added", el("i", { class: "dot removed" }), "removed"];
     const whole = result.isInGraph && (result.isPart || this.wantsWhole);
     fill(
       this.space.extra,
       el("span", { class: "marks" }, marks),
-      el("span", { class: "dim" }, part),
       whole && button(this.wantsWhole ? "Near" : "Whole", "the whole graph, or what is near the change", () => this.toggleWhole(), "w"),
     );
   }

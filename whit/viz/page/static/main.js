@@ -39,17 +39,18 @@ async function route() {
   const key = keyOf(path);
   paintTabs(path[0] || "");
   hideTip();
+  const mine = ++turn;
+  main.dataset.ready = "no";
   if (key === current.key) {
     await guarded(async () => current.update?.(path));
+    if (mine === turn) main.dataset.ready = "yes";
     return;
   }
-  const mine = ++turn;
   current.close?.();
   current = { key };
   fill(main);
   setKeys("", []);
   main.dataset.view = key;
-  main.dataset.ready = "no";
   await guarded(async () => {
     const [, make] = VIEWS[path[0] || ""] || [null, null];
     if (!make) throw new Error(`There is nothing at #/${path.join("/")}.`);

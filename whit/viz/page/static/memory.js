@@ -1,9 +1,9 @@
 // Memory over time: every buffer from when it came to when it went, one above the other; the peak, and who holds it.
 import { Axis } from "./axis.js";
-import { button, el, fill, splitter } from "./dom.js";
+import { button, el, fill, recall, remember, splitter } from "./dom.js";
 import { bytes, count, duration, place, plural } from "./format.js";
 import { setKeys } from "./keys.js";
-import { heap } from "./heap.js";
+import { byEvent, byTime, heap } from "./heap.js";
 import { go, link } from "./router.js";
 import { stackBlock } from "./stack.js";
 import { get } from "./store.js";
@@ -14,11 +14,10 @@ const LEFT = 84;
 
 class Memory {
   constructor(data, device, stacks) {
-    Object.assign(this, { device, stacks });
+    Object.assign(this, { data, device, stacks });
     this.surface = new Surface((context, width, height) => this.picture.draw(context, width, height), "memory");
-    this.axis = new Axis(data.end, LEFT, this.surface);
-    this.picture = heap(device, this.axis);
-    this.axis.listen();
+    this.scaled = el("button", { type: "button", title: "every event has the same width, or every second (e)", onclick: () => this.setScale(!this.isByEvent) });
+    this.setScale(recall("memory") !== "time");
     pointer(this.surface, {
       drag: (dx) => this.axis.pan(dx),
       click: (x, y) => this.choose(this.picture.at(x, y, this.surface.height)),
@@ -30,7 +29,8 @@ class Memory {
       "div",
       { class: "toolbar" },
       data.devices.length > 1 && data.devices.map((one) => other(one.device)),
-      button("All", "all of the recording", () => this.axis.set(0, data.end), "f"),
+      this.scaled,
+      button("All", "all of the recording", () => this.axis.set(0, this.axis.end), "f"),
       button("Peak", "zoom to the peak", () => this.toPeak(), "p"),
       button("−", "zoom out", () => this.axis.zoom(1 / 1.6), "-"),
       button("+", "zoom in", () => this.axis.zoom(1.6), "+"),
@@ -48,20 +48,42 @@ class Memory {
     );
     this.choose(null);
     setKeys("Memory", [
-      ...this.axis.keys(),
+      ...this.keys(),
       [["p"], "zoom to the peak", () => this.toPeak()],
+      [["e"], "by event, or by time", () => this.setScale(!this.isByEvent)],
       [["Escape"], "select nothing: the holders of the peak", () => this.choose(null)],
     ]);
   }
 
+  /** Compiling takes seconds in which nothing is allocated: by event, that has no width. */
+  setScale(isByEvent) {
+    this.isByEvent = isByEvent;
+    remember("memory", isByEvent ? "event" : "time");
+    const chosen = this.picture?.chosen ?? null;
+    const scale = isByEvent ? byEvent(this.device) : byTime(this.data.end);
+    this.axis?.ignore();
+    this.axis = new Axis(scale.end, LEFT, this.surface, scale.spell);
+    this.picture = heap(this.device, this.axis, scale);
+    this.picture.chosen = chosen;
+    this.axis.listen();
+    fill(this.scaled, isByEvent ? "By event" : "By time");
+    this.surface.changed();
+  }
+
   toPeak() {
-    const span = Math.max((this.axis.to - this.axis.from) / 4, 1000);
-    this.axis.set(this.device.peak_ns - span / 2, this.device.peak_ns + span / 2);
+    const span = Math.max((this.axis.to - this.axis.from) / 4, this.isByEvent ? 20 : 1000);
+    const middle = this.picture.scale.at(this.device.peak_ns);
+    this.axis.set(middle - span / 2, middle + span / 2);
+  }
+
+  keys() {
+    const through = (i) => [this.axis.keys()[i][0], this.axis.keys()[i][1], (event) => this.axis.keys()[i][2](event)];
+    return [0, 1, 2, 3, 4].map(through);
   }
 
   hover(buffer, x, event) {
     this.surface.canvas.style.cursor = buffer ? "pointer" : "grab";
-    const time = this.axis.time(x);
+    const time = this.picture.scale.time(this.axis.time(x));
     if (x < LEFT) return hideTip();
     if (!buffer) return showTip(event, `${bytes(this.picture.amountAt(time))} in use`, [["at", duration(Math.max(time, 0))]]);
     const [start, end, size, type, role, stack] = buffer;

@@ -1,7 +1,7 @@
 // Drawing a graph. Far away: boxes of colour and straight lines. Near: words, and lines that bend.
-import { colour } from "./theme.js";
+import { colour, kernelColour } from "./theme.js";
 
-const WORDS = 0.42; // the scale from which on words can be read
+export const WORDS = 0.42; // the scale from which on words can be read
 const LONG = 600; // an edge that goes further is faint
 
 const MARKS = { added: "--added", removed: "--removed" };
@@ -93,7 +93,7 @@ function first(row, placed, left) {
 }
 
 function box(context, view, item, left, top, width, height, words) {
-  const tint = colour(`--kind-${item.kind}`);
+  const tint = item.kernel === undefined ? colour(`--kind-${item.kind}`) : kernelColour(item.kernel);
   const isActive = item.id === view.selected || item.id === view.hovered;
   const mark = MARKS[item.mark];
   const ring = item.id === view.selected ? colour("--accent") : mark ? colour(mark) : view.found.has(item.id) ? colour("--found") : null;

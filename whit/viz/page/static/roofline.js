@@ -9,6 +9,7 @@ import { hideTip, showTip } from "./tooltip.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [72, 24, 24, 52];
 const MOST = 3000;
+const NAMES = 16; // of the kernels with the most time
 
 export async function rooflineView(main) {
   const data = await get("overview");
@@ -82,44 +83,65 @@ function plot(kernels, roofs, width, height) {
   const from = Math.max(x1, y1 - Math.log10(roofs.gbytes));
   const roof = `M ${x(from)} ${y(memory(from))} L ${x(ridge)} ${y(memory(ridge))} L ${x(x2)} ${y(Math.log10(roofs.gflops))}`;
   picture.append(svg("path", { class: "roof-line", d: roof }));
-  dots(picture, kernels, xs.map(x), ys.map(y));
+  const flat = y(Math.log10(roofs.gflops)) - 8;
+  picture.append(svg("text", { class: "roof-name", x: width - RIGHT - 4, y: flat, "text-anchor": "end" }, `${trimmed(roofs.gflops)} GFLOP/s`));
+  const [sx, sy] = [x((from + ridge) / 2), y(memory((from + ridge) / 2))];
+  const slope = (Math.atan2(y(memory(ridge)) - y(memory(from)), x(ridge) - x(from)) * 180) / Math.PI;
+  picture.append(svg("text", { class: "roof-name", transform: `translate(${sx} ${sy - 9}) rotate(${slope})`, "text-anchor": "middle" }, `${trimmed(roofs.gbytes)} GB/s`));
+  const line = [x(ridge), flat + 2, width, flat + 14];
+  dots(picture, kernels, xs.map(x), ys.map(y), line);
   return picture;
 }
 
-function dots(picture, kernels, xs, ys) {
+function dots(picture, kernels, xs, ys, line) {
   const longest = Math.max(1, ...kernels.map((row) => row.total_ns));
+  const sizes = kernels.map((row) => 4 + 12 * Math.sqrt(row.total_ns / longest));
   const order = kernels.map((_, i) => i).sort((a, b) => kernels[b].total_ns - kernels[a].total_ns);
-  const taken = [];
-  for (const i of order) {
-    const row = kernels[i];
-    const size = 4 + 12 * Math.sqrt(row.total_ns / longest);
-    const number = Number(row.id.slice(1));
-    const dot = svg("circle", { cx: xs[i], cy: ys[i], r: size, fill: kernelColour(number, 0.8), class: "kernel-dot", "data-id": row.id });
-    dot.addEventListener("click", () => go(link("kernel", number)));
-    dot.addEventListener("pointermove", (event) =>
-      showTip(event, `${row.id} ${row.name}`, [
-        ["of roof", `${Math.round(row.roofline.efficiency * 100)} %, bound by ${row.roofline.bound}`],
-        ["speed", `${trimmed(row.roofline.gflops)} GFLOP/s, ${trimmed(row.roofline.gbytes)} GB/s`],
-        ["moves", bytes(row.bytes)],
-        ["operations", short(row.ops)],
-        ["best run", duration(row.best_ns)],
-        ["in all", duration(row.total_ns)],
-      ]),
-    );
-    dot.addEventListener("pointerleave", hideTip);
-    picture.append(dot);
-    label(picture, taken, row, xs[i], ys[i], size);
-  }
+  for (const i of order) picture.append(dot(kernels[i], xs[i], ys[i], sizes[i]));
+  const taken = kernels.map((_, i) => [xs[i] - sizes[i], ys[i] - sizes[i], xs[i] + sizes[i], ys[i] + sizes[i]]);
+  taken.push(line);
+  let named = 0;
+  for (const i of order) if (named < NAMES && label(picture, taken, kernels[i], xs[i], ys[i], sizes[i])) named++;
 }
 
-/** Names of the kernels with the most time, where there is room for them. */
+function dot(row, x, y, size) {
+  const number = Number(row.id.slice(1));
+  const circle = svg("circle", { cx: x, cy: y, r: size, fill: kernelColour(number, 0.8), class: "kernel-dot", "data-id": row.id });
+  circle.addEventListener("click", () => go(link("kernel", number)));
+  circle.addEventListener("pointermove", (event) =>
+    showTip(event, `${row.id} ${row.name}`, [
+      ["of roof", `${Math.round(row.roofline.efficiency * 100)} %, bound by ${row.roofline.bound}`],
+      ["speed", `${trimmed(row.roofline.gflops)} GFLOP/s, ${trimmed(row.roofline.gbytes)} GB/s`],
+      ["moves", bytes(row.bytes)],
+      ["operations", short(row.ops)],
+      ["best run", duration(row.best_ns)],
+      ["in all", duration(row.total_ns)],
+    ]),
+  );
+  circle.addEventListener("pointerleave", hideTip);
+  return circle;
+}
+
+/** The name of a kernel, beside its dot where there is room: right, left, below or above. */
 function label(picture, taken, row, x, y, size) {
   const text = `${row.id} ${row.name}`;
-  const box = [x + size + 4, y - 8, x + size + 8 + text.length * 6.6, y + 8];
-  const meets = (other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1];
-  if (taken.length >= 14 || taken.some(meets) || box[2] > Number(picture.getAttribute("width"))) return;
-  taken.push(box, [x - size, y - size, x + size, y + size]);
-  picture.append(svg("text", { class: "dot-name", x: box[0], y: y + 4 }, text));
+  const wide = text.length * 6.7;
+  const right = Number(picture.getAttribute("width")) - 4;
+  const places = [
+    [x + size + 5, y],
+    [x - size - 5 - wide, y],
+    [x - wide / 2, y + size + 10],
+    [x - wide / 2, y - size - 10],
+  ];
+  for (const [left, middle] of places) {
+    const box = [left - 2, middle - 7, left + wide + 2, middle + 7];
+    const meets = (other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1];
+    if (box[0] < LEFT || box[2] > right || taken.some(meets)) continue;
+    taken.push(box);
+    picture.append(svg("text", { class: "dot-name", x: left, y: middle + 4 }, text));
+    return true;
+  }
+  return false;
 }
 
 function spelled(power) {

@@ -15,7 +15,9 @@ function node(id, row, name, sources, extra = {}) {
 
 /** The words in a node's box: its op and what is special about it. */
 export function label(item) {
-  const detail = item.callee || item.detail;
+  let detail = item.callee || item.detail;
+  if (item.op === "range") detail = detail.replace(/,? ?id=(\d+), kind=/, " r$1 ");
+  if (item.type) detail = detail.replace(`, ${item.type}`, "");
   const cut = detail.length > LONGEST ? `${detail.slice(0, LONGEST - 1)}…` : detail;
   return cut ? `${item.op} ${cut}` : item.op;
 }
@@ -27,51 +29,22 @@ export function lineOf(item, nameOf) {
   return item.name ? `${item.name} = ${right}` : right;
 }
 
-/**
- * The scene of a document "graph/...". `opened` has the calls whose function is shown in their place, `folded` the
- * nodes below which nothing is shown.
- */
-export function graphScene(graph, opened, folded) {
+/** The scene of a document "graph/...". `folded` has the nodes below which nothing is shown. */
+export function graphScene(graph, folded) {
   const nodes = new Map();
-  const stack = graph.root >= 0 ? [["", graph, graph.root]] : [];
-  const idOf = (prefix, number) => `${prefix}${number}`;
+  const stack = graph.root >= 0 ? [graph.root] : [];
   while (stack.length) {
-    const [prefix, scope, number] = stack.pop();
-    const id = idOf(prefix, number);
+    const number = stack.pop();
+    const id = String(number);
     if (nodes.has(id)) continue;
-    const row = scope.rows[number];
-    const callee = scope.calls[number];
-    const called = callee === undefined ? null : graph.functions[callee];
+    const row = graph.rows[number];
     const below = row[1].filter((operand) => typeof operand === "number");
-    let sources = below.map((operand) => idOf(prefix, operand));
-    if (called && opened.has(id) && called.root >= 0) {
-      const inner = `${id}:`;
-      sources = [idOf(inner, called.root)];
-      stack.push([inner, called, called.root]);
-    } else if (!folded.has(id)) {
-      below.forEach((operand) => stack.push([prefix, scope, operand]));
-    }
-    if (prefix && row[0] === "param") sources = argumentOf(graph, prefix, row, stack);
     const isFolded = folded.has(id) && below.length > 0;
-    nodes.set(
-      id,
-      node(id, row, scope.names[number], isFolded ? [] : sources, { callee: called?.name, isFolded, inside: prefix }),
-    );
+    const callee = graph.functions[graph.calls[number]]?.name;
+    nodes.set(id, node(id, row, graph.names[number], isFolded ? [] : below.map(String), { callee, isFolded, inside: "" }));
+    if (!isFolded) stack.push(...below);
   }
   return finished(nodes);
-}
-
-/** What a call gives for a parameter of its function, which is shown in its place. */
-function argumentOf(graph, prefix, row, stack) {
-  const path = prefix.split(":").slice(0, -1);
-  const call = Number(path[path.length - 1]);
-  const outer = path.length > 1 ? `${path.slice(0, -1).join(":")}:` : "";
-  let scope = graph;
-  for (const step of path.slice(0, -1)) scope = graph.functions[scope.calls[step]];
-  const argument = scope.rows[call][1].slice(1)[Number.parseInt(row[2], 10)];
-  if (typeof argument !== "number") return [];
-  stack.push([outer, scope, argument]);
-  return [`${outer}${argument}`];
 }
 
 /** A scene of explicit nodes: [[id, row, sources, mark], ...]; for rewrites. */
@@ -81,16 +54,50 @@ export function stepScene(items) {
   return finished(nodes);
 }
 
+/**
+ * The scene of a schedule: its calls, each below those it waits for. `needs` has [call, argument] pairs for each call,
+ * and `kernelOf(i)` its kernel.
+ */
+export function callScene(graph, needs, opened, kernelOf) {
+  const nodes = new Map();
+  const calls = graph.rows[graph.root][1];
+  calls.forEach((number, i) => {
+    const called = graph.functions[graph.calls[number]];
+    const wanted = (needs[i] || []).map(([call, argument]) => [String(calls[call]), argument]);
+    const id = String(number);
+    const isOpen = opened.has(id) && called && called.root >= 0;
+    const sources = isOpen ? [`${id}:${called.root}`] : wanted.map(([call]) => call);
+    nodes.set(id, node(id, graph.rows[number], graph.names[number], sources, { callee: called?.name ?? "", order: i, kernel: kernelOf(i) }));
+    nodes.get(id).type = `k${kernelOf(i)}`;
+    if (isOpen) addBody(nodes, called, id, wanted);
+  });
+  return finished(nodes);
+}
+
+/** The nodes of a function in the place of a call. Its parameters come from the calls that wrote them. */
+function addBody(nodes, called, call, wanted) {
+  called.rows.forEach((row, number) => {
+    const isParam = row[0] === "param";
+    const slot = Number.parseInt(row[2], 10);
+    const below = row[1].filter((operand) => typeof operand === "number").map((operand) => `${call}:${operand}`);
+    const sources = isParam ? wanted.filter(([, argument]) => argument === slot).map(([other]) => other) : below;
+    const id = `${call}:${number}`;
+    nodes.set(id, node(id, row, called.names[number], sources, { inside: `${call}:` }));
+  });
+}
+
 /** Numbers the nodes, lists the edges that have both ends, and finds the users of each node. */
 function finished(nodes) {
   const list = [...nodes.values()];
   const index = new Map(list.map((item, i) => [item.id, i]));
   const pairs = [];
   list.forEach((item) => (item.users = []));
+  // A program lists every line: only those that nobody else uses hang on it.
+  const used = new Set(list.filter((item) => item.op !== "linear").flatMap((item) => item.sources));
   list.forEach((item, i) => {
     for (const source of new Set(item.sources)) {
       const from = index.get(source);
-      if (from === undefined || from === i) continue;
+      if (from === undefined || from === i || (item.op === "linear" && used.has(source))) continue;
       pairs.push(from, i);
       list[from].users.push(item.id);
     }

@@ -3,6 +3,7 @@ import { el } from "./dom.js";
 import { bytes, count, duration, place, plural } from "./format.js";
 import { LifeView } from "./life.js";
 import { link } from "./router.js";
+import { callScene } from "./scene.js";
 import { stackBlock } from "./stack.js";
 import { get } from "./store.js";
 
@@ -40,12 +41,19 @@ export async function scheduleView(main, path) {
     rules,
     chunk: overview.chunk,
     start: 1,
-    kernelOf: (item, graph) => schedule.calls[graph.rows[graph.root][1].indexOf(Number(item.id))],
+    kernelOf: (item) => schedule.calls[item.order],
+    sceneOf: (graph, opened) => sceneOf(graph, schedule, opened),
     tabs: { Calls: () => calls(schedule, names), Memory: () => temporaries(schedule), Line: () => stackBlock(stacks[schedule.stack]) },
   });
   main.append(view.element);
   await view.update(path);
   return view;
+}
+
+/** The scene of the calls; the graph that came in is drawn as any other. */
+function sceneOf(graph, schedule, opened) {
+  const isSchedule = graph.root >= 0 && graph.rows[graph.root][0] === "linear";
+  return isSchedule ? callScene(graph, schedule.needs, opened, (i) => schedule.calls[i]) : null;
 }
 
 function calls(schedule, names) {
@@ -55,7 +63,7 @@ function calls(schedule, names) {
       { class: "call", href: link("kernel", kernel) },
       el("span", { class: "number" }, String(i)),
       el("span", {}, `k${kernel} ${names.get(kernel) ?? ""}`),
-      el("span", { class: "dim" }, schedule.needs[i]?.length ? `after ${schedule.needs[i].join(", ")}` : "at once"),
+      el("span", { class: "dim" }, schedule.needs[i]?.length ? `after ${[...new Set(schedule.needs[i].map(([call]) => call))].sort((a, b) => a - b).join(", ")}` : "at once"),
     );
   return el("div", { class: "details" }, el("h4", {}, "kernels in order, and the calls they wait for"), schedule.calls.map(row));
 }

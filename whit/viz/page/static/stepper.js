@@ -99,9 +99,9 @@ export class Stepper {
       el("pre", { class: "one-line removed" }, result.before),
       el("h4", {}, "after"),
       el("pre", { class: "one-line added" }, result.after),
-      !result.isInGraph && el("p", { class: "dim" }, "Beside the graph: the rule was applied to an expression on its own."),
+      !result.isInGraph && el("p", { class: "dim aside" }, "Beside the graph: the rule was applied to an expression on its own."),
       el("h4", {}, "the rule"),
-      codeBlock(source, "source of the rule"),
+      codeBlock(source, "source of the rule", "#"),
     );
   }
 

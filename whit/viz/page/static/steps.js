@@ -6,7 +6,8 @@ import { expression, stepScene } from "./scene.js";
 import { get } from "./store.js";
 
 const WHOLE = 160; // a graph of more nodes is shown around the change only
-const NEAR = 70; // nodes of that
+const NEAR = 36; // nodes of that
+const FEW = 6; // sources and users of one node among them
 const BELOW = 24; // nodes below a node that is in no graph
 const WIDE = 400; // nodes below it that are looked at, to tell what is shared
 
@@ -113,7 +114,7 @@ export class Steps {
       return [slot, this.rows[slot], sources.map(now.has(slot) ? afterIt : beforeIt), mark];
     });
     const focus = items.filter((item) => item[3] !== "").map((item) => item[0]);
-    return { scene: stepScene(items), focus: items.length > 30 ? focus : null, isPart: false, size: items.length };
+    return { scene: stepScene(items), focus, isPart: false, size: items.length };
   }
 }
 
@@ -126,7 +127,7 @@ function around(changed, all, sourcesOf) {
   while (row.length && found.size < NEAR) {
     const next = [];
     for (const slot of row) {
-      for (const other of [...sourcesOf(slot), ...(users.get(slot) || []).slice(0, 6)]) {
+      for (const other of [...sourcesOf(slot).slice(0, FEW), ...(users.get(slot) || []).slice(0, FEW)]) {
         if (found.has(other) || !all.has(other) || found.size >= NEAR) continue;
         found.add(other);
         next.push(other);

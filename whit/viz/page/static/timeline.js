@@ -9,6 +9,7 @@ import { go, link, numberAfter } from "./router.js";
 import { stackBlock } from "./stack.js";
 import { get } from "./store.js";
 import { Surface, pointer } from "./surface.js";
+import { Table } from "./table.js";
 import { hideTip, showTip } from "./tooltip.js";
 
 const LEFT = 118;
@@ -45,10 +46,12 @@ class Timeline {
       data.left_out > 0 && el("span", { class: "warning" }, `${count(data.left_out)} launches more are not shown`),
       this.span,
     );
+    const stage = el("div", { class: "stage plain lanes", style: { height: `${this.chart.wanted}px` } }, this.surface.canvas);
+    this.seen = el("div", { class: "sums one" });
     this.element = el(
       "div",
       { class: "workspace" },
-      el("section", { class: "middle" }, toolbar, el("div", { class: "stage plain" }, this.surface.canvas)),
+      el("section", { class: "middle" }, toolbar, stage, this.seen),
       splitter(this.panel, -1, "right"),
       this.panel,
     );
@@ -70,6 +73,37 @@ class Timeline {
   said() {
     fill(this.span, `${duration(this.axis.to - this.axis.from)} of ${duration(this.axis.end)}`);
     this.surface.canvas.dataset.span = Math.round(this.axis.to - this.axis.from);
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.sum(), 80);
+  }
+
+  /** The kernels in view, by their time. */
+  sum() {
+    const found = new Map();
+    let total = 1;
+    const { start, ns, kernel } = this.data.launches;
+    for (let i = 0; i < start.length; i++) {
+      if (start[i] + ns[i] < this.axis.from || start[i] > this.axis.to) continue;
+      const row = found.get(kernel[i]) || { number: kernel[i], launches: 0, ns: 0 };
+      row.launches++;
+      row.ns += ns[i];
+      total += ns[i];
+      found.set(kernel[i], row);
+    }
+    const name = (row) => `k${row.number} ${this.kernels.get(row.number)?.name ?? ""}`;
+    const table = new Table(
+      [
+        { name: "kernel", left: true, text: name, value: (row) => row.number },
+        { name: "launches", text: (row) => count(row.launches), value: (row) => row.launches },
+        { name: "time", text: (row) => duration(row.ns), value: (row) => row.ns },
+        { name: "share", text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`, value: (row) => row.ns, mark: (row) => row.ns / total },
+        { name: "mean", text: (row) => duration(row.ns / row.launches), value: (row) => row.ns / row.launches },
+      ],
+      [...found.values()],
+      { name: "kernels in view", sort: "time", link: (row) => link("kernel", row.number) },
+    );
+    const title = `${plural(found.size, "kernel")} in view: ${duration(total - 1)}`;
+    fill(this.seen, el("h2", {}, title), el("div", { class: "table" }, table.element));
   }
 
   runRow(i) {
@@ -98,7 +132,7 @@ class Timeline {
 
   step(by) {
     const at = this.chart.chosen;
-    const next = at?.kind === "launch" ? at.index + by : 0;
+    const next = at?.kind === "launch" ? at.index + by : Math.max(0, this.data.launches.start.findIndex((start) => start >= this.axis.from));
     if (next < 0 || next >= this.data.launches.start.length) return;
     this.choose({ kind: "launch", index: next });
     const [start, end] = this.chart.spanOf({ kind: "launch", index: next });
@@ -148,7 +182,8 @@ class Timeline {
     const [schedule, stack] = runs[launches.run[item.index]];
     const kernel = this.kernels.get(launches.kernel[item.index]);
     const call = launches.call[item.index];
-    const needs = (await get(`schedule/${schedule}`)).needs[call] || [];
+    const pairs = (await get(`schedule/${schedule}`)).needs[call] || [];
+    const needs = [...new Set(pairs.map(([other]) => other))];
     if (this.chart.chosen !== item) return undefined;
     const first = item.index - call;
     this.chart.needs = needs.map((other) => first + other);
@@ -191,6 +226,7 @@ class Timeline {
   }
 
   close() {
+    clearTimeout(this.later);
     hideTip();
     this.runs.close();
     this.surface.close();

@@ -41,13 +41,13 @@ export class Workspace {
     );
     this.note = el("div", { class: "note", hidden: true });
     this.left = el("aside", { class: "panel left" }, left);
-    const stage = el("div", { class: "stage" }, this.graph.canvas, this.note, legend());
+    const stage = el("div", { class: "stage" }, this.graph.canvas, this.note);
     this.element = el(
       "div",
       { class: "workspace" },
       this.left,
       splitter(this.left, 1, "left"),
-      el("section", { class: "middle" }, toolbar, stage),
+      el("section", { class: "middle" }, toolbar, stage, legend()),
       splitter(this.tabs.element, -1, "right"),
       this.tabs.element,
     );
@@ -77,7 +77,14 @@ export class Workspace {
     fill(this.note, text || "");
   }
 
+  /** Something is on its way; said when it takes long. */
+  busy() {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.say("…"), 400);
+  }
+
   status() {
+    clearTimeout(this.waiting);
     fill(this.size, plural(this.graph.scene.nodes.length, "node"));
     this.say(this.graph.scene.nodes.length ? "" : "There is no graph here: it was left out, or cannot be read.");
     if (this.input.value) this.search(false);
@@ -147,6 +154,7 @@ export class Workspace {
   }
 
   close() {
+    clearTimeout(this.waiting);
     this.graph.close();
   }
 }
