@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick lint format bench demo docs clean
+.PHONY: help setup test quick browser lint format bench demo docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,13 @@ test: lint ## lint, then run all tests on all cores, and every op once more with
 
 quick: $(READY) ## run the fast tests only, with fewer random examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# Playwright comes from PyPI; a browser is what the machine has, or Playwright's, or the system's packages.
+browser: $(READY) ## test the page of recordings in a real browser, which is installed if there is none
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,browser]"
+	@command -v chromium chromium-browser google-chrome || $(BIN)/python -m playwright install chromium || { \
+		apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(BIN)/python -m pytest tests/viz/test_browser.py
 
 lint: $(READY) ## check style and types
 	$(BIN)/ruff check .
