@@ -5,6 +5,7 @@ recorder     what the hooks report (`whit.recording`) -> records
 writer, format   records -> a file, and back; docs/trace-format.md
 model        a file -> schedules, kernels, runs, memory
 cli          `python -m whit.viz FILE ...`; docs/viz.md
+page         the same as a page in the browser, or in one HTML file
 """
 
 from whit.viz.session import trace

@@ -45,8 +45,18 @@ function mark(body, target) {
 
 /** Two blocks, one above the other, that share the height. */
 export function twoBlocks(first, firstName, second, secondName) {
+  const toStart = (block) => requestAnimationFrame(() => scrollToLabel(block));
   const half = (text, name) => el("section", { class: "half" }, el("h4", {}, name), codeBlock(text, name));
-  return el("div", { class: "halves" }, half(first, firstName), half(second, secondName));
+  const halves = el("div", { class: "halves" }, half(first, firstName), half(second, secondName));
+  halves.querySelectorAll("pre").forEach(toStart);
+  return halves;
+}
+
+/** Past tables of constants, to the first label that is no local one. */
+function scrollToLabel(block) {
+  const lines = [...block.querySelectorAll(".line")];
+  const found = lines.find((line) => /^[A-Za-z_]\w*:/.test(line.textContent));
+  if (found && lines.indexOf(found) > 8) block.scrollTop = found.offsetTop - block.offsetTop - 20;
 }
 
 /** Tabs: {name: function that makes the content}. */

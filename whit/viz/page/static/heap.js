@@ -131,9 +131,10 @@ export function heap(device, axis, scaling) {
     const tall = y(0, height) - y(buffer[2], height);
     for (const [start, end, at] of list) {
       if (end < axis.from || start > axis.to) continue;
-      const x = Math.max(axis.x(start), axis.left);
+      const x = Math.round(Math.max(axis.x(start), axis.left)); // whole pixels: parts meet without a seam
       const gap = tall > 3 ? 0.6 : 0;
-      context.fillRect(x, y(at + buffer[2], height) + gap, Math.max(axis.x(end) - x, 1), Math.max(tall - gap, 0.4));
+      const width = Math.max(Math.round(axis.x(end)) - x, 1);
+      context.fillRect(x, y(at + buffer[2], height) + gap, width, Math.max(tall - gap, 0.4));
     }
   }
 

@@ -10,8 +10,7 @@ export class Surface {
     this.draw = draw;
     this.width = 0;
     this.height = 0;
-    this.frames = 0; // how often it was drawn, and how long that took: for tests and for `frame times` in the help
-    this.spent = 0;
+    this.canvas.painted = { frames: 0, ms: 0 }; // for bench/page.py
     this.asked = false;
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.canvas);
@@ -44,9 +43,8 @@ export class Surface {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, this.width, this.height);
     this.draw(this.context, this.width, this.height);
-    this.frames++;
-    this.spent += performance.now() - start;
-    this.canvas.dataset.frames = this.frames;
+    this.canvas.painted.frames++;
+    this.canvas.painted.ms += performance.now() - start;
   }
 
   /** Where a pointer is on the canvas. */
