@@ -1,12 +1,14 @@
 """The page in a real browser: `make browser` installs one and runs these; without it they are skipped."""
 
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +287,32 @@ def test_dark_light_and_help(at: Open) -> None:
     assert "search kernels" in page.locator("dialog.help").inner_text()
     page.keyboard.press("Escape")
     assert page.locator("dialog.help").count() == 0
+
+
+LAYOUT = """async ({count, widths, pairs}) => {
+  const { layout } = await import("/page/layout.js");
+  const { x, y, routes } = layout(count, widths, pairs);
+  return { x: [...x], y: [...y], edges: routes.length };
+}"""
+
+
+def test_a_layout_has_sources_above_users_and_no_overlaps(at: Open) -> None:
+    page = at("#/")
+    chance = random.Random(1)
+    count = 400
+    widths = [chance.randint(40, 200) for _ in range(count)]
+    pairs = [
+        end for user in range(1, count) for _ in range(2) for end in (chance.randint(max(0, user - 40), user - 1), user)
+    ]
+    placed = page.evaluate(LAYOUT, {"count": count, "widths": widths, "pairs": pairs})
+    x, y = placed["x"], placed["y"]
+    assert placed["edges"] == len(pairs) // 2
+    assert all(y[source] + 40 < y[user] for source, user in zip(pairs[::2], pairs[1::2], strict=True))
+    for top in set(y):
+        row = sorted((x[i] - widths[i] / 2, x[i] + widths[i] / 2) for i in range(count) if y[i] == top)
+        assert all(left[1] < right[0] for left, right in pairwise(row))
+    circle = page.evaluate(LAYOUT, {"count": 3, "widths": [50, 50, 50], "pairs": [0, 1, 1, 2, 2, 0]})
+    assert len(set(circle["y"])) == 3 and circle["edges"] == 2
 
 
 # ---- one file, and hostile ones

@@ -175,10 +175,10 @@ export class GraphView {
     if (item && event) {
       showTip(event, item.callee ? `call ${item.callee}` : `${item.op} ${item.detail}`, [
         ["name", item.name],
-        ["type", item.type],
+        ["type", item.kernel === undefined ? item.type : ""],
         ["values", item.range],
         ["argument", item.argument],
-        ["", item.callee ? "double click opens the kernel, c shows it here" : ""],
+        [item.kernel === undefined ? "" : `k${item.kernel}`, item.callee ? "double click opens the kernel, c shows it here" : ""],
       ]);
     } else hideTip();
     if ((item?.id ?? null) === this.hovered) return;

@@ -1,6 +1,6 @@
 // A layered layout: sources above what uses them. Pure: numbers in, numbers out; it runs in a worker for large graphs.
 //
-// 1. A node's layer is one below its lowest source; what has one source or none moves down to its first user.
+// 1. A node's layer is one below its lowest source; what nothing else hangs on moves down to its first user.
 // 2. Edges over several layers pass through points of their own, while there are not too many of these.
 // 3. In each layer nodes are put in the order of the mean of their neighbours, down and up again, a few times.
 // 4. They keep that order and come as near to their neighbours as their widths allow (isotonic regression).
@@ -59,10 +59,15 @@ function adjacency(count, pairs) {
 
 function layers(count, { sources, users, order }) {
   const layer = new Int32Array(count);
-  for (const node of order) for (const source of sources[node]) layer[node] = Math.max(layer[node], layer[source] + 1);
+  const isFree = new Uint8Array(count); // nothing but this node, and inputs, depends on what is below it
+  for (const node of order) {
+    for (const source of sources[node]) layer[node] = Math.max(layer[node], layer[source] + 1);
+    const hangs = (source) => !sources[source].length || (isFree[source] && users[source].length === 1);
+    isFree[node] = sources[node].every(hangs) ? 1 : 0;
+  }
   for (let i = order.length - 1; i >= 0; i--) {
     const node = order[i];
-    if (sources[node].length > 1 || !users[node].length) continue;
+    if ((sources[node].length > 1 && !isFree[node]) || !users[node].length) continue;
     let first = Infinity;
     for (const user of users[node]) first = Math.min(first, layer[user]);
     layer[node] = first - 1;

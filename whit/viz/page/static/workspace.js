@@ -4,6 +4,7 @@ import { button, el, fill, splitter } from "./dom.js";
 import { count, plural } from "./format.js";
 import { GraphView } from "./graph.js";
 import { addKeys } from "./keys.js";
+import { link } from "./router.js";
 import { lineOf } from "./scene.js";
 import { KIND_NAMES } from "./theme.js";
 
@@ -139,11 +140,13 @@ export class Workspace {
       "div",
       { class: "details" },
       el("h3", {}, el("i", { class: `dot kind-${item.kind}` }), item.callee ? `call ${item.callee}` : item.op),
-      el("pre", { class: "one-line" }, lineOf(item, nameOf)),
+      item.kernel === undefined
+        ? el("pre", { class: "one-line" }, lineOf(item, nameOf))
+        : el("p", {}, el("a", { href: link("kernel", item.kernel) }, `open k${item.kernel}`)),
       el(
         "dl",
         { class: "facts" },
-        fact("type", item.type),
+        fact("type", item.kernel === undefined ? item.type : ""),
         fact("values", item.range),
         fact("argument", item.argument),
         fact("kind", KIND_NAMES[item.kind]),
