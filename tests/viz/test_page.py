@@ -207,6 +207,7 @@ def test_a_port_in_use_is_said(documents: Documents) -> None:
             Server(documents, port)
 
 
+@pytest.mark.slow
 def test_serving_ends_quietly(recorded: Path) -> None:
     command = [sys.executable, "-m", "whit", "viz", str(recorded), "--serve", "--no-open"]
     code = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler); os.execv(*{!r})"

@@ -125,10 +125,10 @@ class Handler(BaseHTTPRequestHandler):
 def serve(documents: Documents, port: int, open_browser: bool) -> None:
     """Serves until Ctrl-C."""
     with Server(documents, port) as server:
-        print(f"{server.url}  (only on this machine; Ctrl-C ends it)", flush=True)
-        if open_browser and not _open(server.url):
-            print("no browser could be opened: open that address in one", file=sys.stderr, flush=True)
         try:
+            print(f"{server.url}  (only on this machine; Ctrl-C ends it)", flush=True)
+            if open_browser and not _open(server.url):
+                print("no browser could be opened: open that address in one", file=sys.stderr, flush=True)
             server.serve_forever()
         except KeyboardInterrupt:
             print()

@@ -14,7 +14,11 @@ export function codeBlock(text, name, comment = commentOf(text)) {
   if (!text) return el("p", { class: "empty" }, `no ${name} was recorded`);
   const lines = text.split("\n");
   const shown = lines.slice(0, MOST_LINES);
-  const body = el("code", {}, shown.map((line) => codeLine(line, comment)));
+  const body = el(
+    "code",
+    {},
+    shown.map((line) => codeLine(line, comment)),
+  );
   body.addEventListener("click", (event) => mark(body, event.target));
   const rest = lines.length - shown.length;
   return el("pre", { class: "code", "aria-label": name }, body, rest > 0 && el("p", {}, `… ${rest} more lines`));

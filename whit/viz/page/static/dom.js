@@ -2,7 +2,9 @@
 
 /** What there is of a list of children, however deep. */
 function present(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false && child !== "");
 }
 
 /** An element: `el("a", {class: "x", href: "#/", onclick: f}, "text", other)`. Nothing is made of null and false. */

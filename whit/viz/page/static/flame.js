@@ -25,7 +25,14 @@ class Flame {
     });
     this.crumbs = el("nav", { class: "crumbs", "aria-label": "where" });
     this.link = el("span", {});
-    const head = el("div", { class: "toolbar" }, button("Up", "look from further away", () => this.up(), "Backspace"), this.crumbs, el("span", { class: "grow" }), this.link);
+    const head = el(
+      "div",
+      { class: "toolbar" },
+      button("Up", "look from further away", () => this.up(), "Backspace"),
+      this.crumbs,
+      el("span", { class: "grow" }),
+      this.link,
+    );
     const stage = el("div", { class: "stage plain flame" }, this.surface.canvas);
     this.element = el("div", { class: "workspace column" }, head, stage, sums(data));
     this.say();
@@ -46,10 +53,15 @@ class Flame {
   }
 
   say() {
-    const crumb = (node, i) => el("button", { type: "button", onclick: () => this.zoom({ path: this.path.slice(0, i + 1) }) }, node[0]);
+    const crumb = (node, i) =>
+      el("button", { type: "button", onclick: () => this.zoom({ path: this.path.slice(0, i + 1) }) }, node[0]);
     fill(this.crumbs, this.path.map(crumb));
     const address = this.node[3];
-    fill(this.link, el("span", { class: "dim" }, `${duration(this.node[1])} `), address ? el("a", { href: `#/${address}` }, "open it") : "");
+    fill(
+      this.link,
+      el("span", { class: "dim" }, `${duration(this.node[1])} `),
+      address ? el("a", { href: `#/${address}` }, "open it") : "",
+    );
     this.surface.canvas.dataset.depth = this.path.length;
     this.surface.changed();
   }
@@ -78,7 +90,11 @@ class Flame {
     const node = box ? box.path[box.path.length - 1] : null;
     if (node && event) {
       const share = (of) => `${((100 * node[1]) / Math.max(of[1], 1)).toFixed(1)} %`;
-      showTip(event, node[0], [["time", duration(node[1])], ["of all", share(this.path[0])], ["of above", box.path.length > 1 ? share(box.path[box.path.length - 2]) : ""]]);
+      showTip(event, node[0], [
+        ["time", duration(node[1])],
+        ["of all", share(this.path[0])],
+        ["of above", box.path.length > 1 ? share(box.path[box.path.length - 2]) : ""],
+      ]);
     } else hideTip();
     if (this.hovered === node) return;
     this.hovered = node;
@@ -148,7 +164,12 @@ function sums(data) {
     [
       { name: "pass", left: true, text: (row) => row.phase, value: (row) => row.phase },
       { name: "time", text: (row) => duration(row.ns), value: (row) => row.ns },
-      { name: "share", text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`, value: (row) => row.ns, mark: (row) => row.ns / total },
+      {
+        name: "share",
+        text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`,
+        value: (row) => row.ns,
+        mark: (row) => row.ns / total,
+      },
       { name: "rewrites", text: (row) => count(row.rewrites), value: (row) => row.rewrites },
     ],
     data.phases,
@@ -165,7 +186,8 @@ function sums(data) {
     data.rules,
     { name: "rules", link: () => null, sort: "time" },
   );
-  const section = (title, table) => el("section", {}, el("h2", {}, title), el("div", { class: "table" }, table.element));
+  const section = (title, table) =>
+    el("section", {}, el("h2", {}, title), el("div", { class: "table" }, table.element));
   return el("div", { class: "sums" }, section("By pass", passes), section("By rule", rules));
 }
 

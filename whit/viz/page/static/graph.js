@@ -74,7 +74,8 @@ export class GraphView {
     this.waitsForSize = !this.surface.width;
     if (!this.placed || !this.surface.width || !this.scene.nodes.length) return;
     const { width, height } = this.surface;
-    const fit = ([left, top, right, bottom]) => Math.min((width - 2 * ROOM) / (right - left), (height - 2 * ROOM) / (bottom - top));
+    const fit = ([left, top, right, bottom]) =>
+      Math.min((width - 2 * ROOM) / (right - left), (height - 2 * ROOM) / (bottom - top));
     let box = this.bounds(this.scene.nodes.keys());
     let scale = fit(box);
     const wanted = (focus || []).map((id) => this.scene.index.get(id)).filter((i) => i !== undefined);
@@ -178,7 +179,10 @@ export class GraphView {
         ["type", item.kernel === undefined ? item.type : ""],
         ["values", item.range],
         ["argument", item.argument],
-        [item.kernel === undefined ? "" : `k${item.kernel}`, item.callee ? "double click opens the kernel, c shows it here" : ""],
+        [
+          item.kernel === undefined ? "" : `k${item.kernel}`,
+          item.callee ? "double click opens the kernel, c shows it here" : "",
+        ],
       ]);
     } else hideTip();
     if ((item?.id ?? null) === this.hovered) return;

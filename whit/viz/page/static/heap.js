@@ -80,7 +80,11 @@ export function heap(device, axis, scaling) {
   const base = device.before;
   const placed = buffers.map(([start, end, size]) => [scaling.at(start), end < 0 ? -1 : scaling.at(end), size]);
   const parts = stacked(placed, base, axis.end);
-  const most = Math.max(1, device.peak_bytes, ...parts.map((list, i) => Math.max(0, ...list.map((part) => part[2])) + buffers[i][2]));
+  const most = Math.max(
+    1,
+    device.peak_bytes,
+    ...parts.map((list, i) => Math.max(0, ...list.map((part) => part[2])) + buffers[i][2]),
+  );
   let chosen = null;
   const y = (amount, height) => height - BOTTOM - (amount / (most * 1.06)) * (height - AXIS - BOTTOM - 8);
 
@@ -127,7 +131,9 @@ export function heap(device, axis, scaling) {
   function drawBuffer(context, buffer, list, height) {
     const dark = document.documentElement.dataset.theme === "dark";
     const isChosen = buffer === chosen;
-    context.fillStyle = isChosen ? colour("--accent") : `hsl(${hue(buffer[5], buffer[4])} ${dark ? "34% 48%" : "44% 70%"})`;
+    context.fillStyle = isChosen
+      ? colour("--accent")
+      : `hsl(${hue(buffer[5], buffer[4])} ${dark ? "34% 48%" : "44% 70%"})`;
     const tall = y(0, height) - y(buffer[2], height);
     for (const [start, end, at] of list) {
       if (end < axis.from || start > axis.to) continue;
@@ -163,7 +169,8 @@ export function heap(device, axis, scaling) {
     context.font = `11px ${colour("--sans")}`;
     context.textAlign = "right";
     context.fillStyle = colour("--dim");
-    for (let amount = 0; amount <= most * 1.05; amount += step) context.fillText(bytes(amount), axis.left - 10, y(amount, height));
+    for (let amount = 0; amount <= most * 1.05; amount += step)
+      context.fillText(bytes(amount), axis.left - 10, y(amount, height));
     context.textAlign = "left";
   }
 

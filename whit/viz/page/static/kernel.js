@@ -53,7 +53,11 @@ function title(kernel, stacks) {
     "div",
     { class: "title" },
     el("h2", { title: kernel.name }, `${kernel.id} ${kernel.name}`),
-    el("p", { class: "dim" }, kernel.runs ? `${plural(kernel.runs, "run")}, best ${duration(kernel.best_ns)}` : "did not run"),
+    el(
+      "p",
+      { class: "dim" },
+      kernel.runs ? `${plural(kernel.runs, "run")}, best ${duration(kernel.best_ns)}` : "did not run",
+    ),
     el("p", { class: "dim" }, place(stacks[kernel.stack]) || "compiled before the recording"),
   );
 }
@@ -87,8 +91,9 @@ function facts(kernel, stacks) {
       el(
         "p",
         {},
-        `${roof.ops_per_byte.toFixed(2)} operations a byte, ${roof.gflops.toFixed(2)} GFLOP/s, ${roof.gbytes.toFixed(2)} GB/s: `,
-        `bound by ${roof.bound}, ${Math.round(roof.efficiency * 100)} % of what the best kernels of this recording allow. `,
+        `${roof.ops_per_byte.toFixed(2)} operations a byte, `,
+        `${roof.gflops.toFixed(2)} GFLOP/s, ${roof.gbytes.toFixed(2)} GB/s: bound by ${roof.bound}, `,
+        `${Math.round(roof.efficiency * 100)} % of what the best kernels of this recording allow. `,
         el("a", { href: link("roofline") }, "see all"),
       ),
     ],

@@ -57,7 +57,11 @@ export function showHelp() {
         "dl",
         {},
         group.bindings.map(([keys, text]) => [
-          el("dt", {}, keys.map((key) => el("kbd", {}, SPELLED[key] || key))),
+          el(
+            "dt",
+            {},
+            keys.map((key) => el("kbd", {}, SPELLED[key] || key)),
+          ),
           el("dd", {}, text),
         ]),
       ),

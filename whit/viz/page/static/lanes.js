@@ -9,7 +9,12 @@ export class LaneChart {
   constructor(data, axis, nameOf) {
     Object.assign(this, { data, axis, nameOf, chosen: null, needs: [] });
     this.lanes = [
-      { name: "host", note: "schedule, compile", spans: data.host.map(([start, ns], index) => [start, start + ns, index]), kind: "host" },
+      {
+        name: "host",
+        note: "schedule, compile",
+        spans: data.host.map(([start, ns], index) => [start, start + ns, index]),
+        kind: "host",
+      },
       ...data.lanes.map((lane) => ({ name: lane.device, note: lane.queue, spans: [], kind: "launch" })),
     ];
     const { lane, start, ns, run } = data.launches;
@@ -106,7 +111,12 @@ export class LaneChart {
       const isChosen = this.chosen?.kind === lane.kind && this.chosen.index === index;
       if (x2 <= drawn + 0.5 && !isChosen) continue;
       context.fillStyle = this.fillOf(lane.kind, index);
-      context.fillRect(Math.max(x1, drawn), top, Math.max(x2 - Math.max(x1, drawn) - (x2 - x1 > 4 ? 1 : 0), 0.7), this.tall);
+      context.fillRect(
+        Math.max(x1, drawn),
+        top,
+        Math.max(x2 - Math.max(x1, drawn) - (x2 - x1 > 4 ? 1 : 0), 0.7),
+        this.tall,
+      );
       if (isChosen) {
         context.strokeStyle = colour("--accent");
         context.lineWidth = 2;
@@ -141,7 +151,8 @@ export class LaneChart {
     context.fillStyle = colour("--accent");
     for (const [at] of this.data.events) {
       const x = this.axis.x(at);
-      if (x >= this.axis.left && x < this.axis.left + this.axis.width) context.fillRect(x, AXIS, 1, Math.min(8, height));
+      if (x >= this.axis.left && x < this.axis.left + this.axis.width)
+        context.fillRect(x, AXIS, 1, Math.min(8, height));
     }
   }
 

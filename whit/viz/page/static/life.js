@@ -28,7 +28,9 @@ export class LifeView {
       fold: (id) => this.fold(id),
     });
     for (const [name, make] of Object.entries(tabs)) this.space.tabs.set(name, make);
-    this.space.tabs.set("Rule", () => el("p", { class: "empty" }, "Go through the rewrites with j and k, or click one in the list."));
+    this.space.tabs.set("Rule", () =>
+      el("p", { class: "empty" }, "Go through the rewrites with j and k, or click one in the list."),
+    );
     this.space.tabs.open(Object.keys(tabs)[0]);
     this.element = this.space.element;
     this.keys();
@@ -111,7 +113,9 @@ export class LifeView {
     fill(this.space.extra);
     this.space.busy();
     if (graph < 0) {
-      this.space.say("This graph was not recorded: it was made before the recording, or left out because of VIZ_LIMIT.");
+      this.space.say(
+        "This graph was not recorded: it was made before the recording, or left out because of VIZ_LIMIT.",
+      );
       return;
     }
     this.graph = await get(`graph/${graph}`);
@@ -138,7 +142,13 @@ export class LifeView {
     fill(
       this.space.extra,
       el("span", { class: "marks" }, marks),
-      whole && button(this.wantsWhole ? "Near" : "Whole", "the whole graph, or what is near the change", () => this.toggleWhole(), "w"),
+      whole &&
+        button(
+          this.wantsWhole ? "Near" : "Whole",
+          "the whole graph, or what is near the change",
+          () => this.toggleWhole(),
+          "w",
+        ),
     );
   }
 

@@ -31,7 +31,9 @@ let turn = 0;
 
 /** What is one and the same view, whatever comes behind it in the address. */
 function keyOf(path) {
-  return path[0] === "kernel" || path[0] === "schedule" || path[0] === "memory" ? path.slice(0, 2).join("/") : path[0] || "";
+  return path[0] === "kernel" || path[0] === "schedule" || path[0] === "memory"
+    ? path.slice(0, 2).join("/")
+    : path[0] || "";
 }
 
 async function route() {
@@ -68,7 +70,16 @@ async function guarded(action) {
   try {
     await action();
   } catch (error) {
-    fill(main, el("div", { class: "empty error" }, el("h2", {}, "This cannot be shown"), el("p", {}, error.message), el("a", { href: link() }, "All kernels")));
+    fill(
+      main,
+      el(
+        "div",
+        { class: "empty error" },
+        el("h2", {}, "This cannot be shown"),
+        el("p", {}, error.message),
+        el("a", { href: link() }, "All kernels"),
+      ),
+    );
     current = { key: null };
   }
 }
@@ -86,7 +97,13 @@ async function start() {
   fill(
     document.getElementById("header"),
     el("a", { href: link(), class: "brand" }, "whit"),
-    el("nav", {}, TABS.map(([view, [text]], i) => el("a", { href: link(...(view ? [view] : [])), "data-view": view, title: String(i + 1) }, text))),
+    el(
+      "nav",
+      {},
+      TABS.map(([view, [text]], i) =>
+        el("a", { href: link(...(view ? [view] : [])), "data-view": view, title: String(i + 1) }, text),
+      ),
+    ),
     el("span", { class: "grow" }),
     name,
     button("◐", "dark or light", toggleTheme, "T"),
@@ -94,7 +111,11 @@ async function start() {
   );
   setGlobalKeys([
     [["?"], "this help", showHelp],
-    ...TABS.map(([view, [text]], i) => [[String(i + 1)], text, () => (window.location.hash = link(...(view ? [view] : [])))]),
+    ...TABS.map(([view, [text]], i) => [
+      [String(i + 1)],
+      text,
+      () => (window.location.hash = link(...(view ? [view] : []))),
+    ]),
     [["T"], "dark or light", toggleTheme],
   ]);
   window.addEventListener("hashchange", route);

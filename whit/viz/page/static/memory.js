@@ -16,7 +16,11 @@ class Memory {
   constructor(data, device, stacks) {
     Object.assign(this, { data, device, stacks });
     this.surface = new Surface((context, width, height) => this.picture.draw(context, width, height), "memory");
-    this.scaled = el("button", { type: "button", title: "every event has the same width, or every second (e)", onclick: () => this.setScale(!this.isByEvent) });
+    this.scaled = el("button", {
+      type: "button",
+      title: "every event has the same width, or every second (e)",
+      onclick: () => this.setScale(!this.isByEvent),
+    });
     this.setScale(recall("memory") !== "time");
     pointer(this.surface, {
       drag: (dx) => this.axis.pan(dx),
@@ -24,7 +28,8 @@ class Memory {
       hover: (x, y, event) => this.hover(this.picture.at(x, y, this.surface.height), x, event),
       leave: () => hideTip(),
     });
-    const other = (name) => el("a", { href: link("memory", name), class: name === device.device ? "chosen" : "" }, name);
+    const other = (name) =>
+      el("a", { href: link("memory", name), class: name === device.device ? "chosen" : "" }, name);
     const toolbar = el(
       "div",
       { class: "toolbar" },
@@ -35,7 +40,8 @@ class Memory {
       button("−", "zoom out", () => this.axis.zoom(1 / 1.6), "-"),
       button("+", "zoom in", () => this.axis.zoom(1.6), "+"),
       el("span", { class: "grow" }),
-      device.left_out > 0 && el("span", { class: "dim" }, `${count(device.left_out)} smaller or shorter buffers are only part of the sum`),
+      device.left_out > 0 &&
+        el("span", { class: "dim" }, `${count(device.left_out)} smaller or shorter buffers are only part of the sum`),
     );
     this.body = el("div", { class: "tab-body" });
     this.panel = el("aside", { class: "panel right" }, this.body);
@@ -85,7 +91,8 @@ class Memory {
     this.surface.canvas.style.cursor = buffer ? "pointer" : "grab";
     const time = this.picture.scale.time(this.axis.time(x));
     if (x < LEFT) return hideTip();
-    if (!buffer) return showTip(event, `${bytes(this.picture.amountAt(time))} in use`, [["at", duration(Math.max(time, 0))]]);
+    if (!buffer)
+      return showTip(event, `${bytes(this.picture.amountAt(time))} in use`, [["at", duration(Math.max(time, 0))]]);
     const [start, end, size, type, role, stack] = buffer;
     return showTip(event, `${bytes(size)} ${type}`, [
       ["what", role],
@@ -128,22 +135,47 @@ class Memory {
       el(
         "tr",
         {},
-        el("td", {}, bytes(holder.bytes), el("i", { class: "bar", style: { width: `${(100 * holder.bytes) / most}%` } })),
+        el(
+          "td",
+          {},
+          bytes(holder.bytes),
+          el("i", { class: "bar", style: { width: `${(100 * holder.bytes) / most}%` } }),
+        ),
         el("td", {}, count(holder.buffers)),
-        el("td", { class: "left", title: `${holder.type} ${holder.what}` }, holder.type, el("div", { class: "dim" }, holder.what)),
+        el(
+          "td",
+          { class: "left", title: `${holder.type} ${holder.what}` },
+          holder.type,
+          el("div", { class: "dim" }, holder.what),
+        ),
         el("td", { class: "left" }, holder.line),
       );
     return el(
       "div",
       { class: "details" },
       el("h3", { class: "peak" }, `Peak: ${bytes(device.peak_bytes)}`),
-      el("p", {}, `on ${device.device}, at ${duration(device.peak_ns)}, in ${plural(device.buffers_at_peak, "buffer")}; ${bytes(device.end_bytes)} at the end.`),
-      device.before_bytes > 0 && el("p", { class: "dim" }, `${bytes(device.before_bytes)} of it from before the recording.`),
+      el(
+        "p",
+        {},
+        `on ${device.device}, at ${duration(device.peak_ns)}, in ${plural(device.buffers_at_peak, "buffer")}; `,
+        `${bytes(device.end_bytes)} at the end.`,
+      ),
+      device.before_bytes > 0 &&
+        el("p", { class: "dim" }, `${bytes(device.before_bytes)} of it from before the recording.`),
       el("h4", {}, "who holds it"),
       el(
         "table",
         { class: "holders" },
-        el("thead", {}, el("tr", {}, ["bytes", "buffers"].map((name) => el("th", {}, name)), ["each", "line"].map((name) => el("th", { class: "left" }, name)))),
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ["bytes", "buffers"].map((name) => el("th", {}, name)),
+            ["each", "line"].map((name) => el("th", { class: "left" }, name)),
+          ),
+        ),
         el("tbody", {}, device.holders.map(row)),
       ),
     );

@@ -35,13 +35,28 @@ export async function overviewView(main) {
       { name: "name", left: true, text: (row) => row.name, value: (row) => row.name },
       { name: "line", left: true, text: (row) => place(stacks[row.stack]), value: (row) => place(stacks[row.stack]) },
       { name: "runs", text: (row) => count(row.runs), value: (row) => row.runs },
-      { name: "time in all", text: (row) => duration(row.total_ns), value: (row) => row.total_ns, mark: (row) => row.total_ns / longest },
+      {
+        name: "time in all",
+        text: (row) => duration(row.total_ns),
+        value: (row) => row.total_ns,
+        mark: (row) => row.total_ns / longest,
+      },
       { name: "best run", text: (row) => duration(row.best_ns), value: (row) => row.best_ns },
       { name: "bytes", text: (row) => bytes(row.bytes), value: (row) => row.bytes },
       { name: "operations", text: (row) => short(row.ops), value: (row) => row.ops },
-      { name: "of roof", text: (row) => (row.roofline ? `${Math.round(share(row) * 100)} %` : "–"), value: share, mark: share },
+      {
+        name: "of roof",
+        text: (row) => (row.roofline ? `${Math.round(share(row) * 100)} %` : "–"),
+        value: share,
+        mark: share,
+      },
       { name: "rewrites", text: (row) => count(row.rewrites), value: (row) => row.rewrites },
-      { name: "compiled in", text: (row) => (row.is_compiled ? duration(row.compile_ns) : "before"), value: (row) => row.compile_ns, mark: (row) => row.compile_ns / slowest },
+      {
+        name: "compiled in",
+        text: (row) => (row.is_compiled ? duration(row.compile_ns) : "before"),
+        value: (row) => row.compile_ns,
+        mark: (row) => row.compile_ns / slowest,
+      },
     ],
     data.kernels,
     { name: "kernels", link: (row) => link("kernel", number(row.id)), sort: "time in all" },
@@ -80,7 +95,8 @@ function summary(data) {
   const fact = (name, value) => el("div", { class: "fact" }, el("b", {}, value), el("span", {}, name));
   const notes = head.dropped.map((what) => `left out from some point on, because of VIZ_LIMIT: ${what}`);
   if (!head.is_whole) notes.unshift("The recording has no end: the process was killed, or is still running.");
-  if (leftOut.length) notes.push(`This file has not all of the recording: ${plural(leftOut.length, "document")} did not fit.`);
+  if (leftOut.length)
+    notes.push(`This file has not all of the recording: ${plural(leftOut.length, "document")} did not fit.`);
   return el(
     "section",
     { class: "summary" },
@@ -95,7 +111,9 @@ function summary(data) {
       fact("runs of schedules", count(head.runs)),
       fact("launches", count(head.launches)),
     ),
-    data.events.map((event) => el("p", { class: "dim" }, `${event.kind} ${event.fields?.name ?? ""}: ${plural(event.count, "time")}`)),
+    data.events.map((event) =>
+      el("p", { class: "dim" }, `${event.kind} ${event.fields?.name ?? ""}: ${plural(event.count, "time")}`),
+    ),
     notes.map((text) => el("p", { class: "warning" }, text)),
   );
 }

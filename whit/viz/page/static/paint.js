@@ -10,7 +10,7 @@ const MARKS = { added: "--added", removed: "--removed" };
 export function paintEdges(context, view, seen) {
   const { placed, scene, scale } = view;
   const active = view.hovered ?? view.selected;
-  const activeIndex = active === null ? -1 : scene.index.get(active) ?? -1;
+  const activeIndex = active === null ? -1 : (scene.index.get(active) ?? -1);
   const plain = new Path2D();
   const faint = new Path2D();
   const into = new Path2D();
@@ -96,7 +96,14 @@ function box(context, view, item, left, top, width, height, words) {
   const tint = item.kernel === undefined ? colour(`--kind-${item.kind}`) : kernelColour(item.kernel);
   const isActive = item.id === view.selected || item.id === view.hovered;
   const mark = MARKS[item.mark];
-  const ring = item.id === view.selected ? colour("--accent") : mark ? colour(mark) : view.found.has(item.id) ? colour("--found") : null;
+  const ring =
+    item.id === view.selected
+      ? colour("--accent")
+      : mark
+        ? colour(mark)
+        : view.found.has(item.id)
+          ? colour("--found")
+          : null;
   if (!words) {
     context.fillStyle = ring || tint;
     context.fillRect(left, top, width, height);

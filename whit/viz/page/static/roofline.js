@@ -24,10 +24,11 @@ export async function rooflineView(main) {
     { class: "toolbar" },
     el("span", {}, `${kernels.length} kernels; the larger, the more time they took in all`),
     el("span", { class: "grow" }),
-    el("span", { class: "dim" }, `the roofs are the best of this recording: ${trimmed(data.roofs.gflops)} GFLOP/s, ${trimmed(data.roofs.gbytes)} GB/s`),
+    el("span", { class: "dim" }, "the roofs are the best of this recording"),
   );
   main.append(el("div", { class: "workspace column" }, head, stage));
-  const paint = () => stage.clientWidth && fill(stage, plot(kernels, data.roofs, stage.clientWidth, stage.clientHeight));
+  const paint = () =>
+    stage.clientWidth && fill(stage, plot(kernels, data.roofs, stage.clientWidth, stage.clientHeight));
   const observer = new ResizeObserver(paint);
   observer.observe(stage);
   const forget = onTheme(paint);
@@ -70,24 +71,51 @@ function plot(kernels, roofs, width, height) {
   for (const power of powers(x1, x2)) {
     if (!inside(power, x1, x2)) continue;
     picture.append(svg("line", { class: "grid", x1: x(power), x2: x(power), y1: TOP, y2: height - BOTTOM }));
-    picture.append(svg("text", { class: "tick", x: x(power), y: height - BOTTOM + 18, "text-anchor": "middle" }, spelled(power)));
+    picture.append(
+      svg("text", { class: "tick", x: x(power), y: height - BOTTOM + 18, "text-anchor": "middle" }, spelled(power)),
+    );
   }
   for (const power of powers(y1, y2)) {
     if (!inside(power, y1, y2)) continue;
     picture.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(power), y2: y(power) }));
     picture.append(svg("text", { class: "tick", x: LEFT - 8, y: y(power) + 4, "text-anchor": "end" }, spelled(power)));
   }
-  picture.append(svg("text", { class: "axis-name", x: (LEFT + width) / 2, y: height - 12, "text-anchor": "middle" }, "operations a byte"));
-  picture.append(svg("text", { class: "axis-name", x: -height / 2, y: 18, transform: "rotate(-90)", "text-anchor": "middle" }, "GFLOP/s"));
+  picture.append(
+    svg(
+      "text",
+      { class: "axis-name", x: (LEFT + width) / 2, y: height - 12, "text-anchor": "middle" },
+      "operations a byte",
+    ),
+  );
+  picture.append(
+    svg(
+      "text",
+      { class: "axis-name", x: -height / 2, y: 18, transform: "rotate(-90)", "text-anchor": "middle" },
+      "GFLOP/s",
+    ),
+  );
   const memory = (value) => Math.log10(roofs.gbytes) + value;
   const from = Math.max(x1, y1 - Math.log10(roofs.gbytes));
-  const roof = `M ${x(from)} ${y(memory(from))} L ${x(ridge)} ${y(memory(ridge))} L ${x(x2)} ${y(Math.log10(roofs.gflops))}`;
+  const corners = [from, ridge].map((value) => `${x(value)} ${y(memory(value))}`);
+  const roof = `M ${corners.join(" L ")} L ${x(x2)} ${y(Math.log10(roofs.gflops))}`;
   picture.append(svg("path", { class: "roof-line", d: roof }));
   const flat = y(Math.log10(roofs.gflops)) - 8;
-  picture.append(svg("text", { class: "roof-name", x: width - RIGHT - 4, y: flat, "text-anchor": "end" }, `${trimmed(roofs.gflops)} GFLOP/s`));
+  picture.append(
+    svg(
+      "text",
+      { class: "roof-name", x: width - RIGHT - 4, y: flat, "text-anchor": "end" },
+      `${trimmed(roofs.gflops)} GFLOP/s`,
+    ),
+  );
   const [sx, sy] = [x((from + ridge) / 2), y(memory((from + ridge) / 2))];
   const slope = (Math.atan2(y(memory(ridge)) - y(memory(from)), x(ridge) - x(from)) * 180) / Math.PI;
-  picture.append(svg("text", { class: "roof-name", transform: `translate(${sx} ${sy - 9}) rotate(${slope})`, "text-anchor": "middle" }, `${trimmed(roofs.gbytes)} GB/s`));
+  picture.append(
+    svg(
+      "text",
+      { class: "roof-name", transform: `translate(${sx} ${sy - 9}) rotate(${slope})`, "text-anchor": "middle" },
+      `${trimmed(roofs.gbytes)} GB/s`,
+    ),
+  );
   const line = [x(ridge), flat + 2, width, flat + 14];
   dots(picture, kernels, xs.map(x), ys.map(y), line);
   return picture;
@@ -106,7 +134,14 @@ function dots(picture, kernels, xs, ys, line) {
 
 function dot(row, x, y, size) {
   const number = Number(row.id.slice(1));
-  const circle = svg("circle", { cx: x, cy: y, r: size, fill: kernelColour(number, 0.8), class: "kernel-dot", "data-id": row.id });
+  const circle = svg("circle", {
+    cx: x,
+    cy: y,
+    r: size,
+    fill: kernelColour(number, 0.8),
+    class: "kernel-dot",
+    "data-id": row.id,
+  });
   circle.addEventListener("click", () => go(link("kernel", number)));
   circle.addEventListener("pointermove", (event) =>
     showTip(event, `${row.id} ${row.name}`, [
@@ -145,5 +180,9 @@ function label(picture, taken, row, x, y, size) {
 }
 
 function spelled(power) {
-  return power >= 0 && power < 5 ? String(10 ** power) : power < 0 && power > -4 ? (10 ** power).toFixed(-power) : `1e${power}`;
+  return power >= 0 && power < 5
+    ? String(10 ** power)
+    : power < 0 && power > -4
+      ? (10 ** power).toFixed(-power)
+      : `1e${power}`;
 }

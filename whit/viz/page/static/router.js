@@ -2,7 +2,11 @@
 
 /** The parts of the address: "#/kernel/3/pass/2" -> ["kernel", "3", "pass", "2"]. */
 export function parts() {
-  return window.location.hash.replace(/^#\/?/, "").split("/").filter((part) => part !== "").map(decoded);
+  return window.location.hash
+    .replace(/^#\/?/, "")
+    .split("/")
+    .filter((part) => part !== "")
+    .map(decoded);
 }
 
 function decoded(part) {

@@ -41,7 +41,10 @@ export function graphScene(graph, folded) {
     const below = row[1].filter((operand) => typeof operand === "number");
     const isFolded = folded.has(id) && below.length > 0;
     const callee = graph.functions[graph.calls[number]]?.name;
-    nodes.set(id, node(id, row, graph.names[number], isFolded ? [] : below.map(String), { callee, isFolded, inside: "" }));
+    nodes.set(
+      id,
+      node(id, row, graph.names[number], isFolded ? [] : below.map(String), { callee, isFolded, inside: "" }),
+    );
     if (!isFolded) stack.push(...below);
   }
   return finished(nodes);
@@ -67,7 +70,14 @@ export function callScene(graph, needs, opened, kernelOf) {
     const id = String(number);
     const isOpen = opened.has(id) && called && called.root >= 0;
     const sources = isOpen ? [`${id}:${called.root}`] : wanted.map(([call]) => call);
-    nodes.set(id, node(id, graph.rows[number], graph.names[number], sources, { callee: called?.name ?? "", order: i, kernel: kernelOf(i) }));
+    nodes.set(
+      id,
+      node(id, graph.rows[number], graph.names[number], sources, {
+        callee: called?.name ?? "",
+        order: i,
+        kernel: kernelOf(i),
+      }),
+    );
     nodes.get(id).type = `k${kernelOf(i)}`;
     if (isOpen) addBody(nodes, called, id, wanted);
   });
@@ -105,10 +115,11 @@ function finished(nodes) {
   return { nodes: list, index, pairs };
 }
 
+// prettier-ignore
 const INFIX = {
   add: "+", sub: "-", mul: "*", fdiv: "/", floordiv: "//", floormod: "%", lt: "<", le: "<=", eq: "==", ne: "!=",
   and: "&", or: "|", xor: "^", shl: "<<", shr: ">>",
-}; // prettier-ignore
+};
 
 /** An expression of at most `depth` levels: "(r0*3 + …) // 4". */
 export function expression(rows, resolve, slot, depth = 5) {
@@ -120,7 +131,9 @@ export function expression(rows, resolve, slot, depth = 5) {
   if (op === "buffer") return `b${argument.split(",")[0]}`;
   if (op === "const" || op === "variable") return argument.split(",")[0].replace(/"/g, "");
   if (depth === 0) return "…";
-  const texts = operands.map((o) => (typeof o === "string" ? o.replace(/:\w+$/, "") : expression(rows, resolve, o, depth - 1)));
+  const texts = operands.map((o) =>
+    typeof o === "string" ? o.replace(/:\w+$/, "") : expression(rows, resolve, o, depth - 1),
+  );
   if (INFIX[op] && texts.length === 2) return `(${texts.join(` ${INFIX[op]} `)})`;
   if (op === "index" || op === "load") return `${texts[0]}[${texts.slice(1).join(", ")}]`;
   return `${op}(${[...texts, argument].filter((text) => text !== "").join(", ")})`;

@@ -43,7 +43,11 @@ export async function scheduleView(main, path) {
     start: 1,
     kernelOf: (item) => schedule.calls[item.order],
     sceneOf: (graph, opened) => sceneOf(graph, schedule, opened),
-    tabs: { Calls: () => calls(schedule, names), Memory: () => temporaries(schedule), Line: () => stackBlock(stacks[schedule.stack]) },
+    tabs: {
+      Calls: () => calls(schedule, names),
+      Memory: () => temporaries(schedule),
+      Line: () => stackBlock(stacks[schedule.stack]),
+    },
   });
   main.append(view.element);
   await view.update(path);
@@ -63,19 +67,40 @@ function calls(schedule, names) {
       { class: "call", href: link("kernel", kernel) },
       el("span", { class: "number" }, String(i)),
       el("span", {}, `k${kernel} ${names.get(kernel) ?? ""}`),
-      el("span", { class: "dim" }, schedule.needs[i]?.length ? `after ${[...new Set(schedule.needs[i].map(([call]) => call))].sort((a, b) => a - b).join(", ")}` : "at once"),
+      el(
+        "span",
+        { class: "dim" },
+        schedule.needs[i]?.length
+          ? `after ${[...new Set(schedule.needs[i].map(([call]) => call))].sort((a, b) => a - b).join(", ")}`
+          : "at once",
+      ),
     );
-  return el("div", { class: "details" }, el("h4", {}, "kernels in order, and the calls they wait for"), schedule.calls.map(row));
+  return el(
+    "div",
+    { class: "details" },
+    el("h4", {}, "kernels in order, and the calls they wait for"),
+    schedule.calls.map(row),
+  );
 }
 
 function temporaries(schedule) {
   const row = ([size, first, last, offset, type]) =>
-    el("div", { class: "call" }, el("span", {}, type), el("span", { class: "dim" }, `${bytes(size)} at ${bytes(offset)}, calls ${first} to ${last}`));
+    el(
+      "div",
+      { class: "call" },
+      el("span", {}, type),
+      el("span", { class: "dim" }, `${bytes(size)} at ${bytes(offset)}, calls ${first} to ${last}`),
+    );
   const total = schedule.temporaries.reduce((sum, one) => sum + one[0], 0);
   return el(
     "div",
     { class: "details" },
-    el("p", {}, `${plural(schedule.temporaries.length, "temporary").replace(/ys$/, "ies")} of ${bytes(total)} in an arena of ${bytes(schedule.arena)}.`),
+    el(
+      "p",
+      {},
+      `${plural(schedule.temporaries.length, "buffer")} between kernels, ${bytes(total)}, `,
+      `in an arena of ${bytes(schedule.arena)}.`,
+    ),
     schedule.temporaries.map(row),
   );
 }

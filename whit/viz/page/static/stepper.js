@@ -44,7 +44,10 @@ export class Stepper {
   }
 
   head() {
-    fill(this.title, this.step ? `rewrite ${count(this.step)} of ${count(this.total)}` : `${count(this.total)} rewrites`);
+    fill(
+      this.title,
+      this.step ? `rewrite ${count(this.step)} of ${count(this.total)}` : `${count(this.total)} rewrites`,
+    );
   }
 
   row(i) {
@@ -99,7 +102,8 @@ export class Stepper {
       el("pre", { class: "one-line removed" }, result.before),
       el("h4", {}, "after"),
       el("pre", { class: "one-line added" }, result.after),
-      !result.isInGraph && el("p", { class: "dim aside" }, "Beside the graph: the rule was applied to an expression on its own."),
+      !result.isInGraph &&
+        el("p", { class: "dim aside" }, "Beside the graph: the rule was applied to an expression on its own."),
       el("h4", {}, "the rule"),
       codeBlock(source, "source of the rule", "#"),
     );

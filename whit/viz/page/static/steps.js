@@ -75,12 +75,17 @@ export class Steps {
     const [before, after] = [this.after(step - 1), this.after(step)];
     const old = this.below(this.root, before);
     const isInGraph = from >= 0 && old.has(from);
-    const scene = isInGraph ? this.change(from, to, before, after, old, wantsWhole) : this.aside(from, to, before, after);
+    const scene = isInGraph
+      ? this.change(from, to, before, after, old, wantsWhole)
+      : this.aside(from, to, before, after);
     return {
       rule,
       isInGraph,
       before: from >= 0 ? expression(this.rows, (slot) => (slot === from ? slot : before(slot)), from) : "?",
-      after: to >= 0 ? expression(this.rows, (slot) => (slot === from ? slot : after(slot)), to) : "a constant, or not recorded",
+      after:
+        to >= 0
+          ? expression(this.rows, (slot) => (slot === from ? slot : after(slot)), to)
+          : "a constant, or not recorded",
       ...scene,
     };
   }

@@ -26,7 +26,11 @@ export class Table {
   }
 
   shown() {
-    const text = (row) => this.columns.map((column) => column.text(row)).join(" ").toLowerCase();
+    const text = (row) =>
+      this.columns
+        .map((column) => column.text(row))
+        .join(" ")
+        .toLowerCase();
     const rows = this.rows.filter((row) => this.words.every((word) => text(row).includes(word)));
     const by = this.columns.find((column) => column.name === this.sorted);
     return by ? rows.sort((a, b) => compare(by.value(b), by.value(a))) : rows;
@@ -57,8 +61,14 @@ export class Table {
       ),
     );
     const rows = this.shown();
-    fill(this.body, rows.slice(0, MOST).map((row) => this.row(row)));
-    if (rows.length > MOST) this.body.append(el("tr", {}, el("td", { colspan: 99, class: "dim left" }, `${rows.length - MOST} more: search for them`)));
+    fill(
+      this.body,
+      rows.slice(0, MOST).map((row) => this.row(row)),
+    );
+    if (rows.length > MOST)
+      this.body.append(
+        el("tr", {}, el("td", { colspan: 99, class: "dim left" }, `${rows.length - MOST} more: search for them`)),
+      );
   }
 
   row(row) {

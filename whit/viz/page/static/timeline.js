@@ -34,7 +34,13 @@ class Timeline {
     this.axis.onchange = () => this.said();
     this.runs = new LongList({ name: "runs", row: (i) => this.runRow(i), choose: (i) => this.showRun(i) });
     this.body = el("div", { class: "tab-body" });
-    this.panel = el("aside", { class: "panel right" }, el("h4", { class: "panel-title" }, `${plural(data.runs.length, "run")} of schedules`), this.runs.element, this.body);
+    this.panel = el(
+      "aside",
+      { class: "panel right" },
+      el("h4", { class: "panel-title" }, `${plural(data.runs.length, "run")} of schedules`),
+      this.runs.element,
+      this.body,
+    );
     const toolbar = el(
       "div",
       { class: "toolbar" },
@@ -46,7 +52,11 @@ class Timeline {
       data.left_out > 0 && el("span", { class: "warning" }, `${count(data.left_out)} launches more are not shown`),
       this.span,
     );
-    const stage = el("div", { class: "stage plain lanes", style: { height: `${this.chart.wanted}px` } }, this.surface.canvas);
+    const stage = el(
+      "div",
+      { class: "stage plain lanes", style: { height: `${this.chart.wanted}px` } },
+      this.surface.canvas,
+    );
     this.seen = el("div", { class: "sums one" });
     this.element = el(
       "div",
@@ -96,7 +106,12 @@ class Timeline {
         { name: "kernel", left: true, text: name, value: (row) => row.number },
         { name: "launches", text: (row) => count(row.launches), value: (row) => row.launches },
         { name: "time", text: (row) => duration(row.ns), value: (row) => row.ns },
-        { name: "share", text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`, value: (row) => row.ns, mark: (row) => row.ns / total },
+        {
+          name: "share",
+          text: (row) => `${((100 * row.ns) / total).toFixed(1)} %`,
+          value: (row) => row.ns,
+          mark: (row) => row.ns / total,
+        },
         { name: "mean", text: (row) => duration(row.ns / row.launches), value: (row) => row.ns / row.launches },
       ],
       [...found.values()],
@@ -111,7 +126,11 @@ class Timeline {
     const [first, last] = this.chart.runs[i];
     return [
       el("span", { class: "number" }, count(i)),
-      el("span", { class: "rule-name" }, `s${schedule} · ${plural(last - first, "kernel")} · ${place(this.stacks[stack])}`),
+      el(
+        "span",
+        { class: "rule-name" },
+        `s${schedule} · ${plural(last - first, "kernel")} · ${place(this.stacks[stack])}`,
+      ),
       el("span", { class: "dim" }, duration(this.chart.timeOf(first, last))),
     ];
   }
@@ -132,11 +151,13 @@ class Timeline {
 
   step(by) {
     const at = this.chart.chosen;
-    const next = at?.kind === "launch" ? at.index + by : Math.max(0, this.data.launches.start.findIndex((start) => start >= this.axis.from));
+    const inView = this.data.launches.start.findIndex((start) => start >= this.axis.from);
+    const next = at?.kind === "launch" ? at.index + by : Math.max(0, inView);
     if (next < 0 || next >= this.data.launches.start.length) return;
     this.choose({ kind: "launch", index: next });
     const [start, end] = this.chart.spanOf({ kind: "launch", index: next });
-    if (start < this.axis.from || end > this.axis.to) this.axis.set(start - (this.axis.to - this.axis.from) / 2, start + (this.axis.to - this.axis.from) / 2);
+    const half = (this.axis.to - this.axis.from) / 2;
+    if (start < this.axis.from || end > this.axis.to) this.axis.set(start - half, start + half);
   }
 
   focusOn(item) {
@@ -151,8 +172,12 @@ class Timeline {
     const [start, end] = this.chart.spanOf(item);
     if (item.kind === "host") {
       const [, , what, number] = this.data.host[item.index];
-      const name = what === "kernel" ? `compile k${number} ${this.kernels.get(number)?.name ?? ""}` : `schedule s${number}`;
-      return showTip(event, name, [["took", duration(end - start)], ["at", duration(start)]]);
+      const name =
+        what === "kernel" ? `compile k${number} ${this.kernels.get(number)?.name ?? ""}` : `schedule s${number}`;
+      return showTip(event, name, [
+        ["took", duration(end - start)],
+        ["at", duration(start)],
+      ]);
     }
     const number = this.data.launches.kernel[item.index];
     const kernel = this.kernels.get(number);
@@ -167,44 +192,76 @@ class Timeline {
   async choose(item) {
     this.chart.choose(item);
     this.surface.changed();
-    if (!item) return fill(this.body, el("p", { class: "empty" }, "Click a launch to see its kernel, what it waits for, and your line."));
-    const [start, end] = this.chart.spanOf(item);
-    if (item.kind === "host") {
-      const [, , what, number] = this.data.host[item.index];
-      const row = (what === "kernel" ? this.kernels : this.schedules).get(number);
-      const address = link(what, number);
-      return fill(
-        this.body,
-        el("div", { class: "details" }, el("h3", {}, what === "kernel" ? `compile ${row?.name}` : `schedule s${number}`), el("p", {}, `${duration(end - start)}, from ${duration(start)}`), el("a", { href: address }, "open it"), el("h4", {}, "your line"), stackBlock(this.stacks[row?.stack])),
-      );
+    if (!item)
+      fill(this.body, el("p", { class: "empty" }, "Click a launch: its kernel, what it waits for, your line."));
+    else if (item.kind === "host") fill(this.body, this.hostDetails(item));
+    else {
+      const needs = await this.needsOf(item);
+      if (this.chart.chosen !== item) return;
+      this.chart.needs = needs.map((call) => this.firstOf(item) + call);
+      this.surface.changed();
+      fill(this.body, this.launchDetails(item, needs));
     }
+  }
+
+  hostDetails(item) {
+    const [start, ns, what, number] = this.data.host[item.index];
+    const row = (what === "kernel" ? this.kernels : this.schedules).get(number);
+    return el(
+      "div",
+      { class: "details" },
+      el("h3", {}, what === "kernel" ? `compile k${number} ${row?.name}` : `schedule s${number}`),
+      el("p", {}, `${duration(ns)}, from ${duration(start)}. `, el("a", { href: link(what, number) }, "open it")),
+      el("h4", {}, "your line"),
+      stackBlock(this.stacks[row?.stack]),
+    );
+  }
+
+  /** The launch of the first call of the same run. */
+  firstOf(item) {
+    return item.index - this.data.launches.call[item.index];
+  }
+
+  /** The calls that a launch waits for. */
+  async needsOf(item) {
+    const { launches, runs } = this.data;
+    const [schedule] = runs[launches.run[item.index]];
+    const found = await get(`schedule/${schedule}`).catch(() => ({ needs: [] }));
+    const pairs = found.needs[launches.call[item.index]] || [];
+    return [...new Set(pairs.map(([call]) => call))].sort((a, b) => a - b);
+  }
+
+  launchDetails(item, needs) {
     const { launches, runs } = this.data;
     const [schedule, stack] = runs[launches.run[item.index]];
-    const kernel = this.kernels.get(launches.kernel[item.index]);
-    const call = launches.call[item.index];
-    const pairs = (await get(`schedule/${schedule}`)).needs[call] || [];
-    const needs = [...new Set(pairs.map(([other]) => other))];
-    if (this.chart.chosen !== item) return undefined;
-    const first = item.index - call;
-    this.chart.needs = needs.map((other) => first + other);
-    this.surface.changed();
-    const go = (index) => () => this.choose({ kind: "launch", index });
-    return fill(
-      this.body,
+    const number = launches.kernel[item.index];
+    const kernel = this.kernels.get(number);
+    const [start, end] = this.chart.spanOf(item);
+    const speed = (amount) => (amount / Math.max(end - start, 1)).toFixed(2);
+    const nameOf = (one) => `k${one} ${this.kernels.get(one)?.name ?? ""}`;
+    const needed = (call) => {
+      const index = this.firstOf(item) + call;
+      const choose = () => this.choose({ kind: "launch", index });
+      const text = `call ${call}: ${nameOf(launches.kernel[index])}`;
+      return el("button", { type: "button", class: "edge", onclick: choose }, el("span", {}, text));
+    };
+    return el(
+      "div",
+      { class: "details" },
+      el("h3", {}, el("a", { href: link("kernel", number) }, nameOf(number))),
       el(
-        "div",
-        { class: "details" },
-        el("h3", {}, el("a", { href: link("kernel", kernel ? kernel.id.slice(1) : "") }, `${kernel?.id} ${kernel?.name}`)),
-        el("p", {}, `${duration(end - start)}, from ${duration(start)}. Call ${call} of `, el("a", { href: link("schedule", schedule) }, `s${schedule}`), "."),
-        kernel?.roofline && el("p", { class: "dim" }, `${(kernel.bytes / Math.max(end - start, 1)).toFixed(2)} GB/s, ${(kernel.ops / Math.max(end - start, 1)).toFixed(2)} GFLOP/s; best ${duration(kernel.best_ns)}`),
-        el("h4", {}, needs.length ? "waits for" : "waits for nothing in its run"),
-        needs.map((other) => {
-          const number = launches.kernel[first + other];
-          return el("button", { type: "button", class: "edge", onclick: go(first + other) }, el("span", {}, `call ${other}: k${number} ${this.kernels.get(number)?.name ?? ""}`));
-        }),
-        el("h4", {}, "your line"),
-        stackBlock(this.stacks[stack]),
+        "p",
+        {},
+        `${duration(end - start)}, from ${duration(start)}. Call ${launches.call[item.index]} of `,
+        el("a", { href: link("schedule", schedule) }, `s${schedule}`),
+        ".",
       ),
+      kernel && el("p", { class: "dim" }, `${speed(kernel.bytes)} GB/s, ${speed(kernel.ops)} GFLOP/s`),
+      kernel && el("p", { class: "dim" }, `best of ${plural(kernel.runs, "run")}: ${duration(kernel.best_ns)}`),
+      el("h4", {}, needs.length ? "waits for" : "waits for nothing in its run"),
+      needs.map(needed),
+      el("h4", {}, "your line"),
+      stackBlock(this.stacks[stack]),
     );
   }
 

@@ -11,7 +11,7 @@ import { KIND_NAMES } from "./theme.js";
 export class Workspace {
   constructor(left, tabs, on = {}) {
     this.tabs = new Tabs(tabs);
-    this.tabs.set("Node", () => el("p", { class: "empty" }, "Click a node, or go with ↑ and ↓ from one to the next."));
+    this.tabs.set("Node", () => el("p", { class: "empty" }, "Click a node, or go from one to the next with ↑ and ↓."));
     this.graph = new GraphView({
       select: (item) => this.showNode(item),
       open: (item) => on.open?.(item),
@@ -63,7 +63,11 @@ export class Workspace {
       [["ArrowDown"], "follow an edge to a user", () => this.graph.follow(1)],
       [["<", ">"], "the node beside it", (event) => this.graph.beside(event.key === "<" ? -1 : 1)],
       [["c"], "fold or unfold a node; show a call's kernel in its place", () => on.fold?.(this.graph.selected)],
-      [["o"], "open the kernel of a call", () => this.graph.selected !== null && on.open?.(this.graph.node(this.graph.selected))],
+      [
+        ["o"],
+        "open the kernel of a call",
+        () => this.graph.selected !== null && on.open?.(this.graph.node(this.graph.selected)),
+      ],
       [["f"], "fit all of it into view", () => this.graph.home(null)],
       [["+", "="], "larger", () => this.graph.zoom(1.3)],
       [["-"], "smaller", () => this.graph.zoom(1 / 1.3)],
