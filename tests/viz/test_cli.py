@@ -66,6 +66,17 @@ def test_the_answer_in_words(
     assert text == golden.read_text()
 
 
+def test_a_rule_is_shown_with_its_text(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No golden text: this is the source of another folder."""
+    assert main([str(recorded), "rule", "^flatten_index$"]) == 0
+    words = capsys.readouterr().out
+    assert re.match(r"flatten_index  \[whit/codegen/flatten.py:\d+\]\n  \d+ hits in \d+ attempts, \d\.\d+ ms\n", words)
+    assert "\n    @function_rule(ops.INDEX)\n    def flatten_index(node: UOp)" in words
+    assert main([str(recorded), "rule", "no such"]) == 0
+    assert capsys.readouterr().out == "no rule matches no such\n"
+    assert main([str(recorded), "rule", "("]) == 1
+
+
 def test_compare_in_words(recorded: Path, changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(recorded), str(changed)]) == 0
     words = capsys.readouterr().out
@@ -172,6 +183,14 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
             "total_ns": int,
             "phases": [{"phase": str, "ns": int, "rewrites": int}],
             "rules": [{**RULE, "attempts": int, "hits": int, "ns": int}],
+        },
+    ),
+    "rule": (
+        ["rule", "flatten"],
+        {
+            "pattern": str,
+            "found": int,
+            "rules": [{**RULE, "source": str, **dict.fromkeys(("attempts", "hits", "ns"), int)}],
         },
     ),
     "grep": (["grep", "add"], {"pattern": str, "found": int, "matches": [{"where": str, "line": int, "text": str}]}),

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,10 +246,18 @@ def test_wrong_usage(recorded: Path, arguments: list[str], message: str, capsys:
 def test_without_a_browser_the_address_is_said(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked = threading.Event()
+
+    def refuse(url: str) -> bool:
+        asked.set()
+        return False
+
     def stop(self: Server) -> None:
+        assert asked.wait(10)
+        time.sleep(0.1)  # until that is said
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    monkeypatch.setattr("webbrowser.open", refuse)
     monkeypatch.setattr(Server, "serve_forever", stop)
     assert main([str(recorded), "--serve"]) == 0
     assert "no browser could be opened: open that address in one" in capsys.readouterr().err

@@ -6,6 +6,7 @@
     python -m whit.viz run.trace show k3 --all      a kernel's life: graph, passes, diffs, rules, source, roofline
     python -m whit.viz run.trace memory             over time, the peak and what holds it
     python -m whit.viz run.trace compile            compile time by pass and rule
+    python -m whit.viz run.trace rule flatten       what a rule says, and how often it fired
     python -m whit.viz run.trace grep 'mul .*, 3'   nodes of graphs; with --rewrites, rewrites
     python -m whit.viz old.trace compare new.trace  kernel by kernel
     python -m whit.viz run.trace --serve            all of it as a page in the browser
@@ -33,11 +34,12 @@ from whit.viz.report.effort import effort_data, effort_text
 from whit.viz.report.life import PARTS, life_data, life_text
 from whit.viz.report.memory import memory_data, memory_text
 from whit.viz.report.overview import overview_data, overview_text
+from whit.viz.report.rules import rules_data, rules_text
 from whit.viz.report.search import search_data, search_text
 from whit.viz.report.table import Data, amount, plural, printable
 from whit.viz.report.top import MEASURES, top_data, top_text
 
-COMMANDS = ("list", "top", "show", "memory", "compile", "grep", "compare")
+COMMANDS = ("list", "top", "show", "memory", "compile", "rule", "grep", "compare")
 Answer = tuple[Data, str]
 
 
@@ -89,6 +91,9 @@ def answer(options: argparse.Namespace) -> Answer:
             kernel = trace.find_kernel(options.kernel) if options.kernel else None
             data = effort_data(trace, kernel, options.count)
             return data, effort_text(data)
+        case "rule":
+            data = rules_data(trace, options.pattern, options.count)
+            return data, rules_text(data)
         case "grep":
             data = search_data(trace, options.pattern, options.rewrites, options.count)
             return data, search_text(data)
@@ -158,6 +163,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     memory.add_argument("--parts", type=_count, default=12, help="in how many parts the time is shown (12)")
     effort = commands.add_parser("compile", parents=[shared, counted], help="compile time by pass and rule")
     effort.add_argument("--kernel", default="", help="of this kernel only")
+    rule = commands.add_parser("rule", parents=[shared, counted], help="rules that match: what they say and did")
+    rule.add_argument("pattern")
     grep = commands.add_parser("grep", parents=[shared, counted], help="nodes that match a regular expression")
     grep.add_argument("pattern")
     grep.add_argument("--rewrites", action="store_true", help="search the rewrites instead: rule, before, after")

@@ -15,6 +15,7 @@ import re
 import zlib
 
 from whit.errors import FileError, WhitError
+from whit.progress import tqdm
 from whit.viz.page.documents import Documents
 from whit.viz.page.serve import page_files
 
@@ -70,7 +71,7 @@ def _packed(documents: Documents, most: int) -> tuple[dict[str, str], list[str]]
     packed: dict[str, str] = {}
     left_out: list[str] = []
     size = 0
-    for name in documents.names():
+    for name in tqdm(list(documents.names()), desc="viz: packing"):
         if size >= most:
             left_out.append(name)
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
+import threading
 import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -127,15 +128,17 @@ def serve(documents: Documents, port: int, open_browser: bool) -> None:
     with Server(documents, port) as server:
         try:
             print(f"{server.url}  (only on this machine; Ctrl-C ends it)", flush=True)
-            if open_browser and not _open(server.url):
-                print("no browser could be opened: open that address in one", file=sys.stderr, flush=True)
+            if open_browser:  # in a thread: a browser in the terminal is open until it is closed
+                threading.Thread(target=_open, args=(server.url,), daemon=True).start()
             server.serve_forever()
         except KeyboardInterrupt:
             print()
 
 
-def _open(url: str) -> bool:
+def _open(url: str) -> None:
     try:
-        return webbrowser.open(url)
+        is_open = webbrowser.open(url)
     except (webbrowser.Error, OSError):
-        return False
+        is_open = False
+    if not is_open:
+        print("no browser could be opened: open that address in one", file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whit.viz.model import Kernel, Rewriting, Trace
+from whit.viz.model import Counts, Kernel, Rewriting, Trace
 from whit.viz.report.table import Data, ms, plural, table
 
 
@@ -39,18 +39,23 @@ def effort_data(trace: Trace, kernel: Kernel | None, count: int) -> Data:
 
 def _rules(trace: Trace, places: Iterable[Rewriting]) -> list[Data]:
     """Counts of all places together, the most time first. A rule that rewrites in turn has that time too."""
-    total: dict[int, list[int]] = {}
+    found = []
+    for number, (attempts, hits, ns) in sorted(total_counts(places).items(), key=lambda item: -item[1][2]):
+        rule = trace.rules.get(number)
+        name, place = (rule.name, rule.place) if rule is not None else (f"rule {number}", "")
+        found.append({"rule": name, "where": place, "attempts": attempts, "hits": hits, "ns": ns})
+    return found
+
+
+def total_counts(places: Iterable[Rewriting]) -> Counts:
+    """Attempts, hits and nanoseconds of each rule in some places."""
+    total: Counts = {}
     for rewriting in places:
         for number, counts in rewriting.counts.items():
             sums = total.setdefault(number, [0, 0, 0])
             for i, value in enumerate(counts):
                 sums[i] += value
-    found = []
-    for number, (attempts, hits, ns) in sorted(total.items(), key=lambda item: -item[1][2]):
-        rule = trace.rules.get(number)
-        name, place = (rule.name, rule.place) if rule is not None else (f"rule {number}", "")
-        found.append({"rule": name, "where": place, "attempts": attempts, "hits": hits, "ns": ns})
-    return found
+    return total
 
 
 def effort_text(data: Data) -> str:

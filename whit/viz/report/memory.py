@@ -11,6 +11,7 @@ ROLES = {
     "engine.realize._results": "result",
     "engine.replayer._make": "result",
     "engine.cpu.shared_arena": "temporaries of the JIT",
+    "engine.realize._apart": "copy for a leaf of its own",
     "engine.realize._copy": "copy from another device",
     "engine.realize._memory_for": "copy before a change",
     "engine.realize._without_kernel": "constant",

@@ -11,14 +11,19 @@ from whit.viz.report.graphs import NodeTexts
 from whit.viz.report.table import Data
 
 
-def search_data(trace: Trace, pattern: str, rewrites: bool, count: int) -> Data:
-    """The first `count` matches: lines of graphs, or rewrites whose rule or nodes match."""
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A regular expression of the user's."""
     try:
-        wanted = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
         raise ArgumentError(
             f"viz: {pattern!r} is no regular expression", str(error), "Put a backslash before ( [ * + ?"
         ) from None
+
+
+def search_data(trace: Trace, pattern: str, rewrites: bool, count: int) -> Data:
+    """The first `count` matches: lines of graphs, or rewrites whose rule or nodes match."""
+    wanted = compiled(pattern)
     matches: list[Data] = []
     found = 0
     for match in _rewrites(trace, wanted) if rewrites else _lines(trace, wanted):
