@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from whit.engine.edges import written_by
 from whit.ir import ops
-from whit.ir.uop import UOp
 from whit.viz.memory import Curve, alive_at, before_start, curves
 from whit.viz.model import Allocation, Kernel, Rewriting, Trace
 from whit.viz.page.rows import Data
@@ -73,14 +73,8 @@ def dependencies(trace: Trace, schedule: int) -> list[list[list[int]]]:
         arguments = call.src[1:]
         needed.append([[last[node], place] for place, node in enumerate(arguments) if node in last])
         if call.op is ops.CALL and call.src[0].op is ops.FUNCTION:
-            last.update((arguments[slot], number) for slot in written(call.src[0]) if slot < len(arguments))
+            last.update((arguments[slot], number) for slot in written_by(call.src[0]) if slot < len(arguments))
     return needed
-
-
-def written(function: UOp) -> list[int]:
-    """The parameters that a kernel writes."""
-    stores = [node for node in function.topological(enter_functions=True) if node.op is ops.STORE]
-    return sorted({s.src[0].arg.slot for s in stores if s.src[0].op is ops.PARAM})
 
 
 # ---- memory
