@@ -137,6 +137,21 @@ def test_damage_makes_documents_empty_and_no_errors(tmp_path: Path) -> None:
     assert documents.get("steps/k0.1/0")["steps"][1][1:3] == [-1, -1]
 
 
+def test_a_graph_that_means_nothing_is_said_and_left_out(tmp_path: Path) -> None:
+    """Its function has no store: what it writes cannot be told."""
+    trace = load(write_hostile(tmp_path / "hostile"))
+    function = 'f = function "f" {\n  p0 = param 0, float32(4,)\n  group p0\n}\n'
+    trace.graphs[1] = f"{function}p0 = param 0, float32(4,)\n%1 = call f, p0\nlinear %1"
+    assert parse(trace.graphs[1]).op.name == "linear"
+    documents = Documents(trace)
+    _, left_out = html(documents)
+    assert left_out == ["schedule/0"]
+    with Server(documents) as server:
+        threading.Thread(target=server.handle_request).start()
+        status, _, body = _ask(server, "/data/schedule/0.json")
+    assert status == 500 and b"schedule/0: " in body
+
+
 # ---- the server
 
 

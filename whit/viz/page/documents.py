@@ -25,6 +25,9 @@ from whit.viz.report.life import life_data
 from whit.viz.report.overview import overview_data
 from whit.viz.report.roofline import roofline_data, roofs
 
+# What may come of a file that nobody vouches for: graphs that parse and mean nothing.
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
+
 MOST_REPLAYS = 8  # that are kept: going through one is sequential
 
 _NAME = re.compile(r"(kernel|schedule|graph)/(\d{1,9})|steps/(rest|s\d{1,9}|k\d{1,9}\.\d{1,3})/(\d{1,9})")

@@ -16,7 +16,7 @@ import zlib
 
 from whit.errors import FileError, WhitError
 from whit.progress import tqdm
-from whit.viz.page.documents import Documents
+from whit.viz.page.documents import DAMAGE, Documents
 from whit.viz.page.serve import page_files
 
 MOST_BYTES = 24_000_000  # of packed documents, as text: what opens in a moment, and can be mailed
@@ -77,7 +77,7 @@ def _packed(documents: Documents, most: int) -> tuple[dict[str, str], list[str]]
             continue
         try:
             text = json.dumps(documents.get(name), separators=(",", ":"), allow_nan=False)
-        except (WhitError, ValueError, TypeError, LookupError, RecursionError, ArithmeticError):  # a damaged file
+        except (WhitError, *DAMAGE):
             left_out.append(name)
             continue
         data = base64.b64encode(zlib.compress(text.encode(), 6)).decode()

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any
 
 from whit.errors import ArgumentError, WhitError
-from whit.viz.page.documents import Documents
+from whit.viz.page.documents import DAMAGE, Documents
 
 ADDRESS = "127.0.0.1"
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
             text = json.dumps(self.server.documents.get(name), separators=(",", ":"), allow_nan=False)
         except WhitError as error:
             self._answer(HTTPStatus.NOT_FOUND, "application/json", json.dumps({"error": error.what}).encode())
-        except (ValueError, TypeError, LookupError, RecursionError, ArithmeticError) as error:  # a damaged file
+        except DAMAGE as error:
             problem = {"error": f"{name:.60}: {type(error).__name__}: {error}"}
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "application/json", json.dumps(problem).encode())
         else:
