@@ -258,33 +258,33 @@ def test_a_deep_chain_is_built_simplified_and_freed() -> None:
 
 
 @pytest.mark.slow
-def test_a_chain_200_000_nodes_deep() -> None:
-    built_simplified_and_freed(lambda: chain(80_000))
+def test_a_chain_of_more_than_100_000_nodes() -> None:
+    built_simplified_and_freed(lambda: chain(50_000))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", SHAPES)
-def test_a_sum_of_50_000_variables(order: str) -> None:
-    terms = variables(50_000)
+def test_a_sum_of_20_000_variables(order: str) -> None:
+    terms = variables(20_000)
     assert simplify(left_sum(SHAPES[order](terms))) is left_sum(terms)  # type: ignore[operator]
 
 
 @pytest.mark.slow
-def test_a_sum_of_50_000_terms_over_100_variables() -> None:
-    result = simplify(few_variables(50_000))
+def test_a_sum_of_20_000_terms_over_100_variables() -> None:
+    result = simplify(few_variables(20_000))
     assert sum(node.op is ops.VARIABLE for node in result.topological()) == 100
     assert sum(node.op is ops.ADD for node in result.topological()) == 100
 
 
 @pytest.mark.slow
-def test_a_graph_of_300_000_nodes() -> None:
+def test_a_graph_of_100_000_nodes() -> None:
     """A million takes 15 s: bench/rewrite.py --large."""
 
     def build() -> UOp:
-        """300 layers of 1000 operations on the layer below."""
+        """100 layers of 1000 operations on the layer below."""
         layer = [UOp.param(i, dtypes.int32) for i in range(1000)]
-        for depth in range(1, 300):
+        for depth in range(1, 100):
             layer = [layer[i] ^ layer[i - depth % 997 - 1] for i in range(1000)]
         return left_sum(layer)
 
-    built_simplified_and_freed(build, at_least=270_000)
+    built_simplified_and_freed(build, at_least=90_000)
