@@ -1,42 +1,49 @@
-"""Matrix products, convolutions and their gradients on one core, beside PyTorch in the same run.
+"""Matrix products, convolutions and their gradients, beside PyTorch in the same run.
 
-    python bench/contractions.py               all groups
-    python bench/contractions.py matmul dw     only these
+    python bench/contractions.py                       all groups, on one thread
+    python bench/contractions.py matmul dw             only these
+    python bench/contractions.py models --threads 2    64 products of real models, on two threads
 
-By the processor's time of one thread, of kernels alone, so that a machine that others use can run it. Contestants take
-turns; a number is the least of many runs. Every result is compared with PyTorch's before it is timed.
+Of kernels alone. On one thread by the processor's time, so that a machine that others use can run it; on more by the
+clock. Contestants take turns; a number is the least of many runs. Every result is compared with PyTorch's before it is
+timed. "% of peak" is against multiply-adds in registers, measured in the same run. At the end: the geometric mean of
+the ratios, and the worst of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from model_shapes import SHAPES
 
 import whit.engine.cpu as engine
 from whit import Context, Tensor
+from whit.cli.roof import peak_flops
 
 Work = tuple[str, list[np.ndarray], Callable[..., Any], Callable[..., Any], int]
 RNG = np.random.default_rng(0)
+TURN = 3  # runs of a contestant before the next
+WORST = 8  # ratios that the summary shows
 
 
 def random(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
+    return RNG.random(shape, np.float32) - np.float32(0.5)
 
 
-def matmul(m: int, k: int, n: int, layout: str = "nn", batch: int = 0) -> Work:
+def matmul(m: int, k: int, n: int, layout: str = "nn", batch: int = 0, model: str = "") -> Work:
     lead = (batch,) if batch else ()
     a = random(*lead, m, k) if layout[0] == "n" else random(*lead, k, m)
     b = random(*lead, k, n) if layout[1] == "n" else random(*lead, n, k)
 
     def product(a: Any, b: Any) -> Any:
-        return (a if layout[0] == "n" else a.T) @ (b if layout[1] == "n" else b.T)
+        return (a if layout[0] == "n" else a.transpose(-1, -2)) @ (b if layout[1] == "n" else b.transpose(-1, -2))
 
-    name = f"{f'{batch} of ' if batch else ''}{m}x{k}x{n} {layout}"
+    name = f"{model} {f'{batch} of ' if batch else ''}{m}x{k}x{n} {layout}".strip()
     return name, [a, b], product, product, 2 * max(batch, 1) * m * k * n
 
 
@@ -66,35 +73,42 @@ CONVOLUTIONS: list[tuple[int, ...]] = [
     *((64, 1, 32, 28, 5), (64, 32, 32, 24, 5), (64, 32, 64, 10, 3), (16, 64, 64, 32, 3, 1, 1)),
     *((16, 64, 128, 32, 3, 2, 1), (16, 64, 128, 32, 1, 2), (16, 256, 256, 8, 3, 1, 1), (16, 512, 512, 4, 3, 1, 1)),
 ]
-GROUPS: dict[str, Callable[[], Sequence[Work]]] = {
-    "matmul": lambda: [
-        *(matmul(n, n, n) for n in (512, 1024, 2048)),
-        *(matmul(1000, 777, 999), matmul(512, 512, 512, "nt"), matmul(512, 512, 512, "tn")),
+PRODUCTS: dict[str, list[tuple[Any, ...]]] = {
+    "matmul": [
+        *((n, n, n) for n in (512, 1024, 2048)),
+        *((1000, 777, 999), (512, 512, 512, "nt"), (512, 512, 512, "tn")),
     ],
-    "small": lambda: [
-        *(matmul(64, 64, 64, batch=64), matmul(64, 32, 64, batch=64), matmul(128, 784, 512, "nt")),
-        *(matmul(128, 512, 10, "nt"), matmul(512, 128, 784, "tn")),
-        *(matmul(m, 4096, 4096, layout) for m in (1, 8) for layout in ("nn", "nt")),
+    "small": [
+        *((64, 64, 64, "nn", 64), (64, 32, 64, "nn", 64), (128, 784, 512, "nt"), (128, 512, 10, "nt")),
+        *((m, 4096, 4096, layout) for m in (1, 2, 4, 8) for layout in ("nn", "nt")),
     ],
-    "deep": lambda: [
-        *(matmul(64, 25600, 64), matmul(64, 25600, 64, "nt"), matmul(32, 40000, 16, "tn"), matmul(256, 16384, 256)),
-    ],
-    "conv": lambda: [conv(*sizes) for sizes in CONVOLUTIONS],
-    "dx": lambda: [conv(*sizes, of="x") for sizes in CONVOLUTIONS],
-    "dw": lambda: [conv(*sizes, of="w") for sizes in CONVOLUTIONS],
+    "deep": [(64, 25600, 64), (64, 25600, 64, "nt"), (32, 40000, 16, "tn"), (256, 16384, 256)],
+    "models": [(m, k, n, layout, batch, model) for model, batch, m, k, n, layout in SHAPES],
 }
 
 
-def row(work: Work, seconds: float) -> str:
-    name, arrays, ours, theirs, flops = work
+def works(group: str) -> Iterator[Work]:
+    """The works of a group, made one after the other: their inputs would not fit into memory together."""
+    if group in PRODUCTS:
+        yield from (matmul(*sizes) for sizes in PRODUCTS[group])
+    else:
+        yield from (conv(*sizes, of=group[-1] if group != "conv" else "y") for sizes in CONVOLUTIONS)
+
+
+GROUPS = (*PRODUCTS, "conv", "dx", "dw")
+
+
+def measure(work: Work, seconds: float, clock: Callable[[], float]) -> tuple[float, float]:
+    """The least seconds of whit's kernels and of PyTorch."""
+    name, arrays, ours, theirs, _ = work
     tensors, given = [Tensor(a).realize() for a in arrays], [torch.from_numpy(a) for a in arrays]
     spent, launch = 0.0, engine._launch
 
     def timed(*arguments: Any) -> None:
         nonlocal spent
-        start = time.thread_time()
+        start = clock()
         launch(*arguments)
-        spent += time.thread_time() - start
+        spent += clock() - start
 
     wanted = theirs(*given).numpy()
     error = np.max(np.abs(ours(*tensors).numpy() - wanted)) / np.max(np.abs(wanted))
@@ -103,30 +117,45 @@ def row(work: Work, seconds: float) -> str:
     engine._launch = timed
     best, their_best, end = float("inf"), float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for _ in range(2):
+        for _ in range(TURN):
             spent = 0.0
             ours(*tensors).realize()
             best = min(best, spent)
-            start = time.thread_time()
+        for _ in range(TURN):
+            start = clock()
             theirs(*given)
-            their_best = min(their_best, time.thread_time() - start)
+            their_best = min(their_best, clock() - start)
     engine._launch = launch
-    speeds = f"{best * 1e3:.2f} | {their_best * 1e3:.2f} | {their_best / best:.2f} | {flops / best / 1e9:.0f}"
-    return f"| {name} | {speeds} |"
+    return best, their_best
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help=", ".join(GROUPS))
-    parser.add_argument("--seconds", type=float, default=1.0, help="time for each work")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time for each work")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="", help="works with this in their name")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
-    print("| work | whit ms | torch ms | ratio | whit GFLOP/s |\n|---|---|---|---|---|")
-    with Context(THREADS=1):
-        for group in options.groups or GROUPS:
-            for work in GROUPS[group]():
-                print(row(work, options.seconds), flush=True)
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    ratios: dict[str, float] = {}
+    with Context(THREADS=options.threads):
+        peak = peak_flops(0.3)
+        print(f"peak: {peak / 1e9:.0f} GFLOP/s on {options.threads} threads\n")
+        print("| work | whit ms | torch ms | ratio | whit GFLOP/s | % of peak |\n|---|---|---|---|---|---|")
+        for work in (work for group in options.groups or GROUPS for work in works(group)):
+            name, *_, flops = work
+            if options.only not in name:
+                continue
+            ours, theirs = measure(work, options.seconds, clock)
+            ratios[name] = theirs / ours
+            speeds = f"{ratios[name]:.2f} | {flops / ours / 1e9:.0f} | {flops / ours / peak * 100:.0f}"
+            print(f"| {name} | {ours * 1e3:.3f} | {theirs * 1e3:.3f} | {speeds} |", flush=True)
+    mean = np.exp(np.mean(np.log(list(ratios.values()))))
+    worst = sorted(ratios, key=lambda name: ratios[name])[:WORST]
+    print(f"\ngeometric mean of {len(ratios)}: {mean:.2f}; {sum(r < 0.8 for r in ratios.values())} below 0.8")
+    print("worst: " + "; ".join(f"{name} {ratios[name]:.2f}" for name in worst))
 
 
 if __name__ == "__main__":
