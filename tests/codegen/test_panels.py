@@ -52,6 +52,15 @@ def test_other_dtypes(dtype: str, depth: int) -> None:
     np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("layout", ["n", "t"])
+@pytest.mark.parametrize(("k", "n"), [(64, 128), (300, 77), (31, 1056), (1031, 40)])
+def test_a_vector_times_a_matrix(k: int, n: int, layout: str) -> None:
+    x, w = values(k), values(k, n)
+    matrix = Tensor(w) if layout == "n" else Tensor(w.T.copy()).T
+    np.testing.assert_array_equal((Tensor(x) @ matrix).numpy(), x @ w)
+    np.testing.assert_array_equal((Tensor(np.stack([x] * 3)[:, None]) @ matrix).numpy(), np.stack([x[None] @ w] * 3))
+
+
 def test_batches_and_a_broadcast_operand() -> None:
     a, b = values(3, 5, 20, 33), values(5, 33, 40)
     np.testing.assert_array_equal((Tensor(a) @ Tensor(b)).numpy(), a @ b)
@@ -127,6 +136,10 @@ def test_large_products_use_panels_and_small_ones_do_not(name: str) -> None:
         few_rows = generate(kernel(matmul(param(0, 6, 64), param(1, 64, 96))), target).explanation
         assert few_rows.count("read where it is") == 2
         assert "panels" not in generate(kernel(matmul(param(0, 16, 16), param(1, 16, 16))), target).explanation
+        vector = generate(kernel(matmul(param(0, 1, 512), param(1, 512, 256))), target).explanation
+        assert vector.count("read where it is") == 2
+        across = generate(kernel(matmul(param(0, 1, 512), param(1, 256, 512).permute((1, 0)))), target).explanation
+        assert "4 rows at a time" in across
 
 
 def test_without_optimisation_there_are_no_panels() -> None:

@@ -28,7 +28,7 @@ class Contraction:
     reduce: UOp
     a: UOp  # over m, not n
     b: UOp  # over n, not m
-    m: list[UOp]
+    m: list[UOp]  # none for a vector times a matrix
     n: list[UOp]
     outer: list[UOp]  # further ranges of b alone
     batch: list[UOp]  # the other output ranges
@@ -67,11 +67,13 @@ def find_contraction(body: UOp) -> Contraction | None:
         return None
     left, right = product.src
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
-    if any(r not in free[left] or r not in free[right] for r in along) or not only_left or not only_right:
+    if any(r not in free[left] or r not in free[right] for r in along) or not (only_left or only_right):
         return None
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
     choices = []
     for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
+        if not n:
+            continue
         outer = sorted(of_b - set(n), key=lambda r: r.arg.id)
         batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.id)
         choices.append(Contraction(reduce, a, b, m, n, outer, batch))
@@ -80,6 +82,8 @@ def find_contraction(body: UOp) -> Contraction | None:
 
 def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
     """The range with the smallest stride in what is stored, and those that continue it."""
+    if not ranges:
+        return []
     steps = {r: [stride(store.src[2], r, free) for store in body.src] for r in ranges}
     rest = sorted(ranges, key=lambda r: (steps[r][0] is None, abs(steps[r][0] or 0), -r.arg.id))
     group = [rest.pop(0)]
@@ -96,7 +100,7 @@ def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) ->
     along, m, n = choice.along, choice.m, choice.n
     depth = prod(sizes_of(along))
     for_a: float = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
-    if is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
+    if m and is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
         for_a = min(for_a, _of_run(prod(sizes_of(m))))
     is_linear = merged(choice.b, n) == len(n)
     if is_unit(choice.b, n[-1]) and (is_linear or size_of(n[-1]) >= FEW):

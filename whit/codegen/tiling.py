@@ -27,7 +27,7 @@ MOST_PANEL = 1 << 19
 MOST_ROWS = 512  # of a block: columns are copied once for each
 FEW_ROWS = 16  # for which columns are not worth copying
 FEW_DOTS = 12  # results for each row, where both operands lie along k: dot products are faster up to here
-DIRECT_DEPTH = 64  # of blocks of columns that are read where they are: 14.4 -> 5.7 ms for 8 x 4096 x 4096
+DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 PAGE = 4096
 COPY = 16  # what copying an element costs beside a product
@@ -146,14 +146,15 @@ def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | Non
     depth = choose_depth(found.along, DEPTH_BYTES // itemsize)
     way_b = _way_of_b(found, depth, m, n >= width)
     if way_b is Way.DIRECT:
-        shallow = choose_depth(found.along, DIRECT_DEPTH)
+        shallow = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
         way_b, depth = (Way.ACROSS, depth) if shallow.is_ragged else (way_b, shallow)
     if m < LEAST_SIDE and way_b is not Way.DIRECT:
         return None
     if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
         return None  # dot products
     most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
-    rows, vectors = choose_tile(m, n, width, min(max(most, 1), 4), target.vector_registers)
+    most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+    rows, vectors = choose_tile(m, n, width, most, target.vector_registers)
     way_a = _way_of_a(found, depth, n * outer, width * vectors)
     waits = depth.blocks > 1 or _is_long(body, found.reduce)
     tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, 1, 1, n, outer, 1)
@@ -204,11 +205,11 @@ def _way_of_a(found: Contraction, depth: Depth, columns: int, tile: int) -> Way:
     """Rows are read where they are if copying them would not pay, or nothing is the better for it."""
     free = free_ranges(found.a)
     along = merged(found.a, depth.inside) == len(depth.inside) and is_unit(found.a, depth.inside[-1])
-    across = merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
+    across = bool(found.m) and merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
     is_plain = found.a.op is ops.INDEX and not is_gated(found.a) and not depth.is_ragged
     if is_plain and along:
-        step = stride(found.a.src[1], found.m[-1], free) or 0
-        if columns <= 2 * tile or (len(found.m) == 1 and step * found.a.dtype.itemsize % (PAGE // 2)):
+        step = (stride(found.a.src[1], found.m[-1], free) or 0) if found.m else 0
+        if columns <= 2 * tile or not found.m or (len(found.m) == 1 and step * found.a.dtype.itemsize % (PAGE // 2)):
             return Way.DIRECT
     if is_plain and across and columns <= 2 * tile and len(depth.inside) == 1:
         return Way.DIRECT
