@@ -52,6 +52,11 @@ class Target:
         return "fma" in self.features
 
     @property
+    def multipliers(self) -> int:
+        """Vectors that are multiplied and added in one cycle."""
+        return 1 if self.arch == "znver4" else 2  # Zen 4 takes a vector of 64 bytes in halves
+
+    @property
     def is_gpu(self) -> bool:
         """Whether code is run by blocks of threads."""
         return self.family == "nvptx64"

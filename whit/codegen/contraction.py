@@ -4,7 +4,7 @@
 
 Rows and columns are groups of output ranges that the stores walk as one: the height and width of an image, the channels
 and the window of a convolution's weight. Either operand may be `a`. The rows of `a` are read one element at a time and
-may lie in memory as they like; the columns of `b` become vectors. So the choice is by what has to be copied how.
+may lie in memory as they like; the columns of `b` become vectors. `tiling` chooses, by what has to be copied how.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
-ALONE, TURN = 16, 2  # what copying an element costs beside one that is part of a vector: alone; turned in a square
 FEW = 4  # neighbours that are worth a vector
 
 
@@ -51,33 +50,32 @@ def sizes_of(ranges: list[UOp]) -> list[int]:
     return [size_of(r) for r in ranges]
 
 
-def find_contraction(body: UOp) -> Contraction | None:
-    """The contraction that a kernel is, if it is one."""
+def find_contractions(body: UOp) -> list[Contraction]:
+    """The contraction that a kernel is, if it is one: with either operand as `a`."""
     reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
     if len(reduces) != 1 or any(node.op is ops.SCAN for node in topological((body,))):
-        return None
+        return []
     (reduce,) = reduces
     product, *along = reduce.src
     if reduce.arg.op is not ops.ADD or product.op is not ops.MUL or not along or reduce.arg.axes:
-        return None
+        return []
     free = free_ranges(body)
     outputs = free[body.src[0]]
     sized = all(isinstance(r.size, int) for r in (*outputs, *along))
     if not sized or any(free[store] != outputs or store.arg.combine is not None for store in body.src):
-        return None
+        return []
     left, right = product.src
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
     if any(r not in free[left] or r not in free[right] for r in along) or not (only_left or only_right):
-        return None
+        return []
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
     choices = []
     for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
-        if not n:
-            continue
         outer = sorted(of_b - set(n), key=lambda r: r.arg.id)
         batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.id)
-        choices.append(Contraction(reduce, a, b, m, n, outer, batch))
-    return min(choices, key=lambda choice: _copying(choice, body, free))
+        if n:
+            choices.append(Contraction(reduce, a, b, m, n, outer, batch))
+    return choices
 
 
 def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
@@ -93,37 +91,6 @@ def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[
             break
         group.insert(0, r)
     return group
-
-
-def _copying(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> float:
-    """What the panels and the stores cost."""
-    along, m, n = choice.along, choice.m, choice.n
-    depth = prod(sizes_of(along))
-    for_a: float = _of_run(neighbours(choice.a, along)) if is_unit(choice.a, along[-1]) else ALONE
-    if m and is_unit(choice.a, m[-1]) and merged(choice.a, m) == len(m):
-        for_a = min(for_a, _of_run(prod(sizes_of(m))))
-    is_linear = merged(choice.b, n) == len(n)
-    if is_unit(choice.b, n[-1]) and (is_linear or size_of(n[-1]) >= FEW):
-        for_b: float = _of_run(neighbours(choice.b, n))
-    else:
-        for_b = TURN if is_linear and turns(choice.b, along) else ALONE
-    for_c = sum(1 if step in (0, 1) else ALONE for step in _steps_of_results(choice, body, free))
-    rows, columns = prod(sizes_of(m)), prod(sizes_of(n)) * prod(sizes_of(choice.outer))
-    times = prod(size_of(r) for r in choice.batch if r not in free[choice.b])
-    return times * (rows * depth * for_a + columns * depth * for_b + rows * columns * for_c)
-
-
-def _steps_of_results(choice: Contraction, body: UOp, free: dict[UOp, frozenset[UOp]]) -> list[int | None]:
-    """How what is stored, and what is read beside the sums, moves along the columns."""
-    outside = topological((body,), stop=(choice.reduce,))
-    read = [node.src[1] for node in outside if node.op is ops.INDEX]
-    return [stride(place, choice.n[-1], free) for place in (*read, *(store.src[2] for store in body.src))]
-
-
-def _of_run(size: int) -> float:
-    """What an element costs that is copied in a run of neighbours, by vectors of a power of two of them."""
-    lanes = min(ALONE, 1 << (size.bit_length() - 1))
-    return -(-size // lanes) * ALONE / size
 
 
 # ---- how an operand lies

@@ -2,16 +2,16 @@
 
     c[m, n] = sum over k of a[m, k] * b[k, n]
 
-    for each block of rows and group of columns, on the cores:
+    for some blocks of rows and a group of blocks of columns, on the cores:
         for each block of k:
-            copy the rows of the block into a panel
-            for each block of columns, for each tile of columns:
-                copy the columns of b into a panel
-                for each tile of rows in the block:
-                    for each k:  a tile of sums += column of the panel of a * row of the panel of b
-                    add the tile to the sums that wait
+            for each block of columns: copy them into a panel
+                for each block of rows: copy them into a panel
+                    for each tile of columns, for each tile of rows:
+                        for each k:  a tile of sums += column of the panel of a * row of the panel of b
+                        add the tile to the sums that wait
         for each tile: store what becomes of its sums
 
+If there is one block of rows, it is copied before the columns are: a panel is filled where all it depends on is known.
 With one block of k and a short way to go, sums do not wait, and are stored from registers. The last tile of rows and of
 columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
 the size of the result are read, they may be what the result overwrites: there each element is stored once.
@@ -46,10 +46,10 @@ class _Tile:
     """Where a tile is: the loops around it, its first row and column, which of its elements no tile before it has."""
 
     def __init__(self, found: Contraction, tiling: Tiling, core: UOp, first_id: int) -> None:
-        loops = (tiling.group, tiling.tiles, tiling.panels)
-        self.group, self.tile, self.panel = (_loop(count, first_id + i) for i, count in enumerate(loops))
-        items = tiling.row_blocks * tiling.groups
-        self.block = core % items // tiling.groups
+        loops = (tiling.group, tiling.inside, tiling.tiles, tiling.panels)
+        self.group, self.inside, self.tile, self.panel = (_loop(count, first_id + i) for i, count in enumerate(loops))
+        items = tiling.row_items * tiling.groups
+        self.block = core % items // tiling.groups * tiling.inside + self.inside
         n = prod(sizes_of(found.n))
         blocks = -(-n // tiling.span)
         new = core % tiling.groups * tiling.group + self.group
@@ -87,7 +87,7 @@ class _Apply:
                     stores.extend(self.stored(tile, as_index(u), c, sums(u, c)))
             return UOp.group(*stores)
         memory = self.waiting()
-        row = _loop(tiling.rows, 4)
+        row = _loop(tiling.rows, 5)
         for c in range(tiling.vectors):
             stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
         return UOp.group(*stores)
@@ -104,14 +104,14 @@ class _Apply:
     def place(self, tile: _Tile, u: UOp, c: int) -> UOp:
         """Where sums wait: every tile has a place of its own."""
         tiling = self.tiling
-        number = (tile.group * tiling.tiles + tile.tile) * tiling.panels + tile.panel
+        number = ((tile.group * tiling.inside + tile.inside) * tiling.tiles + tile.tile) * tiling.panels + tile.panel
         return (number * tiling.rows + u) * tiling.columns + (self.lanes + c * tiling.width)
 
     def waiting(self) -> UOp:
         """The memory of the sums when all blocks of k are done."""
         tiling, found = self.tiling, self.found
-        size = tiling.group * tiling.tiles * tiling.panels * tiling.rows * tiling.columns
-        memory = UOp.buffer(WAITING, found.reduce.dtype, (size,), memory=Memory.SHARED)
+        tiles = tiling.group * tiling.inside * tiling.tiles * tiling.panels
+        memory = UOp.buffer(WAITING, found.reduce.dtype, (tiles * tiling.rows * tiling.columns,), memory=Memory.SHARED)
         block = _loop(tiling.depth.blocks, BLOCK_IDS)
         tile = _Tile(found, tiling, self.core, BLOCK_IDS + 1)
         sums = self.sums(tile, block)
@@ -122,7 +122,7 @@ class _Apply:
                 if tiling.depth.blocks > 1:
                     total = total + memory.index(place, gate=block > 0)
                 stores.append(memory.store(total, place))
-        loops = [r for r in (block, tile.group, tile.tile, tile.panel) if r.op is ops.RANGE]
+        loops = [r for r in (block, tile.group, tile.inside, tile.tile, tile.panel) if r.op is ops.RANGE]
         return memory.after(make(ops.STAGE, (UOp.group(*stores), *loops), StageArg(Memory.SHARED)))
 
     def stored(self, tile: _Tile, u: UOp, c: int, total: UOp) -> tuple[UOp, ...]:
@@ -157,7 +157,7 @@ def _stored_where(gate: UOp, store: UOp) -> UOp:
 
 def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, Values]:
     """The range that the cores share, and the batch ranges by it."""
-    left = tiling.row_blocks * tiling.groups
+    left = tiling.row_items * tiling.groups
     total = prod(sizes_of(found.batch)) * left
     core = UOp.range(total, 0, RangeKind.CORE) if total > 1 else const(dtypes.weakint, 0)
     values: Values = {}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
-from whit.codegen.contraction import find_contraction
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
@@ -87,16 +86,15 @@ def _tile(body: UOp, job: Job) -> UOp:
     if runs_apart(body):
         job.reasons.append("loops one after the other")
         return body
-    contraction = find_contraction(body)
-    tiling = choose_tiling(contraction, body, job.target) if contraction is not None else None
-    if contraction is not None and tiling is not None:
-        job.reasons.append(str(tiling))
-        return simplify_lanes(apply_panels(body, contraction, tiling))
-    symbolic = tile_symbolic(body, job.target) if contraction is None else None
+    plan = choose_tiling(body, job.target)
+    if plan is not None:
+        job.reasons.append(str(plan))
+        return simplify_lanes(apply_panels(body, plan.found, plan.tiling))
+    symbolic = tile_symbolic(body, job.target)
     if symbolic is not None:
         job.reasons.append(symbolic[1])
         return simplify_lanes(symbolic[0])
-    apart = tile_apart(body, job.target) if contraction is None else None
+    apart = tile_apart(body, job.target)
     if apart is not None:
         job.reasons.extend(apart[1])
         return simplify_lanes(apart[0])

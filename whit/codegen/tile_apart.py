@@ -13,7 +13,6 @@ not possible, and the kernel is tiled as any other.
 
 from __future__ import annotations
 
-from whit.codegen.contraction import find_contraction
 from whit.codegen.linearise import is_panel
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
@@ -35,12 +34,11 @@ def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     tiled: list[UOp] = []
     reasons: list[str] = []
     for part in parts:
-        found = find_contraction(part)
-        tiling = choose_tiling(found, part, target) if found is not None else None
-        if found is None or tiling is None:
+        plan = choose_tiling(part, target)
+        if plan is None:
             return None
-        tiled.append(apply_panels(part, found, tiling))
-        reasons.append(str(tiling))
+        tiled.append(apply_panels(part, plan.found, plan.tiling))
+        reasons.append(str(plan))
     if len({_cores(part) for part in tiled}) > 1:
         return None
     free = free_ranges(tiled[0])

@@ -1,18 +1,33 @@
 """Sizes of a contraction through panels: of the register tile, of the panels, of what a core takes at a time.
 
-The register tile is as large as the registers allow. A panel of `b` is as deep as a block of k, so that the columns of
-a tile stay in the first cache while all rows of a block pass by, and the rows of the block stay in the second. With
-more than one block of k, sums wait in memory between blocks, a piece for each tile.
+    plan = choose_tiling(body, target)      None where panels do not pay
+    plan.found, plan.tiling, plan.cost      which operand is `a`, the sizes, and why: what they are estimated to take
+
+`candidates` lists what is possible, `cost` estimates each, and the least is taken. The register tile is as large as the
+registers allow. A block of k is as deep as the second cache allows for a block of rows and the columns of a tile: with
+more than one block of k, sums wait in memory between blocks, a piece for each tile. Either the rows of a block stay
+while columns are copied, block after block; or the columns stay, in the third cache, while rows are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from whit.codegen.contraction import FEW, Contraction, is_gated, is_unit, merged, size_of, sizes_of, turns
-from whit.codegen.ranges import free_ranges, stride
+from whit.codegen.contraction import (
+    FEW,
+    Contraction,
+    find_contractions,
+    is_gated,
+    is_unit,
+    merged,
+    size_of,
+    sizes_of,
+    turns,
+)
+from whit.codegen.cost import ALONE, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -21,17 +36,14 @@ from whit.target import Target
 
 LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains
 LEAST_SIDE = 8
-DEPTH_BYTES = 1024  # of a block of k, for one row
+DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
-MOST_PANEL = 1 << 19
-MOST_ROWS = 512  # of a block: columns are copied once for each
+MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
 FEW_ROWS = 16  # for which columns are not worth copying
-FEW_DOTS = 12  # results for each row, where both operands lie along k: dot products are faster up to here
+FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
 DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
-PAGE = 4096
-COPY = 16  # what copying an element costs beside a product
-LOAD, LOOP = 0.25, 1.0  # what a load, and a step of the innermost loop, cost beside a product of vectors
+TILES = 2  # register tiles that are tried
 
 
 class Way(Enum):
@@ -103,11 +115,14 @@ class Tiling:
     waits: bool  # whether sums go to memory before they are stored
     way_a: Way
     way_b: Way
-    panels: int  # tiles of rows in a block
-    row_blocks: int
-    span: int  # columns of a block
-    column_blocks: int  # of all columns, outer ranges included
-    group: int  # blocks of columns that a core takes at once, with the same rows
+    copy_a: float  # vectors for each element that is copied; 0 where nothing is
+    copy_b: float
+    panels: int = 1  # tiles of rows in a block
+    inside: int = 1  # blocks of rows that a core takes one after the other, with the same columns
+    row_items: int = 1  # times which there are
+    span: int = 1  # columns of a block
+    column_blocks: int = 1  # of all columns, outer ranges included
+    group: int = 1  # blocks of columns that a core takes at once, with the same rows
 
     @property
     def columns(self) -> int:
@@ -127,38 +142,65 @@ class Tiling:
     def __str__(self) -> str:
         return (
             f"contraction through panels: tiles of {self.rows} rows x {self.vectors} vectors of {self.width}; "
-            f"{self.row_blocks} blocks of {self.panels} tiles of rows ({self.way_a.value}), "
+            f"{self.row_items} times {self.inside} blocks of {self.panels} tiles of rows ({self.way_a.value}), "
             f"{self.groups} groups of {self.group} blocks of {self.span} columns ({self.way_b.value}), "
             f"{self.depth.blocks} blocks of {self.depth.total} along k"
         )
 
 
-def choose_tiling(found: Contraction, body: UOp, target: Target) -> Tiling | None:
-    """Sizes that fit the registers and the caches; None where panels do not pay."""
-    m, n, outer = (prod(sizes_of(group)) for group in (found.m, found.n, found.outer))
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A contraction, how it is tiled, and why."""
+
+    found: Contraction
+    tiling: Tiling
+    cost: Cost
+
+    def __str__(self) -> str:
+        return f"{self.tiling}; estimated {self.cost}"
+
+
+def choose_tiling(body: UOp, target: Target) -> Plan | None:
+    """The candidate that is estimated to take least; None where panels do not pay."""
+    best: Plan | None = None
+    for found in find_contractions(body):
+        given = Operands(found, body, target)
+        for tiling in candidates(found, body, given):
+            cost = estimate_tiling(tiling, given)
+            if best is None or cost.total < best.cost.total:
+                best = Plan(found, tiling, cost)
+    return best
+
+
+def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tiling]:
+    """What fits the registers and the caches, with one operand as `a`; nothing where panels do not pay."""
+    m, n, target = given.m, given.n, given.target
     deep = prod(sizes_of(found.along))
-    if m * n * outer * deep < LEAST_WORK or n < LEAST_SIDE or deep < LEAST_SIDE:
-        return None
     itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
     width = target.vector_bytes // itemsize
+    if m * n * given.outer * deep < LEAST_WORK or n < LEAST_SIDE or deep < LEAST_SIDE:
+        return
     if width < 2 or reads_what_it_writes(body):
-        return None
-    depth = choose_depth(found.along, DEPTH_BYTES // itemsize)
-    way_b = _way_of_b(found, depth, m, n >= width)
-    if way_b is Way.DIRECT:
-        shallow = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
-        way_b, depth = (Way.ACROSS, depth) if shallow.is_ragged else (way_b, shallow)
-    if m < LEAST_SIDE and way_b is not Way.DIRECT:
-        return None
+        return
     if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
-        return None  # dot products
-    most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
-    most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
-    rows, vectors = choose_tile(m, n, width, most, target.vector_registers)
-    way_a = _way_of_a(found, depth, n * outer, width * vectors)
-    waits = depth.blocks > 1 or _is_long(body, found.reduce)
-    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, 1, 1, n, outer, 1)
-    return _shared(tiling, found, target, itemsize)
+        return  # dot products
+    is_long = _is_long(body, found.reduce)
+    for depth in depths(found.along, itemsize):
+        for way_b in _ways_of_b(found, depth, m, n >= width):
+            if way_b is Way.DIRECT:
+                depth = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
+                if depth.is_ragged:
+                    continue
+            elif m < LEAST_SIDE:
+                continue
+            most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
+            most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+            copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
+            for way_a in _ways_of_a(found, depth):
+                copy_a = _copy_of_a(found, depth, way_a)
+                for rows, vectors in choose_tiles(m, n, width, most, target):
+                    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b)
+                    yield from _blocked(tiling, found, given, itemsize)
 
 
 def _is_long(body: UOp, reduce: UOp) -> bool:
@@ -167,21 +209,21 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
     return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
 
 
-def choose_tile(m: int, n: int, width: int, most_vectors: int, registers: int) -> tuple[int, int]:
-    """Rows and vectors of the register tile: few loads for many products, and little beyond the edges.
-
-    14 x 2 vectors reach 145 GFLOP/s, 9 x 3 and 6 x 4 about 165, of 179 that there are (Ice Lake, one core).
-    """
-    best: tuple[float, int, int] | None = None
+def choose_tiles(m: int, n: int, width: int, most_vectors: int, target: Target) -> list[tuple[int, int]]:
+    """Rows and vectors of register tiles: few loads for many products, and little beyond the edges; best first."""
+    found: list[tuple[float, int, int]] = []
     for vectors in range(1, most_vectors + 1):
-        most = min((registers - 2 - vectors) // vectors, m)
+        most = max(min((target.vector_registers - 2 - vectors) // vectors, m), 1)
         for rows in range(max(most // 2, 1), most + 1):
             tiles = -(-m // rows) * -(-n // (width * vectors))
-            cost = tiles * (max(rows * vectors, rows + vectors) + LOAD * (rows + vectors) + LOOP)
-            if best is None or (cost, -rows) < best[:2]:
-                best = (cost, -rows, vectors)
-    assert best is not None
-    return -best[1], best[2]
+            found.append((tiles * step_cycles(rows, vectors, target), -rows, vectors))
+    return [(-rows, vectors) for _, rows, vectors in sorted(found)[:TILES]]
+
+
+def depths(ranges: list[UOp], itemsize: int) -> list[Depth]:
+    """Blocks of k of several sizes."""
+    found = [choose_depth(ranges, most // itemsize) for most in DEPTHS]
+    return list({(depth.split, depth.length): depth for depth in found}.values())
 
 
 def choose_depth(ranges: list[UOp], most: int) -> Depth:
@@ -201,97 +243,97 @@ def choose_depth(ranges: list[UOp], most: int) -> Depth:
     return Depth(ranges, split, -(-size // -(-size // fits)))
 
 
-def _way_of_a(found: Contraction, depth: Depth, columns: int, tile: int) -> Way:
-    """Rows are read where they are if copying them would not pay, or nothing is the better for it."""
-    free = free_ranges(found.a)
+def _ways_of_a(found: Contraction, depth: Depth) -> list[Way]:
+    """Rows may be read where they are if nothing has to be computed, and they lie along k or across it."""
     along = merged(found.a, depth.inside) == len(depth.inside) and is_unit(found.a, depth.inside[-1])
     across = bool(found.m) and merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
+    copied = Way.ACROSS if across and not along else Way.ROWS
     is_plain = found.a.op is ops.INDEX and not is_gated(found.a) and not depth.is_ragged
-    if is_plain and along:
-        step = (stride(found.a.src[1], found.m[-1], free) or 0) if found.m else 0
-        if columns <= 2 * tile or not found.m or (len(found.m) == 1 and step * found.a.dtype.itemsize % (PAGE // 2)):
-            return Way.DIRECT
-    if is_plain and across and columns <= 2 * tile and len(depth.inside) == 1:
-        return Way.DIRECT
-    if across and not (along and is_unit(found.a, depth.inside[-1])):
-        return Way.ACROSS
-    return Way.ROWS
+    if not found.m:
+        return [Way.DIRECT] if is_plain and along else [copied]
+    return [Way.DIRECT, copied] if is_plain and (along or (across and len(depth.inside) == 1)) else [copied]
 
 
-def _way_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> Way:
+def _copy_of_a(found: Contraction, depth: Depth, way: Way) -> float:
+    """Vectors for each element of the panel of a."""
+    if way is Way.ROWS:
+        return copying(found.a, depth.inside) if is_unit(found.a, depth.inside[-1]) else 1
+    return copying(found.a, found.m) if way is Way.ACROSS else 0
+
+
+def _ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
     linear = merged(found.b, found.n) == len(found.n)
     unit = is_unit(found.b, found.n[-1])
     is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
     if is_plain and linear and unit and is_wide and m <= FEW_ROWS and len(depth.inside) == 1:
-        return Way.DIRECT
+        return [Way.DIRECT, Way.ACROSS]
     if linear and unit:
-        return Way.ACROSS
+        return [Way.ACROSS]
     if turns(found.b, depth.inside) and linear and is_wide and not depth.is_ragged:
-        return Way.TURNED
+        return [Way.TURNED, Way.ACROSS]
     if not linear and size_of(found.n[-1]) >= FEW:
-        return Way.WINDOWS
-    return Way.ACROSS
+        return [Way.WINDOWS]
+    return [Way.ACROSS]
 
 
-def _shared(tiling: Tiling, found: Contraction, target: Target, itemsize: int) -> Tiling:
+def _copy_of_b(found: Contraction, way: Way) -> float:
+    """Vectors for each element of the panel of b."""
+    if way is Way.TURNED:
+        return TURN / ALONE
+    if way is Way.DIRECT:
+        return 0
+    return copying(found.b, found.n) if is_unit(found.b, found.n[-1]) else 1
+
+
+def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int) -> Iterator[Tiling]:
     """The tiling with blocks of rows and columns that fit the caches, and that the cores can share."""
-    m, n = prod(sizes_of(found.m)), prod(sizes_of(found.n))
-    depth, outer = tiling.depth, tiling.column_blocks
-    count = -(-m // tiling.rows)
-    room = min(target.l2_bytes // 2, MOST_PANEL)
-    fitting = max(min(room // (tiling.rows * (depth.total + 16) * itemsize), MOST_ROWS // tiling.rows), 1)
-    row_blocks = -(-count // min(count, fitting))
+    target, deep = given.target, tiling.depth.total * itemsize
+    count = -(-given.m // tiling.rows)
+    room = min(target.l2_bytes * 3 // 4, MOST_ROWS) - tiling.columns * deep
+    most_panels = max(room // (tiling.rows * deep), 1)
+    shares = (1, target.cores) if target.cores > 1 else (1,)
+    for row_items in sorted({min(share, count) for share in shares}):
+        for share in shares:
+            here = -(-count // row_items)
+            inside = -(-here // most_panels)
+            of_rows = replace(tiling, panels=-(-here // inside), inside=inside, row_items=row_items)
+            yield from _with_columns(of_rows, found, given, deep, share)
+            if inside > 1:  # rows stay, columns are copied for each block
+                of_rows = replace(of_rows, inside=1, row_items=row_items * inside)
+                yield from _with_columns(of_rows, found, given, deep, share)
+
+
+def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int, share: int) -> Iterator[Tiling]:
+    """The tiling with blocks of columns, such that there is work for so many cores, and sums do not take too much."""
+    n, width = given.n, tiling.columns
+    most = min(MOST_COLUMNS if tiling.inside > 1 else given.target.l2_bytes // 5, MOST_COLUMNS) // deep
+    if tiling.way_b is Way.DIRECT:
+        most = n
     if tiling.way_b is Way.WINDOWS:
         run = size_of(found.n[-1])
-        lines = max(min(room // (depth.total * run * itemsize), n // run), 1)
-        lines = max(lines, min(-(-tiling.columns // run), n // run))
-        lines = -(-(n // run) // -(-(n // run) // lines))
-        span = lines * run
+        lines = min(max(most // run, -(-width // run), 1), n // run)
+        span = -(-(n // run) // -(-(n // run) // lines)) * run
     else:
-        most = room // 2 // (depth.total * itemsize) if tiling.way_b is not Way.DIRECT else n
-        if tiling.waits:
-            most = min(most, MOST_SUMS // (-(-count // row_blocks) * tiling.rows * itemsize))
-        parts = -(-n // (max(most // tiling.columns, 1) * tiling.columns)) if most < n else 1
-        tiles = -(-n // (parts * tiling.columns))
-        span = n if parts == 1 else tiles * tiling.columns
-    blocks, panels = -(-n // span), -(-count // row_blocks)
-    tiling.panels, tiling.row_blocks, tiling.span, tiling.column_blocks = panels, row_blocks, span, blocks * outer
-    tiling.group = tiling.column_blocks
+        tiles = -(-n // width)
+        parts = max(-(-n // max(most, width)), min(share, tiles) if given.outer * given.batches == 1 else 1)
+        span = min(-(-tiles // parts) * width, n)
+    blocks = -(-n // span) * given.outer
+    tiling = replace(tiling, span=span, column_blocks=blocks, group=-(-blocks // min(share, blocks)))
     if tiling.waits:
-        tile_bytes = tiling.rows * tiling.columns * itemsize
-        tiling.group = max(min(MOST_SUMS // (panels * tiling.tiles * tile_bytes), tiling.group), 1)
-        tiling.group = -(-tiling.column_blocks // tiling.groups)
-    _balance(tiling, count, prod(sizes_of(found.batch)), target.cores)
-    return tiling
-
-
-def _balance(tiling: Tiling, count: int, batches: int, cores: int) -> None:
-    """Splits groups, rows or columns further where the cores would wait for each other otherwise."""
-    if cores < 2:
-        return
-    columns = [(tiling.span, tiling.column_blocks)]
-    if tiling.way_b is not Way.WINDOWS and tiling.tiles > 1:
-        span = -(-tiling.tiles // min(cores, tiling.tiles)) * tiling.columns
-        columns.append((span, tiling.column_blocks * -(-tiling.span // span)))
-    best: tuple[float, Tiling] | None = None
-    for span, blocks in columns:
-        for wanted_groups in (1, cores):
-            for wanted_rows in (1, cores):
-                tried = replace(tiling, span=span, column_blocks=blocks)
-                groups = min(-(-tried.groups // wanted_groups) * wanted_groups, blocks)
-                tried.group = -(-blocks // groups)
-                row_blocks = min(-(-tried.row_blocks // wanted_rows) * wanted_rows, count)
-                tried.panels = -(-count // row_blocks)
-                tried.row_blocks = -(-count // tried.panels)
-                items = batches * tried.row_blocks * tried.groups
-                rounds = items / cores if items >= 4 * cores else -(-items // cores)
-                rows, wide = tried.panels * tried.rows, tried.group * tried.span
-                time = rounds * (rows * wide + COPY * (rows + wide))
-                if best is None or time < best[0]:
-                    best = time, tried
-    assert best is not None
-    for name in ("span", "column_blocks", "group", "panels", "row_blocks"):
-        setattr(tiling, name, getattr(best[1], name))
+        rows = tiling.panels * tiling.rows * tiling.tiles * width * given.itemsize  # bytes of sums of a block of both
+        if tiling.inside > 1:
+            inside = max(min(MOST_SUMS // rows, tiling.inside), 1)
+            row_items = tiling.row_items * -(-tiling.inside // inside)
+            blocks_of_rows = tiling.row_items * tiling.inside
+            tiling = replace(tiling, inside=-(-blocks_of_rows // row_items), row_items=row_items, group=1)
+        else:
+            tiling.group = max(min(MOST_SUMS // rows, tiling.group), 1)
+        if tiling.panels > 1 and rows > 2 * MOST_SUMS:
+            return
+    elif tiling.inside > 1:
+        tiling.group = 1
+    tiling.group = -(-tiling.column_blocks // tiling.groups)
+    yield tiling
 
 
 def reads_what_it_writes(body: UOp) -> bool:

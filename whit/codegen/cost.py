@@ -1,0 +1,164 @@
+"""What a tiled contraction takes, estimated: the one place where time is guessed from sizes.
+
+    cost = estimate_tiling(tiling, found, target)       cycles of one core, by what takes them
+    cost.total, str(cost)                               "12.1 Mcycles: products 88 %, copies of b 7 %, ..."
+
+`tiling.candidates` lists what is possible, this file says what each would take, and the least is chosen. Numbers of the
+machine come from the `Target` (vector width, registers, caches, cores, multipliers); the cycles below were measured
+with `bench/contractions.py` on one core of Ice Lake, by leaving out one part of a kernel after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from whit.codegen.contraction import Contraction, neighbours, sizes_of
+from whit.codegen.ranges import free_ranges, stride
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+from whit.target import Target
+
+if TYPE_CHECKING:
+    from whit.codegen.tiling import Tiling
+
+LINE = 64  # bytes that move between caches together
+ALONE, TURN = 16, 2  # what copying an element costs beside one that is part of a vector: alone; turned in a square
+LATENCY = 4  # cycles from a product to the next one of the same sum
+LOAD = 0.5  # cycles of a load: two at a time
+BROADCAST = 0.2  # more for each row: 6 x 4 vectors run at 94 % of the multipliers, 14 x 2 at 80 %
+STEP = 0.5  # of the innermost loop
+START = 30  # of a tile: loops, and a branch that is guessed wrong
+COPY = 3  # to copy a vector from and to the first cache
+FROM_L2, FROM_L3, FROM_MEMORY = 4, 14, 20  # more for each line, where nothing else is done meanwhile
+STREAM = 8  # for a line that is read in order from the third cache while products go on
+FETCH = 0.3  # for a vector of b that is read in order from the second
+WAIT = 3  # to add a vector to sums that wait in the second cache
+RESULT = 2  # to store a vector of results
+SCATTER = 20  # the same where its lanes are no neighbours
+WAYS = 4096  # bytes between places that share a set of the first cache
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of the core that works longest."""
+
+    products: float
+    copies_of_a: float
+    copies_of_b: float
+    reads: float  # of operands that are read where they are, and of panels that do not fit the second cache
+    sums: float  # that wait in memory between blocks of k
+    results: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Cycles by what takes them."""
+        return {
+            "products": self.products,
+            "copies of a": self.copies_of_a,
+            "copies of b": self.copies_of_b,
+            "reads": self.reads,
+            "sums": self.sums,
+            "results": self.results,
+        }
+
+    @property
+    def total(self) -> float:
+        """All cycles."""
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        shares = [(name, round(part / self.total * 100)) for name, part in self.parts.items()]
+        return f"{self.total:.3g} cycles: " + ", ".join(f"{name} {share} %" for name, share in shares if share)
+
+
+class Operands:
+    """How the operands of a contraction lie: what does not depend on the tiling, worked out once."""
+
+    def __init__(self, found: Contraction, body: UOp, target: Target) -> None:
+        free = free_ranges(body)
+        self.target = target
+        self.m, self.n, self.outer = (prod(sizes_of(group)) for group in (found.m, found.n, found.outer))
+        self.batches = prod(sizes_of(found.batch))
+        self.line_of_a, self.line_of_b = self._line(found.a), self._line(found.b)
+        self.pitch = self._pitch(found)
+        outside = topological((body,), stop=(found.reduce,))
+        places = [node.src[1] for node in outside if node.op is ops.INDEX]
+        places += [store.src[2] for store in body.src]
+        steps = [stride(place, found.n[-1], free) for place in places]
+        self.results = sum(RESULT if step in (0, 1) else SCATTER for step in steps)
+        self.itemsize = found.reduce.dtype.itemsize
+
+    def _line(self, operand: UOp) -> float:
+        """Cycles for a line of the memory that an operand is made of, by where it probably is."""
+        params = {node.src[0] for node in topological((operand,)) if node.op is ops.INDEX}
+        size = sum(prod(n for n in param.shape if isinstance(n, int)) * param.dtype.itemsize for param in params)
+        if size <= self.target.l2_bytes // 2:
+            return FROM_L2
+        return FROM_L3 if size <= self.target.l3_bytes // 2 else FROM_MEMORY
+
+    def _pitch(self, found: Contraction) -> int:
+        """Bytes between two rows of a."""
+        if not found.m or found.a.op is not ops.INDEX:
+            return 0
+        step = stride(found.a.src[1], found.m[-1], free_ranges(found.a)) or 0
+        return step * found.a.dtype.itemsize
+
+
+def copying(value: UOp, ranges: list[UOp]) -> float:
+    """Vectors for each element of a copy along ranges of neighbours, by vectors of a power of two of them."""
+    size = neighbours(value, ranges)
+    lanes = min(ALONE, 1 << (size.bit_length() - 1))
+    return -(-size // lanes) / size
+
+
+def step_cycles(rows: int, vectors: int, target: Target) -> float:
+    """One step along k of a register tile: products, loads, what it takes to start them all."""
+    products, loads = rows * vectors, rows + vectors
+    busy = max(products / target.multipliers, loads * LOAD, LATENCY if products < LATENCY * target.multipliers else 0)
+    return busy + BROADCAST * rows + FETCH * vectors + STEP
+
+
+def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
+    """The cycles of the core that has most to do."""
+    target, depth, itemsize = given.target, tiling.depth, given.itemsize
+    items = given.batches * tiling.row_items * tiling.groups
+    rounds = items / target.cores if items >= 4 * target.cores else -(-items // target.cores)
+    blocks = rounds * depth.blocks  # of k, of all items of a core
+    tiles = tiling.inside * tiling.panels * tiling.group * tiling.tiles
+    vectors = tiles * tiling.rows * tiling.vectors  # of results, in an item
+    products = blocks * tiles * (depth.total * step_cycles(tiling.rows, tiling.vectors, target) + START)
+
+    rows, columns = tiling.panels * tiling.rows, tiling.tiles * tiling.columns
+    fills = tiling.group * tiling.inside if tiling.inside > 1 else 1
+    lines_of_a, lines_of_b = (size * depth.total * itemsize / LINE for size in (fills * rows, tiling.group * columns))
+    of_a = lines_of_a * (tiling.copy_a * LINE / itemsize * COPY + given.line_of_a)
+    of_b = lines_of_b * (tiling.copy_b * LINE / itemsize * COPY + given.line_of_b)
+    far = rows * depth.total * itemsize  # bytes that a block of rows takes in the second cache
+    reads = 0.0
+    if not tiling.copy_a:
+        of_a, reads = 0.0, lines_of_a * given.line_of_a
+        if given.pitch % WAYS == 0 and tiling.rows * WAYS > target.l1_bytes // 4:  # they throw each other out
+            reads += tiles * tiling.rows * depth.total * LOAD
+        if given.pitch % (WAYS // 2) == 0:
+            far = rows * given.pitch
+    if not tiling.copy_b:
+        of_b, reads = 0.0, reads + tiling.inside * lines_of_b * given.line_of_b
+    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 7 // 8:
+        reads += tiles * tiling.rows * depth.total * itemsize / LINE * FROM_L3
+    if columns * depth.total * itemsize > target.l2_bytes // 2:
+        reads += tiling.inside * lines_of_b * STREAM
+    sums = 0.0
+    if tiling.waits:
+        far = 0 if vectors * LINE <= target.l2_bytes // 4 else FROM_L3
+        sums = vectors * (blocks * (WAIT + far) + rounds * (WAIT + far))
+    return Cost(
+        products=products,
+        copies_of_a=blocks * of_a,
+        copies_of_b=blocks * of_b,
+        reads=blocks * reads,
+        sums=sums,
+        results=rounds * vectors * given.results,
+    )
