@@ -32,12 +32,14 @@ BROADCAST = 0.2  # more for each row: 6 x 4 vectors run at 94 % of the multiplie
 STEP = 0.5  # of the innermost loop
 START = 30  # of a tile: loops, and a branch that is guessed wrong
 COPY = 3  # to copy a vector from and to the first cache
-FROM_L2, FROM_L3, FROM_MEMORY = 4, 14, 20  # more for each line, where nothing else is done meanwhile
+FROM_L2, FROM_L3, FROM_MEMORY = 4, 10, 18  # more for each line of a long run, where nothing else is done meanwhile
+NEW_RUN = 4  # lines that finding the first one of a run costs
 STREAM = 8  # for a line that is read in order from the third cache while products go on
 FETCH = 0.3  # for a vector of b that is read in order from the second
 WAIT = 3  # to add a vector to sums that wait in the second cache
 RESULT = 2  # to store a vector of results
-SCATTER = 20  # the same where its lanes are no neighbours
+SCATTER, CROWDED = 64, 240  # the same where its lanes are no neighbours; where they share a set of the first cache
+ACROSS = 3  # for a step along k of rows that are read across k where they are: a line for a few elements
 WAYS = 4096  # bytes between places that share a set of the first cache
 
 
@@ -87,9 +89,9 @@ class Operands:
         outside = topological((body,), stop=(found.reduce,))
         places = [node.src[1] for node in outside if node.op is ops.INDEX]
         places += [store.src[2] for store in body.src]
-        steps = [stride(place, found.n[-1], free) for place in places]
-        self.results = sum(RESULT if step in (0, 1) else SCATTER for step in steps)
         self.itemsize = found.reduce.dtype.itemsize
+        steps = [stride(place, found.n[-1], free) for place in places]
+        self.results = sum(RESULT if step in (0, 1) else _scattered(step, self.itemsize) for step in steps)
 
     def _line(self, operand: UOp) -> float:
         """Cycles for a line of the memory that an operand is made of, by where it probably is."""
@@ -107,6 +109,11 @@ class Operands:
         return step * found.a.dtype.itemsize
 
 
+def _scattered(step: int | None, itemsize: int) -> int:
+    """Cycles for a vector whose lanes are so many elements apart."""
+    return CROWDED if step is not None and step * itemsize % (WAYS // 2) == 0 else SCATTER
+
+
 def copying(value: UOp, ranges: list[UOp]) -> float:
     """Vectors for each element of a copy along ranges of neighbours, by vectors of a power of two of them."""
     size = neighbours(value, ranges)
@@ -119,6 +126,11 @@ def step_cycles(rows: int, vectors: int, target: Target) -> float:
     products, loads = rows * vectors, rows + vectors
     busy = max(products / target.multipliers, loads * LOAD, LATENCY if products < LATENCY * target.multipliers else 0)
     return busy + BROADCAST * rows + FETCH * vectors + STEP
+
+
+def _of_run(line: float, run: int, itemsize: int) -> float:
+    """Cycles for a line that is copied in a run of so many elements."""
+    return line * (1 + NEW_RUN / max(run * itemsize / LINE, 1))
 
 
 def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
@@ -134,20 +146,24 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
     rows, columns = tiling.panels * tiling.rows, tiling.tiles * tiling.columns
     fills = tiling.group * tiling.inside if tiling.inside > 1 else 1
     lines_of_a, lines_of_b = (size * depth.total * itemsize / LINE for size in (fills * rows, tiling.group * columns))
-    of_a = lines_of_a * (tiling.copy_a * LINE / itemsize * COPY + given.line_of_a)
-    of_b = lines_of_b * (tiling.copy_b * LINE / itemsize * COPY + given.line_of_b)
+    copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
+    of_a = lines_of_a * (tiling.copy_a * LINE / itemsize * copy + _of_run(given.line_of_a, tiling.run_of_a, itemsize))
+    of_b = lines_of_b * (tiling.copy_b * LINE / itemsize * COPY + _of_run(given.line_of_b, tiling.run_of_b, itemsize))
     far = rows * depth.total * itemsize  # bytes that a block of rows takes in the second cache
     reads = 0.0
     if not tiling.copy_a:
-        of_a, reads = 0.0, lines_of_a * given.line_of_a
-        if given.pitch % WAYS == 0 and tiling.rows * WAYS > target.l1_bytes // 4:  # they throw each other out
+        of_a, reads = 0.0, lines_of_a * given.line_of_a / 2
+        if tiling.is_across:
+            reads = lines_of_a * _of_run(given.line_of_a, tiling.rows, itemsize) + tiles * depth.total * ACROSS
+        if given.pitch % WAYS == 0 and tiling.rows * WAYS > target.l1_bytes:  # they throw each other out
             reads += tiles * tiling.rows * depth.total * LOAD
         if given.pitch % (WAYS // 2) == 0:
             far = rows * given.pitch
     if not tiling.copy_b:
         of_b, reads = 0.0, reads + tiling.inside * lines_of_b * given.line_of_b
-    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 7 // 8:
-        reads += tiles * tiling.rows * depth.total * itemsize / LINE * FROM_L3
+    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 5 // 8:
+        again = tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
+        reads += again * tiling.rows * depth.total * itemsize / LINE * FROM_L3
     if columns * depth.total * itemsize > target.l2_bytes // 2:
         reads += tiling.inside * lines_of_b * STREAM
     sums = 0.0

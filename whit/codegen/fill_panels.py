@@ -166,25 +166,27 @@ class Filler:
         return lambda u: memory.index((panel * rows + u) * pitch + k)
 
     def _a_across(self, block: UOp, panel: UOp, k: UOp) -> Read:
-        """Where rows are neighbours in memory: a vector of them at a time, of which the tile uses the first."""
+        """Where rows are neighbours in memory: vectors of them, k after k.
+
+        A vector has more lanes than the tile has rows left: the others are where the rows of the next k come to lie, and
+        are overwritten by them, or lie between two tiles.
+        """
         found, tiling, depth = self.found, self.tiling, self.depth
         m, rows = prod(sizes_of(found.m)), tiling.rows
         width = run_width(m, tiling.width)
-        pitch = -(-rows // width) * width
-        target = Panel(0, found.a, tiling.panels * depth.total * pitch)
+        pitch = depth.total * rows + tiling.width
+        target = Panel(0, found.a, tiling.panels * pitch)
         places = [target.loop(size) for size in depth.sizes]
         p = target.loop(tiling.panels)
         at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
-        first = as_index(max(m - pitch, 0)).minimum(self.row(block, p))
-        for start in range(0, pitch, width):
-            start = min(start, m - width)
-            row = first + (lane_numbers(width) + start)
-            place = (p * depth.total + flat(places, depth.sizes)) * pitch + (lane_numbers(width) + start)
-            target.store(self.value(found.a, {**at, **as_one(row, found.m)}, gate), place, width)
+        for start in range(0, rows, width):
+            row = self.row(block, p) + (lane_numbers(width) + start)
+            place = p * pitch + flat(places, depth.sizes) * rows + (lane_numbers(width) + start)
+            is_row = row < m if start + width > rows else None
+            both = gate if is_row is None else is_row if gate is None else gate & is_row
+            target.store(self.value(found.a, {**at, **as_one(row, found.m)}, both), place, width)
         memory = target.filled()
-        here = self.row(block, panel)
-        shift = here - as_index(max(m - pitch, 0)).minimum(here)
-        return lambda u: memory.index((panel * depth.total + k) * pitch + shift + u)
+        return lambda u: memory.index(panel * pitch + k * rows + u)
 
     # ---- columns
 

@@ -117,6 +117,7 @@ class Tiling:
     way_b: Way
     copy_a: float  # vectors for each element that is copied; 0 where nothing is
     copy_b: float
+    is_across: bool = False  # whether rows that are read where they are lie across k
     panels: int = 1  # tiles of rows in a block
     inside: int = 1  # blocks of rows that a core takes one after the other, with the same columns
     row_items: int = 1  # times which there are
@@ -133,6 +134,16 @@ class Tiling:
     def tiles(self) -> int:
         """Tiles of columns in a block."""
         return -(-self.span // self.columns)
+
+    @property
+    def run_of_a(self) -> int:
+        """Elements that are copied one after the other."""
+        return self.panels * self.rows if self.way_a is Way.ACROSS else self.depth.total
+
+    @property
+    def run_of_b(self) -> int:
+        """The same for columns."""
+        return self.depth.total if self.way_b is Way.TURNED else self.span
 
     @property
     def groups(self) -> int:
@@ -197,9 +208,10 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
             most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
-                copy_a = _copy_of_a(found, depth, way_a)
+                is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
                 for rows, vectors in choose_tiles(m, n, width, most, target):
-                    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b)
+                    copy_a = _copy_of_a(found, depth, way_a, rows, width)
+                    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, is_across)
                     yield from _blocked(tiling, found, given, itemsize)
 
 
@@ -254,11 +266,11 @@ def _ways_of_a(found: Contraction, depth: Depth) -> list[Way]:
     return [Way.DIRECT, copied] if is_plain and (along or (across and len(depth.inside) == 1)) else [copied]
 
 
-def _copy_of_a(found: Contraction, depth: Depth, way: Way) -> float:
+def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int) -> float:
     """Vectors for each element of the panel of a."""
     if way is Way.ROWS:
         return copying(found.a, depth.inside) if is_unit(found.a, depth.inside[-1]) else 1
-    return copying(found.a, found.m) if way is Way.ACROSS else 0
+    return -(-rows // width) / rows if way is Way.ACROSS else 0
 
 
 def _ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
@@ -289,7 +301,7 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
     """The tiling with blocks of rows and columns that fit the caches, and that the cores can share."""
     target, deep = given.target, tiling.depth.total * itemsize
     count = -(-given.m // tiling.rows)
-    room = min(target.l2_bytes * 3 // 4, MOST_ROWS) - tiling.columns * deep
+    room = min(target.l2_bytes // 2, MOST_ROWS) - tiling.columns * deep  # half: other threads may use the same cache
     most_panels = max(room // (tiling.rows * deep), 1)
     shares = (1, target.cores) if target.cores > 1 else (1,)
     for row_items in sorted({min(share, count) for share in shares}):
