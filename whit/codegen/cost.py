@@ -161,7 +161,7 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
             far = rows * given.pitch
     if not tiling.copy_b:
         of_b, reads = 0.0, reads + tiling.inside * lines_of_b * given.line_of_b
-    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 5 // 8:
+    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 3 // 4:
         again = tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
         reads += again * tiling.rows * depth.total * itemsize / LINE * FROM_L3
     if columns * depth.total * itemsize > target.l2_bytes // 2:

@@ -168,8 +168,8 @@ class Filler:
     def _a_across(self, block: UOp, panel: UOp, k: UOp) -> Read:
         """Where rows are neighbours in memory: vectors of them, k after k.
 
-        A vector has more lanes than the tile has rows left: the others are where the rows of the next k come to lie, and
-        are overwritten by them, or lie between two tiles.
+        A vector has more lanes than the tile has rows left: the others are where the rows of the next k come to lie,
+        and are overwritten by them, or lie between two tiles.
         """
         found, tiling, depth = self.found, self.tiling, self.depth
         m, rows = prod(sizes_of(found.m)), tiling.rows

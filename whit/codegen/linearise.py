@@ -26,6 +26,7 @@ from whit.ir.uop import UOp, const, make
 
 Path = tuple[UOp, ...]
 ZERO = const(dtypes.int64, 0)  # the position of everything in a register
+LATER = 1 << 32  # added to the number of an instruction that waits for the products before
 
 
 @dataclass(slots=True, eq=False)
@@ -283,12 +284,20 @@ def _cleared(node: UOp, register: UOp, path: Path, linear: _Linear) -> Item:
     return item
 
 
-def _combine(node: UOp, old: UOp, value: UOp, has_fma: bool) -> UOp:
-    """old op value; a sum of products keeps the product exact."""
-    if has_fma and node.arg.op is ops.ADD and value.op is ops.MUL and node.dtype.is_float:
-        left, right = value.src
-        return left.fma(right, old)
-    return make(node.arg.op, (old, value))
+def _products(node: UOp, has_fma: bool) -> list[UOp]:
+    """The one or two products that a reduction adds in one step of its loop, if it adds nothing else."""
+    value = node.src[0]
+    if not has_fma or node.arg.op is not ops.ADD or not node.dtype.is_float:
+        return []
+    if value.op is ops.ADD and all(part.op is ops.MUL for part in value.src):
+        return sorted(value.src, key=_place)
+    return [value] if value.op is ops.MUL else []
+
+
+def _place(product: UOp) -> int:
+    """The constant part of where operands are read: what the products of several steps of a loop differ by."""
+    places = [node.src[1] for node in topological((product,)) if node.op is ops.LOAD]
+    return sum(int(place.src[1].arg) for place in places if place.op is ops.ADD and place.src[1].op is ops.CONST)
 
 
 def _reduction(
@@ -307,11 +316,21 @@ def _reduction(
     old = _load(register.after(cleared.node))  # type: ignore[arg-type]
     old_item = linear.add(old, inside)
     need(old_item, cleared)
-    updated = _combine(node, old, values[value], linear.has_fma)
-    update = linear.add(updated, inside)
-    need(update, old_item)
-    factors = value.src if updated.op is ops.FMA else (value,)
-    _need_all(update, factors, items)
+    updated, update = old, old_item
+    for step, product in enumerate(_products(node, linear.has_fma)):  # each is added exactly, one after the other
+        left, right = product.src
+        updated = values[left].fma(values[right], updated)
+        before, update = update, linear.add(updated, inside)
+        need(update, before)
+        _need_all(update, product.src, items)
+        for item in (update, items.get(left), items.get(right)):  # what many reductions share is loaded step by step
+            if item is not None and item.block is update.block:
+                item.number = max(item.number, step * LATER + item.number % LATER)
+    if updated is old:
+        updated = make(node.arg.op, (old, values[value]))
+        update = linear.add(updated, inside)
+        need(update, old_item)
+        _need_all(update, (value,), items)
     kept = linear.add(register.store(updated, ZERO), inside)
     need(kept, update)
     result = _load(register.after(kept.node))  # type: ignore[arg-type]

@@ -94,12 +94,21 @@ class _Apply:
 
     def sums(self, tile: _Tile, block: UOp) -> Callable[[int, int], UOp]:
         """The sum of vector c of row u of a tile over one block of k."""
-        tiling = self.tiling
-        k = UOp.range(tiling.depth.total, BLOCK_IDS + 10)
-        filler = Filler(self.found, tiling, self.values, tiling.depth.starts(block))
-        read_a = filler.read_a(tile.block, tile.panel, k)
-        read_b = filler.read_b(tile.start, tile.outer, tile.tile, k)
-        return lambda u, c: (read_a(u) * read_b(c)).reduce(ops.ADD, ranges=(k,))
+        depth, steps = self.tiling.depth, self.tiling.steps
+        k = UOp.range(depth.total // steps, BLOCK_IDS + 10)
+        reads = []
+        for step in range(steps):
+            filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
+            read_a = filler.read_a(tile.block, tile.panel, k * steps + step)
+            reads.append((read_a, filler.read_b(tile.start, tile.outer, tile.tile, k * steps + step)))
+
+        def total(u: int, c: int) -> UOp:
+            product, *others = [read_a(u) * read_b(c) for read_a, read_b in reads]
+            for other in others:
+                product = product + other
+            return product.reduce(ops.ADD, ranges=(k,))
+
+        return total
 
     def place(self, tile: _Tile, u: UOp, c: int) -> UOp:
         """Where sums wait: every tile has a place of its own."""
