@@ -99,7 +99,7 @@ class Operands:
         size = sum(prod(n for n in param.shape if isinstance(n, int)) * param.dtype.itemsize for param in params)
         if size <= self.target.l2_bytes // 2:
             return FROM_L2
-        return FROM_L3 if size <= self.target.l3_bytes // 2 else FROM_MEMORY
+        return FROM_L3 if size <= self.target.l3_bytes // 4 else FROM_MEMORY
 
     def _pitch(self, found: Contraction) -> int:
         """Bytes between two rows of a."""
@@ -167,9 +167,11 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
     if columns * depth.total * itemsize > target.l2_bytes // 2:
         reads += tiling.inside * lines_of_b * STREAM
     sums = 0.0
-    if tiling.waits:
-        far = 0 if vectors * LINE <= target.l2_bytes // 4 else FROM_L3
-        sums = vectors * (blocks * (WAIT + far) + rounds * (WAIT + far))
+    if tiling.in_place:
+        sums = vectors * blocks * (WAIT + 2 * FROM_L3)  # read and written, where the result is
+    elif tiling.waits:
+        is_far = vectors * LINE > target.l2_bytes // 4
+        sums = vectors * (blocks + rounds) * (WAIT + (FROM_L3 if is_far else 0))
     return Cost(
         products=products,
         copies_of_a=blocks * of_a,

@@ -12,7 +12,8 @@
         for each tile: store what becomes of its sums
 
 If there is one block of rows, it is copied before the columns are: a panel is filled where all it depends on is known.
-With one block of k and a short way to go, sums do not wait, and are stored from registers. The last tile of rows and of
+With one block of k and a short way to go, sums do not wait, and are stored from registers. Where nothing can be read
+that the result overwrites, they wait where it will be. The last tile of rows and of
 columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
 the size of the result are read, they may be what the result overwrites: there each element is stored once.
 """
@@ -25,8 +26,7 @@ from math import prod
 from whit.codegen.contraction import Contraction, size_of, sizes_of
 from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, mask_of, unflat
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.ranges import free_ranges
-from whit.codegen.tiling import Tiling
+from whit.codegen.tiling import Tiling, may_overwrite
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
@@ -61,11 +61,17 @@ class _Tile:
         self.row = as_index(prod(sizes_of(found.m)) - tiling.rows).minimum(self.new_row)
         self.new_columns = (number % blocks * tiling.span, self.start + self.tile * tiling.columns)
         self.is_new_block = new < tiling.column_blocks
+        self.has_whole_rows = prod(sizes_of(found.m)) == tiling.row_items * tiling.inside * tiling.panels * tiling.rows
+        whole = blocks * tiling.span == n and tiling.tiles * tiling.columns == tiling.span
+        self.has_whole_columns = whole and tiling.groups * tiling.group == tiling.column_blocks
 
-    def is_new(self, row: UOp, column: UOp) -> UOp:
-        """Whether an element is this tile's to store."""
+    def is_new(self, row: UOp, column: UOp) -> UOp | None:
+        """Whether an element is this tile's to store; None if all are."""
         from_block, from_tile = self.new_columns
-        return (row >= self.new_row) & (column >= from_block) & (column >= from_tile) & self.is_new_block
+        gates = [] if self.has_whole_rows else [row >= self.new_row]
+        if not self.has_whole_columns:
+            gates.append((column >= from_block) & (column >= from_tile) & self.is_new_block)
+        return gates[0] & gates[1] if len(gates) == 2 else gates[0] if gates else None
 
 
 class _Apply:
@@ -74,7 +80,7 @@ class _Apply:
         self.core, self.values = _cores(found, tiling)
         self.lanes = lane_numbers(tiling.width)
         self.masks = [mask_of(found, tiling, c) for c in range(tiling.vectors)]
-        self.is_once = _may_overwrite(body, found.reduce)
+        self.is_once = may_overwrite(body, found.reduce)
 
     def stores(self) -> UOp:
         tiling = self.tiling
@@ -86,10 +92,24 @@ class _Apply:
                 for c in range(tiling.vectors):
                     stores.extend(self.stored(tile, as_index(u), c, sums(u, c)))
             return UOp.group(*stores)
+        if tiling.in_place:
+            return self.stores_in_place()
         memory = self.waiting()
         row = _loop(tiling.rows, 5)
         for c in range(tiling.vectors):
             stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
+        return UOp.group(*stores)
+
+    def stores_in_place(self) -> UOp:
+        """Sums wait where the result will be: the last block of k stores what becomes of them."""
+        tiling = self.tiling
+        block = _loop(tiling.depth.blocks, BLOCK_IDS)
+        tile = _Tile(self.found, tiling, self.core, BLOCK_IDS + 1)
+        sums = self.sums(tile, block)
+        stores: list[UOp] = []
+        for u in range(tiling.rows):
+            for c in range(tiling.vectors):
+                stores.extend(self.stored(tile, as_index(u), c, sums(u, c), block))
         return UOp.group(*stores)
 
     def sums(self, tile: _Tile, block: UOp) -> Callable[[int, int], UOp]:
@@ -134,28 +154,25 @@ class _Apply:
         loops = [r for r in (block, tile.group, tile.inside, tile.tile, tile.panel) if r.op is ops.RANGE]
         return memory.after(make(ops.STAGE, (UOp.group(*stores), *loops), StageArg(Memory.SHARED)))
 
-    def stored(self, tile: _Tile, u: UOp, c: int, total: UOp) -> tuple[UOp, ...]:
-        """The kernel's stores for a vector of sums."""
+    def stored(self, tile: _Tile, u: UOp, c: int, total: UOp, block: UOp | None = None) -> tuple[UOp, ...]:
+        """The kernel's stores for a vector of sums: of all of k, or of a block, to be added to those before it."""
         row, column = tile.row + u, tile.column + (self.lanes + c * self.tiling.width)
         at = {**self.values, **tile.outer, **unflat(row, self.found.m), **unflat(column, self.found.n)}
         copied = with_total(self.body, self.found.reduce, total, at)
+        if block is not None:
+            target, _, position = copied.src[0].src
+            total = total + target.index(position, gate=block > 0)
+            value = with_total(self.body, self.found.reduce, total, at).src[0].src[1]
+            is_last = block >= self.tiling.depth.blocks - 1
+            copied = UOp.group(target.store(is_last.where(value, total) if value is not total else total, position))
         mask = self.masks[c]
         group = (copied if mask is None else masked(copied, mask)).src
-        if self.is_once:
-            is_new = tile.is_new(row, column)
-            group = tuple([_stored_where(is_new, store) for store in group])
-        return group
+        is_new = tile.is_new(row, column) if self.is_once or block is not None else None
+        return group if is_new is None else tuple([_stored_where(is_new, store) for store in group])
 
 
 def _loop(count: int, id: int) -> UOp:
     return UOp.range(count, id) if count > 1 else ZERO
-
-
-def _may_overwrite(body: UOp, reduce: UOp) -> bool:
-    """Whether the value that is stored is made of elements that the store may overwrite."""
-    free = free_ranges(body)
-    outside = topological((body,), stop=(reduce,))
-    return any(node.op is ops.INDEX and free[node] == free[body.src[0]] for node in outside)
 
 
 def _stored_where(gate: UOp, store: UOp) -> UOp:

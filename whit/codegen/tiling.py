@@ -28,6 +28,7 @@ from whit.codegen.contraction import (
     turns,
 )
 from whit.codegen.cost import ALONE, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.ranges import free_ranges, stride
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -117,6 +118,7 @@ class Tiling:
     way_b: Way
     copy_a: float  # vectors for each element that is copied; 0 where nothing is
     copy_b: float
+    in_place: bool = False  # whether sums wait where the result will be
     is_across: bool = False  # whether rows that are read where they are lie across k
     panels: int = 1  # tiles of rows in a block
     inside: int = 1  # blocks of rows that a core takes one after the other, with the same columns
@@ -201,6 +203,7 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
     if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
         return  # dot products
     is_long = _is_long(body, found.reduce)
+    has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize):
         for way_b in _ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
@@ -216,7 +219,9 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
                 for rows, vectors in choose_tiles(m, n, width, most, target):
                     copy_a = _copy_of_a(found, depth, way_a, rows, width)
-                    tiling = Tiling(rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, is_across)
+                    tiling = Tiling(
+                        rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
+                    )
                     yield from _blocked(tiling, found, given, itemsize)
 
 
@@ -336,7 +341,7 @@ def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int
         span = min(-(-tiles // parts) * width, n)
     blocks = -(-n // span) * given.outer
     tiling = replace(tiling, span=span, column_blocks=blocks, group=-(-blocks // min(share, blocks)))
-    if tiling.waits:
+    if tiling.waits and not tiling.in_place:
         rows = tiling.panels * tiling.rows * tiling.tiles * width * given.itemsize  # bytes of sums of a block of both
         if tiling.inside > 1:
             inside = max(min(MOST_SUMS // rows, tiling.inside), 1)
@@ -351,6 +356,22 @@ def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int
         tiling.group = 1
     tiling.group = -(-tiling.column_blocks // tiling.groups)
     yield tiling
+
+
+def may_overwrite(body: UOp, reduce: UOp) -> bool:
+    """Whether the value that is stored is made of elements that the store may overwrite."""
+    free = free_ranges(body)
+    outside = topological((body,), stop=(reduce,))
+    return any(node.op is ops.INDEX and free[node] == free[body.src[0]] for node in outside)
+
+
+def has_room_for_sums(body: UOp, found: Contraction) -> bool:
+    """Whether a result can hold the sums that it is made of until they are complete."""
+    store = body.src[0]
+    target, _, position, *gate = store.src
+    if len(body.src) > 1 or gate or target.dtype is not found.reduce.dtype or may_overwrite(body, found.reduce):
+        return False
+    return stride(position, found.n[-1], free_ranges(body)) == 1
 
 
 def reads_what_it_writes(body: UOp) -> bool:
