@@ -40,6 +40,7 @@ WAIT = 3  # to add a vector to sums that wait in the second cache
 RESULT = 2  # to store a vector of results
 SCATTER, CROWDED = 64, 240  # the same where its lanes are no neighbours; where they share a set of the first cache
 ACROSS = 3  # for a step along k of rows that are read across k where they are: a line for a few elements
+PAGES, NEW_PAGE = 64, 8  # rows of results whose places a core knows by heart, and cycles to look up another
 WAYS = 4096  # bytes between places that share a set of the first cache
 
 
@@ -172,11 +173,12 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
     elif tiling.waits:
         is_far = vectors * LINE > target.l2_bytes // 4
         sums = vectors * (blocks + rounds) * (WAIT + (FROM_L3 if is_far else 0))
+    lookups = tiles * tiling.rows * NEW_PAGE if rows > PAGES else 0
     return Cost(
         products=products,
         copies_of_a=blocks * of_a,
         copies_of_b=blocks * of_b,
         reads=blocks * reads,
         sums=sums,
-        results=rounds * vectors * given.results,
+        results=rounds * (vectors * given.results + lookups),
     )

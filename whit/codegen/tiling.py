@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import product
 from math import prod
 
 from whit.codegen.contraction import (
@@ -27,7 +28,7 @@ from whit.codegen.contraction import (
     sizes_of,
     turns,
 )
-from whit.codegen.cost import ALONE, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
 from whit.codegen.ranges import free_ranges, stride
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -40,6 +41,7 @@ LEAST_SIDE = 8
 DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
+SHORT = 256  # depth of a block of k for which storing results counts
 FEW_ROWS = 16  # for which columns are not worth copying
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
 DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
@@ -313,11 +315,12 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
     count = -(-given.m // tiling.rows)
     room = min(target.l2_bytes * 5 // 8, MOST_ROWS) - tiling.columns * deep  # the cache is not ours alone
     most_panels = max(room // (tiling.rows * deep), 1)
+    few_panels = min(max(PAGES // tiling.rows, 1), most_panels) if tiling.depth.total <= SHORT else most_panels
     shares = (1, target.cores) if target.cores > 1 else (1,)
-    for row_items in sorted({min(share, count) for share in shares}):
+    for row_items, most in product(sorted({min(share, count) for share in shares}), {few_panels, most_panels}):
         for share in shares:
             here = -(-count // row_items)
-            inside = -(-here // most_panels)
+            inside = -(-here // most)
             of_rows = replace(tiling, panels=-(-here // inside), inside=inside, row_items=row_items)
             yield from _with_columns(of_rows, found, given, deep, share)
             if inside > 1:  # rows stay, columns are copied for each block
