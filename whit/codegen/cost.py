@@ -150,7 +150,7 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
     copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
     of_a = lines_of_a * (tiling.copy_a * LINE / itemsize * copy + _of_run(given.line_of_a, tiling.run_of_a, itemsize))
     of_b = lines_of_b * (tiling.copy_b * LINE / itemsize * COPY + _of_run(given.line_of_b, tiling.run_of_b, itemsize))
-    far = rows * depth.total * itemsize  # bytes that a block of rows takes in the second cache
+    room = rows * depth.total * itemsize  # that a block of rows takes in the second cache
     reads = 0.0
     if not tiling.copy_a:
         of_a, reads = 0.0, lines_of_a * given.line_of_a / 2
@@ -159,20 +159,20 @@ def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
         if given.pitch % WAYS == 0 and tiling.rows * WAYS > target.l1_bytes:  # they throw each other out
             reads += tiles * tiling.rows * depth.total * LOAD
         if given.pitch % (WAYS // 2) == 0:
-            far = rows * given.pitch
+            room = rows * given.pitch
     if not tiling.copy_b:
         of_b, reads = 0.0, reads + tiling.inside * lines_of_b * given.line_of_b
-    if far + tiling.columns * depth.total * itemsize > target.l2_bytes * 3 // 4:
+    if room + tiling.columns * depth.total * itemsize > target.l2_bytes * 3 // 4:
         again = tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
         reads += again * tiling.rows * depth.total * itemsize / LINE * FROM_L3
     if columns * depth.total * itemsize > target.l2_bytes // 2:
         reads += tiling.inside * lines_of_b * STREAM
     sums = 0.0
+    far = FROM_L3 if vectors * LINE > target.l2_bytes // 4 else 0
     if tiling.in_place:
-        sums = vectors * blocks * (WAIT + 2 * FROM_L3)  # read and written, where the result is
+        sums = vectors * blocks * (WAIT + 2 * far)  # read and written, where the result is
     elif tiling.waits:
-        is_far = vectors * LINE > target.l2_bytes // 4
-        sums = vectors * (blocks + rounds) * (WAIT + (FROM_L3 if is_far else 0))
+        sums = vectors * (blocks + rounds) * (WAIT + far)
     lookups = tiles * tiling.rows * NEW_PAGE if rows > PAGES else 0
     return Cost(
         products=products,
