@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 SIZES = [
     *((64, 64, 64), (33, 40, 70), (13, 300, 33), (100, 33, 9), (8, 64, 200), (257, 16, 31), (14, 513, 32)),
     *((128, 64, 10), (9, 64, 100)),  # fewer columns, or rows, than a vector has lanes
-    *((20, 1031, 21), (33, 1024, 70)),  # several blocks along k, with and without a rest
+    *((20, 3001, 21), (33, 2560, 70)),  # several blocks along k, with and without a rest
 ]
 
 

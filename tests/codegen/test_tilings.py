@@ -1,0 +1,153 @@
+"""Tilings of contractions: every kind of candidate means what its kernel means, and the least cost is chosen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from schedule.build import matmul, param, scheduled
+
+from whit.codegen import pipeline, tiling
+from whit.codegen.contraction import find_contractions
+from whit.codegen.cost import Operands, estimate_tiling
+from whit.codegen.pipeline import PASSES, Job, generate
+from whit.codegen.tiling import Plan, Way, candidates, choose_tiling
+from whit.config import Context
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.interpret import numpy_dtype, run
+from whit.ir.uop import UOp
+from whit.target import parse_target
+
+# Vectors of four and caches of a few lines, so that small products have blocks of everything.
+TINY = replace(parse_target("CPU:LLVM:x86-64"), l1_bytes=256, l2_bytes=1024, l3_bytes=8192, cores=2)
+INT = dtypes.int32
+
+
+def spread(x: UOp, *shape: int) -> UOp:
+    return x.reshape((1,) * (len(shape) - len(x.shape)) + x.shape).expand(shape)
+
+
+def batched(a: UOp, b: UOp) -> UOp:
+    (count, m, k), (*_, n) = a.shape, b.shape
+    left = a.reshape((count, m, 1, k)).expand((count, m, n, k))
+    right = b.permute((1, 0)).reshape((1, 1, n, k)).expand((count, m, n, k))
+    return (left * right).reduce(ops.ADD, (3,))
+
+
+def product(m: int, k: int, n: int) -> UOp:
+    return matmul(param(0, m, k, dtype=INT), param(1, k, n, dtype=INT))
+
+
+KERNELS: dict[str, Callable[[], UOp]] = {
+    "nn": lambda: product(11, 24, 21),
+    "nt": lambda: matmul(param(0, 8, 16, dtype=INT), param(1, 13, 16, dtype=INT).permute((1, 0))),
+    "tn, whole tiles": lambda: matmul(param(0, 16, 12, dtype=INT).permute((1, 0)), param(1, 16, 8, dtype=INT)),
+    "bias and maximum": lambda: (product(9, 16, 13) + spread(param(2, 13, dtype=INT), 9, 13)).maximum(0),
+    "into what it reads": lambda: product(9, 16, 13) + param(2, 9, 13, dtype=INT),
+    "computed operands": lambda: matmul(param(0, 9, 23, dtype=INT) + 1, param(1, 23, 9, dtype=dtypes.int8).cast(INT)),
+    "broadcast": lambda: batched(param(0, 2, 9, 11, dtype=INT), param(1, 11, 13, dtype=INT)),
+    "vector": lambda: product(1, 48, 13),
+}
+MOST = 4  # kinds of each kernel that are interpreted: others are those of other kernels
+Kind = tuple[object, ...]
+
+
+def plans_of(body: UOp) -> dict[Kind, Plan]:
+    """One candidate of each kind."""
+    flat = body
+    for step in PASSES[:3]:
+        flat = step.run(flat, Job(TINY))
+    found: dict[Kind, Plan] = {}
+    for number, contraction in enumerate(find_contractions(flat)):
+        given = Operands(contraction, flat, TINY)
+        for tried in candidates(contraction, flat, given):
+            several = (tried.inside > 1, tried.group > 1, tried.depth.blocks > 1, tried.depth.is_ragged)
+            kind = (number, tried.way_a, tried.way_b, tried.waits, tried.in_place, *several)
+            found.setdefault(kind, Plan(contraction, tried, estimate_tiling(tried, given)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
+    monkeypatch.setattr(tiling, "DEPTHS", (32, 64))
+    monkeypatch.setattr(tiling, "DIRECT_DEPTH", 8)
+    (call,) = scheduled(KERNELS[name]()).src
+    body = call.src[0].src[0]
+    generator = np.random.default_rng(0)
+    arrays = {
+        node: generator.integers(-9, 10, node.shape).astype(numpy_dtype(node.dtype))
+        for node in body.topological()
+        if node.op is ops.PARAM
+    }
+    inputs = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
+    run(body, arrays)
+    plans = plans_of(body)
+    assert plans
+    for kind, plan in list(plans.items())[:: -(-len(plans) // MOST)]:
+        monkeypatch.setattr(pipeline, "choose_tiling", lambda body, target, plan=plan: plan)
+        with Context(NOOPT=0):
+            linear = generate(body, TINY).linear
+        memory = {slot: array.copy() for slot, array in inputs.items()}
+        run(linear, {node: memory[node.arg.slot] for node in linear.src if node.op is ops.PARAM})
+        for node, expected in arrays.items():
+            np.testing.assert_array_equal(memory[node.arg.slot].reshape(expected.shape), expected, err_msg=str(kind))
+
+
+def test_the_kinds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would say nothing if candidates of a kind were no longer made."""
+    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
+    monkeypatch.setattr(tiling, "DEPTHS", (32, 64))
+    monkeypatch.setattr(tiling, "DIRECT_DEPTH", 8)
+    seen = {name: [plan.tiling for plan in plans_of(kernel(name)).values()] for name in KERNELS}
+    every = [tried for tilings in seen.values() for tried in tilings]
+    assert {tried.way_a for tried in every} == {Way.DIRECT, Way.ROWS, Way.ACROSS}
+    assert {tried.way_b for tried in every} >= {Way.DIRECT, Way.ACROSS, Way.TURNED}
+    assert any(tried.in_place and tried.inside > 1 for tried in seen["nn"])
+    assert any(tried.in_place for tried in seen["bias and maximum"])
+    assert any(tried.waits for tried in seen["into what it reads"])
+    assert not any(tried.in_place for tried in seen["into what it reads"])
+    assert any(tried.depth.is_ragged for tried in seen["computed operands"])
+    assert any(tried.steps == 1 for tried in every)
+
+
+def kernel(name: str) -> UOp:
+    (call,) = scheduled(KERNELS[name]()).src
+    return call.src[0].src[0]
+
+
+def test_the_least_cost_is_chosen_and_said() -> None:
+    target = parse_target("CPU:LLVM:icelake-server")
+    body = kernel_of(matmul(param(0, 256, 512), param(1, 512, 512)))
+    plan = choose_tiling(body, target)
+    assert plan is not None
+    costs = []
+    for found in find_contractions(body):
+        given = Operands(found, body, target)
+        costs += [estimate_tiling(tried, given).total for tried in candidates(found, body, given)]
+    assert plan.cost.total == min(costs)
+    assert len(costs) > 10
+    assert "estimated" in str(plan)
+    assert "products" in str(plan)
+
+
+def kernel_of(value: UOp) -> UOp:
+    (call,) = scheduled(value).src
+    flat = call.src[0].src[0]
+    for step in PASSES[:3]:
+        flat = step.run(flat, Job(TINY))
+    return flat
+
+
+def test_more_cores_take_less_time_each() -> None:
+    body = kernel_of(matmul(param(0, 512, 512), param(1, 512, 512)))
+    target = parse_target("CPU:LLVM:icelake-server")
+    costs = []
+    for cores in (1, 2, 4, 8):
+        plan = choose_tiling(body, replace(target, cores=cores))
+        assert plan is not None
+        costs.append(plan.cost.total)
+    assert all(after < 0.6 * before for before, after in pairwise(costs))
