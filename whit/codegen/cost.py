@@ -1,7 +1,8 @@
 """What a tiled contraction takes, estimated: the one place where time is guessed from sizes.
 
-    cost = estimate_tiling(tiling, found, target)       cycles of one core, by what takes them
-    cost.total, str(cost)                               "12.1 Mcycles: products 88 %, copies of b 7 %, ..."
+    given = Operands(found, body, target)       how the operands of a contraction lie
+    cost = estimate_tiling(tiling, given)       cycles of one core, by what takes them
+    cost.total, str(cost)                       "5.88e+06 cycles: products 90 %, copies of b 4 %, ..."
 
 `tiling.candidates` lists what is possible, this file says what each would take, and the least is chosen. Numbers of the
 machine come from the `Target` (vector width, registers, caches, cores, multipliers); the cycles below were measured
@@ -136,49 +137,82 @@ def _of_run(line: float, run: int, itemsize: int) -> float:
 
 def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
     """The cycles of the core that has most to do."""
-    target, depth, itemsize = given.target, tiling.depth, given.itemsize
-    items = given.batches * tiling.row_items * tiling.groups
-    rounds = items / target.cores if items >= 4 * target.cores else -(-items // target.cores)
-    blocks = rounds * depth.blocks  # of k, of all items of a core
-    tiles = tiling.inside * tiling.panels * tiling.group * tiling.tiles
-    vectors = tiles * tiling.rows * tiling.vectors  # of results, in an item
-    products = blocks * tiles * (depth.total * step_cycles(tiling.rows, tiling.vectors, target) + START)
+    return _Estimate(tiling, given).cost()
 
-    rows, columns = tiling.panels * tiling.rows, tiling.tiles * tiling.columns
-    fills = tiling.group * tiling.inside if tiling.inside > 1 else 1
-    lines_of_a, lines_of_b = (size * depth.total * itemsize / LINE for size in (fills * rows, tiling.group * columns))
-    copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
-    of_a = lines_of_a * (tiling.copy_a * LINE / itemsize * copy + _of_run(given.line_of_a, tiling.run_of_a, itemsize))
-    of_b = lines_of_b * (tiling.copy_b * LINE / itemsize * COPY + _of_run(given.line_of_b, tiling.run_of_b, itemsize))
-    room = rows * depth.total * itemsize  # that a block of rows takes in the second cache
-    reads = 0.0
-    if not tiling.copy_a:
-        of_a, reads = 0.0, lines_of_a * given.line_of_a / 2
-        if tiling.is_across:
-            reads = lines_of_a * _of_run(given.line_of_a, tiling.rows, itemsize) + tiles * depth.total * ACROSS
-        if given.pitch % WAYS == 0 and tiling.rows * WAYS > target.l1_bytes:  # they throw each other out
-            reads += tiles * tiling.rows * depth.total * LOAD
-        if given.pitch % (WAYS // 2) == 0:
-            room = rows * given.pitch
-    if not tiling.copy_b:
-        of_b, reads = 0.0, reads + tiling.inside * lines_of_b * given.line_of_b
-    if room + tiling.columns * depth.total * itemsize > target.l2_bytes * 3 // 4:
-        again = tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
-        reads += again * tiling.rows * depth.total * itemsize / LINE * FROM_L3
-    if columns * depth.total * itemsize > target.l2_bytes // 2:
-        reads += tiling.inside * lines_of_b * STREAM
-    sums = 0.0
-    far = FROM_L3 if vectors * LINE > target.l2_bytes // 4 else 0
-    if tiling.in_place:
-        sums = vectors * blocks * (WAIT + 2 * far)  # read and written, where the result is
-    elif tiling.waits:
-        sums = vectors * (blocks + rounds) * (WAIT + far)
-    lookups = tiles * tiling.rows * NEW_PAGE if rows > PAGES else 0
-    return Cost(
-        products=products,
-        copies_of_a=blocks * of_a,
-        copies_of_b=blocks * of_b,
-        reads=blocks * reads,
-        sums=sums,
-        results=rounds * (vectors * given.results + lookups),
-    )
+
+class _Estimate:
+    """How often a tiling does what, and the cycles of each. An item is what a core takes at a time."""
+
+    def __init__(self, tiling: Tiling, given: Operands) -> None:
+        self.tiling, self.given, self.target = tiling, given, given.target
+        self.depth = tiling.depth.total
+        items, cores = given.batches * tiling.row_items * tiling.groups, given.target.cores
+        self.rounds = items / cores if items >= 4 * cores else -(-items // cores)
+        self.blocks = self.rounds * tiling.depth.blocks  # of k, of all items of a core
+        self.tiles = tiling.inside * tiling.panels * tiling.group * tiling.tiles  # of an item
+        self.vectors = self.tiles * tiling.rows * tiling.vectors  # of its results
+        self.rows, columns = tiling.panels * tiling.rows, tiling.tiles * tiling.columns  # of a panel
+        fills = tiling.group * tiling.inside if tiling.inside > 1 else 1
+        self.lines_of_a, self.lines_of_b = fills * self.lines(self.rows), tiling.group * self.lines(columns)
+        self.is_wide = columns * self.depth * given.itemsize > self.target.l2_bytes // 2
+
+    def lines(self, count: int) -> float:
+        """Lines of so many rows or columns of a block of k."""
+        return count * self.depth * self.given.itemsize / LINE
+
+    def cost(self) -> Cost:
+        step = step_cycles(self.tiling.rows, self.tiling.vectors, self.target)
+        return Cost(
+            products=self.blocks * self.tiles * (self.depth * step + START),
+            copies_of_a=self.blocks * self.copies_of_a(),
+            copies_of_b=self.blocks * self.copies_of_b(),
+            reads=self.blocks * (self.reads_of_a() + self.reads_of_b()),
+            sums=self.sums(),
+            results=self.rounds * self.results(),
+        )
+
+    def copies_of_a(self) -> float:
+        tiling, given = self.tiling, self.given
+        if not tiling.copy_a:
+            return 0
+        copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
+        run = _of_run(given.line_of_a, tiling.run_of_a, given.itemsize)
+        return self.lines_of_a * (tiling.copy_a * LINE / given.itemsize * copy + run)
+
+    def copies_of_b(self) -> float:
+        tiling, given = self.tiling, self.given
+        if not tiling.copy_b:
+            return 0
+        run = _of_run(given.line_of_b, tiling.run_of_b, given.itemsize)
+        return self.lines_of_b * (tiling.copy_b * LINE / given.itemsize * COPY + run)
+
+    def reads_of_a(self) -> float:
+        tiling, given = self.tiling, self.given
+        reads, room = 0.0, self.rows * self.depth * given.itemsize
+        if not tiling.copy_a:
+            reads = self.lines_of_a * given.line_of_a / 2  # the other half goes on beside the products
+            if tiling.is_across:
+                reads = self.lines_of_a * _of_run(given.line_of_a, tiling.rows, given.itemsize)
+                reads += self.tiles * self.depth * ACROSS
+            if given.pitch % WAYS == 0 and tiling.rows * WAYS > self.target.l1_bytes:  # they throw each other out
+                reads += self.tiles * tiling.rows * self.depth * LOAD
+            if given.pitch % (WAYS // 2) == 0:
+                room = self.rows * given.pitch
+        if room + tiling.columns * self.depth * given.itemsize > self.target.l2_bytes * 3 // 4:
+            again = self.tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
+            reads += again * self.lines(tiling.rows) * FROM_L3
+        return reads
+
+    def reads_of_b(self) -> float:
+        reads = self.lines_of_b * STREAM if self.is_wide else 0.0
+        return self.tiling.inside * (reads if self.tiling.copy_b else reads + self.lines_of_b * self.given.line_of_b)
+
+    def sums(self) -> float:
+        far = FROM_L3 if self.vectors * LINE > self.target.l2_bytes // 4 else 0
+        if self.tiling.in_place:
+            return self.vectors * self.blocks * (WAIT + 2 * far)  # read and written, where the result is
+        return self.vectors * (self.blocks + self.rounds) * (WAIT + far) if self.tiling.waits else 0
+
+    def results(self) -> float:
+        lookups = self.tiles * self.tiling.rows * NEW_PAGE if self.rows > PAGES else 0
+        return self.vectors * self.given.results + lookups
