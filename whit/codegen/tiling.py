@@ -12,7 +12,7 @@ while columns are copied, block after block; or the columns stay, in the third c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
 from math import prod
@@ -66,6 +66,12 @@ class Depth:
     ranges: list[UOp]
     split: int  # the range of which a block has a part
     length: int  # of that part
+    total: int = field(init=False)  # elements of a block
+    blocks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = prod(self.sizes)
+        self.blocks = prod(sizes_of(self.ranges[: self.split])) * self.pieces
 
     @property
     def inside(self) -> list[UOp]:
@@ -78,19 +84,9 @@ class Depth:
         return [self.length, *sizes_of(self.ranges[self.split + 1 :])]
 
     @property
-    def total(self) -> int:
-        """Elements of a block."""
-        return prod(self.sizes)
-
-    @property
     def pieces(self) -> int:
         """Parts of the range that is split."""
         return -(-size_of(self.ranges[self.split]) // self.length)
-
-    @property
-    def blocks(self) -> int:
-        """How many there are."""
-        return prod(sizes_of(self.ranges[: self.split])) * self.pieces
 
     @property
     def is_ragged(self) -> bool:
