@@ -21,6 +21,7 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.render.ahead import bytes_ahead
 from whit.render.fused import expand_fma
 from whit.render.llvm_ops import ELEMENTWISE, cast, combine, reduce_vector
 from whit.render.llvm_values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
@@ -38,8 +39,6 @@ from whit.target import Target
 
 _SIGNATURE = "(ptr noalias readonly %buffers, ptr noalias readonly %variables, i64 %start, i64 %stop)"
 _ALL_LANES = "splat (i1 true)"
-LINE = 64  # bytes of a cache line
-SOON = 1024  # bytes between what is read and what is asked for
 
 
 def render_llvm(programs: Mapping[str, UOp], target: Target, *, atomic: bool = False) -> str:
@@ -66,6 +65,7 @@ class _Function(Writer):
                     _atomic_spelling(node.arg.combine, node.src[0].dtype)
         self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
+        self.ahead = bytes_ahead(self.linear, target)
 
     def render(self) -> str:
         self.prologue()
@@ -169,22 +169,15 @@ class _Function(Writer):
             if gate:
                 at = self.value("at", f"select i1 {self.operand(gate[0])}, ptr {at}, ptr {self.zeros(count, align)}")
             result = self.value("load", f"load {kind}, ptr {at}, align {align}")
-            if not gate:
-                self.prefetch(node, at)
+            if node in self.ahead:
+                self.prefetch(at, self.ahead[node])
         if buffer.dtype.is_bool:
             result = self.value("load", f"icmp ne {kind} {result}, {'0' if count == 1 else 'zeroinitializer'}")
         self.names[node] = result
 
-    def prefetch(self, node: UOp, at: str) -> None:
-        """Asks for what comes soon, where lines of a panel that does not fit the first cache are read in order.
-
-        For a product of 512 x 512 x 512 on one core, 2.03 -> 1.83 ms.
-        """
-        panel = memory_of(node.src[0])
-        room = panel.shape[0] * panel.dtype.itemsize if panel.op is ops.BUFFER else 0
-        if room <= self.target.l1_bytes or lane_count(node) * panel.dtype.itemsize < LINE:
-            return
-        soon = self.value("soon", f"getelementptr i8, ptr {at}, i64 {SOON}")
+    def prefetch(self, at: str, distance: int) -> None:
+        """Asks for memory that will be read soon."""
+        soon = self.value("soon", f"getelementptr i8, ptr {at}, i64 {distance}")
         self.intrinsic("prefetch.p0", "void", ("ptr", soon), ("i32", "0"), ("i32", "3"), ("i32", "1"))
 
     def zeros(self, count: int, align: int) -> str:

@@ -1,0 +1,38 @@
+"""What a program asks for before it reads it."""
+
+from dataclasses import replace
+
+from schedule.build import matmul, param, scheduled
+
+from whit.codegen import generate
+from whit.config import Context
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.render.ahead import ROWS, SOON, bytes_ahead
+from whit.render.llvm import render_llvm
+from whit.render.program import memory_of
+from whit.target import parse_target
+
+TARGET = replace(parse_target("CPU:LLVM:skylake-avx512"), cores=1)
+
+
+def program(value: UOp) -> UOp:
+    (call,) = scheduled(value).src
+    with Context(NOOPT=0):
+        return generate(call.src[0].src[0], TARGET).linear
+
+
+def test_a_product_asks_for_rows_of_what_it_copies_and_lines_of_its_panel() -> None:
+    linear = program(matmul(param(0, 64, 512), param(1, 512, 768)))
+    ahead = bytes_ahead(linear, TARGET)
+    copied = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.PARAM}
+    read = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.BUFFER}
+    assert copied == {ROWS * 768 * 4}
+    assert read == {SOON}
+    assert render_llvm({"kernel": linear}, TARGET).count("call void @llvm.prefetch") == len(ahead)
+
+
+def test_what_fits_the_first_cache_or_is_read_in_order_is_not_asked_for() -> None:
+    assert not bytes_ahead(program(param(0, 4096) + param(1, 4096)), TARGET)
+    small = program(matmul(param(0, 64, 32), param(1, 32, 64)))
+    assert not [load for load in bytes_ahead(small, TARGET) if memory_of(load.src[0]).op is ops.BUFFER]
