@@ -12,13 +12,14 @@ from whit.codegen import pipeline, tiling
 from whit.codegen.contraction import find_contractions
 from whit.codegen.cost import Operands, estimate_tiling
 from whit.codegen.pipeline import PASSES, Job, generate
-from whit.codegen.tiling import Plan, Way, candidates, choose_tiling
+from whit.codegen.tiling import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
 from whit.target import parse_target
+from whit.tensor.convolve import Sliding, convolve
 
 # Vectors of four and caches of a few lines, so that small products have blocks of everything.
 TINY = replace(parse_target("CPU:LLVM:x86-64"), l1_bytes=256, l2_bytes=1024, l3_bytes=8192, cores=2)
@@ -140,6 +141,19 @@ def kernel_of(value: UOp) -> UOp:
     for step in PASSES[:3]:
         flat = step.run(flat, Job(TINY))
     return flat
+
+
+def test_panels_of_a_wide_image_fit_the_stack() -> None:
+    slide = Sliding((1, 1), (1, 1), 1, (4, 3000), (3, 3), ((1, 1), (1, 1)))
+    body = kernel_of(convolve(param(0, 1, 256, 4, 3000), param(1, 32, 256, 3, 3), slide))
+    target = parse_target("CPU:LLVM:icelake-server")
+    for found in find_contractions(body):
+        tilings = list(candidates(found, body, Operands(found, body, target)))
+        assert all(stack_elements(tried) * 4 <= MOST_STACK for tried in tilings)
+    plan = choose_tiling(body, target)
+    assert plan is not None
+    assert plan.tiling.way_b is Way.WINDOWS
+    assert plan.tiling.depth.blocks > 1  # a panel of all of k and one line of the image would have 28 MB
 
 
 def test_more_cores_take_less_time_each() -> None:

@@ -41,6 +41,7 @@ LEAST_SIDE = 8
 DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
+MOST_STACK = 6 << 20  # of all panels and sums: the first thread of a process has 8 MiB
 SHORT = 256  # depth of a block of k for which storing results counts
 FEW_ROWS = 16  # for which columns are not worth copying
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
@@ -349,12 +350,18 @@ def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int
             tiling = replace(tiling, inside=-(-blocks_of_rows // row_items), row_items=row_items, group=1)
         else:
             tiling.group = max(min(MOST_SUMS // rows, tiling.group), 1)
-        if tiling.panels > 1 and rows > 2 * MOST_SUMS:
-            return
     elif tiling.inside > 1:
         tiling.group = 1
     tiling.group = -(-tiling.column_blocks // tiling.groups)
-    yield tiling
+    if stack_elements(tiling) * deep // tiling.depth.total <= MOST_STACK:
+        yield tiling
+
+
+def stack_elements(tiling: Tiling) -> int:
+    """About how many elements the panels and the sums that wait have."""
+    rows, columns, depth = tiling.panels * tiling.rows, tiling.tiles * tiling.columns, tiling.depth.total
+    sums = tiling.inside * rows * tiling.group * columns if tiling.waits and not tiling.in_place else 0
+    return (rows * depth if tiling.copy_a else 0) + (columns * depth if tiling.copy_b else 0) + sums
 
 
 def may_overwrite(body: UOp, reduce: UOp) -> bool:
