@@ -50,6 +50,11 @@ def sizes_of(ranges: list[UOp]) -> list[int]:
     return [size_of(r) for r in ranges]
 
 
+def find_contraction(body: UOp) -> Contraction | None:
+    """The product of two matrices that a kernel is, if it is one, where it does not matter which operand is `a`."""
+    return next((found for found in find_contractions(body) if found.m), None)
+
+
 def find_contractions(body: UOp) -> list[Contraction]:
     """The contraction that a kernel is, if it is one: with either operand as `a`."""
     reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
