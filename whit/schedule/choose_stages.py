@@ -53,6 +53,7 @@ class Kernel:
     position: tuple[UOp, ...]  # one for each axis; none if the root is a join, whose value is a GROUP too
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
+    reads: tuple[UOp, ...]  # the memory that it reads: kept nodes, params and buffers
     in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
 
@@ -126,21 +127,25 @@ class Stages:
             if kernel is None or node in fixed:
                 continue
             if node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers):
-                self._give_up(node, self.readers.get(node, ()))
+                self._give_up(node, self._reading(node))
             elif self._is_operand(kernel):
                 inside = {node, *kernel.fused} - self.inline
                 self.inline |= inside
-                if not self._give_up(node, self.readers[node]):
+                if not self._give_up(node, self._reading(node)):
                     self.inline -= inside
 
     def _is_operand(self, kernel: Kernel) -> bool:
         """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
         anyway, and can compute it then."""
-        readers = [self.kernels[root] for root in self.readers.get(kernel.root, ()) if root in self.kernels]
-        readers = [reader for reader in readers if kernel.root in _needs(reader)]
+        readers = [self.kernels[root] for root in self._reading(kernel.root)]
         if not readers or not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
             return False
         return all(_is_copied(kernel.root, reader) for reader in readers)
+
+    def _reading(self, node: UOp) -> list[UOp]:
+        """The kernels that read the memory of a value as things are now."""
+        found = self.readers.get(node, ())
+        return [root for root in found if root in self.kernels and node in self.kernels[root].reads]
 
     def _give_up(self, node: UOp, readers: Iterable[UOp]) -> bool:
         """Computes a value wherever it is needed, unless others would be kept for that."""
@@ -195,9 +200,11 @@ def lower_kernel(
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, tuple(lowering.in_doubt), True), lowering.to_keep
+        doubts = tuple(lowering.in_doubt)
+        return Kernel(root, value, ranges, (), 0, lowering.fused, reads_of(value), doubts, True), lowering.to_keep
     if is_join(root):
-        return Kernel(root, lower_join(root, lowering), (), (), 0, lowering.fused), lowering.to_keep
+        value = lower_join(root, lowering)
+        return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value)), lowering.to_keep
     stack = stack_under(root, kept)
     ranges, position = over(root.shape if stack is None else stack.shape[1:])
     backward = None if stack is not None else _backward_axis(root)
@@ -208,7 +215,8 @@ def lower_kernel(
         value, parts = UOp.group(*sources), len(stack.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
-    return Kernel(root, value, ranges, position, parts, lowering.fused, tuple(lowering.in_doubt)), lowering.to_keep
+    doubts = tuple(lowering.in_doubt)
+    return Kernel(root, value, ranges, position, parts, lowering.fused, reads_of(value), doubts), lowering.to_keep
 
 
 def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:
@@ -300,7 +308,7 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
     if not root.op.elementwise or kernel.is_write or any(not _is_plain(node) for node in kernel.fused):
         return False
     size = prod_of(root.shape)
-    whole = [node for node in dict.fromkeys(reads_of(kernel.value)) if 2 * prod_of(node.shape) >= size]
+    whole = [node for node in kernel.reads if 2 * prod_of(node.shape) >= size]
     if len(whole) != 1 or len(readers.get(whole[0], ())) < 2 or whole[0].dtype.itemsize > root.dtype.itemsize:
         return False
     return weigh(root, kept) <= most
@@ -330,4 +338,4 @@ def _is_plain(node: UOp) -> bool:
 
 def _needs(kernel: Kernel) -> list[UOp]:
     """The kept values that the kernel reads."""
-    return [node for node in reads_of(kernel.value) if node.op not in (ops.PARAM, ops.BUFFER)]
+    return [node for node in kernel.reads if node.op not in (ops.PARAM, ops.BUFFER)]

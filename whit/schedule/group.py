@@ -16,7 +16,7 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
-from whit.schedule.lower import is_join, prod_of, read_value, reads_of
+from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
@@ -129,7 +129,7 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
                     contracts.add(tuple(r.src[0] for r in node.src[1:]))
     if contracts and reduces > 1:
         contracts.add(SEVERAL)
-    reads = frozenset(reads_of(kernel.value))
+    reads = frozenset(kernel.reads)
     return Facts(reads, frozenset(moved), frozenset(scanned), frozenset(contracts), frozenset(sorts))
 
 

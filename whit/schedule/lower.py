@@ -437,7 +437,7 @@ def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
     return memory.index(*position, gate=gate) if node.shape else memory
 
 
-def reads_of(value: UOp) -> list[UOp]:
+def reads_of(value: UOp) -> tuple[UOp, ...]:
     """The memory that a kernel reads: kept nodes, params and buffers."""
     found: list[UOp] = []
     for node in value.topological():
@@ -445,7 +445,7 @@ def reads_of(value: UOp) -> list[UOp]:
             found.append(node)
         elif node.op is ops.FUNCTION and node.arg == KEPT:
             found += node.src
-    return found
+    return tuple(found)
 
 
 def prod_of(shape: tuple[Any, ...]) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
-from whit.schedule.lower import operands_of, reads_of
+from whit.schedule.lower import operands_of
 from whit.schedule.order_writes import in_circles
 
 
@@ -35,7 +35,7 @@ def order_again(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, list[UOp]]) ->
     both = {root: [*earlier.get(root, ()), *found.get(root, ())] for root in {**earlier, **found}}
     if not earlier:  # the graph has no circles, so kernels have none
         return both
-    needs = {root: {r for r in reads_of(kernel.value) if r in kernels} for root, kernel in kernels.items()}
+    needs = {root: {r for r in kernel.reads if r in kernels} for root, kernel in kernels.items()}
     return earlier if in_circles({root: needs[root] | set(both.get(root, ())) for root in kernels}) else both
 
 

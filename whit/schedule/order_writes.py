@@ -21,7 +21,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.boxes import box_of
 from whit.schedule.choose_stages import Kernel, Writes, choose_stages
-from whit.schedule.lower import KEPT, reads_of
+from whit.schedule.lower import KEPT
 from whit.schedule.movement import flat_position
 from whit.schedule.writes import value_order
 
@@ -49,7 +49,7 @@ def readers(kernels: dict[UOp, Kernel], over: dict[UOp, UOp]) -> dict[UOp, list[
     overwriting = {old: write for write, old in over.items()}
     found: dict[UOp, list[UOp]] = {write: [old] if old in kernels else [] for write, old in over.items()}
     for root, kernel in kernels.items():
-        for old in reads_of(kernel.value):
+        for old in kernel.reads:
             write = overwriting.get(old)
             if write is not None and write is not root:
                 found[write].append(root)
@@ -64,7 +64,7 @@ def _stage_own_reads(kernels: dict[UOp, Kernel], writes: Writes) -> bool:
     found = False
     for write, old in writes.over.items():
         kernel = kernels[write]
-        if old not in reads_of(kernel.value):
+        if old not in kernel.reads:
             continue
         for i, store in enumerate(kernel.value.src):
             if (write, i) not in writes.staged and not _is_safe(store, kernel.value.src, old):
@@ -117,7 +117,7 @@ def _is_ordered(store: UOp) -> bool:
 
 def _break_circles(kernels: dict[UOp, Kernel], earlier: dict[UOp, list[UOp]], writes: Writes, everywhere: bool) -> bool:
     """Marks what to keep or copy so that the kernels can be put in order; whether there was anything."""
-    needs = {root: {r for r in reads_of(kernel.value) if r in kernels} for root, kernel in kernels.items()}
+    needs = {root: {r for r in kernel.reads if r in kernels} for root, kernel in kernels.items()}
     stuck = in_circles({root: needs[root] | set(earlier.get(root, ())) for root in kernels})
     found = False
     for write in writes.over:
