@@ -33,7 +33,7 @@ from whit.schedule.lower import (
     weigh,
 )
 from whit.schedule.lower_write import lower_write
-from whit.schedule.movement import over, source_position
+from whit.schedule.movement import Positions, over, source_position
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
@@ -53,7 +53,7 @@ class Kernel:
     position: tuple[UOp, ...]  # one for each axis; none if the root is a join, whose value is a GROUP too
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
-    reads: tuple[UOp, ...]  # the memory that it reads: kept nodes, params and buffers
+    reads: list[UOp]  # the memory that it reads: kept nodes, params and buffers
     in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
 
@@ -98,6 +98,7 @@ class Stages:
     inline: set[UOp] = field(default_factory=set)  # nodes that are computed wherever they are needed
     in_doubt: dict[UOp, None] = field(default_factory=dict)  # kept for a reason that may be gone
     dropped: list[UOp] = field(default_factory=list)  # kernels that were to be lowered again
+    positions: Positions = field(default_factory=dict)
 
     def settle(self, roots: list[UOp]) -> None:
         """Lowers kernels, and what they read, until nothing more is to be kept."""
@@ -107,7 +108,7 @@ class Stages:
             root = todo.pop()
             if root in kernels:
                 continue
-            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline)
+            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses)
             fresh = self._fresh(to_keep, to_compute(root, kept) if is_join(root) else ())
             self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
@@ -193,10 +194,14 @@ class Stages:
 
 
 def lower_kernel(
-    root: UOp, kept: set[UOp], writes: Writes = NO_WRITES, inline: Collection[UOp] = ()
+    root: UOp,
+    kept: set[UOp],
+    writes: Writes = NO_WRITES,
+    inline: Collection[UOp] = (),
+    positions: Positions | None = None,
 ) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
-    lowering = Lowering(kept, inline, _saved_for(root, writes.saved))
+    lowering = Lowering(kept, inline, _saved_for(root, writes.saved), positions={} if positions is None else positions)
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)

@@ -25,7 +25,7 @@ from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
-from whit.schedule.movement import ZERO, Position, new_range, source_position, view_position
+from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
 from whit.simplify import simplify
 
 REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
@@ -64,6 +64,7 @@ class Lowering:
     path: list[Request] = field(default_factory=list)  # what is being computed, from the root down
     reduce_ranges: int = 0  # how many there are
     free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
+    positions: Positions = field(default_factory=dict)  # memo of source_position, of all kernels of a schedule
 
     def lower(self, root: UOp, ranges: tuple[UOp, ...], position: Position) -> UOp:
         """The element of root at this position, computed here."""
@@ -214,7 +215,7 @@ class Lowering:
 
     def _move(self, request: Request) -> Step:
         node, gate, loops = request.node, request.gate, request.loops
-        position, valid = source_position(node, request.position)
+        position, valid = source_position(node, request.position, self.positions)
         if valid is None:
             return (yield Request(node.src[0], position, gate, loops))
         both = valid if gate is None else valid & gate
@@ -437,7 +438,7 @@ def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
     return memory.index(*position, gate=gate) if node.shape else memory
 
 
-def reads_of(value: UOp) -> tuple[UOp, ...]:
+def reads_of(value: UOp) -> list[UOp]:
     """The memory that a kernel reads: kept nodes, params and buffers."""
     found: list[UOp] = []
     for node in value.topological():
@@ -445,7 +446,7 @@ def reads_of(value: UOp) -> tuple[UOp, ...]:
             found.append(node)
         elif node.op is ops.FUNCTION and node.arg == KEPT:
             found += node.src
-    return tuple(found)
+    return found
 
 
 def prod_of(shape: tuple[Any, ...]) -> Any:

@@ -43,8 +43,24 @@ def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Po
     return tuple(ranges), tuple(position)
 
 
-def source_position(node: UOp, position: Position) -> tuple[Position, UOp | None]:
-    """Where a movement op reads its source, and the condition under which it does."""
+# (op, shape of the source, argument, symbolic sizes, position) -> what `source_position` says
+Positions = dict[tuple[Any, ...], tuple[Position, UOp | None]]
+
+
+def source_position(node: UOp, position: Position, known: Positions | None = None) -> tuple[Position, UOp | None]:
+    """Where a movement op reads its source, and the condition under which it does. `known` is what was asked before:
+    equal layers ask the same, and a kernel is often lowered several times."""
+    if known is None:
+        return _source_position(node, position)
+    value, *symbolic = node.src
+    key = (node.op, value.shape, node.arg, tuple(symbolic), position)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _source_position(node, position)
+    return found
+
+
+def _source_position(node: UOp, position: Position) -> tuple[Position, UOp | None]:
     (value, *_), sizes = node.src, node.sizes
     if node.op is ops.PERMUTE:
         back = [ZERO] * len(position)
