@@ -35,6 +35,7 @@ class Group:
     """Kernels that run as one."""
 
     level: int  # it runs after all groups of lower levels
+    first: int  # the lowest level at which one of its kernels could run
     here: Position  # the ranges of its innermost values
     rows: int = 0  # how many elements they have
     is_read: bool = False  # a group of a higher level needs it, so that it cannot run later
@@ -83,17 +84,18 @@ def group_kernels(
         here = _where(kernel.position)
         beside = [] if is_alone else alike.setdefault(here, [])
         first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
-        home = None if is_alone else _find_home(kernel, known, beside, of_root, first)
+        needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
+        level = 1 + max((other.level for other in needed), default=-1)
+        home = None if is_alone else _find_home(kernel, known, beside, of_root, needed, first, level)
         if home is None:
-            needed = (*known.reads, *before.get(kernel.root, ()))
-            home = Group(1 + max((of_root[r].level for r in needed if r in of_root), default=-1), here)
+            home = Group(level, level, here)
             groups.append(home)
         if home not in beside[-LOOK_BACK:]:
             beside.append(home)
         _join(home, kernel, known)
         of_root[kernel.root] = home
-        others = [of_root[r] for r in (*known.reads, *before.get(kernel.root, ())) if r in of_root]
-        for other in others:
+        home.first = min(home.first, level)
+        for other in needed:
             if other is not home:
                 other.is_read = True
                 home.level = max(home.level, other.level + 1)
@@ -153,15 +155,20 @@ def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -
 
 
 def _find_home(
-    kernel: Kernel, known: Facts, beside: list[Group], of_root: dict[UOp, Group], first: list[Group]
+    kernel: Kernel,
+    known: Facts,
+    beside: list[Group],
+    of_root: dict[UOp, Group],
+    needed: list[Group],
+    first: list[Group],
+    level: int,
 ) -> Group | None:
     """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
     of those that must be `first`."""
-    needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
     here = _where(kernel.position)
     is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
     for group in reversed(beside[-LOOK_BACK:]):
-        wait = abs(max((other.level for other in needed), default=-1) + 1 - group.level)
+        wait = max(level, group.level) - min(level, group.first)
         is_near = is_small and wait <= LATER
         if group in first or not _fits(known, group, needed, is_near or bool(known.contracts)):
             continue
@@ -173,7 +180,7 @@ def _find_home(
         if known.contracts or group.contracts:
             if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
                 return group
-        elif is_near or group.reads & known.reads:
+        elif is_near or _have_in_common(known, group, wait):
             return group
     if known.contracts or known.scanned:
         return None
@@ -192,6 +199,12 @@ def _contract_together(known: Facts, group: Group, wait: int) -> bool:
     if known.contracts != group.contracts or SEVERAL in known.contracts or group.contractions == MOST_CONTRACTIONS:
         return False
     return wait <= SOON or any(prod_of(node.shape) >= WORTH_TILES for node in group.reads & known.reads)
+
+
+def _have_in_common(known: Facts, group: Group, wait: int) -> bool:
+    """Whether a kernel and a group read the same values, or the same numbers without waiting long for that."""
+    common = group.reads & known.reads
+    return bool(common) and (wait <= LATER or any(prod_of(node.shape) > 1 for node in common))
 
 
 def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bool:
