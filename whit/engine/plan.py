@@ -14,6 +14,7 @@ known before running: `Plan.peak_bytes`.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -25,6 +26,9 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.blocks import ALIGNMENT
+
+
+NEVER = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,9 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     """The plan of a schedule over so many slots."""
     params: list[UOp | None] = [None] * slots
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
-    for number, call in enumerate(linear.src):
-        for argument in _arguments(call):
-            memory, _ = _memory(call, argument)
+    listed = [_memories(call) for call in linear.src]
+    for number, memories in enumerate(listed):
+        for memory, _ in memories:
             if memory.op is ops.PARAM:
                 params[memory.arg.slot] = memory
             else:
@@ -88,10 +92,9 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
     parts: dict[tuple[int, int], int] = {}
     steps = []
-    for call in linear.src:
+    for call, memories in zip(linear.src, listed, strict=True):
         places = []
-        for argument in _arguments(call):
-            memory, start = _memory(call, argument)
+        for memory, start in memories:
             found = memory.arg.slot if memory.op is ops.PARAM else where[memory]
             if start:
                 found = parts.setdefault((found, start), slots + len(temporaries) + len(parts))
@@ -119,11 +122,8 @@ def taken_over(linear: UOp, lives: dict[UOp, list[int]]) -> dict[UOp, UOp]:
     """For each temporary, the one whose memory it has: its own, or what the kernel that first writes it reads last."""
     owners = {node: node for node in lives}
     for number, call in enumerate(linear.src):
-        arguments = _arguments(call)
-        memories = [_memory(call, argument)[0] for argument in arguments]
-        once = [i for i, m in enumerate(memories) if m is arguments[i] and memories.count(m) == 1 and m in lives]
-        fresh = [i for i in once if lives[memories[i]][0] == number]
-        spent = [i for i in once if lives[memories[i]][0] < number == lives[memories[i]][1]]
+        fresh, spent = _ends(call, number, lives)
+        memories = _arguments(call)
         for written in fresh:
             new = memories[written]
             for read in spent:
@@ -136,23 +136,41 @@ def taken_over(linear: UOp, lives: dict[UOp, list[int]]) -> dict[UOp, UOp]:
     return owners
 
 
+def _ends(call: UOp, number: int, lives: dict[UOp, list[int]]) -> tuple[list[int], list[int]]:
+    """The arguments of a call that are temporaries, whole and given once: those that it is the first to have, and those
+    that it is the last to have."""
+    arguments = _arguments(call)
+    fresh, spent = [], []
+    for place, memory in enumerate(arguments):
+        first, last = lives.get(memory, NEVER)
+        if first == number:
+            fresh.append(place)
+        elif last == number:
+            spent.append(place)
+    if not fresh or not spent:
+        return [], []
+    uses = Counter([memory for memory, _ in _memories(call)])
+    return [i for i in fresh if uses[arguments[i]] == 1], [i for i in spent if uses[arguments[i]] == 1]
+
+
 def _arguments(call: UOp) -> list[UOp]:
     if call.op is not ops.CALL:
         raise InternalError(f"plan: {call.short()} in a schedule is no call of a kernel")
     return [argument for argument in call.src[1:] if argument.op is not ops.BIND]
 
 
-def _memory(call: UOp, argument: UOp) -> tuple[UOp, int]:
-    """The PARAM or BUFFER of an argument, and the byte at which it starts there."""
-    if argument.op is ops.PARAM or argument.op is ops.BUFFER:
-        return argument, 0
-    part = view_of_buffer(argument)
-    if part is None:
-        raise InternalError(
-            f"plan: an argument of {call.src[0].arg.name} is {argument.short()}",
-            fix="Arguments of kernels are params, buffers, and contiguous parts of them.",
-        )
-    return part
+def _memories(call: UOp) -> list[tuple[UOp, int]]:
+    """The PARAM or BUFFER of each argument, and the byte at which it starts there."""
+    found = []
+    for argument in _arguments(call):
+        part = (argument, 0) if argument.op is ops.PARAM or argument.op is ops.BUFFER else view_of_buffer(argument)
+        if part is None:
+            raise InternalError(
+                f"plan: an argument of {call.src[0].arg.name} is {argument.short()}",
+                fix="Arguments of kernels are params, buffers, and contiguous parts of them.",
+            )
+        found.append(part)
+    return found
 
 
 def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
@@ -161,13 +179,14 @@ def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
     taken: list[tuple[int, int, int, int]] = []  # (offset, end, first, last), by offset
     for temporary in sorted(temporaries, key=lambda t: (-t.nbytes, t.first)):
         size = -(-temporary.nbytes // ALIGNMENT) * ALIGNMENT
+        born, dies = temporary.first, temporary.last
+        beside = [(start, end) for start, end, first, last in taken if first <= dies and last >= born]
         offset = 0
-        for start, end, first, last in taken:
-            if last < temporary.first or first > temporary.last:
-                continue
+        for start, end in beside:
             if start >= offset + size:
                 break
-            offset = max(offset, end)
+            if end > offset:
+                offset = end
         insort(taken, (offset, offset + size, temporary.first, temporary.last))
         placed.append(Temporary(temporary.node, temporary.nbytes, temporary.first, temporary.last, offset))
     return placed

@@ -6,6 +6,7 @@ that one, and reads in every iteration only the element that it then writes.
 
 from __future__ import annotations
 
+from whit.cache import register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
@@ -41,11 +42,23 @@ def _place(call: UOp, slot: int) -> int | None:
     return found
 
 
+_same: dict[tuple[UOp, int, int], bool] = {}  # (body, written, read) -> what `is_same_element` found
+register_cache(_same.clear, "engine.same_element")
+
+
 def is_same_element(body: UOp, written: int, read: int) -> bool:
     """Whether a kernel reads one param only to write the other, at the same place, in the same iteration.
 
     Other stores may use what is read, if this one does too: then it is loaded before this one writes, and once.
     """
+    key = (body, written, read)
+    found = _same.get(key)
+    if found is None:
+        found = _same[key] = _is_same_element(body, written, read)
+    return found
+
+
+def _is_same_element(body: UOp, written: int, read: int) -> bool:
     stores = [store for store in body.src if store.src[0].arg.slot == written]
     if len(stores) != 1 or stores[0].arg.combine is not None:
         return False
