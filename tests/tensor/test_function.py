@@ -189,6 +189,16 @@ def inside_gradient(wrap: Callable[..., Any]) -> Any:
     return gradient_of(data(3) + 1)
 
 
+def shown_to_another(wrap: Callable[..., Any]) -> Any:
+    """A result that is asked for, and whose view is given to another call."""
+    twice = wrap(lambda x: x * 2 + 1)
+    total = wrap(lambda x: x.sum(0))
+    y = twice(data(3, 4))
+    z = total(y.reshape(4, 3))
+    Tensor.realize(y, z)
+    return y, z
+
+
 PROGRAMS: list[Program] = [
     layers,
     containers,
@@ -202,6 +212,7 @@ PROGRAMS: list[Program] = [
     returned,
     constants,
     inside_gradient,
+    shown_to_another,
 ]
 
 

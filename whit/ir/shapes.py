@@ -506,8 +506,11 @@ def check_call(op: Op, src: Sources, arg: Any) -> None:
                 fix="Pass one argument for each param.",
             )
         given = arguments[param.slot]
-        fits = len(given.shape) == len(param.shape) and all(
-            wanted is None or same_size(wanted, size) for wanted, size in zip(param.shape, given.shape, strict=True)
+        fits = param.shape == given.shape or (
+            len(given.shape) == len(param.shape)
+            and all(
+                wanted is None or same_size(wanted, size) for wanted, size in zip(param.shape, given.shape, strict=True)
+            )
         )
         if given.dtype is not param.dtype or not fits:
             raise ShapeError(

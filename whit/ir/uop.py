@@ -215,7 +215,7 @@ def _intern_const(dtype: DType, value: Any) -> UOp:
 _buffer_fields = [vars(BufferArg)[name].__set__ for name in ("id", "dtype", "shape", "device", "memory")]
 
 
-def fresh_buffer(id: int, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
+def fresh_buffer(id: int, dtype: DType, shape: tuple[int, ...], device: str | None) -> UOp:
     """A BUFFER whose number no other one has had: there is nothing to look up. 8.3 us -> 1.5 us (bench/jit.py)."""
     arg: BufferArg = _new(BufferArg)
     for set_field, value in zip(_buffer_fields, (id, dtype, shape, device, Memory.GLOBAL), strict=True):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from whit.cache import register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp, fresh_buffer, make
 
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
@@ -52,7 +52,7 @@ class _Cut:
     def new_buffer(self, value: UOp) -> UOp:
         """A buffer for a value."""
         self.buffers += 1
-        return UOp.buffer(FIRST_BUFFER + self.buffers, value.dtype, value.shape)
+        return _new_buffer(FIRST_BUFFER + self.buffers, value)
 
     def cut(self, node: UOp) -> None:
         """The call without its place in the graph."""
@@ -109,17 +109,19 @@ def merge_calls(graph: UOp) -> UOp:
             union.update((call, function) for call in alike)
     if not union:
         return graph
-    done: dict[UOp, UOp] = {}
+    done: dict[UOp, UOp] = {}  # what is another node now
     for node in order:
-        src = [done.get(s, s) for s in node.src] if not node.op.opaque else list(node.src)
+        if node.op.opaque:
+            continue
+        src = [done.get(s, s) for s in node.src]
         if node in union:
             done[node] = union[node].call(*src[1:])
         elif node.op is ops.ITEM and node.src[0] in union:
             member = members_of(node.src[0].src[0])[node.arg]
             done[node] = make(ops.ITEM, (src[0],), members_of(union[node.src[0]]).index(member))
-        else:
-            done[node] = _with_sources(node, src)
-    return done[graph]
+        elif tuple(src) != node.src:
+            done[node] = make(node.op, tuple(src), node.arg)
+    return done.get(graph, graph)
 
 
 def _sharing(calls: list[UOp]) -> list[list[UOp]]:
@@ -202,16 +204,16 @@ def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], schedul
             waiting.pop()
             if id(call) not in emitted:
                 emitted.add(id(call))
-                listed.extend(_inlined(call, schedule, scratch))
+                listed.extend(_inlined(call, homes, schedule, scratch))
 
     for kernel in linear.src:
         for argument in kernel.src[1:]:
             if argument in owner:
                 emit(owner[argument])
-        listed.append(kernel)
+        listed.append(_with_sources(kernel, [homes.get(s, s) for s in kernel.src]))
     for call in calls:
         emit(call)
-    return make(ops.LINEAR, tuple([_with_sources(kernel, [homes.get(s, s) for s in kernel.src]) for kernel in listed]))
+    return make(ops.LINEAR, tuple(listed))
 
 
 @dataclass(slots=True)
@@ -221,25 +223,42 @@ class _Scratch:
     next: int
 
 
-def _inlined(call: _Call, schedule: Scheduler, scratch: _Scratch) -> list[UOp]:
+def _inlined(call: _Call, homes: Mapping[UOp, UOp], schedule: Scheduler, scratch: _Scratch) -> list[UOp]:
     """The kernels of a call on its memories."""
     linear = _schedules.get(call.function)
     if linear is None:
         linear = _schedules[call.function] = _body_schedule(call.function, schedule)
-    places: dict[UOp, UOp] = {}
+    memories = [_on(homes, memory) for memory in (*call.results, *call.arguments)]
+    places: dict[UOp, UOp] = {}  # param or buffer of the body -> memory
     kernels = []
-    memories = (*call.results, *call.arguments)
     for kernel in linear.src:
         function, *arguments = kernel.src
         for argument in arguments:
-            for node in topological((argument,)):
-                if node not in places and node.op is ops.PARAM:
-                    places[node] = memories[node.arg.slot]
-                elif node not in places and node.op is ops.BUFFER:
-                    places[node] = UOp.buffer(scratch.next, node.dtype, node.shape)
-                    scratch.next += 1
-        kernels.append(make(ops.CALL, (function, *[argument.substitute(places) for argument in arguments])))
+            memory = argument if argument.op is ops.BIND else _memory(argument)
+            if memory.op is ops.PARAM:
+                places[memory] = memories[memory.arg.slot]
+            elif memory.op is ops.BUFFER and memory not in places:
+                places[memory] = _new_buffer(scratch.next, memory)
+                scratch.next += 1
+        kernels.append(make(ops.CALL, (function, *[_on(places, argument) for argument in arguments])))
     return kernels
+
+
+def _on(places: Mapping[UOp, UOp], argument: UOp) -> UOp:
+    """An argument with the memory that it shows, all of it or a part, replaced."""
+    if argument in places:
+        return places[argument]
+    if not argument.src or argument.op is ops.BIND:
+        return argument
+    memory = _memory(argument)
+    return argument.substitute({memory: places[memory]}) if memory in places else argument
+
+
+def _new_buffer(number: int, like: UOp) -> UOp:
+    """A buffer for a value."""
+    if all([type(size) is int for size in like.shape]):
+        return fresh_buffer(number, like.dtype, like.shape, None)
+    return UOp.buffer(number, like.dtype, like.shape)
 
 
 def _body_schedule(function: UOp, schedule: Scheduler) -> UOp:
