@@ -17,6 +17,7 @@ simplify         last: index arithmetic and gates, with all ranges known
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from whit.ir import ops
 from whit.ir.rewrite import rewrite
@@ -36,6 +37,7 @@ from whit.schedule.turn_scans import TURN_SCANS
 from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
 
+MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})
 PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
 
 
@@ -72,6 +74,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
     taken = {*targets, *homes, *settled.writes, *settled.writes.values()}
     inside = put_inside((root for root in kernels if is_join(root)), memory, taken)
     calls: list[UOp] = []
+    known: dict[tuple[UOp, str], _Made] = {}
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
     groups = group_kernels(kernels, order_again(kernels, earlier), filled)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
@@ -83,7 +86,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
         name = name_of(group)
         for start in range(0, len(stores), most):
-            calls.append(_call(stores[start : start + most], memory, inside, name))
+            calls.append(_call(stores[start : start + most], memory, inside, name, known))
     return make(ops.LINEAR, tuple(calls))
 
 
@@ -138,31 +141,60 @@ def place_of_part(kernel: Kernel, part: int) -> tuple[UOp, ...]:
     return place
 
 
-def _call(stores: list[UOp], memory: dict[UOp, UOp], inside: dict[UOp, UOp], name: str) -> UOp:
-    """Stores as the call of a function over its own params."""
-    body = UOp.group(*stores)
-    places: dict[UOp, UOp] = {}
-    for node in body.topological():
-        if node.op is ops.FUNCTION:
-            places[node] = memory[node.src[0]]
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A finished kernel."""
+
+    function: UOp
+    slots: tuple[int, ...]  # which of the memories that its stores were made of is which argument
+    bindings: tuple[UOp, ...]  # further arguments
+
+
+def _call(
+    stores: list[UOp],
+    memory: dict[UOp, UOp],
+    inside: dict[UOp, UOp],
+    name: str,
+    known: dict[tuple[UOp, str], _Made],
+) -> UOp:
+    """Stores as the call of a function over its own params. `known` has what was made so far: equal layers have equal
+    kernels."""
     # Own params first: simplifying orders sums and products by what is in them, and equal kernels must come out equal.
-    body, arguments = _over_params(share_loops(body.substitute(places)))
-    body = simplify(body)
-    scratch = scratch_of(body, len(memory))
-    memory.update(zip(scratch, scratch, strict=True))
-    body, left = _over_params(with_scratch(body, scratch) if scratch else body)
-    arguments = [arguments[place.arg.slot] if place.op is ops.PARAM else place for place in left]
-    body = _shaped(body, arguments)
-    return body.function(name).call(*(inside.get(place, place) for place in arguments), *_bindings(body))
+    body, arguments = _over_params(UOp.group(*stores), memory)
+    made = known.get((body, name))
+    if made is None:
+        simplified = simplify(share_loops(body))
+        scratch = scratch_of(simplified, len(memory))
+        memory.update(zip(scratch, scratch, strict=True))
+        arguments += scratch
+        made = _made(with_scratch(simplified, scratch) if scratch else simplified, name, arguments)
+        if not scratch:
+            known[body, name] = made
+    places = [arguments[slot] for slot in made.slots]
+    return made.function.call(*[inside.get(place, place) for place in places], *made.bindings)
 
 
-def _over_params(body: UOp) -> tuple[UOp, list[UOp]]:
-    """Stores over params that are numbered as they appear, what is written to first; and what they stand for."""
-    written = [store.src[0] for store in body.src]
-    used = [node for node in body.topological() if node.op in (ops.PARAM, ops.BUFFER)]
-    found = list(dict.fromkeys([*written, *used]))
-    params = {place: UOp.param(slot, place.dtype, place.shape) for slot, place in enumerate(found)}
-    return body.substitute(params), found
+def _made(body: UOp, name: str, arguments: list[UOp]) -> _Made:
+    """A kernel whose params are numbered anew: simplifying may have changed in which order they appear."""
+    body, left = _over_params(body, {})
+    slots = [place.arg.slot if place.op is ops.PARAM else arguments.index(place) for place in left]
+    body = _shaped(body, [arguments[slot] for slot in slots])
+    return _Made(body.function(name), tuple(slots), tuple(_bindings(body)))
+
+
+def _over_params(body: UOp, memory: Mapping[UOp, UOp]) -> tuple[UOp, list[UOp]]:
+    """Stores over params that are numbered as they appear, what is written to first; and what they stand for. Kept
+    values stand for their memory."""
+    params: dict[UOp, UOp] = {}  # memory -> its param
+    replacements: dict[UOp, UOp] = {}
+    for node in [*[store.src[0] for store in body.src], *body.topological()]:
+        if node.op not in MEMORIES or node in replacements:
+            continue
+        place = memory[node.src[0]] if node.op is ops.FUNCTION else node
+        if place not in params:
+            params[place] = UOp.param(len(params), place.dtype, place.shape)
+        replacements[node] = params[place]
+    return body.substitute(replacements), list(params)
 
 
 def _shaped(body: UOp, arguments: list[UOp]) -> UOp:

@@ -20,10 +20,11 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from whit.engine.normalise import SPREADS, is_varied
+from whit.engine.normalise import SPREADS, is_varied, param
 from whit.engine.overlay import Reads
 from whit.engine.storage import computed_entries
 from whit.ir import ops
+from whit.ir.args import FunctionArg
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 
@@ -59,9 +60,10 @@ def cut_out(name: str, results: list[Core], read: Mapping[UOp, None]) -> None:
     bases = dict.fromkeys(_base(tensor) for tensor in results)
     members = [node for node in bases if not _is_outside(node, read) and node.device is not None]
     order = _inside(members, read)
-    if not order or any(type(size) is not int for node in order for size in node.shape):
+    shapes = {node.shape for node in order}
+    if not order or any(type(size) is not int for shape in shapes for size in shape):
         return
-    arguments, function = _function(name, members, order, read)
+    arguments, function = _function(name, members, order)
     call = function.call(*arguments)
     found = {node: make(ops.ITEM, (call,), place) for place, node in enumerate(members)}
     for tensor in results:
@@ -87,41 +89,44 @@ def _is_outside(node: UOp, read: Mapping[UOp, None]) -> bool:
 def _inside(members: list[UOp], read: Mapping[UOp, None]) -> list[UOp]:
     """Everything between the results and what is outside, sources first."""
     order: list[UOp] = []
-    seen: set[UOp] = set()
-    stack: list[tuple[UOp, bool]] = [(node, False) for node in reversed(members)]
+    seen: set[UOp | None] = set(read)
+    stack: list[UOp | None] = list(reversed(members))
     while stack:
-        node, is_left = stack.pop()
-        if is_left:
-            order.append(node)
-        elif node not in seen and not _is_outside(node, read):
+        node = stack.pop()
+        if node is None:  # a node that was left stands below
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
+            if node.op in OUTSIDE or id(node) in computed_entries:
+                continue
+            stack.append(node)
+            stack.append(None)
             if not node.op.opaque:
-                stack.extend((s, False) for s in reversed(node.src))
+                stack += [s for s in reversed(node.src) if s not in seen]
     return order
 
 
-def _function(name: str, members: list[UOp], order: list[UOp], read: Mapping[UOp, None]) -> tuple[list[UOp], UOp]:
+def _function(name: str, members: list[UOp], order: list[UOp]) -> tuple[list[UOp], UOp]:
     """The arguments, in the order in which they appear, and the function of them. Numbers that a program may vary are
     arguments too, so that another number is no other function."""
     params: dict[UOp, UOp] = {}
     done: dict[UOp, UOp] = {}
-
-    def param_of(node: UOp) -> UOp:
-        if node not in params:
-            params[node] = UOp.param(len(params), node.dtype, node.shape)
-        return params[node]
-
     for node in order:
-        if node.op.opaque or not node.src:
+        op, sources = node.op, node.src
+        if op.opaque or not sources:
             done[node] = node
             continue
+        has_numbers = op.elementwise or op in SPREADS
         src = []
-        for place, source in enumerate(node.src):
-            is_number = source.op is ops.CONST and (node.op.elementwise or (node.op in SPREADS and not place))
-            if source not in done or (is_number and is_varied(node, place, source)):
-                src.append(param_of(source))
-            else:
-                src.append(done[source])
-        done[node] = make(node.op, tuple(src), node.arg)
-    return list(params), UOp.group(*(done[node] for node in members)).function(name)
+        for place, source in enumerate(sources):
+            found = done.get(source)
+            if found is not None and has_numbers and source.op is ops.CONST and (op.elementwise or not place):
+                found = None if is_varied(node, place, source) else found
+            if found is None:
+                found = params.get(source)
+                if found is None:
+                    found = params[source] = param(len(params), source.dtype, source.shape)
+            src.append(found)
+        done[node] = make(op, tuple(src), node.arg)
+    argument = FunctionArg(name, tuple([node.arg for node in params.values()]))
+    return list(params), make(ops.FUNCTION, (UOp.group(*[done[node] for node in members]),), argument)
