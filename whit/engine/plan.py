@@ -27,7 +27,6 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.blocks import ALIGNMENT
 
-
 NEVER = (-1, -1)
 
 

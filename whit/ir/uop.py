@@ -107,7 +107,7 @@ register_cache(_moved.clear, "ir.moved")
 def _are_numbers(parts: Iterable[Any]) -> bool:
     """Whether sizes, or pairs of them, are all plain integers: True is equal to 1, and no size."""
     for part in parts:
-        if type(part) is not int and not (type(part) is tuple and all([type(p) is int for p in part])):
+        if type(part) is not int and not (type(part) is tuple and all(type(p) is int for p in part)):
             return False
     return True
 

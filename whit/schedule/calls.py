@@ -256,7 +256,7 @@ def _on(places: Mapping[UOp, UOp], argument: UOp) -> UOp:
 
 def _new_buffer(number: int, like: UOp) -> UOp:
     """A buffer for a value."""
-    if all([type(size) is int for size in like.shape]):
+    if all(type(size) is int for size in like.shape):
         return fresh_buffer(number, like.dtype, like.shape, None)
     return UOp.buffer(number, like.dtype, like.shape)
 
