@@ -312,6 +312,9 @@ GOLDEN: dict[str, list[tuple[str, str]]] = {
         ("k.bitcast(float32).bitcast(uint32)", "k.bitcast(uint32)"),
         ("k.bitcast(float32).bitcast(int32)", "k"),
         ("number(300).cast(uint8)", "u.constant(44)"),
+        ("(u >> 4) & 15", "u >> 4"),
+        ("(u >> 3) & 15", "(u >> 3) & 15"),
+        ("k & 255", "k & 255"),
         ("number(3).cast(float32)", "f.constant(3)"),
     ],
 }

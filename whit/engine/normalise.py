@@ -30,7 +30,9 @@ from whit.ir.uop import UOp, make
 # Numbers that programs write and compilers fold: they stay in the graph.
 COMMON = frozenset({0, 1, -1, 2, 0.5, inf, -inf})
 # Ops for which a constant on the right makes different, better code.
-BY_CONSTANT = frozenset({ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD, ops.SHL, ops.SHR, ops.POW})
+BY_CONSTANT = frozenset(
+    {ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD, ops.SHL, ops.SHR, ops.AND, ops.OR, ops.XOR, ops.POW}
+)
 SPREADS = frozenset({ops.RESHAPE, ops.EXPAND})
 SAME_VALUE = frozenset(ops.SAME_VALUE)
 SPECIAL = frozenset({ops.COPY, ops.AFTER})

@@ -70,6 +70,19 @@ def decided_by_bounds(node: UOp) -> UOp | None:
     return const(node.dtype, bool(reach[0]) if node.dtype.is_bool else reach[0])
 
 
+@function_rule(ops.AND, on=INTS)
+def idle_mask(node: UOp) -> UOp | None:
+    """x & 15 -> x where x is in [0, 15]"""
+    value, mask = node.src
+    if mask.op is not ops.CONST:
+        return None
+    reach = bounds(value)
+    if reach is None or reach[0] < 0:
+        return None
+    every_bit = (1 << reach[1].bit_length()) - 1
+    return value if mask.arg & every_bit == every_bit else None
+
+
 @function_rule(*COMMUTATIVE)
 def ordered_operands(node: UOp) -> UOp | None:
     """3 * x -> x * 3"""

@@ -18,6 +18,7 @@ SIMPLIFY = Rules(
         *ALGEBRA,
         fold.shorter_cast,
         fold.folded_bitcast,
+        fold.idle_mask,
         divide.positive_divisor,
         divide.truncating_to_floor,
         divide.one_period,  # before the sums are taken apart: a bound can end the work
