@@ -207,6 +207,14 @@ def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class DotArg:
+    """Whether the bytes of each operand of a product of bytes are signed."""
+
+    left: bool
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionArg:
     """A function's name and the parameters that its body uses, by slot."""
 
@@ -246,6 +254,7 @@ RECORDS: dict[str, Any] = {
         Digit,
         MatrixArg,
         BlockMmaArg,
+        DotArg,
         FunctionArg,
         LeafArg,
         FormulaArg,

@@ -16,6 +16,7 @@ from whit.ir.args import (
     ArangeArg,
     BlockMmaArg,
     BufferArg,
+    DotArg,
     FormulaArg,
     FunctionArg,
     LeafArg,
@@ -37,6 +38,7 @@ from whit.ir.op import (
     SCHEDULE,
     TENSOR,
     Op,
+    broadcast_scalars,
     choice,
     comparison,
     define,
@@ -839,6 +841,15 @@ BLOCK_MMA = define(
     arg_type=BlockMmaArg,
     doc="Effect: a tile of a @ b.T goes to the registers of a block's threads, to each its part. "
     "Sources: registers, a, b, the thread, the tile's first row and column, the batches of a and b.",
+)
+DOT = define(
+    "dot",
+    arity=3,
+    dtype=shapes.dot_dtype,
+    shape=broadcast_scalars,
+    stages=KERNEL | PROGRAM,
+    arg_type=DotArg,
+    doc="z + the products of the four bytes of x and of y: all int32; the argument says which bytes are signed. Wraps.",
 )
 STACK = define(
     "stack",

@@ -444,6 +444,13 @@ def mma(op: Op, src: Sources, arg: Any) -> Shape:
     return c.shape
 
 
+def dot_dtype(op: Op, src: Sources, arg: Any) -> DType:
+    """int32, as all operands are."""
+    if any(s.dtype is not dtypes.int32 for s in src):
+        raise dtype_error(op, src, "operands must be int32, four bytes each", "Put the bytes together.")
+    return dtypes.int32
+
+
 def stack(op: Op, src: Sources, arg: Any) -> Shape:
     """A new first axis before the one shape of all sources."""
     for s in src:

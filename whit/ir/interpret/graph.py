@@ -32,6 +32,7 @@ from whit.ir.interpret.values import (
     bitcast,
     cast,
     constant,
+    dot,
     elementwise,
     mma,
     reduce,
@@ -327,6 +328,10 @@ class _Evaluation:
         ranges, arrays = align(sources)
         return Value(mma(node.dtype, node.src[0].dtype, *arrays), ranges)
 
+    def dot(self, node: UOp, sources: list[Any]) -> Value:
+        ranges, arrays = align(sources)
+        return Value(dot(node.arg, *arrays), ranges)
+
     def group(self, node: UOp, sources: list[Any]) -> tuple[Any, ...]:
         return tuple(sources)
 
@@ -462,6 +467,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.INDEX: _Evaluation.index,
     ops.STAGE: _Evaluation.stage,
     ops.MMA: _Evaluation.mma,
+    ops.DOT: _Evaluation.dot,
     ops.STACK: _Evaluation.stack,
     ops.SHUFFLE: _Evaluation.shuffle,
     ops.GROUP: _Evaluation.group,

@@ -31,6 +31,7 @@ from whit.ir.interpret.values import (
     cast,
     checked,
     constant,
+    dot,
     elementwise,
     gather,
     mma,
@@ -68,7 +69,8 @@ class _State:
     def fork(self, kind: RangeKind) -> _State:
         """A thread that begins here."""
         registers = {buffer: array.copy() for buffer, array in self.registers.items()}
-        return _State(self.leaf, dict(self.values), registers, {} if kind in _OWN_SHARED_MEMORY else self.shared)
+        own = {buffer: array.copy() for buffer, array in self.shared.items()}  # each core does what is outside, too
+        return _State(self.leaf, dict(self.values), registers, own if kind in _OWN_SHARED_MEMORY else self.shared)
 
 
 def run_program(linear: UOp, leaf: Leaf) -> None:
@@ -223,6 +225,8 @@ def _execute(node: UOp, state: _State) -> Any:
         return np.concatenate(sources)[list(node.arg)]
     if node.op is ops.MMA:
         return mma(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.DOT:
+        return dot(node.arg, *sources)
     if node.op is ops.INDEX:
         x, *positions = sources
         gate = positions.pop() if node.arg else None

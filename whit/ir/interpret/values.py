@@ -21,6 +21,7 @@ import numpy.typing as npt
 from whit.dtype import DType, convert, dtypes, encode
 from whit.errors import DTypeError, InternalError, OutOfRangeError
 from whit.ir import ops, scalar
+from whit.ir.args import DotArg
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
@@ -273,6 +274,16 @@ def mma(dtype: DType, source: DType, a: Array, b: Array, c: Array) -> Array:
         else:
             c = elementwise(ops.FMA, dtype, (column, row, c), (source, source, dtype))
     return c
+
+
+def dot(arg: DotArg, x: Array, y: Array, z: Array) -> Array:
+    """z + the products of four bytes, in int32 that wraps."""
+    total = z.astype(np.int64)
+    for shift in range(0, 32, 8):
+        left, right = (x.astype(np.int64) >> shift) & 255, (y.astype(np.int64) >> shift) & 255
+        left, right = (left ^ 128) - 128 if arg.left else left, (right ^ 128) - 128 if arg.right else right
+        total = total + left * right
+    return total.astype(np.int32)
 
 
 def checked(node: UOp, position: Array, gate: Array | None, axis: int, size: int, otherwise: int = 0) -> Array:
