@@ -16,6 +16,7 @@ from whit.codegen.ranges import free_ranges, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.simplify.sums import linear_form
 
 FEW = 4  # neighbours that are worth a vector
 
@@ -62,14 +63,14 @@ def find_contractions(body: UOp) -> list[Contraction]:
         return []
     (reduce,) = reduces
     product, *along = reduce.src
-    if reduce.arg.op is not ops.ADD or product.op is not ops.MUL or not along or reduce.arg.axes:
+    if reduce.arg.op is not ops.ADD or product.op not in (ops.MUL, ops.DOT) or not along or reduce.arg.axes:
         return []
     free = free_ranges(body)
     outputs = free[body.src[0]]
     sized = all(isinstance(r.size, int) for r in (*outputs, *along))
     if not sized or any(free[store] != outputs or store.arg.combine is not None for store in body.src):
         return []
-    left, right = product.src
+    left, right = product.src[:2]
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
     if any(r not in free[left] or r not in free[right] for r in along) or not (only_left or only_right):
         return []
@@ -115,7 +116,19 @@ def is_unit(value: UOp, r: UOp) -> bool:
     """Whether what is read along a range are neighbours, or always the same."""
     free = free_ranges(value)
     steps = {stride(node.src[1], r, free) for node in accesses(value)}
+    if steps == {_parts(value)}:
+        return True
     return steps <= {0, 1, -1} and steps != {0} and bool(steps)
+
+
+def _parts(value: UOp) -> int:
+    """Of how many neighbours in memory each element is made: 4 of an int32 that is put together from bytes."""
+    found = accesses(value)
+    forms = [linear_form(node.src[1]) for node in found]
+    if is_gated(value) or len({node.src[0] for node in found}) != 1 or any(form[0] != forms[0][0] for form in forms):
+        return 1
+    offsets = sorted(offset for _, offset in forms)
+    return len(offsets) if offsets == list(range(offsets[0], offsets[0] + len(offsets))) else 1
 
 
 def merged(value: UOp, ranges: list[UOp]) -> int:

@@ -287,7 +287,12 @@ def _cleared(node: UOp, register: UOp, path: Path, linear: _Linear) -> Item:
 def _products(node: UOp, has_fma: bool) -> list[UOp]:
     """The one or two products that a reduction adds in one step of its loop, if it adds nothing else."""
     value = node.src[0]
-    if not has_fma or node.arg.op is not ops.ADD or not node.dtype.is_float:
+    if node.arg.op is not ops.ADD:
+        return []
+    parts = value.src if value.op is ops.ADD else (value,)
+    if all(part.op is ops.DOT and part.src[2].op is ops.CONST and part.src[2].arg == 0 for part in parts):
+        return sorted(parts, key=_place)
+    if not has_fma or not node.dtype.is_float:
         return []
     if value.op is ops.ADD and all(part.op is ops.MUL for part in value.src):
         return sorted(value.src, key=_place)
@@ -318,8 +323,9 @@ def _reduction(
     need(old_item, cleared)
     updated, update = old, old_item
     for step, product in enumerate(_products(node, linear.has_fma)):  # each is added exactly, one after the other
-        left, right = product.src
-        updated = values[left].fma(values[right], updated)
+        left, right = product.src[:2]
+        factors = (values[left], values[right], updated)
+        updated = make(ops.DOT if product.op is ops.DOT else ops.FMA, factors, product.arg)
         before, update = update, linear.add(updated, inside)
         need(update, before)
         _need_all(update, product.src, items)

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from math import prod
 
 from whit.codegen.contraction import Contraction, size_of, sizes_of
+from whit.codegen.dot_bytes import prepared, product_of, too_much
 from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, mask_of, unflat
 from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.tiling import Tiling, may_overwrite
@@ -39,7 +40,7 @@ BLOCK_IDS = 20  # ids of the loops inside the blocks of k start here
 
 def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
     """The tiled kernel: a GROUP of stores that read panels."""
-    return _Apply(body, found, tiling).stores()
+    return _Apply(body, prepared(found), tiling).stores()
 
 
 class _Tile:
@@ -121,12 +122,17 @@ class _Apply:
             filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
             read_a = filler.read_a(tile.block, tile.panel, k * steps + step)
             reads.append((read_a, filler.read_b(tile.start, tile.outer, tile.tile, k * steps + step)))
+        along = UOp.range(depth.total, BLOCK_IDS + 11)
+        filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
+        read_once = filler.read_b(tile.start, tile.outer, tile.tile, along)
 
         def total(u: int, c: int) -> UOp:
-            product, *others = [read_a(u) * read_b(c) for read_a, read_b in reads]
+            product, *others = [product_of(self.found, read_a(u), read_b(c)) for read_a, read_b in reads]
             for other in others:
                 product = product + other
-            return product.reduce(ops.ADD, ranges=(k,))
+            beyond = too_much(self.found, read_once(c))
+            found = product.reduce(ops.ADD, ranges=(k,))
+            return found if beyond is None else found - beyond.reduce(ops.ADD, ranges=(along,))
 
         return total
 

@@ -6,24 +6,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
+from whit.codegen.dot_bytes import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.linearise import linearise
+from whit.codegen.look_up import has_tables, look_up
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
+from whit.codegen.split_blocks import add_before_lanes, split_blocks, write_out_blocks, write_out_fills
 from whit.codegen.strategy import choose_strategy
 from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
 from whit.codegen.tiling import choose_tiling
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
+from whit.codegen.widen_bits import widen_bits
 from whit.config import CHECK_OOB, NOOPT
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -86,10 +90,15 @@ def _tile(body: UOp, job: Job) -> UOp:
     if runs_apart(body):
         job.reasons.append("loops one after the other")
         return body
+    by_bytes = as_dot(body, job.target)
+    plan = choose_tiling(by_bytes, job.target) if by_bytes is not None else None
+    if by_bytes is not None and plan is not None:
+        job.reasons.append(f"{plan}; four bytes at once")
+        return simplify_lanes(apply_panels(by_bytes, plan.found, plan.tiling))
     plan = choose_tiling(body, job.target)
     if plan is not None:
         job.reasons.append(str(plan))
-        return simplify_lanes(apply_panels(body, plan.found, plan.tiling))
+        return simplify_lanes(write_out_fills(apply_panels(body, plan.found, plan.tiling)))
     symbolic = tile_symbolic(body, job.target)
     if symbolic is not None:
         job.reasons.append(symbolic[1])
@@ -98,9 +107,11 @@ def _tile(body: UOp, job: Job) -> UOp:
     if apart is not None:
         job.reasons.extend(apart[1])
         return simplify_lanes(apart[0])
-    strategy = choose_strategy(body, job.target)
+    written_out = write_out_blocks(body)
+    strategy = choose_strategy(written_out, job.target)
     job.reasons.extend(strategy.reasons)
-    return simplify_lanes(apply_strategy(body, strategy))
+    tiled = apply_strategy(written_out, strategy)
+    return simplify_lanes(tiled if written_out is body else add_before_lanes(tiled))
 
 
 def _fix_index_dtype(body: UOp, job: Job) -> UOp:
@@ -132,6 +143,12 @@ PASSES = (
         lambda body, job: body if runs_apart(body) else merge_ranges(body),
         is_optimisation=True,
     ),
+    Pass(
+        "split_blocks",
+        "ranges that had to stay divided, because elements are packed in blocks, are split where they are divided",
+        lambda body, job: body if job.target.is_gpu else split_blocks(body),
+        is_optimisation=True,
+    ),
     Pass("tile", "ranges become cores, loops, unrolled copies and lanes, in one step", _tile, is_optimisation=True),
     Pass(
         "vector_access",
@@ -142,6 +159,18 @@ PASSES = (
         "transpose_loads",
         "columns that are read side by side are loaded as rows",
         lambda body, job: transpose_loads(body),
+        is_optimisation=True,
+    ),
+    Pass(
+        "widen_bits",
+        "what vectors are made of bits is known once they are loaded, and simplified after it",
+        lambda body, job: body if job.target.is_gpu else widen_bits(body),
+        is_optimisation=True,
+    ),
+    Pass(
+        "look_up",
+        "after bits are numbers of the size of floats",
+        lambda body, job: look_up(body) if has_tables(job.target) else body,
         is_optimisation=True,
     ),
     Pass(

@@ -25,6 +25,10 @@ from whit.ir.uop import UOp
 from whit.target import Target
 
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
+SHORT = 64  # elements of a block along which there are lanes
+SHARED_ROWS = 4  # that use what is unpacked: more of them would not stay in the first cache
+MOST_TILE = 24  # vectors of sums of a tile of rows and rows of blocks
+MOST_SUMS = 16  # vectors of sums of rows of blocks that are read together
 ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
@@ -89,25 +93,27 @@ def _choose_lanes(
                 _tile_outputs(strategy, region, best, free, width, target)
         elif stored is None or stored not in free[region.reduce]:
             along.append(region.reduce)
-            _lanes_along_reduction(strategy, region, best, free, width, target, is_only=len(found) == 2)
+            _lanes_along_reduction(strategy, found, region, best, free, width, target)
     if stored is None:
         _lanes_of_stores(strategy, body, found, free, width)
 
 
 def _lanes_along_reduction(
     strategy: Strategy,
+    found: list[Region],
     region: Region,
     best: UOp,
     free: dict[UOp, frozenset[UOp]],
     width: int,
     target: Target,
-    *,
-    is_only: bool,
 ) -> None:
     """Lanes along the reduction: several accumulators, or a tile of results if operands are shared between them."""
     strategy.lanes[best] = min(width, _power_below(_size(best)))
+    if _is_inside_blocks(region, best, free):
+        _rows_of_blocks(strategy, found, region, best, free)
+        return
     pair = _contracted(strategy.order, region, free)
-    shared = _shared(strategy.order, region, best, free) if pair is None and is_only else None
+    shared = _shared(strategy.order, region, best, free) if pair is None and len(found) == 2 else None
     if shared is not None:
         rows, count = min(ROWS, _size(shared)), max(min(2, _size(best) // width), 1)
         strategy.unroll[shared], strategy.unroll[best] = rows, count
@@ -124,6 +130,33 @@ def _lanes_along_reduction(
     for r in pair:
         strategy.unroll[r] = min(side, _size(r))
     strategy.reasons.append(f"lanes along reduction r{best.arg.id}: dot products, {side} x {side} at a time")
+
+
+def _is_inside_blocks(region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
+    """Whether a reduction is along blocks: something is read once for all that a short range walks along."""
+    if region.reduce is None or _size(best) > SHORT:
+        return False
+    others = set(region.reduce.src[1:]) - {best}
+    return any(best not in free[load] and others & free[load] for load in region.loads)
+
+
+def _rows_of_blocks(
+    strategy: Strategy, found: list[Region], region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]
+) -> None:
+    """Rows at a time where a row is blocks: as many as there are registers for their sums, and first of all those along
+    which the fewest loads move, so that what is unpacked is used for all of them."""
+    assert region.reduce is not None
+    beside = sum(other.reduce is not None and best in other.reduce.src for other in found)
+    moving = {r: sum(r in free[load] for load in region.loads) for r in strategy.order if r in free[region.reduce]}
+    if len(moving) == 1:
+        strategy.unroll[best] = max(min(4, _size(best) // strategy.lanes[best]), 1)
+    left = (MOST_SUMS if len(moving) == 1 else MOST_TILE) // (beside * strategy.unroll.get(best, 1))
+    for number, r in enumerate(sorted(moving, key=lambda r: moving[r]), 1):
+        most = left if number == len(moving) else SHARED_ROWS
+        strategy.unroll[r] = max(min(left, most, _size(r)), 1)
+        left //= strategy.unroll[r]
+    names = ", ".join(f"{strategy.unroll[r]} along r{r.arg.id}" for r in moving)
+    strategy.reasons.append(f"lanes along reduction r{best.arg.id} inside of blocks; {names}")
 
 
 def _contracted(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> tuple[UOp, UOp] | None:

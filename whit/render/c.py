@@ -154,7 +154,7 @@ class _Function:
 
     def index(self, node: UOp) -> None:
         vector, *positions = node.src
-        if len(positions) != 1 or node.arg or node.shape:
+        if len(positions) != 1 or node.arg or len(vector.shape) != 1:
             raise InternalError(f"render C: {node.short()} is no lane of a vector")
         self.define(node, f"{self.names[vector]}[{self.operand(positions[0])}]")
 

@@ -298,11 +298,24 @@ class _Function(Writer):
 
     def index(self, node: UOp) -> None:
         vector, *positions = node.src
-        if len(positions) != 1 or node.arg or node.shape:
+        if len(positions) != 1 or node.arg or len(vector.shape) != 1:
             raise InternalError(f"render LLVM: {node.short()} is no lane of a vector")
         (position,) = positions
+        if position.shape:
+            self.look_up(node, vector, position)
+            return
         text = f"extractelement {type_of(vector)} {self.operand(vector)}, {type_of(position)} {self.operand(position)}"
         self.names[node] = self.value("lane", text)
+
+    def look_up(self, node: UOp, vector: UOp, position: UOp) -> None:
+        """A lane of a vector for each lane of another: the instruction looks at the lowest four bits."""
+        if type_of(vector) != "<16 x float>" or "avx512f" not in self.target.features:
+            raise unsupported(node.op, "LLVM", f"picks lanes of {type_of(vector)}", "Only 16 float32, with AVX-512.")
+        if position.op is ops.AND and position.src[1].op is ops.CONST and position.src[1].arg == 15:
+            position = position.src[0]
+        kind, lanes = type_of(vector), self.operand(position, 16)
+        arguments = ((kind, self.operand(vector)), (vector_of("i32", 16), lanes))
+        self.names[node] = self.intrinsic("x86.avx512.permvar.sf.512", kind, *arguments)
 
     def stack(self, node: UOp) -> None:
         kind, element = type_of(node), scalar_type(node.dtype)
@@ -328,6 +341,17 @@ class _Function(Writer):
         if len(node.src) != 1 or node.arg.axes != (0,):
             raise InternalError(f"render LLVM: {node.short()} is no reduction of one vector")
         self.names[node] = reduce_vector(self, node)
+
+    def dot(self, node: UOp) -> None:
+        """Four products of bytes, unsigned ones by signed ones."""
+        x, y, z = node.src
+        count, kind = lane_count(node), type_of(node)
+        if node.arg.left or not node.arg.right or count not in (4, 8, 16) or "avx512vnni" not in self.target.features:
+            raise unsupported(node.op, "LLVM", f"as {kind} needs VNNI", "Only unsigned by signed bytes, in vectors.")
+        bytes_ = vector_of("i8", 4 * count)
+        parts = [self.value("bytes", f"bitcast {kind} {self.operand(s, count)} to {bytes_}") for s in (x, y)]
+        arguments = ((kind, self.operand(z, count)), *((bytes_, part) for part in parts))
+        self.names[node] = self.intrinsic(f"x86.avx512.vpdpbusd.{32 * count}", kind, *arguments)
 
     def cast(self, node: UOp) -> None:
         self.names[node] = cast(self, node)
@@ -374,6 +398,7 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.SHUFFLE: _Function.shuffle,
     ops.REDUCE: _Function.reduce,
     ops.CAST: _Function.cast,
+    ops.DOT: _Function.dot,
     ops.BITCAST: _Function.bitcast,
     ops.AFTER: _Function.same,
     ops.PARAM: _Function.nothing,

@@ -1,0 +1,134 @@
+"""Products of bytes by fours: exact for all signs, in every layout, and only where the target can."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from whit import Tensor, dtypes
+from whit.codegen import generate
+from whit.codegen.dot_bytes import as_dot
+from whit.codegen.transpose_loads import transpose_loads
+from whit.dtype import DType
+from whit.errors import DTypeError
+from whit.ir import ops
+from whit.ir.args import DotArg, RangeKind
+from whit.ir.interpret import evaluate, run
+from whit.ir.uop import UOp, const, make
+from whit.render import render
+from whit.target import parse_target
+
+RNG = np.random.default_rng(0)
+ICELAKE = parse_target("CPU:LLVM:icelake-server")
+
+
+def values(dtype: str, *shape: int) -> np.ndarray:
+    """All bytes, the extreme ones often."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    found = RNG.integers(low, high, shape, endpoint=True)
+    return np.where(RNG.random(shape) < 0.3, RNG.choice([low, high], shape), found).astype(dtype)
+
+
+def product(m: int, k: int, n: int, left: DType = dtypes.int8, right: DType = dtypes.int8) -> UOp:
+    a, b = UOp.param(1, left, (m * k,)), UOp.param(2, right, (k * n,))
+    row, column, along = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 1000, RangeKind.REDUCE)
+    both = a.index(row * k + along).cast(dtypes.int32) * b.index(along * n + column).cast(dtypes.int32)
+    place = row * n + column
+    return UOp.group(UOp.param(0, dtypes.int32, (m * n,)).store(both.reduce(ops.ADD, ranges=(along,)), place))
+
+
+def ran(body: UOp, a: np.ndarray, b: np.ndarray, size: int) -> np.ndarray:
+    result = np.zeros(size, np.int32)
+    params = {node.arg.slot: node for node in body.topological() if node.op is ops.PARAM}
+    run(body, {params[0]: result, params[1]: a.reshape(-1), params[2]: b.reshape(-1)})
+    return result
+
+
+# ---- the op
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_dot_adds_the_products_of_four_bytes(left: bool, right: bool) -> None:
+    x, y = (values("int8" if signed else "uint8", 5, 4) for signed in (left, right))
+    words = [array.reshape(-1).view(np.int32) for array in (x, y)]
+    params = [UOp.param(i, dtypes.int32, (5,)) for i in range(2)]
+    node = make(ops.DOT, (*params, const(dtypes.int32, 7)), DotArg(left, right))
+    want = (x.astype(np.int64) * y.astype(np.int64)).sum(1) + 7
+    assert evaluate(node, dict(zip(params, words, strict=True))).tolist() == want.tolist()
+
+
+def test_dot_is_of_int32() -> None:
+    with pytest.raises(DTypeError, match="dot: operands must be int32"):
+        make(ops.DOT, (const(dtypes.int32, 0), const(dtypes.int8, 0), const(dtypes.int32, 0)), DotArg(True, True))
+
+
+# ---- the rewrite
+
+
+def test_four_bytes_along_k_are_one_operand() -> None:
+    body = product(3, 8, 5)
+    found = as_dot(body, ICELAKE)
+    assert found is not None
+    (reduce,) = [node for node in found.topological() if node.op is ops.REDUCE]
+    assert reduce.src[0].op is ops.DOT and [r.size for r in reduce.src[1:]] == [2]
+    a, b = values("int8", 3, 8), values("int8", 8, 5)
+    assert ran(found, a, b, 15).tolist() == (a.astype(int) @ b.astype(int)).reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "arch"),
+    [
+        (product(3, 10, 5), "icelake-server"),
+        (product(3, 8, 5, dtypes.uint8, dtypes.uint8), "icelake-server"),
+        (product(3, 8, 5, dtypes.int16, dtypes.int8), "icelake-server"),
+        (product(3, 8, 5), "x86-64-v4"),
+        (product(3, 8, 5), "aarch64"),
+    ],
+    ids=["a rest", "both unsigned", "wider", "no VNNI", "another family"],
+)
+def test_what_is_left_as_it_is(body: UOp, arch: str) -> None:
+    assert as_dot(body, parse_target(f"CPU:LLVM:{arch}")) is None
+
+
+@pytest.mark.parametrize("signs", ["int8 int8", "uint8 int8", "int8 uint8"])
+def test_the_program_is_exact(signs: str) -> None:
+    left, right = signs.split()
+    m, k, n = 16, 128, 64
+    program = generate(product(m, k, n, getattr(dtypes, left), getattr(dtypes, right)), ICELAKE)
+    assert "vpdpbusd.512" in render({program.name: program.linear}, ICELAKE)
+    a, b = values(left, m, k), values(right, k, n)
+    assert ran(program.linear, a, b, m * n).tolist() == (a.astype(int) @ b.astype(int)).reshape(-1).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("signs", ["int8 int8", "uint8 int8", "uint8 uint8"])
+def test_every_layout_is_exact(signs: str, layout: str) -> None:
+    left, right = signs.split()
+    a, b = values(left, 33, 1028), values(right, 1028, 70)
+    x = Tensor(a) if layout[0] == "n" else Tensor(a.T.copy()).T
+    y = Tensor(b) if layout[1] == "n" else Tensor(b.T.copy()).T
+    found = x.matmul(y, dtype=dtypes.int32).numpy()
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_sums_that_wrap_and_what_follows_them() -> None:
+    a, b = np.full((16, 64), -128, np.int8), np.full((64, 48), -128, np.int8)
+    found = ((Tensor(a) @ Tensor(b)).float() * 0.5 + 1).relu().numpy()
+    assert (found == 64 * 128 * 128 * 0.5 + 1).all()
+
+
+# ---- loads
+
+
+def test_gathers_side_by_side_are_one_load_and_shuffles() -> None:
+    memory, lanes = UOp.param(1, dtypes.uint8, (64,)), UOp.stack(*(const(dtypes.weakint, i) for i in range(8)))
+    loads = [make(ops.LOAD, (memory, lanes * 4 + i), 1) for i in range(4)]
+    body = UOp.group(*(UOp.param(0, dtypes.uint8, (64,)).store(load, 8 * i) for i, load in enumerate(loads)))
+    changed = transpose_loads(body)
+    (load,) = [node for node in changed.topological() if node.op is ops.LOAD]
+    assert load.arg == 32
+    assert [store.src[1].arg for store in changed.src] == [tuple(range(i, 32, 4)) for i in range(4)]
+    alone = UOp.group(*body.src[:3])
+    assert transpose_loads(alone) is alone  # a whole load would read what nobody asked for

@@ -1,0 +1,167 @@
+"""Reductions along numbers that are packed in blocks.
+
+Goes in: a kernel whose reduce ranges are divided, because what they walk along lies in memory block by block. Comes
+out: the same over a range for each level of the blocks, of which none is divided.
+
+    k < 4096: x[k] * byte[k//32*18 + k%16 + 2] >> k//16%2*4   ->   b < 128, h < 2, j < 16:
+                                                                   x[b*32 + h*16 + j] * byte[b*18 + j + 2] >> h*4
+
+What a block has once, such as its scale, is now outside of the loops inside the block, and neighbours are neighbours
+along j. It is the opposite of `merge_ranges`, which leaves such ranges alone.
+
+`write_out_blocks` goes on from there, for kernels without panels: a short range that is used as a number (h above, a
+shift) is written out, so that the number is known and bytes that are used for each h are loaded once.
+
+    reduce over b, h, j of f(b, h, j)     ->     reduce over b, j of f(b, 0, j) + reduce over b, j of f(b, 1, j)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from whit.codegen.contraction import size_of, sizes_of
+from whit.codegen.ranges import free_ranges, replace_ranges
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+from whit.simplify import simplify
+from whit.simplify.sums import linear_form
+
+MOST_COPIES = 8  # of a reduction that is written out
+
+
+def split_blocks(body: UOp) -> UOp:
+    """The kernel with every reduce range that is divided as several, if that rids it of the divisions."""
+    for r, levels in _levels(body).items():
+        split = _split(body, r, levels)
+        if split is not None:
+            body = split
+    return body
+
+
+def _levels(body: UOp) -> dict[UOp, list[int]]:
+    """The sizes of blocks by which a reduce range is divided, each a multiple of the one before."""
+    nodes = topological((body,))
+    reduced = {r for node in nodes if node.op is ops.REDUCE for r in node.src[1:] if isinstance(r.size, int)}
+    divided: dict[UOp, tuple[UOp, int]] = {r: (r, 1) for r in reduced}  # r // s -> r, s
+    found: dict[UOp, set[int]] = {}
+    for node in nodes:
+        if node.op not in (ops.FLOORDIV, ops.FLOORMOD) or node.src[0] not in divided or node.src[1].op is not ops.CONST:
+            continue
+        r, step = divided[node.src[0]]
+        size = step * node.src[1].arg
+        found.setdefault(r, set()).add(size)
+        if node.op is ops.FLOORDIV:
+            divided[node] = (r, size)
+    chains = {r: [*sorted(size for size in sizes if 1 < size < size_of(r)), size_of(r)] for r, sizes in found.items()}
+    fits = {r: all(b % a == 0 for a, b in itertools.pairwise(chain)) for r, chain in chains.items()}
+    return {r: chain for r, chain in chains.items() if len(chain) > 1 and fits[r]}
+
+
+def _split(body: UOp, r: UOp, levels: list[int]) -> UOp | None:
+    """The kernel with a range for each level, outer first; None if one of them would have to be divided again."""
+    first = 1 + max(node.arg.id for node in topological((body,)) if node.op is ops.RANGE)
+    sizes = [b // a for a, b in itertools.pairwise([1, *levels])][::-1]
+    ranges = tuple(UOp.range(size, first + i, RangeKind.REDUCE) for i, size in enumerate(sizes))
+    steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    place = const(dtypes.weakint, 0)
+    for piece, step in zip(ranges, steps, strict=True):
+        place = place + piece * step
+    split = simplify(replace_ranges(body, {r: place}, {r: ranges}))
+    free = free_ranges(split)
+    if any(n.op in (ops.FLOORDIV, ops.FLOORMOD) and not free[n].isdisjoint(ranges) for n in topological((split,))):
+        return None
+    return split
+
+
+def write_out_blocks(body: UOp) -> UOp:
+    """The kernel with sums along short ranges that are used as numbers written out."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        done[node] = _written_out(new) if node.op is ops.REDUCE and len(node.src) > 2 else new
+    return done[body] if done[body] is body else simplify(done[body])
+
+
+def _written_out(reduce: UOp) -> UOp:
+    """A sum as several, one for each combination of the ranges that are used as numbers."""
+    value, *ranges = reduce.src
+    numbers = _fewest(_numbers(value, ranges[1:-1]))  # the last one has the lanes
+    if not numbers or reduce.arg.op is not ops.ADD:
+        return reduce
+    rest = tuple(r for r in ranges if r not in numbers)
+    parts = [replace_ranges(value, at, {}).reduce(ops.ADD, ranges=rest) for at in _combinations(numbers)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def write_out_fills(body: UOp) -> UOp:
+    """The same in what fills panels: a store for each combination of the ranges that are used as numbers."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        done[node] = _filled_apart(new) if node.op is ops.STAGE and len(src) > 1 else new
+    return done[body]
+
+
+def _filled_apart(stage: UOp) -> UOp:
+    group, *ranges = stage.src
+    values = UOp.group(*(store.src[1] for store in group.src))
+    numbers = _fewest(_numbers(values, ranges))
+    if not numbers or any(node.op is ops.REDUCE for node in topological((values,))):  # sums that wait are no copies
+        return stage
+    stores: list[UOp] = []
+    for at in _combinations(numbers):
+        stores.extend(replace_ranges(group, at, {}).src)
+    return make(ops.STAGE, (UOp.group(*stores), *(r for r in ranges if r not in numbers)), stage.arg)
+
+
+def _fewest(numbers: list[UOp]) -> list[UOp]:
+    """As many of them as may be written out, inner ones first."""
+    while prod(sizes_of(numbers)) > MOST_COPIES:
+        numbers = numbers[1:]
+    return numbers
+
+
+def _combinations(numbers: list[UOp]) -> Iterator[dict[UOp, UOp]]:
+    for places in itertools.product(*map(range, sizes_of(numbers))):
+        yield {r: const(dtypes.weakint, place) for r, place in zip(numbers, places, strict=True)}
+
+
+def add_before_lanes(body: UOp) -> UOp:
+    """Sums of lanes that are added -> the sum of the lanes of the vectors added, once instead of for each."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.ADD and all(_adds_lanes(s) for s in src) and src[0].src[0].shape == src[1].src[0].shape:
+            done[node] = (src[0].src[0] + src[1].src[0]).reduce(ops.ADD, axes=(0,))
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[body]
+
+
+def _adds_lanes(node: UOp) -> bool:
+    return node.op is ops.REDUCE and node.arg.op is ops.ADD and node.arg.axes == (0,) and len(node.src) == 1
+
+
+def _numbers(value: UOp, ranges: Iterable[UOp]) -> list[UOp]:
+    """The short ranges of which a value depends other than by strides of what it reads."""
+    free = free_ranges(value)
+    used: set[UOp] = set()
+    for node in topological((value,)):
+        if node.op is ops.INDEX:
+            _, position, *gate = node.src
+            terms, _ = linear_form(position)
+            hidden = [*(base for base in terms if base.op is not ops.RANGE), *gate]
+            used.update(r for part in hidden for r in free[part])
+        elif node.dtype is not dtypes.weakint and node.op is not ops.GROUP:
+            used.update(s for s in node.src if s.op is ops.RANGE)
+    return [r for r in ranges if r in used and isinstance(r.size, int) and r.size <= MOST_COPIES]
