@@ -127,9 +127,10 @@ class Stages:
             kernel = self.kernels.get(node)
             if kernel is None or node in fixed:
                 continue
-            if node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers):
-                self._give_up(node, self._reading(node))
-            elif self._is_operand(kernel):
+            is_maybe = node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers)
+            if is_maybe and self._give_up(node, self._reading(node)):
+                continue
+            if self._is_operand(kernel):
                 inside = {node, *kernel.fused} - self.inline
                 self.inline |= inside
                 if not self._give_up(node, self._reading(node)):
@@ -137,11 +138,15 @@ class Stages:
 
     def _is_operand(self, kernel: Kernel) -> bool:
         """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
-        anyway, and can compute it then."""
+        anyway, and can compute it then. Small contractions compute what is unpacked from fewer bytes, too."""
         readers = [self.kernels[root] for root in self._reading(kernel.root)]
-        if not readers or not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
+        if not readers:
             return False
-        return all(_is_copied(kernel.root, reader) for reader in readers)
+        if _is_unpacked(kernel):
+            return all(_is_copied(kernel.root, reader, 1) for reader in readers)
+        if not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
+            return False
+        return all(_is_copied(kernel.root, reader, LEAST_SIDE) for reader in readers)
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""
@@ -319,9 +324,17 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
     return weigh(root, kept) <= most
 
 
-def _is_copied(node: UOp, reader: Kernel) -> bool:
-    """Whether a kernel is a contraction that is worth panels, and reads a value only as one of its operands, each
-    element once."""
+def _is_unpacked(kernel: Kernel) -> bool:
+    """Whether a kept value is made elementwise of at most half as many bytes."""
+    if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in kernel.fused):
+        return False
+    read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(reads_of(kernel.value)))
+    return bool(2 * read <= prod_of(kernel.root.shape) * kernel.root.dtype.itemsize)
+
+
+def _is_copied(node: UOp, reader: Kernel, least: int) -> bool:
+    """Whether a kernel is a contraction of so many rows and columns at least, and reads a value only as one of its
+    operands, each element once."""
     nodes = reader.value.topological()
     reduces = [n for n in nodes if n.op is ops.REDUCE]
     if len(reduces) != 1 or reduces[0].src[0].op is not ops.MUL or reduces[0].arg.op is not ops.ADD:
@@ -334,7 +347,7 @@ def _is_copied(node: UOp, reader: Kernel) -> bool:
         return False
     here, other = ranges if mine[0] else reversed(ranges)
     rows, columns, depth = (prod_of(tuple(r.size for r in part)) for part in (here - other, other - here, here & other))
-    return bool(min(rows, columns) >= LEAST_SIDE and rows * depth <= prod_of(node.shape))
+    return bool(min(rows, columns) >= least and rows * depth <= prod_of(node.shape))
 
 
 def _is_plain(node: UOp) -> bool:

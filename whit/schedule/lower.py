@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from whit.dtype import DType, dtypes
@@ -122,7 +122,10 @@ class Lowering:
         if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
             self.to_keep.append(node)
             return True
-        total = self.asked[node] = self.asked.get(node, 0) + self._evaluations(request)
+        times = self._evaluations(request)
+        if times > prod_of(node.shape) and node.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
+            times /= self._same_for(request)
+        total = self.asked[node] = self.asked.get(node, 0) + times
         redundancy = total / max(prod_of(node.shape), 1)
         if node.op is ops.SORT:
             self.to_keep.append(node)
@@ -162,6 +165,18 @@ class Lowering:
     def _evaluations(self, request: Request) -> float:
         """How often the value is computed when it stands as far out in the loops as it can."""
         return float(prod(_known(loop.size) for loop in self._hoisted(request)))
+
+    def _same_for(self, request: Request) -> int:
+        """Steps of reduce ranges along which a value stays the same, because its position divides them by a number: the
+        scale of a block. Such ranges are split there, and the value is computed once for each block."""
+        reduced = {loop for loop in request.loops if loop.arg.kind is RangeKind.REDUCE and isinstance(loop.size, int)}
+        steps: dict[UOp, int] = {}
+        for node in UOp.group(*request.position).topological() if reduced else ():
+            for r in node.src:
+                if r in reduced:
+                    is_divided = node.op is ops.FLOORDIV and node.src[1].op is ops.CONST
+                    steps[r] = gcd(steps.get(r, _known(r.size)), node.src[1].arg if is_divided else 1)
+        return prod(steps.values())
 
     def _hoisted(self, request: Request) -> tuple[UOp, ...]:
         """The loops that are left around a value when it is moved out of those it does not depend on."""
