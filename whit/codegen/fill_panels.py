@@ -98,10 +98,12 @@ def mask_of(found: Contraction, tiling: Tiling, vector: int) -> UOp | None:
 
 
 class Filler:
-    """Fills the panels of one contraction. `values` are those of the ranges outside, `starts` those of a block of k."""
+    """Fills the panels of one contraction. `values` are those of the ranges outside, `starts` those of a block of k.
+    Contractions of one kernel number their panels from different numbers on."""
 
-    def __init__(self, found: Contraction, tiling: Tiling, values: Values, starts: Values) -> None:
+    def __init__(self, found: Contraction, tiling: Tiling, values: Values, starts: Values, number: int = 0) -> None:
         self.found, self.tiling, self.values, self.starts = found, tiling, values, starts
+        self.number = number
         self.depth = tiling.depth
 
     def row(self, block: UOp, panel: UOp) -> UOp:
@@ -147,7 +149,7 @@ class Filler:
     def _a_by_rows(self, block: UOp, panel: UOp, k: UOp) -> Read:
         found, tiling, depth = self.found, self.tiling, self.depth
         rows, pitch = tiling.rows, depth.total + PADDING
-        target = Panel(0, found.a, tiling.panels * rows * pitch)
+        target = Panel(self.number, found.a, tiling.panels * rows * pitch)
         p, u = target.loop(tiling.panels), target.loop(rows)
         count = merged(found.a, depth.inside)
         lead, last = depth.inside[:-count], depth.inside[-count:]
@@ -175,7 +177,7 @@ class Filler:
         m, rows = prod(sizes_of(found.m)), tiling.rows
         width = run_width(m, tiling.width)
         pitch = depth.total * rows + tiling.width
-        target = Panel(0, found.a, tiling.panels * pitch)
+        target = Panel(self.number, found.a, tiling.panels * pitch)
         places = [target.loop(size) for size in depth.sizes]
         p = target.loop(tiling.panels)
         at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
@@ -213,7 +215,7 @@ class Filler:
         """The columns of a tile together. What lies along k is turned, in squares."""
         found, tiling, depth = self.found, self.tiling, self.depth
         columns = tiling.columns
-        target = Panel(1, found.b, tiling.tiles * depth.total * columns)
+        target = Panel(self.number + 1, found.b, tiling.tiles * depth.total * columns)
         is_turned = tiling.way_b is Way.TURNED
         count = merged(found.b, depth.inside) if is_turned else 1
         lead, last = depth.inside[:-count], depth.inside[-count:]
@@ -250,7 +252,7 @@ class Filler:
         *lines, last = found.n
         run = size_of(last)
         pitch = (-(-tiling.span // PADDING) | 1) * PADDING + 2 * PADDING
-        target = Panel(1, found.b, depth.total * pitch)
+        target = Panel(self.number + 1, found.b, depth.total * pitch)
         width = run_width(run, tiling.width)
         lane = run_start(target.loop(-(-run // width)), run, width) + lane_numbers(width)
         inner = [target.loop(size) for size in reversed(depth.sizes[1:])][::-1]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
+from whit.codegen.chain_blocks import tile_chain
 from whit.codegen.dot_bytes import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
@@ -90,6 +91,10 @@ def _tile(body: UOp, job: Job) -> UOp:
     if runs_apart(body):
         job.reasons.append("loops one after the other")
         return body
+    chain = tile_chain(body, job.target)
+    if chain is not None:
+        job.reasons.extend(chain[1])
+        return simplify_lanes(chain[0])
     by_bytes = as_dot(body, job.target)
     plan = choose_tiling(by_bytes, job.target) if by_bytes is not None else None
     if by_bytes is not None and plan is not None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.schedule.chains import find_chains
 from whit.schedule.join import lower_join, to_compute
 from whit.schedule.lower import (
     ALWAYS_CHEAP,
@@ -55,6 +56,7 @@ class Kernel:
     fused: dict[UOp, None]  # tensor-stage nodes computed here
     reads: list[UOp]  # the memory that it reads: kept nodes, params and buffers
     in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
+    is_chained: bool = False  # it computes blocks of a matrix that is not stored
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
 
 
@@ -79,6 +81,7 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UO
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
     stages = Stages(writes, set(roots), Counter(s for node in topological(roots) for s in node.src))
+    stages.compute_in_blocks(roots)
     stages.settle(roots)
     stages.reconsider(roots)
     return stages.used(roots)
@@ -99,6 +102,18 @@ class Stages:
     in_doubt: dict[UOp, None] = field(default_factory=dict)  # kept for a reason that may be gone
     dropped: list[UOp] = field(default_factory=list)  # kernels that were to be lowered again
     positions: Positions = field(default_factory=dict)
+    scores: set[UOp] = field(default_factory=set)  # contractions whose results are never kept
+
+    def compute_in_blocks(self, roots: list[UOp]) -> None:
+        """Finds the matrices that are never kept, and keeps what is made of them."""
+
+        def lower(root: UOp, inline: Collection[UOp], kept: Collection[UOp]) -> UOp:
+            return lower_kernel(root, self.kept.union(kept), self.writes, inline)[0].value
+
+        found = find_chains(roots, self.kept, lower)
+        self.inline |= found.inline
+        self.scores |= found.scores
+        self.kept.update(found.kept)
 
     def settle(self, roots: list[UOp]) -> None:
         """Lowers kernels, and what they read, until nothing more is to be kept."""
@@ -109,7 +124,9 @@ class Stages:
             if root in kernels:
                 continue
             kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions)
-            to_keep += _shared(kernel, self.owners, kernels, kept, self.uses)
+            if self.scores and not self.scores.isdisjoint(kernel.fused):
+                kernel = replace(kernel, is_chained=True)
+            to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
             fresh = self._fresh(to_keep, to_compute(root, kept) if is_join(root) else ())
             self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
             if fresh:
@@ -211,7 +228,7 @@ def lower_kernel(
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
         doubts = tuple(lowering.in_doubt)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, reads_of(value), doubts, True), lowering.to_keep
+        return Kernel(root, value, ranges, (), 0, lowering.fused, reads_of(value), doubts, is_write=True), lowering.to_keep
     if is_join(root):
         value = lower_join(root, lowering)
         return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value)), lowering.to_keep
@@ -264,13 +281,18 @@ def _saved_for(root: UOp, saved: Mapping[UOp, UOp]) -> Mapping[UOp, UOp]:
 
 
 def _shared(
-    kernel: Kernel, owners: dict[UOp, UOp], kernels: dict[UOp, Kernel], kept: set[UOp], uses: Counter[UOp]
+    kernel: Kernel,
+    owners: dict[UOp, UOp],
+    kernels: dict[UOp, Kernel],
+    kept: set[UOp],
+    uses: Counter[UOp],
+    inline: Collection[UOp],
 ) -> list[UOp]:
     """What this kernel and another compute: reductions, and values that read much, are computed once and kept."""
     found = []
     for node in kernel.fused:
         is_reduce = node.op is ops.REDUCE
-        if node is kernel.root or not (is_reduce or (node.op.elementwise and uses[node] > 1)):
+        if node is kernel.root or node in inline or not (is_reduce or (node.op.elementwise and uses[node] > 1)):
             continue
         owner = owners.setdefault(node, kernel.root)
         if owner is not kernel.root and owner in kernels and node in kernels[owner].fused:

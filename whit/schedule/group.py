@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.chain import find_chain
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value
@@ -47,6 +48,7 @@ class Group:
     contracts: frozenset[Any] = frozenset()
     contractions: int = 0
     sorts: frozenset[Any] = frozenset()
+    is_chained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +168,15 @@ def _find_home(
     """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
     of those that must be `first`."""
     here = _where(kernel.position)
+    if kernel.is_chained:
+        return _home_of_chain(kernel, known, beside, needed, first)
     is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
     for group in reversed(beside[-LOOK_BACK:]):
         wait = max(level, group.level) - min(level, group.first)
         is_near = is_small and wait <= LATER
         if group in first or not _fits(known, group, needed, is_near or bool(known.contracts)):
+            continue
+        if group.is_chained and not _is_chain_with(group, kernel, known):
             continue
         inside = [r for r in known.reads if of_root.get(r) is group]
         if inside and not known.moved.intersection(inside):
@@ -188,9 +194,35 @@ def _find_home(
         is_row = here[: len(group.here)] == group.here and group.rows >= ROWS
         inside = [r for r in known.reads if of_root.get(r) is group]
         is_at_hand = not known.moved.intersection(inside) and not group.contracts and not group.scanned
-        if is_row and is_at_hand and group not in first and _fits(known, group, needed, is_small):
+        if is_row and is_at_hand and not group.is_chained and group not in first and _fits(known, group, needed, is_small):
             return group
     return None
+
+
+def _home_of_chain(
+    kernel: Kernel, known: Facts, beside: list[Group], needed: list[Group], first: list[Group]
+) -> Group | None:
+    """A group that computes blocks of the same matrix, of which this kernel has statistics of rows, or products."""
+    here = _where(kernel.position)
+    for group in dict.fromkeys((*sorted(needed, key=lambda group: group.level, reverse=True), *reversed(beside))):
+        if not group.is_chained or here[: len(group.here)] != group.here or group in first:
+            continue
+        if _fits(known, group, needed, True) and _is_chain_with(group, kernel, known):
+            return group
+    return None
+
+
+def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
+    """Whether a group that computes blocks of a matrix still has that form with one kernel more."""
+    value, inside = _joined(group, kernel, known)
+    if known.moved.intersection(inside):
+        return False
+    before, alone = find_chain(list(group.values.values())), find_chain([value])
+    both = find_chain([*group.values.values(), value])
+    if both is not None:
+        return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
+    here = _where(kernel.position)  # statistics wait for the product
+    return kernel.is_chained and bool(inside) and all(_where(place) == here for place in group.positions.values())
 
 
 def _contract_together(known: Facts, group: Group, wait: int) -> bool:
@@ -225,11 +257,17 @@ def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
     return {r: UOp.range(r.src[0], r.arg.id + number * RANGES_A_KERNEL, r.arg.kind) for r in found if number}
 
 
-def _join(group: Group, kernel: Kernel, known: Facts) -> None:
+def _joined(group: Group, kernel: Kernel, known: Facts) -> tuple[UOp, list[UOp]]:
+    """The value of a kernel in a group, and what it reads there while it is at hand."""
     value = kernel.value.substitute(_own_ranges(kernel, len(group.kernels)))
     inside = [r for r in known.reads if r in group.values]
     at_hand = {read_value(root, group.positions[root]): group.values[root] for root in inside}
-    group.values[kernel.root] = value.substitute(at_hand) if at_hand else value
+    return value.substitute(at_hand) if at_hand else value, inside
+
+
+def _join(group: Group, kernel: Kernel, known: Facts) -> None:
+    group.values[kernel.root], _ = _joined(group, kernel, known)
+    group.is_chained |= kernel.is_chained
     group.here = max(group.here, _where(kernel.position), key=len)
     group.rows = max(group.rows, prod_of(kernel.root.shape))
     group.positions[kernel.root] = kernel.position

@@ -1,0 +1,120 @@
+"""Which keys the rows of a block of attention may see: those for which the matrix P is not 0.
+
+    where(j <= i, x, 0)      rows i0 .. i1 see the keys 0 .. i1
+
+Goes in: a chain. Comes out: bounds on j for rows, as far as all statistics and products agree on them. What decides is
+a condition with a neutral element on one side: -inf for a maximum, 0 for a sum and for a factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.chain import Chain
+from whit.ir.uop import UOp, as_index
+from whit.simplify.sums import linear_form
+
+Hidden = tuple[UOp, bool]  # a condition, and the value of it for which nothing is seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Rows i see the keys i + after <= j <= i + before; None: there is no such bound."""
+
+    after: int | None = None
+    before: int | None = None
+
+    def of_rows(self, first: UOp, last: UOp, n: int) -> tuple[UOp, UOp]:
+        """The first key that some of these rows see, and the one after the last."""
+        begin = as_index(0) if self.after is None else (first + self.after).maximum(0).minimum(n)
+        end = as_index(n) if self.before is None else (last + (self.before + 1)).maximum(0).minimum(n)
+        return begin, end
+
+    def __str__(self) -> str:
+        if self.after is None and self.before is None:
+            return "all of them seen"
+        return f"those seen from {self.after} on, up to {self.before}"
+
+
+def find_bounds(chain: Chain) -> Bounds:
+    """What all parts of a chain agree on."""
+    found: set[Hidden] | None = None
+    for statistic in chain.statistics:
+        neutral = statistic.op.identity(statistic.leaf.dtype)
+        mine = _hidden(statistic.value, neutral)
+        found = mine if found is None else found & mine
+    for product in chain.products:
+        mine = _hidden(product.p, 0)
+        found = mine if found is None else found & mine
+    bounds = Bounds()
+    for condition, value in sorted(found or (), key=lambda hidden: (hidden[0].digest, hidden[1])):
+        bounds = _tighter(bounds, _bound(condition, value, chain))
+    return bounds
+
+
+def _hidden(value: UOp, neutral: float) -> set[Hidden]:
+    """The conditions under which a value is the neutral element."""
+    if value.op is ops.WHERE:
+        condition, yes, no = value.src
+        found = {(condition, True)} if _is(yes, neutral) else set()
+        found |= {(condition, False)} if _is(no, neutral) else set()
+        if found:
+            return found | _hidden(no if (condition, True) in found else yes, neutral)
+        return _hidden(yes, neutral) & _hidden(no, neutral)
+    if value.op is ops.CAST or value.op is ops.NEG:
+        return _hidden(value.src[0], neutral) if neutral == 0 or value.op is ops.CAST else set()
+    if value.op is ops.MUL and neutral == 0:
+        return _hidden(value.src[0], 0) | _hidden(value.src[1], 0)
+    if value.op is ops.FDIV and neutral == 0:
+        return _hidden(value.src[0], 0)
+    return set()
+
+
+def _is(node: UOp, number: float) -> bool:
+    return node.op is ops.CONST and node.arg == number
+
+
+def _bound(condition: UOp, value: bool, chain: Chain) -> Bounds:
+    """What a comparison of positions says about where something is seen."""
+    if condition.op not in (ops.LT, ops.LE, ops.GT, ops.GE):
+        return Bounds()
+    left, right = (_offset(side, chain) for side in condition.src)
+    if left is None or right is None or {left[0], right[0]} != {chain.rows, chain.keys}:
+        return Bounds()
+    op = condition.op
+    if not value:  # hidden where it is False: seen where it is True
+        op = {ops.LT: ops.GE, ops.GE: ops.LT, ops.LE: ops.GT, ops.GT: ops.LE}[op]
+    # hidden where left op right; seen where it does not hold
+    a, b = left, right
+    if op in (ops.LT, ops.LE):  # a < b: seen where a >= b
+        a, b = b, a
+        op = ops.GT if op is ops.LT else ops.GE
+    # hidden where a > b (or a >= b): seen where a <= b (or a < b)
+    strict = int(op is ops.GE)
+    if a[0] is chain.keys:  # j + a1 <= i + b1
+        return Bounds(before=b[1] - a[1] - strict)
+    return Bounds(after=a[1] - b[1] + strict)  # i + a1 <= j + b1
+
+
+def _offset(side: UOp, chain: Chain) -> tuple[UOp, int] | None:
+    """A position plus a number."""
+    terms, number = linear_form(side)
+    if len(terms) != 1:
+        return None
+    (base,) = terms
+    if terms[base] != 1:
+        return None
+    while base.op is ops.CAST and not base.dtype.is_float:
+        base = base.src[0]
+    if base.op is not ops.RANGE and base.dtype is dtypes.weakint:
+        inner = _offset(base, chain)
+        return None if inner is None else (inner[0], inner[1] + int(number))
+    return (base, int(number)) if base in (chain.rows, chain.keys) else None
+
+
+def _tighter(a: Bounds, b: Bounds) -> Bounds:
+    after = max((x for x in (a.after, b.after) if x is not None), default=None)
+    before = min((x for x in (a.before, b.before) if x is not None), default=None)
+    return Bounds(after, before)

@@ -1,0 +1,237 @@
+"""Contractions of contractions: the form of a kernel that computes attention, or a gradient of it.
+
+    out[i, e] = sum over j of P(i, j) * W[j, e]         P: any expression of positions, and of
+        S(i, j) = sum over d of A[i, d] * B[j, d]       inner contractions
+        m(i) = max over j of S(i, j)                    statistics of rows
+
+Softmax(Q K') V is one: A, B, W are queries, keys and values; P = exp(S - m), divided by its sum. So are its gradients:
+that of the values has P turned round, those of queries and keys have two inner contractions. What makes the form worth
+knowing: a block of P is enough to go on, so P is never stored as a whole.
+
+Goes in: the values that a kernel stores, as scalar expressions over ranges. Comes out: a `Chain`, in which every
+reduction is a leaf (a param that nothing else has) with a record of what it is; or None. The schedule asks whether a
+kernel would be one, a code generator takes it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.uop import UOp, make
+
+LEAF = 1 << 41  # slots of leaves
+DEPTH_IDS = 3_000_000  # ids of the ranges that inner contractions are summed over
+LEAST_ROWS, LEAST_KEYS, LEAST_COLUMNS, LEAST_DEPTH = 16, 32, 16, 8  # below, the matrix is as well stored
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """sum over `along` of a[i, along] * b[j, along]"""
+
+    leaf: UOp
+    a: UOp
+    b: UOp
+    along: tuple[UOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """The reduction of a row of an expression over i and j."""
+
+    leaf: UOp
+    op: Op
+    value: UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """sum over j of p(i, j) * w[j, e]"""
+
+    leaf: UOp
+    p: UOp
+    w: UOp
+
+
+@dataclass(slots=True)
+class Chain:
+    """A kernel of this form. Expressions are over leaves, and all over the same ranges."""
+
+    rows: UOp  # i
+    keys: UOp  # j
+    columns: UOp  # e
+    inner: list[Inner] = field(default_factory=list)
+    statistics: list[Statistic] = field(default_factory=list)  # each after those that it needs
+    products: list[Product] = field(default_factory=list)
+    values: list[UOp] = field(default_factory=list)  # what is stored
+
+    def is_worth_blocks(self) -> bool:
+        """The one decision when a kernel is made of this form: where its sides are long enough for register tiles."""
+        sides = ((self.rows, LEAST_ROWS), (self.keys, LEAST_KEYS), (self.columns, LEAST_COLUMNS))
+        deep = [(r, LEAST_DEPTH) for inner in self.inner for r in inner.along[-1:]]
+        return all(isinstance(r.size, int) and r.size >= least for r, least in (*sides, *deep))
+
+
+class _NotAChain(Exception):
+    """Something in the kernel has another form."""
+
+
+def find_chain(values: Sequence[UOp]) -> Chain | None:
+    """The chain that these values are, if they are one."""
+    reader = _Reader(values)
+    try:
+        return reader.chain()
+    except _NotAChain:
+        return None
+
+
+class _Reader:
+    def __init__(self, values: Sequence[UOp]) -> None:
+        self.values = values
+        self.free: dict[UOp, frozenset[UOp]] = {}
+        for node in topological(values):
+            found = frozenset().union(*(self.free[s] for s in node.src)) if not node.op.opaque else frozenset()
+            bound = node.src[1:] if node.op is ops.REDUCE else ()
+            self.free[node] = (found | {node} if node.op is ops.RANGE else found).difference(bound)
+        self.leaves: dict[UOp, UOp] = {}  # reduction that is no inner one -> leaf
+        self.found: dict[tuple[object, ...], UOp] = {}  # what a reduction is -> leaf
+
+    def chain(self) -> Chain:
+        if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in self.free):
+            raise _NotAChain
+        tops = list(dict.fromkeys(node for value in self.values for node in outermost(value)))
+        products = [node for node in tops if self.is_product(node)]
+        if not products:
+            raise _NotAChain
+        self.result = Chain(*self.ranges(products[0]))
+        for node in tops:
+            if node in products:
+                self.product(node)
+            else:
+                self.statistic(node)
+        stop = tuple(self.leaves)
+        self.result.values = [self.over_leaves(value, {}, stop) for value in self.values]
+        return self.result
+
+    def is_product(self, node: UOp) -> bool:
+        """Whether this is a sum of products of which one factor has contractions inside, along what is summed."""
+        value, *ranges = node.src
+        if node.arg.op is not ops.ADD or value.op is not ops.MUL or len(ranges) != 1:
+            return False
+        return any(ranges[0] in self.free[inner] for inner in outermost(value))
+
+    def factors(self, node: UOp) -> tuple[UOp, UOp]:
+        """The factor with contractions inside, and the other."""
+        left, right = node.src[0].src
+        return (left, right) if outermost(left) else (right, left)
+
+    def ranges(self, product: UOp) -> tuple[UOp, UOp, UOp]:
+        """i, j and e."""
+        p, w = self.factors(product)
+        j = product.src[1]
+        columns = self.free[w] - self.free[p]
+        inner = next(node for node in outermost(p) if j in self.free[node])
+        if inner.src[0].op is not ops.MUL or len(columns) != 1:
+            raise _NotAChain
+        of_row = next((side for side in inner.src[0].src if j not in self.free[side]), None)
+        if of_row is None:
+            raise _NotAChain
+        (of_key,) = (side for side in inner.src[0].src if side is not of_row)
+        rows = [r for r in self.free[of_row] - self.free[of_key] - self.free[w] if r in self.free[product]]
+        if not rows:
+            raise _NotAChain
+        i = max(rows, key=lambda r: (r.size if isinstance(r.size, int) else 0, r.arg.id))
+        return i, j, next(iter(columns))
+
+    def product(self, node: UOp) -> None:
+        chain = self.result
+        p, w = self.factors(node)
+        i, e, j = chain.rows, chain.columns, node.src[1]
+        fits = i in self.free[p] and e in self.free[w] and i not in self.free[w] and e not in self.free[p]
+        if not fits or outermost(w) or not {j} <= self.free[p] & self.free[w]:
+            raise _NotAChain
+        parts = self.expression(p, j), self.over_leaves(w, {j: chain.keys})
+        self.leaves[node] = leaf = self.leaf(("product", *parts), node)
+        if all(known.leaf is not leaf for known in chain.products):
+            chain.products.append(Product(leaf, *parts))
+
+    def statistic(self, node: UOp) -> UOp:
+        """The leaf of a reduction along a row."""
+        if node in self.leaves:
+            return self.leaves[node]
+        chain = self.result
+        value, *ranges = node.src
+        is_row = chain.rows in self.free[node] and chain.columns not in self.free[node]
+        if not is_row or len(ranges) != 1 or ranges[0].size != chain.keys.size:
+            raise _NotAChain
+        known = self.expression(value, ranges[0])
+        self.leaves[node] = leaf = self.leaf(("statistic", node.arg.op, known), node)
+        if all(other.leaf is not leaf for other in chain.statistics):
+            chain.statistics.append(Statistic(leaf, node.arg.op, known))
+        return leaf
+
+    def inner(self, node: UOp, key: UOp) -> UOp:
+        """The leaf of a contraction inside, of which `key` is the range j."""
+        chain = self.result
+        value, *ranges = node.src
+        if node.arg.op is not ops.ADD or value.op is not ops.MUL or any(outermost(side) for side in value.src):
+            raise _NotAChain
+        a, b = value.src if key in self.free[value.src[1]] else value.src[::-1]
+        of_a, of_b = self.free[a], self.free[b]
+        if chain.rows not in of_a or key not in of_b or chain.rows in of_b or key in of_a:
+            raise _NotAChain
+        if any(r not in of_a or r not in of_b for r in ranges):
+            raise _NotAChain
+        own = {r: UOp.range(r.src[0], DEPTH_IDS + n, RangeKind.REDUCE) for n, r in enumerate(ranges)}
+        names = {key: chain.keys, **own}
+        parts = self.over_leaves(a, names), self.over_leaves(b, names), tuple(own.values())
+        leaf = self.leaf(("inner", *parts), node)
+        if all(known.leaf is not leaf for known in chain.inner):
+            chain.inner.append(Inner(leaf, *parts))
+        return leaf
+
+    def expression(self, root: UOp, key: UOp) -> UOp:
+        """An expression over i and j, `key` being its j, over leaves."""
+        leaves: dict[UOp, UOp] = {}
+        for node in outermost(root):
+            leaves[node] = self.inner(node, key) if key in self.free[node] else self.statistic(node)
+        return self.over_leaves(root, {**leaves, key: self.result.keys})
+
+    def over_leaves(self, root: UOp, names: dict[UOp, UOp], stop: Iterable[UOp] = ()) -> UOp:
+        """An expression with other names for some of its nodes."""
+        names = {**{node: self.leaves[node] for node in stop}, **names}
+        return with_values(root, names)
+
+    def leaf(self, key: tuple[object, ...], node: UOp) -> UOp:
+        """A name for a reduction: the same for what is the same."""
+        if key not in self.found:
+            self.found[key] = UOp.param(LEAF + len(self.found), node.dtype, ())
+        return self.found[key]
+
+
+def outermost(root: UOp) -> list[UOp]:
+    """The reductions in an expression that are in no other."""
+    found: list[UOp] = []
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        if node.op is ops.REDUCE:
+            found.append(node)
+            continue
+        fresh = [s for s in node.src if s not in seen] if not node.op.opaque else []
+        seen.update(fresh)
+        stack.extend(fresh)
+    return found
+
+
+def with_values(root: UOp, values: dict[UOp, UOp]) -> UOp:
+    """An expression with some of its nodes replaced, whatever they are."""
+    done = dict(values)
+    for node in topological((root,), stop=values):
+        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[root]

@@ -1,0 +1,191 @@
+"""Attention: which matrices of scores are computed block by block, and never stored.
+
+    p = softmax(q @ k' + mask);  out = p @ v          the scores, and everything up to p, are computed inside of the
+                                                      kernel of `out`: `whit.ir.chain` has its form
+
+Goes in: the values to compute. Comes out: the nodes of such matrices, which no kernel may keep and every kernel may
+compute again (its gradients do), and the values that get a kernel of this form each.
+
+Whatever computes with a matrix of scores must be such a kernel, or a statistic of its rows. A matrix that something
+else reads, as a mask whose gradient is asked for, is stored as any other value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from whit.ir import ops
+from whit.ir.chain import find_chain
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+
+VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
+Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
+
+WIDEST = 256  # columns of what is computed, and depth of scores: heads are not wider
+
+
+@dataclass(slots=True)
+class Chains:
+    """What is computed block by block."""
+
+    inline: set[UOp] = field(default_factory=set)  # the matrices
+    scores: set[UOp] = field(default_factory=set)  # those of them that are contractions
+    kept: list[UOp] = field(default_factory=list)  # the values that have a kernel of this form, and what they read
+
+
+@dataclass(slots=True)
+class _Part:
+    """Contractions that are connected by what is computed of them, element by element."""
+
+    nodes: dict[UOp, None]
+    scores: list[UOp]
+    statistics: dict[UOp, None] = field(default_factory=dict)
+    products: dict[UOp, None] = field(default_factory=dict)
+
+    @property
+    def inline(self) -> set[UOp]:
+        """What is computed wherever it is needed."""
+        return {*self.nodes, *(score.src[0] for score in self.scores)}
+
+
+def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains:
+    """The chains below these values. `lower` gives the expression of a value, if some nodes are computed there, and
+    others kept."""
+    order = topological(roots)
+    found = Chains()
+    candidates = [node for node in order if _is_contraction(node)]
+    if len(candidates) < 2:
+        return found
+    users: dict[UOp, list[UOp]] = {}
+    for node in order:
+        for s in dict.fromkeys(node.src):
+            users.setdefault(s, []).append(node)
+    ends = set(kept)
+    parts: list[_Part] = []
+    for score in candidates:
+        if any(score in part.nodes for part in parts):
+            continue
+        part = _spread(score, users, ends)
+        if part is not None and part.statistics and part.products:
+            parts.append(part)
+    for part in parts:
+        aside = _aside(part)
+        tops = _tops(part, users, ends, _lowering(part, aside, lower))
+        if tops is not None:
+            found.inline.update(part.inline)
+            found.scores.update(part.scores)
+            found.kept.extend((*tops, *aside))
+    return found
+
+
+def _is_contraction(node: UOp) -> bool:
+    if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or node.src[0].op is not ops.MUL:
+        return False
+    return all(isinstance(size, int) for size in node.src[0].shape) and _depth(node) <= WIDEST
+
+
+def _depth(node: UOp) -> int:
+    depth = 1
+    for axis in node.arg.axes:
+        depth *= node.src[0].shape[axis]
+    return depth
+
+
+def _count(node: UOp) -> int:
+    count = 1
+    for size in node.shape:
+        count *= size
+    return count
+
+
+def _spread(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | None:
+    """Everything that is computed of a contraction element by element, with the other contractions that go into it;
+    None if it goes anywhere else than into statistics and products."""
+    part = _Part({score: None}, [score])
+    size, stack, seen = _count(score), [score], {score}
+    while stack:
+        node = stack.pop()
+        if node in ends:
+            return None
+        for user in users.get(node, ()):
+            if user.op is ops.REDUCE:
+                (part.statistics if _count(node) == size else part.products)[user] = None
+            elif not (user.op.elementwise or user.op is ops.CAST or user.op in VIEWS):
+                return None
+            elif user not in part.nodes:
+                part.nodes[user] = None
+                stack.append(user)
+        for other in _beside(node, size, seen):
+            part.nodes[other] = None
+            part.scores.append(other)
+            stack.append(other)
+    return part if all(len(node.arg.axes) == 1 for node in part.statistics) else None
+
+
+def _beside(node: UOp, size: int, seen: set[UOp]) -> list[UOp]:
+    """The contractions of this size that a value is made of, element by element."""
+    found: list[UOp] = []
+    stack = [node]
+    while stack:
+        for s in stack.pop().src:
+            if s in seen or _count(s) != size:
+                continue
+            seen.add(s)
+            if _is_contraction(s):
+                found.append(s)
+            elif s.op.elementwise or s.op is ops.CAST or s.op in VIEWS:
+                stack.append(s)
+    return found
+
+
+def _aside(part: _Part) -> list[UOp]:
+    """Reductions that go into the matrices and are none of them, nor statistics of them: they are kept."""
+    inside = {*part.nodes, *part.statistics}
+    stack = [s for node in part.nodes if node not in part.scores for s in node.src if s not in inside]
+    seen, found = set(stack), []
+    while stack:
+        node = stack.pop()
+        if node.op is ops.REDUCE:
+            found.append(node)
+            continue
+        if node.op.elementwise or node.op is ops.CAST or node.op in ops.MOVEMENT:
+            fresh = [s for s in node.src if s not in seen and s not in inside]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return found
+
+
+def _lowering(part: _Part, aside: list[UOp], lower: Lower) -> Callable[[UOp, Collection[UOp]], UOp]:
+    return lambda top, kept: lower(top, part.inline, [*aside, *kept])
+
+
+def _tops(
+    part: _Part, users: dict[UOp, list[UOp]], ends: set[UOp], lower: Callable[[UOp, Collection[UOp]], UOp]
+) -> list[UOp] | None:
+    """For each product, the value to keep: as much of what is computed of it as its kernel can do."""
+    tops: list[UOp] = []
+    for product in part.products:
+        size = _count(product)
+        above = [product]
+        while above[-1] not in ends and len(users.get(above[-1], ())) == 1:
+            (user,) = users[above[-1]]
+            is_view = user.op in (ops.RESHAPE, ops.PERMUTE)
+            if _count(user) != size or not (user.op.elementwise or user.op is ops.CAST or is_view):
+                break
+            above.append(user)
+        top = next((top for top in reversed(above) if _is_chain(top, part, lower)), None)
+        if top is None:
+            return None
+        tops.append(top)
+    return tops
+
+
+def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp]) -> bool:
+    """Whether the kernel of a value has the form of a chain, with statistics computed there or kept."""
+    for kept in ((), part.statistics):
+        chain = find_chain([lower(top, kept)])
+        if chain is not None:
+            return chain.is_worth_blocks() and bool(chain.columns.size <= WIDEST)
+    return False
