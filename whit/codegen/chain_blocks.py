@@ -272,8 +272,8 @@ class _Sweep:
         tiling = Tiling(blocks.rows, width, blocks.across, depth, False, way_a, way_b, blocks.panels, 1, blocks.span, 1, 1)
         starts: Values = {r: ZERO for r in inner.along}
         filler = Filler(found, tiling, blocks.values, starts, 20 + 2 * number + 2 * len(chain.inner) * self.number)
-        tile, panel = blocks.loops(self.tiles, blocks.panels)
-        tile = self.low + tile
+        step, panel = blocks.loops(self.tiles, blocks.panels)
+        tile = self.low + step
         k = UOp.range(depth.total, LOOP_IDS + PHASE * blocks.phases + 5)
         read_a = filler.read_a(blocks.block, panel, k)
         read_b = filler.read_b(self.start, {}, tile, k)
@@ -289,7 +289,7 @@ class _Sweep:
                 here = {**at, chain.keys: self.start + lane, inner.leaf: total}
                 place = (panel * blocks.rows + u) * blocks.pitch + lane
                 stores.append(memory.store(with_values(value, here), place))
-        self.panels[value] = self._stage(memory, stores, [tile, panel])
+        self.panels[value] = self._stage(memory, stores, [step, panel])
 
     def _vectors(self, value: UOp) -> tuple[list[UOp], list[tuple[UOp, UOp | None, UOp]], UOp]:
         """A value over the rows and keys of the block: loops; vectors, with masks and places; the slot of the row."""

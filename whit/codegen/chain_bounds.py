@@ -49,7 +49,7 @@ def find_bounds(chain: Chain) -> Bounds:
         mine = _hidden(product.p, 0)
         found = mine if found is None else found & mine
     bounds = Bounds()
-    for condition, value in sorted(found or (), key=lambda hidden: (hidden[0].digest, hidden[1])):
+    for condition, value in found or ():  # in any order: bounds only get tighter
         bounds = _tighter(bounds, _bound(condition, value, chain))
     return bounds
 
@@ -78,24 +78,16 @@ def _is(node: UOp, number: float) -> bool:
 
 def _bound(condition: UOp, value: bool, chain: Chain) -> Bounds:
     """What a comparison of positions says about where something is seen."""
-    if condition.op not in (ops.LT, ops.LE, ops.GT, ops.GE):
+    if condition.op not in (ops.LT, ops.LE):
         return Bounds()
     left, right = (_offset(side, chain) for side in condition.src)
     if left is None or right is None or {left[0], right[0]} != {chain.rows, chain.keys}:
         return Bounds()
-    op = condition.op
-    if not value:  # hidden where it is False: seen where it is True
-        op = {ops.LT: ops.GE, ops.GE: ops.LT, ops.LE: ops.GT, ops.GT: ops.LE}[op]
-    # hidden where left op right; seen where it does not hold
-    a, b = left, right
-    if op in (ops.LT, ops.LE):  # a < b: seen where a >= b
-        a, b = b, a
-        op = ops.GT if op is ops.LT else ops.GE
-    # hidden where a > b (or a >= b): seen where a <= b (or a < b)
-    strict = int(op is ops.GE)
-    if a[0] is chain.keys:  # j + a1 <= i + b1
-        return Bounds(before=b[1] - a[1] - strict)
-    return Bounds(after=a[1] - b[1] + strict)  # i + a1 <= j + b1
+    low, high, gap = left, right, int(condition.op is ops.LT)
+    if value:  # hidden where left < right: seen where right <= left
+        low, high, gap = right, left, 1 - gap
+    distance = high[1] - low[1] - gap  # seen where low <= high + distance
+    return Bounds(before=distance) if low[0] is chain.keys else Bounds(after=-distance)
 
 
 def _offset(side: UOp, chain: Chain) -> tuple[UOp, int] | None:
