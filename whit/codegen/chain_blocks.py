@@ -301,7 +301,7 @@ class _Sweep:
         for c in range(blocks.across):
             lane = (self.low + step) * blocks.tile + (lane_numbers(blocks.width) + c * blocks.width)
             place = slot * blocks.pitch + lane
-            known = {node: memory.index(place) for node, memory in self.panels.items() if node is not value}
+            known = {node: memory.index(place) for node, memory in self.panels.items()}
             vector = with_values(value, {**at, **known, blocks.chain.keys: self.start + lane})
             mask = lane < blocks.span if blocks.span % blocks.tile else None
             if self.late is not None:
@@ -315,15 +315,12 @@ class _Sweep:
         """Computes a statistic, and keeps what it is of, if others of this sweep are made of that."""
         blocks, value = self.blocks, statistic.value
         op, leaf = statistic.op, statistic.leaf
-        if value in self.panels:
-            loops, vectors, slot = self._vectors_of_panel(value)
-        else:
-            loops, vectors, slot = self._vectors(value)
-            later = [other.value for other in others if other is not statistic] + [product.p for product in products]
-            if any(value in topological((root,)) for root in later):
-                memory = blocks.buffer(value, blocks.slots * blocks.pitch)
-                stores = [memory.store(vector, place, gate=mask) for vector, mask, place in vectors]
-                self.panels[value] = self._stage(memory, stores, loops)
+        loops, vectors, slot = self._vectors(value)
+        later = [other.value for other in others if other is not statistic] + [product.p for product in products]
+        if value not in self.panels and any(value in topological((root,)) for root in later):
+            memory = blocks.buffer(value, blocks.slots * blocks.pitch)
+            stores = [memory.store(vector, place, gate=mask) for vector, mask, place in vectors]
+            self.panels[value] = self._stage(memory, stores, loops)
         identity = const(leaf.dtype, op.identity(leaf.dtype))
         total: UOp | None = None
         *outer, step = loops
@@ -338,13 +335,6 @@ class _Sweep:
             total = make(op, (total, (self.chunk > 0).where(memory.index(slot, gate=self.chunk > 0), identity)))
             outer = [self.chunk, *outer]
         blocks.stat_of[leaf] = self._stage(memory, [memory.store(total, slot)], outer)
-
-    def _vectors_of_panel(self, value: UOp) -> tuple[list[UOp], list[tuple[UOp, UOp | None, UOp]], UOp]:
-        name = UOp.param(1 << 42, value.dtype, ())
-        self.panels[name] = self.panels[value]
-        found = self._vectors(name)
-        del self.panels[name]
-        return found
 
     def _panel_of(self, value: UOp) -> UOp:
         """Memory that has a value for all rows and keys of the block."""

@@ -56,7 +56,7 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
     order = topological(roots)
     found = Chains()
     candidates = [node for node in order if _is_contraction(node)]
-    if len(candidates) < 2:
+    if not candidates:
         return found
     users: dict[UOp, list[UOp]] = {}
     for node in order:

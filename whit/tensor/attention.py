@@ -11,10 +11,9 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.tensor import formulas
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.resize import Resizing
-from whit.tensor.softmax import reduced, spread_over
+from whit.tensor.softmax import power_of, reduced, spread_over
 
 
 class Attention(Resizing):
@@ -120,6 +119,6 @@ def _weights(scores: UOp) -> tuple[UOp, UOp]:
     axes = (len(scores.shape) - 1,)
     top = reduced(scores, ops.MAX, axes, keepdim=True).detach()
     top = top.eq(-inf).where(top.constant(0.0), top)
-    power = formulas.exp(scores - spread_over(top, scores))
+    power = power_of(scores - spread_over(top, scores), scores)
     total = reduced(power, ops.ADD, axes, keepdim=True)
     return power, total.eq(0.0).where(total.constant(1.0), total)

@@ -55,9 +55,23 @@ def _shift(y: UOp, dy: UOp, x: UOp) -> tuple[UOp | None, ...]:
     return (dy,)
 
 
+def power_of(away: UOp, x: UOp) -> UOp:
+    """exp(away), away being x less the largest. Where x is -inf by its position, as in causal attention, a 0 that says
+    so: kernels skip it."""
+    power = formulas.exp(away)
+    if x.op is not ops.WHERE or len(x.shape) < 2:
+        return power
+    condition, yes, no = x.src
+    is_hidden = [side.op is ops.CONST and side.arg == -math.inf for side in (yes, no)]
+    if sum(is_hidden) != 1 or any(node.op in (ops.PARAM, ops.BUFFER, ops.INDEX) for node in condition.topological()):
+        return power
+    zero = power.constant(0.0)
+    return condition.where(zero, power) if is_hidden[0] else condition.where(power, zero)
+
+
 def softmax(x: UOp, axes: tuple[int, ...]) -> UOp:
     """exp(x), scaled to the sum 1."""
-    power = formulas.exp(shifted(x, axes)[0])
+    power = power_of(shifted(x, axes)[0], x)
     return power / spread_over(reduced(power, ops.ADD, axes, keepdim=True), power)
 
 
