@@ -302,6 +302,12 @@ WINO = ContextVar("WINO", False, "3x3 convolutions use Winograd's algorithm: few
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
+ATTENTION_BLOCKS = ContextVar(
+    "ATTENTION_BLOCKS",
+    True,
+    "Attention never stores its scores. 0: two matrix products and a softmax, as written.",
+    True,
+)
 THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one for each core.", True)
 
 # What does not.

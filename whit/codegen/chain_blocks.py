@@ -238,7 +238,9 @@ class _Sweep:
         span, tile = blocks.span, blocks.tile
         self.chunk: UOp | None = None
         self.start = ZERO
-        self.late: UOp | None = None  # the first key of a block that no block before it has, if that may not be its first
+        self.late: UOp | None = (
+            None  # the first key of a block that no block before it has, if that may not be its first
+        )
         if blocks.chunks > 1:
             begin = first // span
             self.chunk = UOp.range((last + span - 1) // span - begin, LOOP_IDS - number)
@@ -269,7 +271,9 @@ class _Sweep:
         plain = inner.a.op is ops.INDEX and not is_gated(inner.a) and is_unit(inner.a, inner.along[-1])
         way_a = Way.DIRECT if plain and len(inner.along) == 1 else Way.ROWS
         way_b = way_of_b(found, depth, blocks.m, True)
-        tiling = Tiling(blocks.rows, width, blocks.across, depth, False, way_a, way_b, blocks.panels, 1, blocks.span, 1, 1)
+        tiling = Tiling(
+            blocks.rows, width, blocks.across, depth, False, way_a, way_b, blocks.panels, 1, blocks.span, 1, 1
+        )
         starts: Values = {r: ZERO for r in inner.along}
         filler = Filler(found, tiling, blocks.values, starts, 20 + 2 * number + 2 * len(chain.inner) * self.number)
         step, panel = blocks.loops(self.tiles, blocks.panels)

@@ -87,7 +87,7 @@ class Report:
     def schedule(self, node: UOp, device: str, title: str) -> None:
         """Reports the kernels that compute a node, and their memory."""
         graph, changed = _graph_of(node)
-        plan = make_plan(load_scheduler()(graph.graph), graph.outputs + len(graph.slots))
+        plan = make_plan(load_scheduler(device)(graph.graph), graph.outputs + len(graph.slots))
         steps = _steps(plan, Device[device].target)
         work = sum(step.ops for step in steps)
         read, written = sum(step.read for step in steps), sum(step.written for step in steps)

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from whit.cache import register_cache
-from whit.config import DEBUG, settings_key
+from whit.config import DEBUG, Context, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
@@ -488,7 +488,7 @@ def _load(graph: Normalised, device: str) -> Any:
                 show_graph("graph", graph.graph)
             if (recorder := hooks.recorder) is not None:
                 recorder.begin_schedule()
-            linear = load_scheduler()(graph.graph)
+            linear = load_scheduler(device)(graph.graph)
             if DEBUG >= 5:
                 show_graph("schedule", linear)
             plan = make_plan(linear, graph.outputs + len(graph.slots))
@@ -505,10 +505,18 @@ def _load(graph: Normalised, device: str) -> Any:
         return loaded
 
 
-def load_scheduler() -> Callable[[UOp], UOp]:
-    """`whit.schedule.schedule`; a program that only builds graphs does not load it."""
+def load_scheduler(device: str) -> Callable[[UOp], UOp]:
+    """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
     schedule: Callable[[UOp], UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
-    return schedule
+    target = Device[device].target
+    if target is None or not target.is_gpu:
+        return schedule
+
+    def in_parts(graph: UOp) -> UOp:
+        with Context(ATTENTION_BLOCKS=0):  # there are no tiles for it yet
+            return schedule(graph)
+
+    return in_parts
 
 
 def _after_fork() -> None:

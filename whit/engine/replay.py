@@ -25,7 +25,7 @@ def replay(path: str, device: str) -> None:
     nodes = graph.topological()
     params = {node.arg.slot: node for node in nodes if node.op is ops.PARAM}
     backend = Device[device]
-    loaded = backend.load(make_plan(load_scheduler()(graph), max(params, default=-1) + 1))
+    loaded = backend.load(make_plan(load_scheduler(device)(graph), max(params, default=-1) + 1))
     buffers = []
     for slot in range(max(params, default=-1) + 1):
         node = params.get(slot)

@@ -71,9 +71,11 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
         if part is not None and part.statistics and part.products:
             parts.append(part)
     for part in parts:
+        if not part.nodes.keys().isdisjoint(found.kept):
+            continue  # what another chain computes is read from memory
         aside = _aside(part)
         tops = _tops(part, users, ends, _lowering(part, aside, lower))
-        if tops is not None:
+        if tops is not None and _is_closed(part, tops, users):
             found.inline.update(part.inline)
             found.scores.update(part.scores)
             found.kept.extend((*tops, *aside))
@@ -180,6 +182,27 @@ def _tops(
             return None
         tops.append(top)
     return tops
+
+
+def _is_closed(part: _Part, tops: list[UOp], users: dict[UOp, list[UOp]]) -> bool:
+    """Whether all statistics go into the matrices or what is made of them, and some into the matrices: as a softmax's,
+    and not those that someone asks for beside two matrix products."""
+    goals, reached = set(tops), False
+    for statistic in part.statistics:
+        stack, seen = [statistic], {statistic}
+        is_used = False
+        while stack:
+            node = stack.pop()
+            is_used |= node in goals or node in part.nodes
+            reached |= node in part.nodes
+            if node in part.nodes or node in goals:
+                continue
+            fresh = [u for u in users.get(node, ()) if u not in seen and (u.op.elementwise or u.op in ops.MOVEMENT)]
+            seen.update(fresh)
+            stack.extend(fresh)
+        if not is_used:
+            return False
+    return reached
 
 
 def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp]) -> bool:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from whit.config import ATTENTION_BLOCKS, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -106,6 +107,10 @@ class Stages:
 
     def compute_in_blocks(self, roots: list[UOp]) -> None:
         """Finds the matrices that are never kept, and keeps what is made of them."""
+        if (
+            NOOPT or not ATTENTION_BLOCKS
+        ):  # without tiles, a matrix would be computed for each column of what is made of it
+            return
 
         def lower(root: UOp, inline: Collection[UOp], kept: Collection[UOp]) -> UOp:
             return lower_kernel(root, self.kept.union(kept), self.writes, inline)[0].value
@@ -227,8 +232,8 @@ def lower_kernel(
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
-        doubts = tuple(lowering.in_doubt)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, reads_of(value), doubts, is_write=True), lowering.to_keep
+        doubts, reads = tuple(lowering.in_doubt), reads_of(value)
+        return Kernel(root, value, ranges, (), 0, lowering.fused, reads, doubts, is_write=True), lowering.to_keep
     if is_join(root):
         value = lower_join(root, lowering)
         return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value)), lowering.to_keep

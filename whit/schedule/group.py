@@ -194,7 +194,13 @@ def _find_home(
         is_row = here[: len(group.here)] == group.here and group.rows >= ROWS
         inside = [r for r in known.reads if of_root.get(r) is group]
         is_at_hand = not known.moved.intersection(inside) and not group.contracts and not group.scanned
-        if is_row and is_at_hand and not group.is_chained and group not in first and _fits(known, group, needed, is_small):
+        if (
+            is_row
+            and is_at_hand
+            and not group.is_chained
+            and group not in first
+            and _fits(known, group, needed, is_small)
+        ):
             return group
     return None
 
