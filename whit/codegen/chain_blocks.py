@@ -11,7 +11,7 @@
                 for each tile of columns: sums += P * W
             store what becomes of the sums
 
-Goes in: a kernel of this form (`whit.ir.chain`). Comes out: the tiled kernel. Where all keys are one block, S is computed
+Goes in: a kernel of this form (`whit.simplify.chain`). Comes out: the tiled kernel. Where all keys are one block, S is computed
 once, and sums stay in registers. Else a statistic that others are made of, as the largest of a row, is complete before
 those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention, are skipped:
 P is 0 there, whatever W is.
@@ -29,12 +29,12 @@ from whit.codegen.ranges import free_ranges
 from whit.codegen.tiling import Depth, Tiling, Way, choose_tile, way_of_b
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
-from whit.ir.chain import Chain, Inner, Product, Statistic, find_chain, with_values
+from whit.simplify.chain import Chain, Inner, Product, Statistic, find_chain, with_values
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.target import Target
 
-ROWS = 48  # of a block, where all keys are one block: fewer are skipped more exactly
+ROWS = 24  # of a block, where all keys are one block: fewer are skipped more exactly
 MANY_ROWS = 192  # where they are not, and columns are copied for each block of rows
 MOST_KEYS, FEW_KEYS = 1024, 256  # of one block; of a block, if there are several
 FUSED = 6  # operations on sums of S that are written out for each vector of a tile

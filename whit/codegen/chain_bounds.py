@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.chain import Chain
+from whit.simplify.chain import Chain
 from whit.ir.uop import UOp, as_index
 from whit.simplify.sums import linear_form
 

@@ -1,7 +1,7 @@
 """Attention: which matrices of scores are computed block by block, and never stored.
 
     p = softmax(q @ k' + mask);  out = p @ v          the scores, and everything up to p, are computed inside of the
-                                                      kernel of `out`: `whit.ir.chain` has its form
+                                                      kernel of `out`: `whit.simplify.chain` has its form
 
 Goes in: the values to compute. Comes out: the nodes of such matrices, which no kernel may keep and every kernel may
 compute again (its gradients do), and the values that get a kernel of this form each.
@@ -16,13 +16,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from whit.ir import ops
-from whit.ir.chain import find_chain
+from whit.simplify.chain import find_chain
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.schedule.lower import prod_of
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
 
+MOST_NODES = 300  # of a part: attention has 30, its gradients as many again
 WIDEST = 256  # columns of what is computed, and depth of scores: heads are not wider
 
 
@@ -95,26 +97,24 @@ def _depth(node: UOp) -> int:
     return depth
 
 
-def _count(node: UOp) -> int:
-    count = 1
-    for size in node.shape:
-        count *= size
-    return count
+def _is_plain(node: UOp) -> bool:
+    """Whether an element of a value is made of one element of each operand."""
+    return node.op.elementwise or node.op is ops.CAST or node.op in VIEWS
 
 
 def _spread(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | None:
     """Everything that is computed of a contraction element by element, with the other contractions that go into it;
     None if it goes anywhere else than into statistics and products."""
     part = _Part({score: None}, [score])
-    size, stack, seen = _count(score), [score], {score}
+    size, stack, seen = prod_of(score.shape), [score], {score}
     while stack:
         node = stack.pop()
-        if node in ends:
+        if node in ends or len(part.nodes) > MOST_NODES:
             return None
         for user in users.get(node, ()):
             if user.op is ops.REDUCE:
-                (part.statistics if _count(node) == size else part.products)[user] = None
-            elif not (user.op.elementwise or user.op is ops.CAST or user.op in VIEWS):
+                (part.statistics if prod_of(node.shape) == size else part.products)[user] = None
+            elif not _is_plain(user):
                 return None
             elif user not in part.nodes:
                 part.nodes[user] = None
@@ -132,12 +132,12 @@ def _beside(node: UOp, size: int, seen: set[UOp]) -> list[UOp]:
     stack = [node]
     while stack:
         for s in stack.pop().src:
-            if s in seen or _count(s) != size:
+            if s in seen or prod_of(s.shape) != size:
                 continue
             seen.add(s)
             if _is_contraction(s):
                 found.append(s)
-            elif s.op.elementwise or s.op is ops.CAST or s.op in VIEWS:
+            elif _is_plain(s):
                 stack.append(s)
     return found
 
@@ -152,7 +152,7 @@ def _aside(part: _Part) -> list[UOp]:
         if node.op is ops.REDUCE:
             found.append(node)
             continue
-        if node.op.elementwise or node.op is ops.CAST or node.op in ops.MOVEMENT:
+        if _is_plain(node) or node.op in ops.MOVEMENT:
             fresh = [s for s in node.src if s not in seen and s not in inside]
             seen.update(fresh)
             stack.extend(fresh)
@@ -169,12 +169,11 @@ def _tops(
     """For each product, the value to keep: as much of what is computed of it as its kernel can do."""
     tops: list[UOp] = []
     for product in part.products:
-        size = _count(product)
+        size = prod_of(product.shape)
         above = [product]
         while above[-1] not in ends and len(users.get(above[-1], ())) == 1:
             (user,) = users[above[-1]]
-            is_view = user.op in (ops.RESHAPE, ops.PERMUTE)
-            if _count(user) != size or not (user.op.elementwise or user.op is ops.CAST or is_view):
+            if prod_of(user.shape) != size or not _is_plain(user):
                 break
             above.append(user)
         top = next((top for top in reversed(above) if _is_chain(top, part, lower)), None)
@@ -197,7 +196,7 @@ def _is_closed(part: _Part, tops: list[UOp], users: dict[UOp, list[UOp]]) -> boo
             reached |= node in part.nodes
             if node in part.nodes or node in goals:
                 continue
-            fresh = [u for u in users.get(node, ()) if u not in seen and (u.op.elementwise or u.op in ops.MOVEMENT)]
+            fresh = [u for u in users.get(node, ()) if u not in seen and _is_plain(u)]
             seen.update(fresh)
             stack.extend(fresh)
         if not is_used:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.ir import ops
-from whit.ir.chain import find_chain
+from whit.simplify.chain import find_chain
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value

@@ -23,6 +23,7 @@ from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
+from whit.simplify.rules import simplify
 
 LEAF = 1 << 41  # slots of leaves
 DEPTH_IDS = 3_000_000  # ids of the ranges that inner contractions are summed over
@@ -202,9 +203,9 @@ class _Reader:
         return self.over_leaves(root, {**leaves, key: self.result.keys})
 
     def over_leaves(self, root: UOp, names: dict[UOp, UOp], stop: Iterable[UOp] = ()) -> UOp:
-        """An expression with other names for some of its nodes."""
+        """An expression with other names for some of its nodes. Simplified: what is the same is written the same."""
         names = {**{node: self.leaves[node] for node in stop}, **names}
-        return with_values(root, names)
+        return simplify(with_values(root, names))
 
     def leaf(self, key: tuple[object, ...], node: UOp) -> UOp:
         """A name for a reduction: the same for what is the same."""
