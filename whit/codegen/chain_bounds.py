@@ -26,6 +26,11 @@ class Bounds:
     after: int | None = None
     before: int | None = None
 
+    @property
+    def are_open(self) -> bool:
+        """Whether all keys are seen."""
+        return self.after is None and self.before is None
+
     def of_rows(self, first: UOp, last: UOp, n: int) -> tuple[UOp, UOp]:
         """The first key that some of these rows see, and the one after the last."""
         begin = as_index(0) if self.after is None else (first + self.after).maximum(0).minimum(n)
@@ -33,7 +38,7 @@ class Bounds:
         return begin, end
 
     def __str__(self) -> str:
-        if self.after is None and self.before is None:
+        if self.are_open:
             return "all of them seen"
         return f"those seen from {self.after} on, up to {self.before}"
 
@@ -42,10 +47,10 @@ def find_bounds(chain: Chain) -> Bounds:
     """What all parts of a chain agree on."""
     found: set[Hidden] | None = None
     for statistic in chain.statistics:
-        neutral = statistic.op.identity(statistic.leaf.dtype)
-        mine = _hidden(statistic.value, neutral)
+        assert statistic.op.identity is not None
+        mine = _hidden(statistic.value, statistic.op.identity(statistic.leaf.dtype))
         found = mine if found is None else found & mine
-    for product in chain.products:
+    for product in (*chain.products, *chain.turned):
         mine = _hidden(product.p, 0)
         found = mine if found is None else found & mine
     bounds = Bounds()

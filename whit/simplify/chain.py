@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -27,6 +28,8 @@ from whit.simplify.rules import simplify
 
 LEAF = 1 << 41  # slots of leaves
 DEPTH_IDS = 3_000_000  # ids of the ranges that inner contractions are summed over
+MANY_HEADS = 8  # from which on each has a core to itself
+MOST_TURNED, MOST_SUMS = 1024, 1 << 16  # rows, and elements of the sums, of a product that is turned round
 LEAST_ROWS, LEAST_KEYS, LEAST_COLUMNS, LEAST_DEPTH = 16, 32, 16, 8  # below, the matrix is as well stored
 
 
@@ -68,6 +71,7 @@ class Chain:
     inner: list[Inner] = field(default_factory=list)
     statistics: list[Statistic] = field(default_factory=list)  # each after those that it needs
     products: list[Product] = field(default_factory=list)
+    turned: list[Product] = field(default_factory=list)  # sums over i instead of j: p(i, j) * w[i, e]; j are their rows
     values: list[UOp] = field(default_factory=list)  # what is stored
 
     def is_worth_blocks(self) -> bool:
@@ -77,7 +81,7 @@ class Chain:
         return all(isinstance(r.size, int) and r.size >= least for r, least in (*sides, *deep))
 
 
-class _NotAChain(Exception):
+class _OtherForm(Exception):  # noqa: N818
     """Something in the kernel has another form."""
 
 
@@ -86,7 +90,7 @@ def find_chain(values: Sequence[UOp]) -> Chain | None:
     reader = _Reader(values)
     try:
         return reader.chain()
-    except _NotAChain:
+    except _OtherForm:
         return None
 
 
@@ -103,17 +107,17 @@ class _Reader:
 
     def chain(self) -> Chain:
         if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in self.free):
-            raise _NotAChain
+            raise _OtherForm
         tops = list(dict.fromkeys(node for value in self.values for node in outermost(value)))
         products = [node for node in tops if self.is_product(node)]
         if not products:
-            raise _NotAChain
+            raise _OtherForm
         self.result = Chain(*self.ranges(products[0]))
         for node in tops:
-            if node in products:
-                self.product(node)
-            else:
+            if node not in products:
                 self.statistic(node)
+            elif not self.turned(node):
+                self.product(node)
         stop = tuple(self.leaves)
         self.result.values = [self.over_leaves(value, {}, stop) for value in self.values]
         return self.result
@@ -137,14 +141,14 @@ class _Reader:
         columns = self.free[w] - self.free[p]
         inner = next(node for node in outermost(p) if j in self.free[node])
         if inner.src[0].op is not ops.MUL or len(columns) != 1:
-            raise _NotAChain
+            raise _OtherForm
         of_row = next((side for side in inner.src[0].src if j not in self.free[side]), None)
         if of_row is None:
-            raise _NotAChain
+            raise _OtherForm
         (of_key,) = (side for side in inner.src[0].src if side is not of_row)
         rows = [r for r in self.free[of_row] - self.free[of_key] - self.free[w] if r in self.free[product]]
         if not rows:
-            raise _NotAChain
+            raise _OtherForm
         i = max(rows, key=lambda r: (r.size if isinstance(r.size, int) else 0, r.arg.id))
         return i, j, next(iter(columns))
 
@@ -154,11 +158,38 @@ class _Reader:
         i, e, j = chain.rows, chain.columns, node.src[1]
         fits = i in self.free[p] and e in self.free[w] and i not in self.free[w] and e not in self.free[p]
         if not fits or outermost(w) or not {j} <= self.free[p] & self.free[w]:
-            raise _NotAChain
+            raise _OtherForm
         parts = self.expression(p, j), self.over_leaves(w, {j: chain.keys})
         self.leaves[node] = leaf = self.leaf(("product", *parts), node)
         if all(known.leaf is not leaf for known in chain.products):
             chain.products.append(Product(leaf, *parts))
+
+    def turned(self, node: UOp) -> bool:
+        """Whether this is a product with the same matrices turned round, as the gradients of keys and values are beside
+        that of the queries. Its sums wait until all rows are done, so it takes a core for each head."""
+        chain = self.result
+        i, j = chain.rows, chain.keys
+        heads = prod(r.size if isinstance(r.size, int) else 0 for r in self.free[node] - {i, chain.columns})
+        if not chain.products or i.size != j.size or not isinstance(i.size, int) or heads < MANY_HEADS:
+            return False
+        if i.size > MOST_TURNED or i.size * chain.columns.size > MOST_SUMS:
+            return False
+        p, w = self.factors(node)
+        own = node.src[1]
+        if i not in self.free[p] or i in self.free[w] or chain.columns in self.free[p] or outermost(w):
+            return False
+        leaves: dict[UOp, UOp] = {}
+        for inner in outermost(p):
+            parts = self.inner_parts(inner, i, own) if {i, own} <= self.free[inner] else None
+            leaf = self.found.get(("inner", *parts)) if parts is not None else None
+            if leaf is None:
+                return False
+            leaves[inner] = leaf
+        names = {own: i, i: j}
+        both = self.over_leaves(p, {**leaves, **names}), self.over_leaves(w, names)
+        self.leaves[node] = leaf = self.leaf(("turned", *both), node)
+        chain.turned.append(Product(leaf, *both))
+        return True
 
     def statistic(self, node: UOp) -> UOp:
         """The leaf of a reduction along a row."""
@@ -168,7 +199,7 @@ class _Reader:
         value, *ranges = node.src
         is_row = chain.rows in self.free[node] and chain.columns not in self.free[node]
         if not is_row or len(ranges) != 1 or ranges[0].size != chain.keys.size:
-            raise _NotAChain
+            raise _OtherForm
         known = self.expression(value, ranges[0])
         self.leaves[node] = leaf = self.leaf(("statistic", node.arg.op, known), node)
         if all(other.leaf is not leaf for other in chain.statistics):
@@ -177,23 +208,28 @@ class _Reader:
 
     def inner(self, node: UOp, key: UOp) -> UOp:
         """The leaf of a contraction inside, of which `key` is the range j."""
-        chain = self.result
+        parts = self.inner_parts(node, key, self.result.rows)
+        if parts is None:
+            raise _OtherForm
+        leaf = self.leaf(("inner", *parts), node)
+        if all(known.leaf is not leaf for known in self.result.inner):
+            self.result.inner.append(Inner(leaf, *parts))
+        return leaf
+
+    def inner_parts(self, node: UOp, key: UOp, row: UOp) -> tuple[UOp, UOp, tuple[UOp, ...]] | None:
+        """The operands of a contraction inside, with i and j for the ranges `row` and `key`."""
         value, *ranges = node.src
         if node.arg.op is not ops.ADD or value.op is not ops.MUL or any(outermost(side) for side in value.src):
-            raise _NotAChain
+            return None
         a, b = value.src if key in self.free[value.src[1]] else value.src[::-1]
         of_a, of_b = self.free[a], self.free[b]
-        if chain.rows not in of_a or key not in of_b or chain.rows in of_b or key in of_a:
-            raise _NotAChain
+        if row not in of_a or key not in of_b or row in of_b or key in of_a:
+            return None
         if any(r not in of_a or r not in of_b for r in ranges):
-            raise _NotAChain
+            return None
         own = {r: UOp.range(r.src[0], DEPTH_IDS + n, RangeKind.REDUCE) for n, r in enumerate(ranges)}
-        names = {key: chain.keys, **own}
-        parts = self.over_leaves(a, names), self.over_leaves(b, names), tuple(own.values())
-        leaf = self.leaf(("inner", *parts), node)
-        if all(known.leaf is not leaf for known in chain.inner):
-            chain.inner.append(Inner(leaf, *parts))
-        return leaf
+        names = {key: self.result.keys, row: self.result.rows, **own}
+        return self.over_leaves(a, names), self.over_leaves(b, names), tuple(own.values())
 
     def expression(self, root: UOp, key: UOp) -> UOp:
         """An expression over i and j, `key` being its j, over leaves."""
