@@ -174,6 +174,8 @@ class _Reader:
             return False
         if i.size > MOST_TURNED or i.size * chain.columns.size > MOST_SUMS:
             return False
+        if any(node in tops and len(tops) > 1 for tops in map(outermost, self.values)):
+            return False  # it is known when the others are gone
         p, w = self.factors(node)
         own = node.src[1]
         if i not in self.free[p] or i in self.free[w] or chain.columns in self.free[p] or outermost(w):
