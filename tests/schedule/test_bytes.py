@@ -146,7 +146,7 @@ def test_temporaries_share_memory() -> None:
             x = (x @ weight).softmax()
         return x
 
-    # Two layers: x and two w in, softmax(x @ w) @ w out; that in, softmax out. The peak: the arena of 2 n and the output.
+    # Two layers: x and two w in, softmax(x @ w) @ w out; that in, softmax out. The peak: an arena of 2 n, the output.
     assert measured(layers, a()) == (4, 4 * N + 4 * w, 4 * N, 3 * N)
 
 

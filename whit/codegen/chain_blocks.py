@@ -10,8 +10,8 @@
             store what becomes of the sums
 
 Goes in: a kernel of this form (`whit.simplify.chain`). Comes out: the tiled kernel. Where all keys are one block, S is
-computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a row, is complete
-before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention, are
+computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a row, is
+complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention, are
 skipped (`chain_bounds`): P is 0 there, whatever W is. Products with P turned round, as in gradients, are added up over
 the blocks of rows, and stored in the end.
 """
@@ -118,7 +118,12 @@ class _Stores:
         columns = -(-cut.wide // cut.size) * cut.size
         first = as_index(cut.wide - cut.width).minimum(vector * cut.width)
         column = first + lane_numbers(cut.width)
-        here = {**cut.values, self.chain.rows: row, self.chain.columns: column, leaf: memory.index(row * columns + column)}
+        here = {
+            **cut.values,
+            self.chain.rows: row,
+            self.chain.columns: column,
+            leaf: memory.index(row * columns + column),
+        }
         gate = column >= vector * cut.width if cut.wide % cut.width else None
         return [_store(store, value, here, gate) for store, value in self.pairs if leaf in topological((value,))]
 

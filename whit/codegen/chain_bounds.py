@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.simplify.chain import Chain
 from whit.ir.uop import UOp, as_index
+from whit.simplify.chain import Chain
 from whit.simplify.sums import linear_form
 
 Hidden = tuple[UOp, bool]  # a condition, and the value of it for which nothing is seen

@@ -1,4 +1,4 @@
-"""One walk of attention over the keys of a block of rows: panels of scores and of what becomes of them, statistics, sums.
+"""One walk of attention over the keys of a block of rows: panels of scores and what becomes of them, statistics, sums.
 
     panel of S      tiles of registers, stored with the few things that become of them first, as a scale and a mask
     statistics      m[row] = max over the panel; what a sum is of, as exp(S - m), becomes a panel on the way
@@ -47,6 +47,8 @@ class Sweep:
         """The loop over blocks of keys, and which tiles of a block are seen."""
         cut = self.cut
         span, tile = cut.span, cut.tile
+        self.tiles: int | UOp  # of scores that are computed, from the one with the number `low` on
+        self.keys: int | UOp  # that are summed over, from the first of that tile on
         self.chunk: UOp | None = None
         self.start = ZERO  # the first key of a block
         self.late: UOp | None = None  # how many of its first keys the block before it has too
@@ -56,13 +58,13 @@ class Sweep:
             new = (begin + self.chunk) * span
             self.start = as_index(cut.n - span).minimum(new)
             self.late = new - self.start if cut.n % span else None
+        self.low, self.tiles, self.keys = ZERO, -(-span // tile), span
         if cut.bounds.are_open:
-            self.low, self.tiles, self.keys = ZERO, -(-span // tile), span
             return
         self.low = (first - self.start).maximum(0) // tile
         high = (last - self.start).minimum(span)
-        self.tiles: int | UOp = (high + tile - 1) // tile - self.low
-        self.keys: int | UOp = high - self.low * tile
+        self.tiles = (high + tile - 1) // tile - self.low
+        self.keys = high - self.low * tile
 
     def at_row(self, slot: UOp, row: UOp) -> Values:
         """What is known of a row."""
@@ -164,7 +166,7 @@ class Sweep:
     # ---- sums
 
     def tile_of(self, product: Product) -> tuple[UOp, UOp, list[list[UOp]]]:
-        """A tile of sums over the keys of the block: the loops of columns and rows around it, and its vectors by row."""
+        """A tile of sums over the keys of the block: the loops of columns and rows around it, its vectors by row."""
         cut, chain, w = self.cut, self.cut.chain, product.w
         self.keep(product.p)
         left = self.panels[product.p]
@@ -209,7 +211,7 @@ class Sweep:
 
         Tiles of its rows, the keys, divide those of the scores: what was not computed for this block is not read.
         """
-        cut, chain = self.cut, self.cut.chain
+        cut = self.cut
         left, columns = self.panels[product.p], -(-cut.wide // cut.size) * cut.size
         rows = next(r for r in (8, 4, 2, 1) if (r + 1) * cut.vectors < cut.registers and cut.tile % r == 0)
         memory = cut.buffer(product.leaf, cut.pitch * columns)

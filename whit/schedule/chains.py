@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from whit.ir import ops
-from whit.simplify.chain import find_chain
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.lower import prod_of
+from whit.simplify.chain import find_chain
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.ir import ops
-from whit.simplify.chain import find_chain
 from whit.ir.uop import UOp
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
+from whit.simplify.chain import find_chain
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
