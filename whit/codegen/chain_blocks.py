@@ -11,9 +11,9 @@
 
 Goes in: a kernel of this form (`whit.simplify.chain`). Comes out: the tiled kernel. Where all keys are one block, S is
 computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a row, is
-complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention, are
-skipped (`chain_bounds`): P is 0 there, whatever W is. Products with P turned round, as in gradients, are added up over
-the blocks of rows, and stored in the end.
+complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention,
+are skipped (`chain_bounds`): P is 0 there, whatever W is. Products with P turned round, as in gradients, are added up
+over the blocks of rows, and stored in the end.
 """
 
 from __future__ import annotations

@@ -65,6 +65,7 @@ def _hidden(value: UOp, neutral: float) -> set[Hidden]:
         condition, yes, no = value.src
         found = {(condition, True)} if _is(yes, neutral) else set()
         found |= {(condition, False)} if _is(no, neutral) else set()
+        found |= {(part, value) for whole, value in found for part in _parts(whole, value)}
         if found:
             return found | _hidden(no if (condition, True) in found else yes, neutral)
         return _hidden(yes, neutral) & _hidden(no, neutral)
@@ -75,6 +76,13 @@ def _hidden(value: UOp, neutral: float) -> set[Hidden]:
     if value.op is ops.FDIV and neutral == 0:
         return _hidden(value.src[0], 0)
     return set()
+
+
+def _parts(condition: UOp, value: bool) -> list[UOp]:
+    """Conditions of which one is enough for the whole to have this value."""
+    if condition.op is not (ops.OR if value else ops.AND):
+        return []
+    return [part for side in condition.src for part in (side, *_parts(side, value))]
 
 
 def _is(node: UOp, number: float) -> bool:

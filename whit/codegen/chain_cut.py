@@ -24,6 +24,7 @@ ROWS = 24  # of a block, where all keys are one block: 12.6 -> 11.0 ms beside 48
 MANY_ROWS = 192  # where they are not, and columns are copied for each block of rows
 TURNED_ROWS = 48  # where there are turned products, which sum over the rows of a block
 MOST_KEYS, FEW_KEYS = 1024, 256  # of one block; of a block, if there are several
+MOST_BYTES = 1 << 21  # of the keys of one block: they lie on the stack
 ITEMS = 4  # for each core, so that none waits long for another
 LOOP_IDS, BUFFER_IDS, PHASE = 100, FIRST_ID + 1000, 20
 
@@ -40,7 +41,9 @@ class Cut:
         self.size = self.vectors * width  # columns of a tile
         self.across = min(self.vectors, self.n // width)  # vectors of a tile of scores
         self.tile = self.across * width
-        self.span = self.n if self.n <= MOST_KEYS else FEW_KEYS // self.tile * self.tile  # keys of a block
+        deep = sum(prod(sizes_of(list(inner.along))) for inner in chain.inner)
+        fits = self.n <= MOST_KEYS and self.n * deep * (target.vector_bytes // width) <= MOST_BYTES
+        self.span = self.n if fits or chain.turned else FEW_KEYS // self.tile * self.tile  # keys of a block
         self.chunks = -(-self.n // self.span)
         self.pitch = -(-self.span // self.tile) * self.tile + PADDING
         count = -(-self.m // self.rows)

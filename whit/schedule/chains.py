@@ -48,8 +48,10 @@ class _Part:
 
     @property
     def inline(self) -> set[UOp]:
-        """What is computed wherever it is needed."""
-        return {*self.nodes, *(score.src[0] for score in self.scores)}
+        """What is computed wherever it is needed: the matrices, and what only depends on where one is in them."""
+        products = [score.src[0] for score in self.scores]
+        beside = [s for node in self.nodes for s in node.src if s not in self.nodes and node not in self.scores]
+        return {*self.nodes, *products, *_by_position(beside)}
 
 
 def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains:
@@ -140,6 +142,15 @@ def _beside(node: UOp, size: int, seen: set[UOp]) -> list[UOp]:
             elif _is_plain(s):
                 stack.append(s)
     return found
+
+
+def _by_position(roots: list[UOp]) -> set[UOp]:
+    """Those of these nodes and the nodes below that are computed from positions alone, as the mask of what is later."""
+    reads: dict[UOp, bool] = {}
+    for node in topological(roots):
+        is_leaf = node.op in (ops.ARANGE, ops.CONST)
+        reads[node] = not is_leaf and (not _is_plain(node) or any(reads[s] for s in node.src))
+    return {node for node, is_read in reads.items() if not is_read}
 
 
 def _aside(part: _Part) -> list[UOp]:

@@ -1,0 +1,65 @@
+"""Kernels that are contractions of contractions: which have that form, and what is read off them."""
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.uop import UOp
+from whit.simplify.chain import find_chain
+
+HEADS = UOp.range(8, 0)
+I, E = UOp.range(64, 1), UOp.range(32, 2)
+Q, K, V, G = (UOp.param(slot, dtypes.float32, (8, 64, 32)) for slot in range(4))
+
+
+def summed(number: int, size: int = 64) -> UOp:
+    return UOp.range(size, 1000 + number, RangeKind.REDUCE)
+
+
+def scores(i: UOp, j: UOp, d: UOp, a: UOp = Q, b: UOp = K) -> UOp:
+    return (a.index(HEADS, i, d) * b.index(HEADS, j, d)).reduce(ops.ADD, ranges=(d,))
+
+
+def softmax_times_values() -> UOp:
+    j, jm, jl = summed(0), summed(1), summed(2)
+    top = scores(I, jm, summed(3, 32)).reduce(ops.MAX, ranges=(jm,))
+    total = (scores(I, jl, summed(4, 32)) - top).exp2().reduce(ops.ADD, ranges=(jl,))
+    weights = (scores(I, j, summed(5, 32)) - top).exp2()
+    return (weights * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,)) / total
+
+
+def test_attention_is_a_chain_of_one_matrix_however_often_it_is_written() -> None:
+    chain = find_chain([softmax_times_values()])
+    assert chain is not None
+    assert (chain.rows, chain.columns) == (I, E) and chain.keys.size == 64
+    assert (len(chain.inner), len(chain.statistics), len(chain.products)) == (1, 2, 1)
+    assert [statistic.op for statistic in chain.statistics] == [ops.MAX, ops.ADD]
+    assert chain.statistics[1].value is chain.products[0].p
+    assert chain.is_worth_blocks()
+
+
+def test_a_product_with_the_matrix_turned_round_computes_nothing_again() -> None:
+    j, k = summed(0), summed(1)
+    queries = (scores(I, j, summed(2, 32)).exp2() * K.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))
+    keys = (scores(k, I, summed(3, 32)).exp2() * Q.index(HEADS, k, E)).reduce(ops.ADD, ranges=(k,))
+    chain = find_chain([queries, keys])
+    assert chain is not None
+    assert (len(chain.inner), len(chain.products), len(chain.turned)) == (1, 1, 1)
+    assert chain.turned[0].p is chain.products[0].p
+    both = find_chain([queries + keys])
+    assert both is not None and not both.turned and len(both.inner) == 2  # stored together, so computed together
+
+
+def test_other_forms_are_none() -> None:
+    j, d = summed(0), summed(1, 32)
+    row = scores(I, j, d)
+    assert find_chain([row]) is None
+    assert find_chain([(Q.index(HEADS, I, j) * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))]) is None
+    by_row = (row * V.index(HEADS, j, E) * G.index(HEADS, I, E)).reduce(ops.ADD, ranges=(j,))
+    assert find_chain([by_row]) is None
+    assert find_chain([(row * V.index(HEADS, j, E)).reduce(ops.MAX, ranges=(j,))]) is None
+
+
+def test_short_sides_are_not_worth_blocks() -> None:
+    i, j, d = UOp.range(8, 1), summed(0), summed(1, 32)
+    chain = find_chain([(scores(i, j, d).exp2() * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))])
+    assert chain is not None and not chain.is_worth_blocks()
