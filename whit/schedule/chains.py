@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.schedule.lower import prod_of
+from whit.schedule.lower import narrowest, prod_of
 from whit.simplify.chain import find_chain
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
@@ -184,8 +184,11 @@ def _tops(
         above = [product]
         while above[-1] not in ends and len(users.get(above[-1], ())) == 1:
             (user,) = users[above[-1]]
+            others = [s for s in user.src if s is not above[-1]]
             if prod_of(user.shape) != size or not _is_plain(user):
                 break
+            if any(prod_of(narrowest(s).shape) >= size for s in others):
+                break  # more to read: it may be computed of this kernel's statistics, and joins it later if not
             above.append(user)
         top = next((top for top in reversed(above) if _is_chain(top, part, lower)), None)
         if top is None:
