@@ -61,7 +61,7 @@ def test_attention_is_one_kernel_that_stores_no_scores(name: str) -> None:
     assert "attention by blocks" in report and "temporaries 0 B" in report
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", ["causal", "added", "shared heads", "by hand"])
 def test_gradients_store_no_scores(name: str) -> None:
     tensors = heads()
     gradients = gradients_of(PROGRAMS[name], tensors)

@@ -63,11 +63,10 @@ def _hidden(value: UOp, neutral: float) -> set[Hidden]:
     """The conditions under which a value is the neutral element."""
     if value.op is ops.WHERE:
         condition, yes, no = value.src
-        found = {(condition, True)} if _is(yes, neutral) else set()
-        found |= {(condition, False)} if _is(no, neutral) else set()
-        found |= {(part, value) for whole, value in found for part in _parts(whole, value)}
-        if found:
-            return found | _hidden(no if (condition, True) in found else yes, neutral)
+        if _is(yes, neutral):
+            return _parts(condition, True) | _hidden(no, neutral)
+        if _is(no, neutral):
+            return _parts(condition, False) | _hidden(yes, neutral)
         return _hidden(yes, neutral) & _hidden(no, neutral)
     if value.op is ops.CAST or value.op is ops.NEG:
         return _hidden(value.src[0], neutral) if neutral == 0 or value.op is ops.CAST else set()
@@ -78,11 +77,13 @@ def _hidden(value: UOp, neutral: float) -> set[Hidden]:
     return set()
 
 
-def _parts(condition: UOp, value: bool) -> list[UOp]:
-    """Conditions of which one is enough for the whole to have this value."""
-    if condition.op is not (ops.OR if value else ops.AND):
-        return []
-    return [part for side in condition.src for part in (side, *_parts(side, value))]
+def _parts(condition: UOp, value: bool) -> set[Hidden]:
+    """The comparisons of which one is enough for a condition to have this value."""
+    if condition.op is ops.NOT:
+        return _parts(condition.src[0], not value)
+    if condition.op is (ops.OR if value else ops.AND):
+        return _parts(condition.src[0], value) | _parts(condition.src[1], value)
+    return {(condition, value)}
 
 
 def _is(node: UOp, number: float) -> bool:
