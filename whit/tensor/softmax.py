@@ -66,7 +66,8 @@ def power_of(away: UOp, x: UOp) -> UOp:
     if sum(is_hidden) != 1 or any(node.op in (ops.PARAM, ops.BUFFER, ops.INDEX) for node in condition.topological()):
         return power
     zero = power.constant(0.0)
-    return condition.where(zero, power) if is_hidden[0] else condition.where(power, zero)
+    seen = condition.where(zero, power) if is_hidden[0] else condition.where(power, zero)
+    return seen.formula("exp", away)
 
 
 def softmax(x: UOp, axes: tuple[int, ...]) -> UOp:
