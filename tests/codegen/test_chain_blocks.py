@@ -47,7 +47,7 @@ CASES: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
     "fewer heads": ((2, 70, 70, 16, 16), causal(70, 70), {"is_causal": True}),
     "more keys than rows": ((2, 37, 53, 24, 40), np.True_, {}),
     "a mask": ((2, 37, 53, 9, 33), (mask := masked()), {"attn_mask": Tensor(mask)}),
-    "several blocks of keys": ((1, 33, 1100, 16, 16), causal(33, 1100), {"is_causal": True}),
+    "several blocks of keys": ((1, 33, 4200, 16, 16), causal(33, 4200), {"is_causal": True}),
 }
 
 

@@ -20,10 +20,9 @@ from whit.ir.uop import UOp, as_index, make
 from whit.simplify.chain import Chain
 from whit.target import Target
 
-ROWS = 24  # of a block, where all keys are one block: 12.6 -> 11.0 ms beside 48, 2 x 8 heads of 512 x 64
-MANY_ROWS = 192  # where they are not, and columns are copied for each block of rows
-TURNED_ROWS = 48  # where there are turned products, which sum over the rows of a block
-MOST_KEYS, FEW_KEYS = 1024, 256  # of one block; of a block, if there are several
+PANEL = 12 << 10  # elements of a panel, where all keys are one block: 24 rows of 512. 12.6 -> 11.0 ms beside 48 rows
+MANY_ROWS = 192  # of a block where they are not, and columns are copied for each block of rows
+MOST_KEYS, FEW_KEYS = 4096, 256  # of one block; of a block, if there are several
 MOST_BYTES = 1 << 21  # of the keys of one block: they lie on the stack
 ITEMS = 4  # for each core, so that none waits long for another
 LOOP_IDS, BUFFER_IDS, PHASE = 100, FIRST_ID + 1000, 20
@@ -47,7 +46,8 @@ class Cut:
         self.chunks = -(-self.n // self.span)
         self.pitch = -(-self.span // self.tile) * self.tile + PADDING
         count = -(-self.m // self.rows)
-        rows = MANY_ROWS if self.chunks > 1 else TURNED_ROWS if chain.turned else ROWS
+        room = 2 * PANEL if chain.turned else PANEL  # those sum over the rows of a block
+        rows = MANY_ROWS if self.chunks > 1 else room // self.pitch
         self.panels = min(max(rows // self.rows, 1), count)  # tiles of rows in a block
         self.slots = self.panels * self.rows
         self.row_blocks = -(-count // self.panels)
