@@ -105,7 +105,7 @@ def plan_of(*tensors: Tensor) -> tuple[Plan, list[Buffer], int]:
     """The plan of what is to be computed, the memory of its slots, and the number of results."""
     roots = [tensor.uop for tensor in tensors]
     graph = normalise(roots, below(roots)[0])
-    plan = make_plan(load_scheduler()(graph.graph), graph.outputs + len(graph.slots))
+    plan = make_plan(load_scheduler("PYTHON")(graph.graph), graph.outputs + len(graph.slots))
     results = [Buffer("PYTHON", tensor.nbytes()) for tensor in tensors]
     return plan, [*results, *(memory_of_slot(slot, "PYTHON") for slot in graph.slots)], graph.outputs
 

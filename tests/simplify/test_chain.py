@@ -7,7 +7,7 @@ from whit.ir.uop import UOp
 from whit.simplify.chain import find_chain
 
 HEADS = UOp.range(8, 0)
-I, E = UOp.range(64, 1), UOp.range(32, 2)
+ROW, E = UOp.range(64, 1), UOp.range(32, 2)
 Q, K, V, G = (UOp.param(slot, dtypes.float32, (8, 64, 32)) for slot in range(4))
 
 
@@ -21,16 +21,16 @@ def scores(i: UOp, j: UOp, d: UOp, a: UOp = Q, b: UOp = K) -> UOp:
 
 def softmax_times_values() -> UOp:
     j, jm, jl = summed(0), summed(1), summed(2)
-    top = scores(I, jm, summed(3, 32)).reduce(ops.MAX, ranges=(jm,))
-    total = (scores(I, jl, summed(4, 32)) - top).exp2().reduce(ops.ADD, ranges=(jl,))
-    weights = (scores(I, j, summed(5, 32)) - top).exp2()
+    top = scores(ROW, jm, summed(3, 32)).reduce(ops.MAX, ranges=(jm,))
+    total = (scores(ROW, jl, summed(4, 32)) - top).exp2().reduce(ops.ADD, ranges=(jl,))
+    weights = (scores(ROW, j, summed(5, 32)) - top).exp2()
     return (weights * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,)) / total
 
 
 def test_attention_is_a_chain_of_one_matrix_however_often_it_is_written() -> None:
     chain = find_chain([softmax_times_values()])
     assert chain is not None
-    assert (chain.rows, chain.columns) == (I, E) and chain.keys.size == 64
+    assert (chain.rows, chain.columns) == (ROW, E) and chain.keys.size == 64
     assert (len(chain.inner), len(chain.statistics), len(chain.products)) == (1, 2, 1)
     assert [statistic.op for statistic in chain.statistics] == [ops.MAX, ops.ADD]
     assert chain.statistics[1].value is chain.products[0].p
@@ -39,8 +39,8 @@ def test_attention_is_a_chain_of_one_matrix_however_often_it_is_written() -> Non
 
 def test_a_product_with_the_matrix_turned_round_computes_nothing_again() -> None:
     j, k = summed(0), summed(1)
-    queries = (scores(I, j, summed(2, 32)).exp2() * K.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))
-    keys = (scores(k, I, summed(3, 32)).exp2() * Q.index(HEADS, k, E)).reduce(ops.ADD, ranges=(k,))
+    queries = (scores(ROW, j, summed(2, 32)).exp2() * K.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))
+    keys = (scores(k, ROW, summed(3, 32)).exp2() * Q.index(HEADS, k, E)).reduce(ops.ADD, ranges=(k,))
     chain = find_chain([queries, keys])
     assert chain is not None
     assert (len(chain.inner), len(chain.products), len(chain.turned)) == (1, 1, 1)
@@ -51,10 +51,10 @@ def test_a_product_with_the_matrix_turned_round_computes_nothing_again() -> None
 
 def test_other_forms_are_none() -> None:
     j, d = summed(0), summed(1, 32)
-    row = scores(I, j, d)
+    row = scores(ROW, j, d)
     assert find_chain([row]) is None
-    assert find_chain([(Q.index(HEADS, I, j) * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))]) is None
-    by_row = (row * V.index(HEADS, j, E) * G.index(HEADS, I, E)).reduce(ops.ADD, ranges=(j,))
+    assert find_chain([(Q.index(HEADS, ROW, j) * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))]) is None
+    by_row = (row * V.index(HEADS, j, E) * G.index(HEADS, ROW, E)).reduce(ops.ADD, ranges=(j,))
     assert find_chain([by_row]) is None
     assert find_chain([(row * V.index(HEADS, j, E)).reduce(ops.MAX, ranges=(j,))]) is None
 
