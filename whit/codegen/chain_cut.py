@@ -13,14 +13,14 @@ from whit.codegen.contraction import size_of, sizes_of
 from whit.codegen.fill_panels import FIRST_ID, PADDING, ZERO, Values
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import free_ranges
-from whit.codegen.tiling import choose_tile
+from whit.codegen.tiling import choose_tiles
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.uop import UOp, as_index, make
 from whit.simplify.chain import Chain
 from whit.target import Target
 
-PANEL = 12 << 10  # elements of a panel, where all keys are one block: 24 rows of 512. 12.6 -> 11.0 ms beside 48 rows
+PANEL = 12 << 10  # elements of a panel, where all keys are one block: 18 rows of 512. 12.6 -> 10.6 ms beside 48 rows
 MANY_ROWS = 192  # of a block where they are not, and columns are copied for each block of rows
 MOST_KEYS, FEW_KEYS = 4096, 256  # of one block; of a block, if there are several
 MOST_BYTES = 1 << 21  # of the keys of one block: they lie on the stack
@@ -36,7 +36,7 @@ class Cut:
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
         self.registers = target.vector_registers
         most = min(self.wide // width, 4)
-        self.rows, self.vectors = choose_tile(self.m, self.wide, width, most, self.registers)
+        self.rows, self.vectors = choose_tiles(self.m, self.wide, width, most, target)[0]
         self.size = self.vectors * width  # columns of a tile
         self.across = min(self.vectors, self.n // width)  # vectors of a tile of scores
         self.tile = self.across * width

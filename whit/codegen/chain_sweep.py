@@ -14,7 +14,7 @@ from whit.codegen.chain_cut import LOOP_IDS, Cut, staged
 from whit.codegen.contraction import Contraction, is_gated, is_unit, size_of
 from whit.codegen.fill_panels import ZERO, Filler, Values
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.tiling import Depth, Tiling, Way, way_of_b
+from whit.codegen.tiling import Depth, Tiling, Way, ways_of_b
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
@@ -81,8 +81,8 @@ class Sweep:
         found = Contraction(reduce, inner.a, inner.b, [chain.rows], [chain.keys], [], cut.batch)
         is_plain = inner.a.op is ops.INDEX and not is_gated(inner.a) and is_unit(inner.a, inner.along[-1])
         way_a = Way.DIRECT if is_plain and len(inner.along) == 1 else Way.ROWS
-        way_b = way_of_b(found, depth, cut.m, True)
-        tiling = Tiling(cut.rows, width, cut.across, depth, False, way_a, way_b, cut.panels, 1, cut.span, 1, 1)
+        way_b = ways_of_b(found, depth, cut.m, True)[0]
+        tiling = Tiling(cut.rows, width, cut.across, depth, False, way_a, way_b, 0, 0, panels=cut.panels, span=cut.span)
         number = PANELS + 2 * (self.number * len(chain.inner) + chain.inner.index(inner))
         filler = Filler(found, tiling, cut.values, dict.fromkeys(inner.along, ZERO), number)
         step, panel = cut.loops(self.tiles, cut.panels)
@@ -183,7 +183,9 @@ class Sweep:
         reduce = (product.p * w).reduce(ops.ADD, ranges=(chain.keys,))
         found = Contraction(reduce, product.p, w, [chain.rows], [chain.columns], [], [])
         depth = Depth([chain.keys], 0, cut.n)
-        tiling = Tiling(cut.rows, cut.width, cut.vectors, depth, False, Way.ROWS, way, cut.panels, 1, cut.wide, 1, 1)
+        tiling = Tiling(
+            cut.rows, cut.width, cut.vectors, depth, False, Way.ROWS, way, 0, 0, panels=cut.panels, span=cut.wide
+        )
         number = PANELS + 2 * (8 * len(chain.inner) + chain.products.index(product))
         filler = Filler(found, tiling, cut.values, {chain.keys: ZERO}, number)
         read_b = filler.read_b(ZERO, {}, tile, self.start + low + k)

@@ -204,7 +204,7 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize):
-        for way_b in _ways_of_b(found, depth, m, n >= width):
+        for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
                 depth = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
                 if depth.is_ragged:
@@ -282,7 +282,8 @@ def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int
     return -(-rows // width) / rows if way is Way.ACROSS else 0
 
 
-def _ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
+def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
+    """How columns may be read or copied, the likeliest first."""
     linear = merged(found.b, found.n) == len(found.n)
     unit = is_unit(found.b, found.n[-1])
     is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
