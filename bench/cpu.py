@@ -60,6 +60,16 @@ def layernorm_numpy(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
 
 
+def cross_entropy_numpy(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+    top = x.max(1, keepdims=True)
+    return np.mean(np.log(np.exp(x - top).sum(1)) + top[:, 0] - x[np.arange(len(x)), i])
+
+
+def pool_numpy(x: np.ndarray) -> np.ndarray:
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    return np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2].max((4, 5))
+
+
 def matmul(name: str, m: int, k: int, n: int) -> Work:
     shapes = [(m, k), (k, n)]
     return Work(name, shapes, lambda a, b: a @ b, lambda a, b: a @ b, lambda a, b: a @ b, flops=2 * m * k * n)
@@ -94,6 +104,14 @@ def works() -> list[Work]:
             moved=64 * million,
         ),
         Work(
+            "sum axis 1 4096^2",
+            [(4096, 4096)],
+            lambda a: a.sum(1),
+            lambda a: a.sum(1),
+            lambda a: a.sum(1),
+            moved=64 * million,
+        ),
+        Work(
             "softmax 2048x4096",
             [(2048, 4096)],
             lambda a: a.softmax(1),
@@ -108,6 +126,31 @@ def works() -> list[Work]:
             lambda a: f.layer_norm(a, (1024,)),
             layernorm_numpy,
             moved=2 * 8 * million,
+        ),
+        Work(
+            "rmsnorm 2048x1024",
+            [(2048, 1024), (1024,)],
+            lambda a, w: a * (a.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w,
+            lambda a, w: f.rms_norm(a, (1024,), w, 1e-5),
+            lambda a, w: a / np.sqrt((a**2).mean(1, keepdims=True) + 1e-5) * w,
+            moved=2 * 8 * million,
+        ),
+        Work(
+            "cross entropy 512x32000",
+            [(512, 32000), (512,)],
+            lambda a, i: a.cross_entropy(i),
+            lambda a, i: f.cross_entropy(a, i),
+            cross_entropy_numpy,
+            moved=4 * 512 * 32000,
+            below=32000,
+        ),
+        Work(
+            "max pool 32x64x56^2",
+            [(32, 64, 56, 56)],
+            lambda a: a.max_pool2d(3, 2, padding=1),
+            lambda a: f.max_pool2d(a, 3, 2, 1),
+            pool_numpy,
+            moved=4 * 32 * 64 * (56**2 + 28**2),
         ),
         Work(
             "transpose 2048^2",
@@ -251,7 +294,7 @@ def row(work: Work, speed: float) -> str:
     """Times, the ratio to the best of the others, and to the floor."""
     ours = work.times["whit"]
     others = [t for name, t in work.times.items() if name != "whit"]
-    text = f"{work.name:22}" + "".join(f"{name} {t:9.3f} ms  " for name, t in work.times.items())
+    text = f"{work.name:30}" + "".join(f"{name} {t:9.3f} ms  " for name, t in work.times.items())
     if others:
         text += f"{min(others) / ours:5.2f}x  "
     if work.moved:

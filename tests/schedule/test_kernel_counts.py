@@ -1,5 +1,7 @@
 """How many kernels a graph becomes, as numbers; and that the schedule computes what the graph says."""
 
+from collections.abc import Callable
+
 import pytest
 
 from schedule.build import (
@@ -169,6 +171,27 @@ def test_at_most(name: str) -> None:
 def test_sixteen_million_elements_are_summed_in_two_steps() -> None:
     assert kernel_count(param(0, 1 << 24).reduce(ops.ADD, (0,))) == 2
     assert kernel_count(param(0, (1 << 24) + 1).reduce(ops.ADD, (0,))) == 2
+
+
+def test_a_loss_of_many_logits_is_split_over_cores_and_one_of_few_is_not() -> None:
+    def loss(rows: int, classes: int) -> UOp:
+        return total(cross_entropy(param(0, rows, classes), param(1, rows, dtype=dtypes.int64)), 0)
+
+    assert kernel_count(loss(512, 64)) == 1
+    assert kernel_count(loss(512, 32000)) == 2
+
+
+def test_a_small_product_is_part_of_the_loop_around_it() -> None:
+    assert kernel_count(total(total(matmul(A, W)), 0)) == 1
+
+
+@pytest.mark.parametrize(
+    "above",
+    [lambda y: total(total(y), 0), lambda y: y.reduce(ops.MAX, (0,)), lambda y: y.scan(ops.ADD, 1), logsumexp],
+)
+def test_a_product_inside_another_loop_has_a_kernel_of_its_own(above: Callable[[UOp], UOp]) -> None:
+    product = matmul(param(0, 64, 64), param(1, 64, 32)) * 0.5
+    assert kernel_count(above(product)) == 2
 
 
 @pytest.mark.parametrize("value", [A + B, softmax(A), matmul(A, W), total(A) * 2.0])

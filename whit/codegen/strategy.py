@@ -53,14 +53,14 @@ def choose_strategy(body: UOp, target: Target) -> Strategy:
     scanned = scanned_ranges(body)
     ordered = ordered_ranges(body, free)
     strategy = Strategy(order=in_order(free[body], scanned))
-    width = vector_width(body, target)
+    widths = _vector_widths(free, target)
     found = regions(body)
-    if width > 1 and ordered and not scanned:
-        _lanes_of_stores(strategy, body, found, free, width, ordered, target.cores)
-    elif width > 1 and not scanned:
-        _choose_lanes(strategy, body, found, free, width, target)
-    elif width > 1 and len(scanned) == 1 and len(found) == 1:
-        _lanes_of_scan(strategy, body, found[0], free, width, next(iter(scanned)))
+    if ordered and not scanned:
+        _lanes_of_stores(strategy, body, found, free, widths, ordered, target.cores)
+    elif not scanned:
+        _choose_lanes(strategy, body, found, free, widths, target)
+    elif len(scanned) == 1 and len(found) == 1:
+        _lanes_of_scan(strategy, body, found[0], free, widths, next(iter(scanned)))
     _choose_core(strategy, found, free, target, scanned | ordered)
     return strategy
 
@@ -71,8 +71,25 @@ def vector_width(body: UOp, target: Target) -> int:
     return max(target.vector_bytes // max(sizes, default=4), 1)
 
 
+def _vector_widths(free: dict[UOp, frozenset[UOp]], target: Target) -> dict[UOp, int]:
+    """Lanes of a vector along each range: of the widest dtype that is computed inside it. Ranges of single lanes, where
+    the target has no vectors or the dtype is too wide, are left out."""
+    widest: dict[UOp, int] = {}
+    for node, ranges in free.items():
+        dtype = node.src[1].dtype if node.op is ops.STORE else node.dtype
+        if dtype.bitsize and node.op is not ops.PARAM:
+            for r in ranges:
+                widest[r] = max(widest.get(r, 1), dtype.itemsize)
+    return {r: target.vector_bytes // size for r, size in widest.items() if target.vector_bytes >= 2 * size}
+
+
 def _choose_lanes(
-    strategy: Strategy, body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]], width: int, target: Target
+    strategy: Strategy,
+    body: UOp,
+    found: list[Region],
+    free: dict[UOp, frozenset[UOp]],
+    widths: dict[UOp, int],
+    target: Target,
 ) -> None:
     outer = strategy.order
     stored: UOp | None = None  # the output range with lanes
@@ -80,9 +97,10 @@ def _choose_lanes(
     for region in found[1:]:
         if region.reduce is None or _contains_reduce(region.reduce.src[0], region.reduce, free):
             continue
-        candidates = {r: _score(body, region, r, free, is_output=False) for r in region.reduce.src[1:]}
+        inner = [r for r in region.reduce.src[1:] if r in widths]
+        candidates = {r: _score(body, region, r, free, is_output=False) for r in inner}
         for r in outer:
-            if r in free[region.reduce.src[0]]:
+            if r in widths and r in free[region.reduce.src[0]]:
                 candidates[r] = _score(body, region, r, free, is_output=True)
         best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
         if best is None or candidates[best] <= 0 or _size(best) < 2:
@@ -90,12 +108,12 @@ def _choose_lanes(
         if best in outer:
             if (stored is None or stored is best) and not any(best in free[reduce] for reduce in along):
                 stored = best
-                _tile_outputs(strategy, region, best, free, width, target)
+                _tile_outputs(strategy, region, best, free, widths[best], target)
         elif stored is None or stored not in free[region.reduce]:
             along.append(region.reduce)
-            _lanes_along_reduction(strategy, found, region, best, free, width, target)
+            _lanes_along_reduction(strategy, found, region, best, free, widths[best], target)
     if stored is None:
-        _lanes_of_stores(strategy, body, found, free, width)
+        _lanes_of_stores(strategy, body, found, free, widths)
 
 
 def _lanes_along_reduction(
@@ -246,7 +264,7 @@ def _lanes_of_stores(
     body: UOp,
     found: list[Region],
     free: dict[UOp, frozenset[UOp]],
-    width: int,
+    widths: dict[UOp, int],
     ordered: Collection[UOp] = (),
     cores: int = 1,
 ) -> None:
@@ -258,11 +276,12 @@ def _lanes_of_stores(
         for r in free[region.reduce]
     }
     scans = {r for node in topological((body,)) if node.op is ops.SCAN for r in free[node]}
-    allowed = [r for r in strategy.order if r not in blocked | scans and r not in ordered]
+    allowed = [r for r in strategy.order if r in widths and r not in blocked | scans and r not in ordered]
     candidates = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
     best = max(candidates, key=lambda r: (candidates[r], strategy.order.index(r)), default=None)
     if best is None or _size(best) < 2 or candidates[best] <= -4 * len(body.src):
         return
+    width = widths[best]
     strategy.lanes[best] = min(width, _power_below(_size(best)))
     across = _transposed(strategy, found[0], best, free, width)
     if across is not None and across not in ordered:
@@ -277,13 +296,14 @@ def _lanes_of_stores(
 
 
 def _lanes_of_scan(
-    strategy: Strategy, body: UOp, region: Region, free: dict[UOp, frozenset[UOp]], width: int, scanned: UOp
+    strategy: Strategy, body: UOp, region: Region, free: dict[UOp, frozenset[UOp]], widths: dict[UOp, int], scanned: UOp
 ) -> None:
     """Lanes across the scan, several at once, or along it: a vector is then scanned in the register."""
-    suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if _size(r) > 1}
+    suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if r in widths and _size(r) > 1}
     best = max(suits, key=lambda r: (suits[r], r is not scanned), default=None)
     if best is None or suits[best] <= 0:
         return
+    width = widths[best]
     strategy.lanes[best] = min(width, _power_below(_size(best)))
     if best is scanned:
         strategy.reasons.append(f"lanes along the scan r{best.arg.id}")

@@ -251,6 +251,8 @@ def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bo
         return False
     if len(group.scanned | known.scanned) > 1:
         return False  # the loop of a scan is the innermost one
+    if (group.scanned or known.scanned) and (group.contracts or known.contracts):
+        return False  # a contraction gets no tile in the loop of a scan
     if group.sorts != known.sorts:
         return False
     # Else something that this kernel needs runs after the group, or beside it, unless the group can wait for that.

@@ -131,8 +131,11 @@ class Lowering:
             self.to_keep.append(node)
             return True
         if node.op in (ops.REDUCE, ops.SCAN):
-            if redundancy > 1 or (node.op is ops.REDUCE and is_serial(node)) or node.op is ops.SCAN:
+            if redundancy > 1 or node.op is ops.SCAN or is_serial(node):
                 self.to_keep.append(self._with_epilogue(node, redundancy))
+                return True
+            if is_contraction(node) and any(above.node.op in (ops.REDUCE, ops.SCAN) for above in self.path):
+                self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
                 return True
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
             weight = weigh(node, self.kept)
@@ -149,9 +152,10 @@ class Lowering:
         if kept not in self.kept and (weigh(kept, self.kept) or needs_loops(kept, self.kept)):
             self.to_keep.append(kept)
 
-    def _with_epilogue(self, node: UOp, redundancy: float) -> UOp:
-        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep."""
-        size, top = prod_of(node.shape), node
+    def _with_epilogue(self, node: UOp, redundancy: float, alone: bool = False) -> UOp:
+        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep.
+        `alone`: only those that need no other reduction."""
+        size, top, below = prod_of(node.shape), node, node
         for request in reversed(self.path[1:]):
             above = request.node
             if prod_of(above.shape) != size or not (above.op.elementwise or above.op in (*ops.MOVEMENT, ops.CAST)):
@@ -159,7 +163,10 @@ class Lowering:
             if above.op.elementwise or above.op is ops.CAST:
                 if self.asked.get(above, 0) / max(size, 1) < redundancy:
                     break
+                if alone and any(s is not below and needs_loops(s, self.kept) for s in above.src):
+                    break
                 top = above
+            below = above
         return top
 
     def _evaluations(self, request: Request) -> float:
@@ -508,12 +515,52 @@ def _free_of(node: UOp, known: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
 
 
 FEW, MANY = 8, 1 << 15
+FAR = 100  # nodes to look at for what is below
+LEAST_PRODUCTS = 1 << 16  # of a contraction that is worth a kernel
+REUSED = 4  # products of each element of its operands
 
 
 def is_serial(node: UOp) -> bool:
     """Whether a reduction has so few results and so many operands that it should be split over threads."""
     results = prod_of(node.shape)
-    return bool(results <= FEW and prod_of(node.src[0].shape) >= MANY * max(results, 1))
+    if results > FEW:
+        return False
+    many = MANY * max(results, 1)
+    return bool(prod_of(node.src[0].shape) >= many or _elements_of_rows(node.src[0]) >= 8 * many)
+
+
+def is_contraction(node: UOp) -> bool:
+    """Whether a value is a sum of many products that uses each of its operands several times."""
+    value = node.src[0]
+    if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
+        return False
+    products = prod_of(value.shape)
+    return bool(products >= LEAST_PRODUCTS and products >= REUSED * sum(map(_distinct, value.src)))
+
+
+def _distinct(node: UOp) -> int:
+    """How many elements a view shows, repeated or not."""
+    least: int = prod_of(node.shape)
+    while node.op in ops.MOVEMENT or node.op is ops.CAST:
+        node = node.src[0]
+        least = min(least, prod_of(node.shape))
+    return least
+
+
+def _elements_of_rows(value: UOp) -> float:
+    """Elements of the largest reduction that each element of a value is made of, as the loss of a row of logits is.
+    Contractions are left out: they have kernels of their own."""
+    most = 0.0
+    stack, seen = [value], {value}
+    while stack and len(seen) < FAR:
+        node = stack.pop()
+        if node.op is ops.REDUCE:
+            most = max(most, 0 if is_contraction(node) else prod_of(node.src[0].shape))
+        elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
+            fresh = [s for s in node.src if s not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return most
 
 
 _PRICES = {
