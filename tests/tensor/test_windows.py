@@ -257,3 +257,11 @@ def test_interpolate_by_hand_and_wrong() -> None:
     ):
         with pytest.raises(error, match=words):
             wrong()
+
+
+def test_places_that_are_not_computed_yet_can_be_written_to() -> None:
+    image = Tensor.arange(16).reshape(1, 1, 4, 4).float()
+    values, places = image.max_pool2d(return_indices=True)
+    expected = np.zeros((4, 4))
+    expected[1::2, 1::2] = [[5, 7], [13, 15]]
+    np.testing.assert_array_equal(values.max_unpool2d(places).numpy()[0, 0], expected)

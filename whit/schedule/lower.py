@@ -414,9 +414,10 @@ def operands_of(node: UOp) -> Sources:
 
 
 def narrowest(node: UOp) -> UOp:
-    """Where to store a value: before casts to wider dtypes, and before views that only repeat or rearrange it."""
+    """Where to store a value: before casts to wider dtypes or to positions, which cannot be stored, and before views that
+    only repeat or rearrange it."""
     while True:
-        widens = node.op is ops.CAST and node.src[0].dtype.itemsize < node.dtype.itemsize
+        widens = node.op is ops.CAST and not node.src[0].dtype.itemsize >= node.dtype.itemsize > 0
         repeats = node.op is ops.EXPAND
         rearranges = node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)
         if not (widens or repeats or rearranges):
