@@ -414,8 +414,8 @@ def operands_of(node: UOp) -> Sources:
 
 
 def narrowest(node: UOp) -> UOp:
-    """Where to store a value: before casts to wider dtypes or to positions, which cannot be stored, and before views that
-    only repeat or rearrange it."""
+    """Where to store a value: before casts to wider dtypes, or to positions, which cannot be stored, and before views
+    that only repeat or rearrange it."""
     while True:
         widens = node.op is ops.CAST and not node.src[0].dtype.itemsize >= node.dtype.itemsize > 0
         repeats = node.op is ops.EXPAND
