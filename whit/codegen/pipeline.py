@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.chain_blocks import tile_chain
+from whit.codegen.choice import Choice, apply_choice
 from whit.codegen.dot_bytes import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
@@ -60,6 +61,7 @@ class Job:
 
     target: Target
     reasons: list[str] = field(default_factory=list)  # why the kernel was tiled as it was
+    choice: Choice | None = None  # how it is to be tiled; None: as is estimated to be best
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,10 @@ def _tile(body: UOp, job: Job) -> UOp:
     if chain is not None:
         job.reasons.extend(chain[1])
         return simplify_lanes(chain[0])
+    if job.choice is not None:
+        tiled, reasons = apply_choice(job.choice, body)
+        job.reasons.extend(("tuned", *reasons))
+        return simplify_lanes(tiled)
     by_bytes = as_dot(body, job.target)
     plan = choose_tiling(by_bytes, job.target) if by_bytes is not None else None
     if by_bytes is not None and plan is not None:
@@ -198,10 +204,30 @@ PASSES = (
 Observer = Callable[[Pass, UOp], None]
 
 
-def generate(body: UOp, target: Target, name: str = "kernel", observe: Observer | None = None) -> Program:
-    """The program of a kernel: a GROUP of stores over params. `observe` sees the graph after every pass."""
+def before_tiling(body: UOp, target: Target) -> UOp | None:
+    """The kernel as the pass `tile` sees it; None if there is nothing to choose: it sorts, is a chain of products that
+    is swept by blocks, or is for a GPU."""
+    job = Job(target)
+    for step in PASSES:
+        if step.name == "tile":
+            break
+        body = step.run(body, job)
+    if body.op is ops.LINEAR or target.is_gpu or runs_apart(body):
+        return None
+    return None if tile_chain(body, target) is not None else body
+
+
+def generate(
+    body: UOp,
+    target: Target,
+    name: str = "kernel",
+    observe: Observer | None = None,
+    choice: Choice | None = None,
+) -> Program:
+    """The program of a kernel: a GROUP of stores over params. `observe` sees the graph after every pass; `choice` says
+    how it is to be tiled."""
     work, read, written = estimate(body)
-    job = Job(target, ["optimisation is off"] if NOOPT else [])
+    job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
         if step.is_optimisation and NOOPT:
             continue

@@ -50,6 +50,14 @@ MOST_COPIED = 8  # operations on sums that are written out for each vector of a 
 TILES = 2  # register tiles that are tried
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much `candidates` lists. A search wants more than what is estimated whenever a kernel is compiled."""
+
+    depths: tuple[int, ...]
+    tiles: int
+
+
 class Way(Enum):
     """How an operand is read or copied."""
 
@@ -189,7 +197,7 @@ def choose_tiling(body: UOp, target: Target) -> Plan | None:
     return best
 
 
-def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tiling]:
+def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | None = None) -> Iterator[Tiling]:
     """What fits the registers and the caches, with one operand as `a`; nothing where panels do not pay."""
     m, n, target = given.m, given.n, given.target
     deep = prod(sizes_of(found.along))
@@ -201,9 +209,10 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
         return
     if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
         return  # dot products
+    scope = scope or Scope(DEPTHS, TILES)
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
-    for depth in depths(found.along, itemsize):
+    for depth in depths(found.along, itemsize, scope.depths):
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
                 depth = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
@@ -216,7 +225,7 @@ def candidates(found: Contraction, body: UOp, given: Operands) -> Iterator[Tilin
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
-                for rows, vectors in choose_tiles(m, n, width, most, target):
+                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles):
                     copy_a = _copy_of_a(found, depth, way_a, rows, width)
                     tiling = Tiling(
                         rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
@@ -230,7 +239,9 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
     return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
 
 
-def choose_tiles(m: int, n: int, width: int, most_vectors: int, target: Target) -> list[tuple[int, int]]:
+def choose_tiles(
+    m: int, n: int, width: int, most_vectors: int, target: Target, count: int = TILES
+) -> list[tuple[int, int]]:
     """Rows and vectors of register tiles: few loads for many products, and little beyond the edges; best first."""
     found: list[tuple[float, int, int]] = []
     for vectors in range(1, most_vectors + 1):
@@ -238,12 +249,12 @@ def choose_tiles(m: int, n: int, width: int, most_vectors: int, target: Target) 
         for rows in range(max(most // 2, 1), most + 1):
             tiles = -(-m // rows) * -(-n // (width * vectors))
             found.append((tiles * step_cycles(rows, vectors, target), -rows, vectors))
-    return [(-rows, vectors) for _, rows, vectors in sorted(found)[:TILES]]
+    return [(-rows, vectors) for _, rows, vectors in sorted(found)[:count]]
 
 
-def depths(ranges: list[UOp], itemsize: int) -> list[Depth]:
+def depths(ranges: list[UOp], itemsize: int, sizes: tuple[int, ...]) -> list[Depth]:
     """Blocks of k of several sizes."""
-    found = [choose_depth(ranges, most // itemsize) for most in DEPTHS]
+    found = [choose_depth(ranges, most // itemsize) for most in sizes]
     return list({(depth.split, depth.length): depth for depth in found}.values())
 
 

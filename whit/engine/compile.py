@@ -4,11 +4,12 @@ Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked int
 or for a machine that is not this one only compiled.
 In memory it is found under its body, the target and the settings that change code; on disk under a digest of the text
 of the same, and of whit's own sources, so that a changed compiler never finds old code. A process whose kernels are all
-on disk loads no compiler.
+on disk loads no compiler. A tiling that a search has found (`tune`, BEAM) is used wherever its kernel comes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -22,13 +23,15 @@ from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine import disk_cache
 from whit.engine.device import Device, target_text
 from whit.engine.show import announce
+from whit.engine.tune import store
+from whit.engine.tune.task import Task
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.runtime import threads
 from whit.runtime.library import Library
 from whit.runtime.link import load_object
-from whit.target import Target, host_target, parse_target
+from whit.target import Target, host_target, missing_features, parse_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled here: the disk has no text of them
 # What machine code depends on: a change in any of these files makes new entries.
@@ -76,15 +79,50 @@ def code_settings() -> tuple[int | str, ...]:
 
 def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
     key = kernel_key(function, target)
+    choice = _tuned_choice(function, target, key)
+    if choice is not None:
+        key = digest(key, choice)
     is_shown = DEBUG >= SHOWS_SOURCE or hooks.recorder is not None
     entry = None if is_shown else disk_cache.find(key)
     if entry is None:
-        header, code = compile_kernel(function, target)
+        header, code = _compiled_as(choice, function, target)
         disk_cache.keep(key, header, code)
     else:
         header, code = entry
     library = _load(code, target) if link else None
     return _kernel(header, library)
+
+
+def _compiled_as(choice: str | None, function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
+    if choice is not None:
+        from whit.codegen.choice import UnfitError  # lazy: few kernels are tuned
+
+        with contextlib.suppress(UnfitError):  # of another kernel: somebody has changed the file
+            return compile_kernel(function, target, choice)
+    return compile_kernel(function, target)
+
+
+def _tuned_choice(function: UOp, target: Target, key: str) -> str | None:
+    """How a search has found that the kernel is best tiled; under BEAM it is searched now, if it was not yet."""
+    if NOOPT or target.is_gpu:
+        return None
+    found = store.find(digest(key, "tuned"))
+    if BEAM > 0 and (found is None or found.beam < BEAM) and not missing_features(target):
+        from whit.engine.tune.search import search  # lazy: loads the compiler
+
+        found = search(task_of(function, target), BEAM.value).tuned
+    return None if found is None else found.choice
+
+
+def task_of(function: UOp, target: Target) -> Task:
+    """What a search has to know of a kernel."""
+
+    def build(choice: str | None) -> Kernel:
+        header, code = compile_kernel(function, target, choice, is_shown=False)
+        return _kernel(header, _load(code, target))
+
+    prepare_pool()
+    return Task(function, target, digest(kernel_key(function, target), "tuned"), build)
 
 
 def code_of(function: UOp, device: str) -> tuple[dict[str, Any], bytes]:
@@ -110,7 +148,12 @@ def target_text_of(device: str) -> str:
 
 def kernel_key(function: UOp, target: Target) -> str:
     """What the kernel is kept under on disk."""
-    parts = (to_text(function.src[0], types=False), _target_text(target), repr(code_settings()), _compiler_digest())
+    settings = repr(code_settings()[1:])  # what BEAM has found is added by whoever uses it
+    return digest(to_text(function.src[0], types=False), _target_text(target), settings, _compiler_digest())
+
+
+def digest(*parts: str) -> str:
+    """What identifies texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -159,21 +202,24 @@ def _assembly(source: str, target: Target) -> str:
     return llvm.assembly(source, target)
 
 
-def compile_kernel(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
-    """What is kept of a kernel, and its object code."""
-    from whit.codegen import generate  # lazy: only when something has to be compiled
+def compile_kernel(
+    function: UOp, target: Target, choice: str | None = None, is_shown: bool = True
+) -> tuple[dict[str, Any], bytes]:
+    """What is kept of a kernel, and its object code. `choice` is how it is to be tiled (`codegen.choice`)."""
+    from whit.codegen import Choice, generate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
 
     (body,) = function.src
-    log = recorder.kernel(function, target) if (recorder := hooks.recorder) is not None else None
-    program = generate(body, target, observe=None if log is None else log.passed)
+    log = recorder.kernel(function, target) if is_shown and (recorder := hooks.recorder) is not None else None
+    chosen = None if choice is None else Choice(choice)
+    program = generate(body, target, observe=None if log is None else log.passed, choice=chosen)
     source = render({program.name: program.linear}, target)
     if log is not None:
         log.rendered(program, source)
     code = _compiled(source, target)
     if log is not None:
         log.compiled(code, lambda: _assembly(source, target))
-    if DEBUG >= SHOWS_SOURCE:
+    if is_shown and DEBUG >= SHOWS_SOURCE:
         assembly = _assembly(source, target) if DEBUG >= 7 else ""
         announce(function, program.explanation, source, program.linear, assembly)
     header = {

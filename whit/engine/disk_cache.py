@@ -30,7 +30,7 @@ ENDING = ".kernel"
 WRITES_BETWEEN_CLEANING = 256
 
 _lengths = struct.Struct("<Q")
-_NAME = re.compile(r"[0-9a-f]+(\.kernel|\.\d+\.\d+\.part)")
+_UNFINISHED = r"\.\d+\.\d+\.part"
 _state = {"writes": 0, "warned": 0}
 
 
@@ -49,12 +49,12 @@ def folder() -> str:
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "whit", "kernels")
 
 
-def find(key: str) -> tuple[dict[str, Any], bytes] | None:
-    """The entry under this key. It counts as used now."""
+def find(key: str, ending: str = ENDING) -> tuple[dict[str, Any], bytes] | None:
+    """The entry under this key. It counts as used now. Other things than kernels have another ending."""
     if not CACHE:
         return None
     try:
-        path = os.path.join(folder(), key + ENDING)
+        path = os.path.join(folder(), key + ending)
         with open(path, "rb") as file:
             content = file.read()
     except OSError:
@@ -70,7 +70,7 @@ def find(key: str) -> tuple[dict[str, Any], bytes] | None:
     return entry
 
 
-def keep(key: str, header: dict[str, Any], code: bytes) -> None:
+def keep(key: str, header: dict[str, Any], code: bytes, ending: str = ENDING) -> None:
     """Stores an entry; does nothing where the folder cannot be written."""
     if not CACHE:
         return
@@ -81,7 +81,7 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
         temporary = os.path.join(where, f"{key}.{os.getpid()}.{threading.get_ident()}.part")  # nobody else's name
         with open(temporary, "wb") as file:
             file.write(pack(header, code))
-        os.replace(temporary, os.path.join(where, key + ENDING))
+        os.replace(temporary, os.path.join(where, key + ending))
     except OSError as error:
         _remove(temporary)
         _warn(where, error)
@@ -91,12 +91,12 @@ def keep(key: str, header: dict[str, Any], code: bytes) -> None:
         clean(where, LIMIT)
 
 
-def clean(where: str, limit: int) -> int:
+def clean(where: str, limit: int, ending: str = ENDING) -> int:
     """Removes the entries used longest ago until the folder is small enough, and what crashed processes left.
 
     Gives the number of bytes that were freed.
     """
-    found = entries(where)
+    found = entries(where, ending)
     total = before = sum(entry.nbytes for entry in found)
     for entry in found:
         if total <= limit:
@@ -128,16 +128,17 @@ class Entry:
         return header if isinstance(header, dict) else None
 
 
-def entries(where: str) -> list[Entry]:
+def entries(where: str, ending: str = ENDING) -> list[Entry]:
     """What a cache folder holds, the entry used longest ago first; nothing if the folder cannot be read.
 
     Only files that `keep` has named are entries: the folder may be one that holds other things too.
     """
     result = []
+    name = re.compile(rf"[0-9a-f]+({re.escape(ending)}|{_UNFINISHED})")
     try:
         with os.scandir(where) as found:
             for entry in found:
-                if _NAME.fullmatch(entry.name):
+                if name.fullmatch(entry.name):
                     with contextlib.suppress(FileNotFoundError):  # another process has just removed it
                         status = entry.stat(follow_symlinks=False)
                         result.append(Entry(entry.path, status.st_size, status.st_mtime))
