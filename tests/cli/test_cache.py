@@ -65,7 +65,8 @@ def test_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "size", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert differences(printed, document("cache size")) == []
-    kernels, downloads = printed["caches"]
+    kernels, tuned, downloads = printed["caches"]
+    assert (tuned["name"], tuned["files"], tuned["limit_bytes"]) == ("tuned", 0, None)
     assert (kernels["files"], kernels["limit_bytes"]) == (3, disk_cache.LIMIT)
     assert downloads == {
         "name": "downloads",
@@ -76,9 +77,10 @@ def test_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
     with Context(CACHE=0):
         assert main(["cache", "size"]) == 0
-    first, second, last = capsys.readouterr().out.splitlines()
+    first, second, third, last = capsys.readouterr().out.splitlines()
     assert first.startswith(f"kernels    {folder} ") and first.endswith(" B of 512.0 MiB")
-    assert second == f"downloads  {folder}/downloads  1 file, 2.0 KiB"
+    assert second.startswith(f"tuned      {folder} ") and second.endswith(" 0 files, 0 B")
+    assert third == f"downloads  {folder}/downloads  1 file, 2.0 KiB"
     assert last == "CACHE=0 is set: kernels are neither kept nor found."
 
 

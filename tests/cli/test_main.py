@@ -38,6 +38,7 @@ commands:
   info    what whit finds on this machine, and a short self-check; the default
   doctor  looks for what is wrong or slow here, and says what to do
   bench   times common kernels, checked first, against what this machine can do
+  tune    searches for faster kernels for a program, and keeps what it finds
   cache   lists, measures or clears the compiled kernels on disk
   replay  runs a graph that an error message saved
   viz     answers questions about a recording (VIZ=file): kernels, memory, rewrites

@@ -1,9 +1,10 @@
-"""`python -m whit cache list|size|clear`: the compiled kernels on disk."""
+"""`python -m whit cache list|size|clear [tuned]`: the compiled kernels on disk, and what `tune` has found."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import time
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes, spell_count
 from whit.config import CACHE
 from whit.engine import disk_cache
+from whit.engine.tune import store
 from whit.helpers import downloads_folder
 
 SHOWN = 20  # entries that `list` prints as text, unless told otherwise
@@ -43,14 +45,23 @@ class Folder:
         return f"{spell_count(self.files, 'file')}, {spell_bytes(self.nbytes)}{limit}"
 
 
-def kernels() -> Folder:
-    """The compiled kernels."""
+ENDINGS = {"kernels": disk_cache.ENDING, "tuned": store.ENDING}
+
+
+def kernels(what: str = "kernels") -> Folder:
+    """The compiled kernels; "tuned": the tilings that searches have found."""
     where = disk_cache.folder()
-    return _kernels(where, disk_cache.entries(where))
+    return _kernels(what, where, disk_cache.entries(where, ENDINGS[what]))
 
 
-def _kernels(where: str, found: list[disk_cache.Entry]) -> Folder:
-    return Folder("kernels", where, len(found), sum(entry.nbytes for entry in found), disk_cache.LIMIT)
+def _kernels(what: str, where: str, found: list[disk_cache.Entry]) -> Folder:
+    limit = disk_cache.LIMIT if what == "kernels" else None
+    return Folder(what, where, len(found), sum(entry.nbytes for entry in found), limit)
+
+
+def tuned() -> Folder:
+    """What searches have found."""
+    return kernels("tuned")
 
 
 def downloads() -> Folder:
@@ -68,7 +79,7 @@ def downloads() -> Folder:
 def folders() -> list[Folder]:
     """Those that have a place: a user without a home folder has none."""
     found = []
-    for look in (kernels, downloads):
+    for look in (kernels, tuned, downloads):
         with contextlib.suppress(OSError, RuntimeError):
             found.append(look())
     return found
@@ -84,8 +95,11 @@ actions:
   size     how many bytes they take, and where; downloaded files too
   clear    removes the kernels, and nothing else: later programs compile theirs again
 
+`list tuned` and `clear tuned` are about what `python -m whit tune` has found instead.
+
 The folder is the setting CACHE_DIR; CACHE=0 keeps no kernels."""
     parser.add_argument("action", choices=("list", "size", "clear"), help="what to do")
+    parser.add_argument("what", nargs="?", choices=tuple(ENDINGS), default="kernels", help="of what; kernels")
     parser.add_argument("-n", type=_count, default=SHOWN, metavar="N", help=f"list so many kernels; {SHOWN}, 0: all")
 
 
@@ -98,8 +112,8 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace) -> Answer:
     """The command."""
     if options.action == "list":
-        return _list(options.n)
-    return _clear() if options.action == "clear" else _size()
+        return _list_tuned(options.n) if options.what == "tuned" else _list(options.n)
+    return _clear(options.what) if options.action == "clear" else _size()
 
 
 def _size() -> Answer:
@@ -113,7 +127,7 @@ def _size() -> Answer:
 def _list(most: int) -> Answer:
     where = disk_cache.folder()
     found = disk_cache.entries(where)[::-1]
-    folder = _kernels(where, found)
+    folder = _kernels("kernels", where, found)
     shown = found[:most] if most else found
     now = time.time()
     data = []
@@ -132,6 +146,42 @@ def _list(most: int) -> Answer:
     return Answer({**folder.data(), "entries": data}, "\n".join(lines))
 
 
+def _list_tuned(most: int) -> Answer:
+    where = disk_cache.folder()
+    found = disk_cache.entries(where, store.ENDING)[::-1]
+    folder = _kernels("tuned", where, found)
+    shown = found[:most] if most else found
+    data: list[dict[str, Any]] = []
+    rows = [("kernel", "default us", "tuned us", "gain", "target", "file")]
+    for entry in shown:
+        known = store.read(entry.header() or {})
+        file = os.path.basename(entry.path)
+        data.append({"file": file, "used": entry.used, **_tuned_data(known)})
+        if known is None:
+            rows.append(("(damaged)", "", "", "", "", file[:12] + "..."))
+            continue
+        times = (f"{known.default_seconds * 1e6:.1f}", f"{known.seconds * 1e6:.1f}", f"{known.gain:.2f}")
+        rows.append((known.title, *times, known.target, file[:12] + "..."))
+    lines = [f"{folder.path}: {folder.text()}"]
+    if shown:
+        lines += columns(rows, right=(1, 2, 3))
+    if len(shown) < len(found):
+        lines.append(f"  and {len(found) - len(shown)} more; -n 0 lists all")
+    return Answer({**folder.data(), "entries": data}, "\n".join(lines))
+
+
+def _tuned_data(known: store.Tuned | None) -> dict[str, Any]:
+    if known is None:
+        return {"kernel": None, "target": None, "default_seconds": None, "seconds": None, "choice": None}
+    return {
+        "kernel": known.title,
+        "target": known.target,
+        "default_seconds": known.default_seconds,
+        "seconds": known.seconds,
+        "choice": None if known.choice is None else json.loads(known.choice),
+    }
+
+
 def _spell_age(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
@@ -139,10 +189,10 @@ def _spell_age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s ago"
 
 
-def _clear() -> Answer:
-    before = kernels()
-    freed = disk_cache.clean(before.path, -1)
-    left = kernels()
+def _clear(what: str) -> Answer:
+    before = kernels(what)
+    freed = disk_cache.clean(before.path, -1, ENDINGS[what])
+    left = kernels(what)
     data = {
         "folder": before.path,
         "removed_files": before.files - left.files,

@@ -43,6 +43,7 @@ COMMANDS = (
     Command("info", "whit.cli.info", "what whit finds on this machine, and a short self-check; the default"),
     Command("doctor", "whit.cli.doctor", "looks for what is wrong or slow here, and says what to do"),
     Command("bench", "whit.cli.bench", "times common kernels, checked first, against what this machine can do"),
+    Command("tune", "whit.cli.tune", "searches for faster kernels for a program, and keeps what it finds"),
     Command("cache", "whit.cli.cache", "lists, measures or clears the compiled kernels on disk"),
     Command("replay", "whit.cli.replay", "runs a graph that an error message saved"),
     Command("viz", "whit.cli.viz", "answers questions about a recording (VIZ=file): kernels, memory, rewrites"),

@@ -4,9 +4,8 @@
     choice = choice_of_strategy(strategy)           {"kind": "loops", "lanes": {"r0": 16}, "unroll": {"r0": 4}, ...}
     tiled, reasons = apply_choice(choice, body)     the same tiling again, of the same kernel
 
-It is JSON, and holds numbers and names alone: of ranges, which are the same whenever the same kernel comes here. What does
-not fit the kernel is an `UnfitError`, and the kernel is tiled as if there were no choice.
-"""
+It is JSON, and holds numbers and names alone: of ranges, which are the same whenever the same kernel comes here. What
+does not fit the kernel is an `UnfitError`, and the kernel is tiled as if there were no choice."""
 
 from __future__ import annotations
 

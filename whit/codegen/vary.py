@@ -3,11 +3,10 @@
     first = first_choices(body, target)         the default first, then by what they are estimated to take
     varied(first[0], body, target)              the same with one size, one range, or the order changed
 
-`body` is the kernel as the pass `tile` sees it (`pipeline.before_tiling`). A contraction can go through panels, with any
-sizes that fit the caches (`tiling.candidates`, of more depths and register tiles than the default looks at), or through
-plain loops, as every other kernel. Nothing here says what is fast: that is measured. What may not run in another order is
-left alone: ranges that are scanned, or along which a store may come to one place twice.
-"""
+`body` is the kernel as the pass `tile` sees it (`pipeline.before_tiling`). A contraction can go through panels, with
+any sizes that fit the caches (`tiling.candidates`, of more depths and register tiles than the default looks at), or
+through plain loops, as every other kernel. Nothing here says what is fast: that is measured. What may not run in
+another order is left alone: ranges that are scanned, or along which a store may come to one place twice."""
 
 from __future__ import annotations
 

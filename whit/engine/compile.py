@@ -52,6 +52,7 @@ class Kernel:
     library: Library | None = None  # keeps the code
     address: int = 0
     function: Any = None  # what Python calls: (buffers, variables, start, stop)
+    graph: UOp | None = None  # the FUNCTION that it was made of
 
 
 _kernels: dict[tuple[Any, ...], Kernel] = {}
@@ -72,6 +73,12 @@ def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
     return found
 
 
+def linked_kernels() -> list[tuple[Kernel, Target]]:
+    """The kernels that this process has made or found so far to run them, in that order."""
+    with _lock:
+        return [(kernel, key[1]) for key, kernel in _kernels.items() if kernel.library is not None]
+
+
 def code_settings() -> tuple[int | str, ...]:
     """The settings that change code."""
     return (BEAM.value, NOOPT.value, THREADS.value, TF32.value)
@@ -90,7 +97,7 @@ def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
     else:
         header, code = entry
     library = _load(code, target) if link else None
-    return _kernel(header, library)
+    return _kernel(header, library, function)
 
 
 def _compiled_as(choice: str | None, function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
@@ -119,7 +126,7 @@ def task_of(function: UOp, target: Target) -> Task:
 
     def build(choice: str | None) -> Kernel:
         header, code = compile_kernel(function, target, choice, is_shown=False)
-        return _kernel(header, _load(code, target))
+        return _kernel(header, _load(code, target), function)
 
     prepare_pool()
     return Task(function, target, digest(kernel_key(function, target), "tuned"), build)
@@ -137,7 +144,7 @@ def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) 
     key = (function.src[0], target, code_settings(), True)
     with _lock:
         if key not in _kernels:
-            _kernels[key] = _kernel(header, _load(code, target))
+            _kernels[key] = _kernel(header, _load(code, target), function)
 
 
 def target_text_of(device: str) -> str:
@@ -262,7 +269,7 @@ def helper_object(name: str, compile_it: Callable[[], bytes]) -> bytes:
     return code
 
 
-def _kernel(header: dict[str, Any], library: Library | None) -> Kernel:
+def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> Kernel:
     name = header["name"]
     return Kernel(
         name=name,
@@ -275,6 +282,7 @@ def _kernel(header: dict[str, Any], library: Library | None) -> Kernel:
         library=library,
         address=library.address(name) if library is not None else 0,
         function=library.kernel(name) if library is not None else None,
+        graph=graph,
     )
 
 

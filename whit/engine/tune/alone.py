@@ -1,10 +1,10 @@
 """One kernel on memory of its own: to see what it computes, and how long it takes.
 
-    alone = Alone(body)
-    alone.fill(arrays)              one for each param, by slot
-    alone.run(kernel)
-    alone.arrays[0]                 what it has written
-    alone.best_seconds(kernel, 0.05)
+alone = Alone(body)
+alone.fill(arrays)              one for each param, by slot
+alone.run(kernel)
+alone.arrays[0]                 what it has written
+alone.best_seconds(kernel, 0.05)
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     result.tuned.choice, result.tuned.gain          what was found, and kept; None: the default is best
     result.skipped                                  why there is nothing to search
 
-`beam` is how many of the fastest are varied in a round. It ends when a round has found nothing, when the time is over, or
-with Ctrl-C; whatever it has found by then is kept, and the next search goes on where it stopped. No program is run that is
-not proven to stay inside its memory, and none counts that is not right (`check`). Times are minima, and the last word is a
-race between the fastest and the default, in turns: a machine that does other things too is slow for both.
-"""
+`beam` is how many of the fastest are varied in a round. It ends when a round has found nothing, when the time is over,
+or with Ctrl-C; whatever it has found by then is kept, and the next search goes on where it stopped. No program is run
+that is not proven to stay inside its memory, and none counts that is not right (`check`). Times are minima, and the
+last word is a race between the fastest and the default, in turns: a machine that does other things too is slow for
+both."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from whit.codegen.check_bounds import check_bounds
 from whit.codegen.choice import Choice
@@ -141,30 +142,27 @@ def search(task: Task, beam: int, seconds: float = SECONDS, tell: Callable[[str]
             state.tried |= dict.fromkeys(known.tried)
             if known.choice is not None:
                 state.try_one(Choice(known.choice))
-        is_complete = _rounds(state, choices, beam, lambda: tell(_told(state, default)))
+        for _ in _rounds(state, choices, beam):
+            tell(_told(state, default))
+            _kept(state, default, title, 0)  # a process that is killed loses no more than a round
+        is_complete = time.monotonic() < state.end
     finally:  # also on Ctrl-C
         tuned = _kept(state, default, title, beam if is_complete else 0)
     return Result(title, tuned, state.measured, state.wrong, state.failed)
 
 
-def _rounds(state: Search, choices: list[Choice], beam: int, tell: Callable[[], object]) -> bool:
-    """Rounds of measurements; whether the search came to its end before its time did."""
-    ranked = iter(choices[1:])
+def _rounds(state: Search, choices: list[Choice], beam: int) -> Iterator[None]:
+    """Measures, and yields whenever something faster was found; ends when the time does, or when nothing is left."""
+    ranked = iter([choice for choice in choices if short(choice) not in state.tried])
     while time.monotonic() < state.end:
-        new = list(_next(ranked, 4 * beam))
+        new = list(islice(ranked, 4 * beam))
         fastest = sorted(state.times, key=lambda choice: state.times[choice])[:beam]
         for choice in fastest:
             new += varied(choice, state.body, state.task.target)[:FOR_EACH]
-        is_faster = state.try_all(list(dict.fromkeys(new)))
-        tell()
-        if not is_faster and all(short(choice) in state.tried for choice in new):
-            return True
-    return False
-
-
-def _next(choices: Iterator[Choice], count: int) -> Iterator[Choice]:
-    for _, choice in zip(range(count), choices, strict=False):
-        yield choice
+        if state.try_all(list(dict.fromkeys(new))):
+            yield
+        else:
+            return
 
 
 class _SkipError(Exception):

@@ -3,12 +3,13 @@
     found = find(key)               a Tuned, or None; what is damaged or makes no sense counts as None
     keep(key, tuned)
 
-The key is made of the kernel's text, the target, the settings that change code and whit's own sources, so a choice never
-meets a kernel that it was not measured on. An entry is JSON with a checksum. `python -m whit cache` lists and removes them.
-"""
+The key is made of the kernel's text, the target, the settings that change code and whit's own sources, so a choice
+never meets a kernel that it was not measured on. An entry is JSON with a checksum. `python -m whit cache` lists and
+removes them."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,8 @@ def read(header: dict[str, Any]) -> Tuned | None:
     """An entry as it is on disk; None if it is none."""
     try:
         choice = header["choice"]
+        if choice is not None and not isinstance(json.loads(choice), dict):
+            return None
         return Tuned(
             str(header["title"]),
             str(header["target"]),
