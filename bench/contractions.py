@@ -23,7 +23,7 @@ from model_shapes import SHAPES
 
 import whit.engine.cpu as engine
 from whit import Context, Tensor
-from whit.cli.roof import peak_flops
+from whit.engine.roof import peak_flops
 
 Work = tuple[str, list[np.ndarray], Callable[..., Any], Callable[..., Any], int]
 RNG = np.random.default_rng(0)

@@ -121,6 +121,11 @@ def _tuned_choice(function: UOp, target: Target, key: str) -> str | None:
     return None if found is None else found.choice
 
 
+def known_tuning(function: UOp, target: Target) -> store.Tuned | None:
+    """What a search has found about a kernel, if there was one."""
+    return store.find(digest(kernel_key(function, target), "tuned"))
+
+
 def task_of(function: UOp, target: Target) -> Task:
     """What a search has to know of a kernel."""
 

@@ -20,6 +20,7 @@ from whit.engine.device import target_text
 from whit.engine.disk import allocate
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
+from whit.engine.timings import note_time
 from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
@@ -135,6 +136,7 @@ class CpuDevice:
             run_native(launches + i * RECORD * WORD, 1, loaded.threads)
             end = perf_counter_ns()
             times += (start, end)
+            note_time(call.src[0], self.name, (end - start) * 1e-9)
             if is_shown:
                 counts = _counts(loaded.kernels[i])
                 counts.time_sum_s = seconds = (end - start) * 1e-9

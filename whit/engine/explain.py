@@ -9,24 +9,22 @@ that it takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.edges import accesses_of, edges
 from whit.engine.effects import effect_of, last_changes, stored_value
+from whit.engine.kernel_report import KernelReport, spell_bytes
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.placeholder import new_placeholder
 from whit.engine.plan import Plan, make_plan
 from whit.engine.realize import _known, _needs_kernel, _shows, _value, filled_by_hand, load_scheduler
-from whit.engine.show import UNTILED
 from whit.engine.storage import computed_entries, nbytes_of
 from whit.engine.view import view_of_buffer
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
-from whit.target import Target
 
 
 def explain(root: UOp, device: str | None = None) -> str:
@@ -81,29 +79,30 @@ class Report:
         if _known(_value(source)) is None and not is_disk(source.device):
             self.value(source, source.device or target)
         count = nbytes_of(node.dtype, node.shape)
-        self.lines.append(f"copy of {_spelled(node)}, {_spell_bytes(count)}, from {source.device} to {target}")
+        self.lines.append(f"copy of {_spelled(node)}, {spell_bytes(count)}, from {source.device} to {target}")
         return new_placeholder(node.dtype, node.shape, target)
 
     def schedule(self, node: UOp, device: str, title: str) -> None:
         """Reports the kernels that compute a node, and their memory."""
         graph, changed = _graph_of(node)
         plan = make_plan(load_scheduler(device)(graph.graph), graph.outputs + len(graph.slots))
-        steps = _steps(plan, Device[device].target)
+        steps = reports(plan, device)
         work = sum(step.ops for step in steps)
-        read, written = sum(step.read for step in steps), sum(step.written for step in steps)
+        read, written = sum(step.bytes_read for step in steps), sum(step.bytes_written for step in steps)
         count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
-        moved = f"reads {_spell_bytes(read)}, writes {_spell_bytes(written)}"
+        moved = f"reads {spell_bytes(read)}, writes {spell_bytes(written)}"
         self.lines.append(f"{title}: {count}, {work} operations, {moved}")
         waits = edges(accesses_of(plan))
+        first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
         for number, step in enumerate(steps, 1):
             self.lines.append(f"  {number}  {step.name}  {step.result}")
             if number > 1 and waits[number - 1] != (number - 2,):  # else it waits for the one before
                 others = " and ".join(str(other + 1) for other in waits[number - 1])
                 self.lines.append(f"     waits for {others}" if others else "     waits for none of these")
-            self.lines.append(
-                f"     {step.ops} operations, reads {_spell_bytes(step.read)}, writes {_spell_bytes(step.written)}"
-            )
-            self.lines += [f"     {reason}" for reason in step.reasons]
+            self.lines.append(f"     {step.amounts}")
+            same = first.setdefault(step.body, number)
+            reasons = step.reasons if same == number else (f"the same kernel as {same}",)
+            self.lines += [f"     {reason}" for reason in reasons]
         self.memory(graph, plan, changed)
 
     def memory(self, graph: Normalised, plan: Plan, changed: int) -> None:
@@ -112,14 +111,14 @@ class Report:
         results, inputs = sum(sizes[: graph.outputs]), sum(sizes[graph.outputs :])
         apart = sum(temporary.nbytes for temporary in plan.temporaries)
         self.lines.append(
-            f"memory: inputs {_spell_bytes(inputs)}, results {_spell_bytes(results)}, "
-            f"temporaries {_spell_bytes(plan.arena_bytes)}; at the peak {_spell_bytes(sum(sizes) + plan.arena_bytes)}"
+            f"memory: inputs {spell_bytes(inputs)}, results {spell_bytes(results)}, "
+            f"temporaries {spell_bytes(plan.arena_bytes)}; at the peak {spell_bytes(sum(sizes) + plan.arena_bytes)}"
         )
         for temporary in plan.temporaries:
             lives = f"kernels {temporary.first + 1} to {temporary.last + 1}"
-            self.lines.append(f"  {_spelled(temporary.node)}  {_spell_bytes(temporary.nbytes)}, {lives}")
+            self.lines.append(f"  {_spelled(temporary.node)}  {spell_bytes(temporary.nbytes)}, {lives}")
         if apart > plan.arena_bytes:
-            self.lines.append(f"  they share memory: apart they would take {_spell_bytes(apart)}")
+            self.lines.append(f"  they share memory: apart they would take {spell_bytes(apart)}")
         if changed:
             self.lines.append(
                 "  what is written to is changed in place if nobody can see the old content, else copied first"
@@ -144,46 +143,23 @@ def _graph_of(node: UOp) -> tuple[Normalised, int]:
 # ---- kernels
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedStep:
-    """One kernel call of the report."""
-
-    name: str
-    result: str
-    ops: int
-    read: int
-    written: int
-    reasons: tuple[str, ...]
+def kernels(root: UOp, device: str | None = None) -> list[KernelReport]:
+    """The kernels that `realize` would run for a node once what it copies is there, in order."""
+    node, name = _value(root), root.device or canonicalize(device)
+    if is_disk(name) or _known(node) is not None or view_of_buffer(node) or filled_by_hand(node, name) is not None:
+        return []
+    graph, _ = _graph_of(Report([]).without_copies(node))
+    return reports(make_plan(load_scheduler(name)(graph.graph), graph.outputs + len(graph.slots)), name)
 
 
-def _steps(plan: Plan, target: Target | None) -> list[ExplainedStep]:
-    from whit.codegen import generate  # lazy: only when something is to be explained
-    from whit.codegen.estimate import estimate  # lazy: the same
-
-    first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
-    found: list[ExplainedStep] = []
-    for number, step in enumerate(plan.steps):
-        (body,) = step.function.src
-        call = plan.linear.src[number]
-        if body in first:
-            reasons: Sequence[str] = (f"the same kernel as {first[body] + 1}",)
-        elif target is None:
-            reasons = ("by the interpreter",)
-        else:
-            reasons = generate(body, target).explanation.splitlines() or (UNTILED,)
-        first.setdefault(body, number)
-        work, read, written = estimate(body)
+def reports(plan: Plan, device: str) -> list[KernelReport]:
+    """A report about each step of a plan."""
+    found = []
+    for step, call in zip(plan.steps, plan.linear.src, strict=True):
         result = _spelled(call.src[1]) if len(call.src) > 1 else ""
-        found.append(ExplainedStep(step.function.arg.name, result, work, read, written, tuple(reasons)))
+        found.append(KernelReport(step.function, device, Device[device].target, result))
     return found
 
 
 def _spelled(node: UOp) -> str:
     return f"{node.dtype.name}{spell_shape(node.shape)}"
-
-
-def _spell_bytes(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.2f} {unit}"
-    return f"{count} B"

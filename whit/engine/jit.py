@@ -186,6 +186,14 @@ class TinyJit(Generic[Parameters, Result]):
         """Kernels of a call of the program that was captured last; 0 before the first."""
         return self.captured[-1].program.kernels() if self._captures else 0
 
+    def captured_kernels(self) -> list[Any]:
+        """A report about each kernel of the program that was captured last; its `explain()` says why it is as it is."""
+        from whit.engine.explain import reports  # lazy: few programs ask
+        from whit.engine.program import plan_of  # lazy: the same
+
+        parts = self.captured[-1].program.parts if self._captures else []
+        return [found for part in parts if part.graph for found in reports(plan_of(part.loaded), part.device)]
+
     @property
     def memory(self) -> int:
         """Bytes that are kept for temporaries; programs share them."""

@@ -31,7 +31,17 @@ from whit.tensor.core import (
     without_views,
 )
 from whit.tensor.place import here, user_method
-from whit.tensor.realize import explain, item, note_realised, realize, shared_memory, to_list, to_numpy, write_view
+from whit.tensor.realize import (
+    explain,
+    item,
+    kernels,
+    note_realised,
+    realize,
+    shared_memory,
+    to_list,
+    to_numpy,
+    write_view,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -100,8 +110,19 @@ class Data(Core):
 
         Nothing is computed, and the tensor stays as it is.
         """
+        return explain(self._explained(), self._wanted)
+
+    def kernels(self) -> list[Any]:
+        """The kernels that `realize` would run for this tensor, in order; `kernels()[0].explain()` is about one.
+
+        Nothing is computed, and the tensor stays as it is. A kernel says why it is tiled as it is, what the machine
+        allows, and once it was timed (`kernel.measure()`, DEBUG=2, a recording) what was achieved.
+        """
+        return kernels(self._explained(), self._wanted)
+
+    def _explained(self) -> UOp:
         is_there = without_views(self.uop).op is ops.BUFFER
-        return explain(self.uop if is_there else _to_realize(self), self._wanted)
+        return self.uop if is_there else _to_realize(self)
 
     def _buffer(self) -> UOp:
         """The BUFFER that holds the value, computed if it is not yet; of a file, what was read from it."""

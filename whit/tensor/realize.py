@@ -65,6 +65,13 @@ def explain(node: UOp, device: str | None) -> str:
     return explain.explain(node, device)
 
 
+def kernels(node: UOp, device: str | None) -> list[Any]:
+    """A report about each kernel that would compute a node."""
+    from whit.engine import explain  # lazy: few programs ask
+
+    return list(explain.kernels(node, device))
+
+
 def from_numpy(array: Array, device: str | None) -> UOp:
     """A BUFFER over the memory of an array."""
     return _engine()[2].from_numpy(array, device)  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ whit compiles. Each number is the best of many runs, and the results are checked
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import time
 from collections.abc import Callable
@@ -18,17 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from whit.engine.compile import helper_object, prepare_pool
+from whit.dtype import dtypes
+from whit.engine.compile import get_kernel, helper_object, prepare_pool
+from whit.engine.tune.alone import Alone
 from whit.errors import BackendError
+from whit.ir.uop import UOp
 from whit.runtime.link import load_object
 from whit.runtime.threads import Launch, run_launches, thread_count
-from whit.target import Target, host_target
-from whit.tensor import Tensor
+from whit.target import Target, host_target, parse_target
 
 CHAINS = 12  # independent multiply-adds at a time: at least latency x units of any processor, and they fit 16 registers
 STEPS = 20_000  # of each chain in one piece of work, about 30 us
 PIECES = 8  # for each thread: cores are not equally fast
 LINE = 64  # bytes between the results of two pieces
+
+
+@functools.cache
+def roof_of_this_machine() -> Roof:
+    """Measured once in a process, in about half a second."""
+    return measure_roof(0.2, 1 << 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +77,13 @@ def copy_bandwidth(seconds: float, nbytes: int) -> float:
     """Bytes that a copy reads and writes in a second: by a kernel or by the C library, whichever is faster here."""
     source = np.ones(nbytes // 4, np.float32)
     copied = np.zeros_like(source)
-    tensor = Tensor(source, device="CPU").realize()
+    r, params = UOp.range(source.size, 0), [UOp.param(slot, dtypes.float32, (source.size,)) for slot in (0, 1)]
+    function = UOp.group(params[0].store(params[1].index(r) + 1.0, r)).function("copy")
+    prepare_pool()
+    kernel, alone = get_kernel(function, parse_target("CPU")), Alone(function.src[0])
+    alone.fill({1: source})
     times = [
-        best_seconds(lambda: (tensor + 1).realize(), seconds / 2),
+        best_seconds(lambda: alone.run(kernel), seconds / 2),
         best_seconds(lambda: np.copyto(copied, source), seconds / 2),
     ]
     return 2 * source.nbytes / min(times)
