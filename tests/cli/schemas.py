@@ -4,6 +4,7 @@ from typing import Any
 
 FOLDER = {"name": str, "folder": str, "files": int, "bytes": int, "limit_bytes": (int, None)}
 NUMBER = (int, float)
+CHOICE = {"kind": str, "lanes": {"r0": int}, "unroll": {}, "order": [str], "core": (str, None)}  # of the tests
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "info": {
@@ -71,8 +72,42 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             }
         ],
     },
+    "tune": {
+        "program": (str, None),
+        "beam": int,
+        "seconds": float,
+        "stopped": bool,
+        "kernels": [
+            {
+                "kernel": str,
+                "status": str,
+                "default_us": (float, None),
+                "best_us": (float, None),
+                "gain": (float, None),
+                "measured": int,
+                "wrong": int,
+                "failed": int,
+                "skipped": str,
+                "choice": (CHOICE, None),
+            }
+        ],
+    },
     "cache size": {"in_use": bool, "caches": [FOLDER]},
     "cache list": {**FOLDER, "entries": [{"name": str, "bytes": int, "used": float, "file": str}]},
+    "cache list tuned": {
+        **FOLDER,
+        "entries": [
+            {
+                "file": str,
+                "used": float,
+                "kernel": (str, None),
+                "target": (str, None),
+                "default_seconds": (float, None),
+                "seconds": (float, None),
+                "choice": (CHOICE, None),
+            }
+        ],
+    },
     "cache clear": {"folder": str, "removed_files": int, "removed_bytes": int, "left_files": int},
     "replay": {"file": str, "device": str, "failed": bool, "failure": (str, None)},
     "error": {"error": {"kind": str, "message": str}},

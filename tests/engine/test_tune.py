@@ -18,13 +18,14 @@ from whit.engine import disk_cache
 from whit.engine.compile import Kernel, get_kernel, kernel_key, known_tuning, task_of
 from whit.engine.tune import search as search_module
 from whit.engine.tune import store
+from whit.engine.tune.alone import Alone
 from whit.engine.tune.check import difference, nasty, values
 from whit.engine.tune.search import Search, search
 from whit.engine.tune.store import Tuned
 from whit.engine.tune.task import Task
 from whit.errors import ArgumentError
 from whit.ir import ops
-from whit.ir.interpret import numpy_dtype, run
+from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.target import parse_target
 
@@ -82,22 +83,21 @@ def test_the_first_choice_is_the_default(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_choice_means_the_same(name: str) -> None:
-    body = KERNELS[name]().src[0]
-    _, choices = choices_of(KERNELS[name]())
-    arrays = {
-        node: np.random.default_rng(0).integers(-9, 10, node.shape).astype(numpy_dtype(node.dtype))
-        for node in body.topological()
-        if node.op is ops.PARAM
-    }
-    given = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
-    run(body, arrays)
-    for choice in choices[1 :: -(-len(choices) // 12)]:
+    task = task_of(KERNELS[name](), parse_target("CPU"))
+    body = before_tiling(task.body, task.target)
+    assert body is not None
+    first = first_choices(body, task.target)
+    choices = list(dict.fromkeys([*first, *varied(first[0], body, task.target)]))[1:]
+    alone = Alone(task.body)
+    inputs = {slot: values(node, "nasty", True, slot) for slot, node in alone.params.items()}
+    alone.fill(inputs)
+    run(task.body, {node: alone.arrays[slot] for slot, node in alone.params.items()})
+    wanted = alone.arrays[0].copy()
+    for choice in choices[:: -(-len(choices) // 6)]:
+        alone.fill(inputs)
         with Context(CHECK_OOB=1):
-            linear = generate(body, HASWELL, choice=choice).linear
-        memory = {slot: array.copy() for slot, array in given.items()}
-        run(linear, {node: memory[node.arg.slot] for node in linear.src if node.op is ops.PARAM})
-        for node, wanted in arrays.items():
-            np.testing.assert_array_equal(memory[node.arg.slot].reshape(wanted.shape), wanted, err_msg=choice.text)
+            alone.run(task.build(choice.text))
+        np.testing.assert_array_equal(alone.arrays[0], wanted, err_msg=choice.text)
 
 
 def test_ranges_that_run_in_order_are_left_alone() -> None:
@@ -345,7 +345,7 @@ def test_beam_searches_when_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch
     where = disk_cache.folder()
     (entry,) = disk_cache.entries(where, store.ENDING)
     found = store.read(entry.header() or {})
-    assert found is not None and (found.beam, len(found.tried)) == (1, 2)
+    assert found is not None and found.beam == 1 and len(found.tried) >= 2
 
 
 # ---- reports about kernels

@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from whit.engine.compile import Kernel, linked_kernels, task_of
 from whit.engine.tune import store
 from whit.engine.tune.search import Result, search
 from whit.engine.tune.task import Task
+from whit.errors import WhitError
 from whit.progress import tqdm
 from whit.target import Target
 from whit.tensor import Tensor
@@ -160,6 +162,10 @@ def _run_program(path: str, arguments: list[str]) -> None:
         except SystemExit as ended:
             if ended.code:
                 raise UsageError(f"the program ended with {ended.code!r}") from None
+        except WhitError:
+            raise
+        except Exception as error:  # whatever is wrong with the program, it is not whit's
+            raise WhitError(f"tune: {path} fails: {type(error).__name__}: {error}", traceback.format_exc()) from error
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ from whit.ir.uop import UOp
 
 SECONDS = 10.0  # for a kernel, unless told otherwise
 A_TIME = 0.03  # seconds that one candidate is measured for
-RACE = 0.3  # seconds of the race at the end
+RACE, LEAST_TURNS = 0.4, 5  # seconds of the race at the end, and how often it is whose turn
 SLOW = 1.25  # times the best, after which a candidate is not looked at any longer
 WORTH = 0.98  # of the default's time: what is not faster than that has won by chance
 FOR_EACH = 6  # ways in which each of the fastest is varied in a round
@@ -113,8 +113,9 @@ class Search:
             return default, self.times[default], self.times[default]
         self.check.fill()
         times = {best: float("inf"), default: float("inf")}
-        end = time.monotonic() + RACE
-        while time.monotonic() < end:
+        end, turns = time.monotonic() + RACE, 0
+        while turns < LEAST_TURNS or time.monotonic() < end:
+            turns += 1
             for choice in times:
                 times[choice] = min(times[choice], self.alone.best_seconds(self.programs[choice], 0.0))
         if times[best] > WORTH * times[default]:
