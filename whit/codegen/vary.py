@@ -29,16 +29,7 @@ from whit.codegen.ranges import free_ranges, ordered_ranges, scanned_ranges
 from whit.codegen.strategy import Strategy, choose_strategy, vector_width
 from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
-from whit.codegen.tiling import (
-    MOST_COLUMNS,
-    MOST_ROWS,
-    MOST_SUMS,
-    Scope,
-    Tiling,
-    Way,
-    candidates,
-    choose_tiling,
-)
+from whit.codegen.tiling import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
 from whit.ir.uop import UOp
 from whit.target import Target
 
@@ -127,12 +118,7 @@ def _with_rows(tiling: Tiling, count: int, panels: int, items: int) -> Tiling:
 def _has_room(tiling: Tiling, found: Contraction) -> bool:
     """Whether panels and sums are small enough for the stack."""
     itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
-    deep, tiles = tiling.depth.total * itemsize, tiling.tiles * tiling.panels
-    rows = 0 if tiling.way_a is Way.DIRECT else tiling.panels * tiling.rows * deep
-    columns = 0 if tiling.way_b is Way.DIRECT else tiling.tiles * tiling.columns * deep
-    waiting = tiling.group * tiling.inside * tiles * tiling.rows * tiling.columns * itemsize
-    sums = waiting if tiling.waits and not tiling.in_place else 0
-    return rows <= 2 * MOST_ROWS and columns <= 2 * MOST_COLUMNS and sums <= 2 * MOST_SUMS
+    return stack_elements(tiling) * itemsize <= MOST_STACK
 
 
 # ---- loops
