@@ -301,6 +301,7 @@ from_dlpack: Tensor.from_dlpack(v.numpy())
 from_blob: Tensor.from_blob(v.numpy().ctypes.data, (5,)).shape
 realize: (v + 1).realize()
 explain: (v * 2).explain()
+kernels: [kernel.name for kernel in (v * 2).kernels()]
 numpy: v.numpy()
 data: v.data().shape
 item: v.sum().item()

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real ones may have many files."""
-    found = [cache.Folder(name, "/c", 2, 4096, None) for name in ("kernels", "downloads")]
+    found = [cache.Folder(name, "/c", 2, 4096, None) for name in ("kernels", "tuned", "downloads")]
     monkeypatch.setattr(cache, "folders", lambda: found)
 
 

@@ -66,7 +66,7 @@ class Alone:
         """The fastest of many runs; few if all of them take longer than `give_up`."""
         launch = self._launch(kernel)
         is_alone = min(thread_count(), kernel.total) < 2
-        clock = time.thread_time if is_alone else time.perf_counter  # the former stands still while others have the core
+        clock = time.thread_time if is_alone else time.perf_counter  # the former stops while others have the core
         best, count, end = float("inf"), 0, time.perf_counter() + seconds
         while count < LEAST_RUNS or (time.perf_counter() < end and count < MOST_RUNS):
             start = clock()
