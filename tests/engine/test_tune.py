@@ -48,6 +48,9 @@ KERNELS = {
     "sum": lambda: function_of(param(0, 6, 40, dtype=INT).reduce(ops.ADD, (1,))),
     "sum of columns": lambda: function_of(param(0, 12, 19, dtype=INT).reduce(ops.ADD, (0,))),
     "product": lambda: product(33, 40, 30),
+    "product of bytes": lambda: function_of(
+        matmul(param(0, 33, 40, dtype=dtypes.int8).cast(INT), param(1, 40, 30, dtype=dtypes.int8).cast(INT))
+    ),
 }
 
 
@@ -119,7 +122,7 @@ def test_ranges_that_run_in_order_are_left_alone() -> None:
 def test_what_is_no_choice_is_refused(text: str) -> None:
     body, _ = choices_of(KERNELS["product"]())
     with pytest.raises(UnfitError):
-        apply_choice(Choice(text), body)
+        apply_choice(Choice(text), body, HASWELL)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_a_choice_of_another_kernel_is_refused(name: str, key: str, value: objec
     body, choices = choices_of(KERNELS[name]())
     data = {**choices[0].data, key: value}
     with pytest.raises(UnfitError):
-        apply_choice(Choice(json.dumps(data)), body)
+        apply_choice(Choice(json.dumps(data)), body, HASWELL)
 
 
 # ---- checking

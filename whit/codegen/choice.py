@@ -2,7 +2,7 @@
 
     choice = choice_of_tiling(plan, body)           {"kind": "panels", "operand": 0, "rows": 12, "vectors": 2, ...}
     choice = choice_of_strategy(strategy)           {"kind": "loops", "lanes": {"r0": 16}, "unroll": {"r0": 4}, ...}
-    tiled, reasons = apply_choice(choice, body)     the same tiling again, of the same kernel
+    tiled, reasons = apply_choice(choice, body, target)     the same tiling again, of the same kernel
 
 It is JSON, and holds numbers and names alone: of ranges, which are the same whenever the same kernel comes here. What
 does not fit the kernel is an `UnfitError`, and the kernel is tiled as if there were no choice."""
@@ -16,13 +16,16 @@ from typing import Any
 
 from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.contraction import find_contractions, sizes_of
+from whit.codegen.dot_bytes import as_dot
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
+from whit.codegen.split_blocks import add_before_lanes, write_out_blocks, write_out_fills
 from whit.codegen.strategy import Strategy
-from whit.codegen.tiling import Depth, Plan, Tiling, Way
+from whit.codegen.tiling import Depth, Plan, Tiling, Way, choose_tiling
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.target import Target
 
 
 class UnfitError(Exception):
@@ -51,16 +54,26 @@ def _spelled(data: dict[str, Any]) -> Choice:
     return Choice(json.dumps(data, sort_keys=True, separators=(",", ":")))
 
 
-def apply_choice(choice: Choice, body: UOp) -> tuple[UOp, list[str]]:
+def apply_choice(choice: Choice, body: UOp, target: Target) -> tuple[UOp, list[str]]:
     """The tiled kernel, and what is to be said about it."""
     try:
         if choice.data["kind"] == "panels":
-            operand, tiling = tiling_of(choice, body)
-            return apply_panels(body, find_contractions(body)[operand], tiling), [str(tiling)]
-        strategy = strategy_of(choice, body)
-        return apply_strategy(body, strategy), strategy.reasons
+            form = contracted(body, target)
+            operand, tiling = tiling_of(choice, form)
+            tiled = apply_panels(form, find_contractions(form)[operand], tiling)
+            return write_out_fills(tiled) if form is body else tiled, [str(tiling)]
+        form = write_out_blocks(body)
+        strategy = strategy_of(choice, form)
+        tiled = apply_strategy(form, strategy)
+        return tiled if form is body else add_before_lanes(tiled), strategy.reasons
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise UnfitError(f"{type(error).__name__}: {error}") from error
+
+
+def contracted(body: UOp, target: Target) -> UOp:
+    """The kernel as its contraction is tiled: four bytes at once, where that is possible."""
+    by_bytes = as_dot(body, target)
+    return body if by_bytes is None or choose_tiling(by_bytes, target) is None else by_bytes
 
 
 # ---- contractions through panels

@@ -98,7 +98,7 @@ def _tile(body: UOp, job: Job) -> UOp:
         job.reasons.extend(chain[1])
         return simplify_lanes(chain[0])
     if job.choice is not None:
-        tiled, reasons = apply_choice(job.choice, body)
+        tiled, reasons = apply_choice(job.choice, body, job.target)
         job.reasons.extend(("tuned", *reasons))
         return simplify_lanes(tiled)
     by_bytes = as_dot(body, job.target)

@@ -19,6 +19,7 @@ from whit.codegen.choice import (
     choice_of_plan,
     choice_of_strategy,
     choice_of_tiling,
+    contracted,
     ranges_by_name,
     strategy_of,
     tiling_of,
@@ -26,6 +27,7 @@ from whit.codegen.choice import (
 from whit.codegen.contraction import Contraction, find_contractions, size_of
 from whit.codegen.cost import Operands, estimate_tiling
 from whit.codegen.ranges import free_ranges, ordered_ranges, scanned_ranges
+from whit.codegen.split_blocks import write_out_blocks
 from whit.codegen.strategy import Strategy, choose_strategy, vector_width
 from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
@@ -49,30 +51,33 @@ def first_choices(body: UOp, target: Target) -> list[Choice]:
         return []
     if any(not isinstance(r.size, int) for r in free_ranges(body)[body]):
         return []
-    loops = choice_of_strategy(choose_strategy(body, target))
-    plan = choose_tiling(body, target)
+    loops = choice_of_strategy(choose_strategy(write_out_blocks(body), target))
+    form = contracted(body, target)
+    plan = choose_tiling(form, target)
     if plan is None:
         is_other = tile_symbolic(body, target) is not None or tile_apart(body, target) is not None
         return [] if is_other else [loops]
     found: list[tuple[float, Choice]] = []
-    for operand, contraction in enumerate(find_contractions(body)):
-        given = Operands(contraction, body, target)
-        for tiling in candidates(contraction, body, given, WIDE):
+    for operand, contraction in enumerate(find_contractions(form)):
+        given = Operands(contraction, form, target)
+        for tiling in candidates(contraction, form, given, WIDE):
             if _has_room(tiling, contraction):
                 found.append((estimate_tiling(tiling, given).total, choice_of_tiling(operand, tiling)))
     ranked = [choice for _, choice in sorted(found, key=lambda pair: (pair[0], pair[1].text))]
-    return list(dict.fromkeys([choice_of_plan(plan, body), *ranked, loops]))
+    return list(dict.fromkeys([choice_of_plan(plan, form), *ranked, loops]))
 
 
 def varied(choice: Choice, body: UOp, target: Target) -> list[Choice]:
     """Choices that differ from one in one thing; contractions by what they are estimated to take."""
     if choice.data["kind"] == "loops":
-        near = _near_strategy(strategy_of(choice, body), body, target)
+        written_out = write_out_blocks(body)
+        near = _near_strategy(strategy_of(choice, written_out), written_out, target)
         found = [choice_of_strategy(strategy) for strategy in near if _copies(strategy) <= MOST_COPIES]
         return [other for other in dict.fromkeys(found) if other != choice]
-    operand, tiling = tiling_of(choice, body)
-    contraction = find_contractions(body)[operand]
-    given = Operands(contraction, body, target)
+    form = contracted(body, target)
+    operand, tiling = tiling_of(choice, form)
+    contraction = find_contractions(form)[operand]
+    given = Operands(contraction, form, target)
     costs = {
         choice_of_tiling(operand, near): estimate_tiling(near, given).total
         for near in _near_tiling(tiling, contraction, given)
