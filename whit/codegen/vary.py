@@ -32,6 +32,8 @@ from whit.codegen.strategy import Strategy, choose_strategy, vector_width
 from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
 from whit.codegen.tiling import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
+from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.target import Target
 
@@ -138,7 +140,7 @@ def _near_strategy(strategy: Strategy, body: UOp, target: Target) -> Iterator[St
         for count in UNROLL:
             if r not in fixed and count * strategy.lanes.get(r, 1) <= max(size_of(r), 1):
                 yield replace(strategy, unroll={**strategy.unroll, r: count})
-    yield from _other_lanes(strategy, movable, vector_width(body, target))
+    yield from _other_lanes(strategy, body, movable, vector_width(body, target))
     for core in [None, *movable]:
         if target.cores > 1 and core is not strategy.core:
             yield replace(strategy, core=core)
@@ -149,22 +151,27 @@ def _near_strategy(strategy: Strategy, body: UOp, target: Target) -> Iterator[St
             yield replace(strategy, order=order)
 
 
-def _other_lanes(strategy: Strategy, movable: list[UOp], width: int) -> Iterator[Strategy]:
+def _other_lanes(strategy: Strategy, body: UOp, movable: list[UOp], width: int) -> Iterator[Strategy]:
     """Vectors of another width, or along another output range."""
     for r, lanes in strategy.lanes.items():
         for other in (lanes // 2, lanes * 2):
             if 2 <= other <= max(2 * width, 2) and other < 2 * size_of(r):
                 yield replace(strategy, lanes={**strategy.lanes, r: other})
-        if r in movable:
-            for new in movable:
-                if new not in strategy.lanes and size_of(new) >= width > 1:
-                    others = {s: count for s, count in strategy.lanes.items() if s is not r}
-                    unroll = {s: count for s, count in strategy.unroll.items() if s not in (r, new)}
-                    yield replace(strategy, lanes={**others, new: width}, unroll=unroll)
-    if not strategy.lanes and width > 1:
-        for r in movable:
-            if size_of(r) >= width:
-                yield replace(strategy, lanes={r: width})
+    for new in movable:
+        if new not in strategy.lanes and size_of(new) >= width > 1:
+            gone = {r for r in strategy.lanes if r in movable} | _reduced_for(new, body)
+            lanes_left, unroll = (
+                {r: count for r, count in counts.items() if r not in gone and r is not new}
+                for counts in (strategy.lanes, strategy.unroll)
+            )
+            yield replace(strategy, lanes={**lanes_left, new: width}, unroll=unroll)
+
+
+def _reduced_for(r: UOp, body: UOp) -> set[UOp]:
+    """The ranges of reductions that depend on an output range: where it has lanes, they have none."""
+    free = free_ranges(body)
+    reduces = [node for node in topological((body,)) if node.op is ops.REDUCE and r in free[node]]
+    return {s for node in reduces for s in node.src[1:]}
 
 
 def _copies(strategy: Strategy) -> int:
