@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
+from whit.codegen.gpu_scan import share_scans
 from whit.codegen.ranges import (
     Region,
     free_ranges,
@@ -44,6 +45,8 @@ THREADS = 256  # of a block
 MOST_THREADS = 1024
 WARP = 32
 MOST_SHARED = 32  # reductions of a kernel that threads share
+MOST_SCANS = 8
+SCAN_LANES = 16  # neighbours that a thread scans by itself
 TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
@@ -77,6 +80,9 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     if neighbours is not None:
         parallel.remove(neighbours)
         parallel.append(neighbours)
+    scan = _shared_scan(kernel, scanned)
+    if scan is not None:
+        return _block_for_a_scan(kernel, found, scan), kernel.reasons
     along = _shared_reductions(kernel, found)
     few = prod(size_of(r) for r in _results(kernel, along)) < FEW
     if along and _gain(kernel, found, along) > 0:
@@ -225,6 +231,49 @@ def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     for store, old in zip(body.src, kernel.body.src, strict=True):
         gates = [digits[r].eq(0) for r in kernel.parallel if r not in kernel.free[old]]
         stores.append(_only_where(replace_ranges(store, digits, {}), [*gates, team.part.eq(0)]))
+    return UOp.group(*stores)
+
+
+# ---- scans that threads share
+
+
+def _shared_scan(kernel: GpuKernel, scanned: set[UOp]) -> UOp | None:
+    """The range that is scanned, if threads can share it."""
+    if len(kernel.serial) != 1 or kernel.serial[0] not in scanned - ordered_ranges(kernel.body, kernel.free):
+        return None
+    (along,) = kernel.serial
+    scans = [node for node in topological((kernel.body,)) if node.op is ops.SCAN]
+    known = all(isinstance(r.size, int) for r in kernel.parallel)
+    return along if known and size_of(along) >= 2 * WARP and len(scans) <= MOST_SCANS else None
+
+
+def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp:
+    """Blocks of one row, their threads along it; or of 32 columns, if these are neighbours."""
+    body, free, rows = kernel.body, kernel.free, kernel.parallel
+    total, size = prod(size_of(r) for r in rows), size_of(along)
+    inside: UOp | None = None
+    if rows and size_of(rows[-1]) >= WARP // 2 and _score(kernel, found, rows[-1]) > _score(kernel, found, along):
+        lanes, threads = 8, 16 * WARP
+        team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), WARP)
+        blocks = -(-total // WARP)
+        number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * WARP + team.column
+        inside = number < total if total % WARP else None
+    else:
+        lanes, blocks = SCAN_LANES, total
+        while lanes > 4 and lanes * WARP > size:
+            lanes //= 2
+        threads = 2 * THREADS if total < kernel.target.cores else THREADS
+        while threads > WARP and threads * lanes >= 2 * size:
+            threads //= 2
+        team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
+        number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads that share a scan, {lanes} elements in each")
+    digits = _digits(number, rows, {})
+    new = share_scans(body, along, team, lanes, digits, inside)
+    stores = []
+    for store, old in zip(new.src, body.src, strict=True):
+        gates = [digits[r].eq(0) for r in rows if r not in free[old]]
+        stores.append(_only_where(store, gates if along in free[old] else [*gates, team.part.eq(0)]))
     return UOp.group(*stores)
 
 

@@ -1,0 +1,81 @@
+"""Scans shared between the threads of a block: what they mean, on the interpreter, and how they are launched."""
+
+import pytest
+from schedule.build import param, scheduled
+from test_gpu import TARGET, check
+from test_kernel_programs import ints
+
+from whit.codegen import generate, gpu
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.op import Op
+from whit.ir.uop import UOp, make
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
+
+@pytest.mark.parametrize("size", (64, 100, 515))
+def test_rows(size: int) -> None:
+    (program,) = check(ints(0, 2, size).scan(ops.ADD, 1))
+    assert "share a scan" in program.explanation
+    check(ints(0, 2, size).scan(ops.MAX, 1, reverse=True) * 2)
+
+
+@pytest.mark.parametrize("size", (64, 128, 333, 512))
+def test_rows_of_several_pieces(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that go on write shared memory again: too early for the others if it had no halves."""
+    monkeypatch.setattr(gpu, "THREADS", gpu.WARP // 2)
+    monkeypatch.setattr(gpu, "SCAN_LANES", 2)
+    (program,) = check(ints(0, 3, size).scan(ops.ADD, 1))
+    assert program.threads <= 32
+
+
+@pytest.mark.parametrize("shape", ((130, 40), (260, 16), (64, 3, 16)))
+def test_columns(shape: tuple[int, ...]) -> None:
+    (program,) = check(ints(0, *shape).scan(ops.ADD, 0))
+    assert program.threads == 512
+
+
+def test_columns_that_are_few_are_scanned_by_a_block_each() -> None:
+    (program,) = check(ints(0, 70, 3).scan(ops.ADD, 0))
+    assert (program.total, program.threads) == (3, 32)
+
+
+DTYPES = (dtypes.int8, dtypes.uint64, dtypes.float16, dtypes.bfloat16, dtypes.float64)
+CASES = [(op, dtype) for op in (ops.ADD, ops.MUL, ops.MAX, ops.MIN) for dtype in DTYPES]
+CASES.append((ops.MAX, dtypes.fp8e4m3))  # whose sums in another order are other sums
+
+
+@pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: x.name)
+def test_every_op_and_dtype(op: Op, dtype: DType) -> None:
+    is_exact = not dtype.is_float or op in (ops.MAX, ops.MIN)
+    check(param(0, 80, dtype=dtype).scan(op, 0), 0.0 if is_exact else 0.1)
+
+
+@pytest.mark.parametrize("op", (ops.AND, ops.OR), ids=lambda op: op.name)
+def test_booleans(op: Op) -> None:
+    check((ints(0, 2, 80) < 8).scan(op, 1))
+
+
+def test_a_sum_of_minus_zeros_is_zero() -> None:
+    zeros = make(ops.WHERE, (ints(0, 64) < 100, UOp.const(dtypes.float32, -0.0), param(1, 64)))
+    (program,) = check((1.0 / zeros.scan(ops.ADD, 0)).maximum(0.0))
+    assert program.threads == 32
+
+
+def test_a_scan_of_a_scan_and_of_numbers() -> None:
+    check(ints(0, 2, 80).scan(ops.ADD, 1).scan(ops.MAX, 1))
+    check((ints(0, 2, 80) * 0 + 1).scan(ops.ADD, 1))
+
+
+def test_a_row_is_scanned_by_a_block_with_vectors() -> None:
+    (call,) = scheduled(param(0, 4096, 4096).scan(ops.ADD, 1)).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert (program.total, program.threads) == (4096, 256)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 2
+    assert not any(node.op is ops.RANGE and node.arg.id > 1 for node in program.linear.src)
+
+
+def test_short_rows_are_scanned_by_a_thread_each() -> None:
+    (program,) = check(ints(0, 40, 8).scan(ops.ADD, 1))
+    assert not any(node.op is ops.BARRIER for node in program.linear.src)
