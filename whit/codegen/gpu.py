@@ -23,6 +23,7 @@ from math import prod
 
 from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
 from whit.codegen.gpu_scan import share_scans
+from whit.codegen.gpu_transpose import find_transpose, tile_transpose
 from whit.codegen.ranges import (
     Region,
     free_ranges,
@@ -80,6 +81,10 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     if neighbours is not None:
         parallel.remove(neighbours)
         parallel.append(neighbours)
+    turned = find_transpose(body, found, parallel, free) if not serial else None
+    if turned is not None:
+        result, reason = tile_transpose(body, turned)
+        return result, [reason]
     scan = _shared_scan(kernel, scanned)
     if scan is not None:
         return _block_for_a_scan(kernel, found, scan), kernel.reasons
