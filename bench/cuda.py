@@ -1,10 +1,12 @@
 """The device CUDA beside PyTorch on the same GPU: copies, and kernels that memory limits. Best of many, by events.
 
-python bench/cuda.py            a table of milliseconds and GB/s
+python bench/cuda.py                    a table of milliseconds and GB/s
+python bench/cuda.py cumsum scatter     what has these words in its name
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +74,7 @@ def copies() -> None:
     row("device to host, 256 MiB", data.nbytes, down, None)
 
 
-def kernels() -> None:
+def kernels(words: list[str]) -> None:
     n, rows, columns = 1 << 28, 16384, 8192
     rng = np.random.default_rng(0)
     flat = rng.standard_normal(n // 16, np.float32)
@@ -82,7 +84,23 @@ def kernels() -> None:
     t = torch.from_numpy(np.tile(flat, 16)).cuda() if torch else None
     tm = t[: rows * columns].view(rows, columns) if torch else None
     ts = t[: 1 << 24].view(4096, 4096) if torch else None
-    f, m, s = 4 * n, 4 * rows * columns, 4 << 24
+    f, m, s, o = 4 * n, 4 * rows * columns, 4 << 24, 4 * 4096 * 4095
+    row24, odd = x[: 1 << 24].realize(), x[: 4096 * 4095].reshape(4096, 4095).realize()
+    half, heads = square.bfloat16().realize(), x[: 16 * 1024 * 768].reshape(16, 1024, 12, 64).realize()
+    batch = x[: 64 * 768 * 1024].reshape(64, 768, 1024).realize()
+    tokens = rng.integers(0, 50257, 1 << 20).astype(np.int32)
+    places = Tensor(tokens, device="CUDA").realize()
+    wide = places[:16384].reshape(16384, 1).expand(16384, 768)
+    table, rows768 = x[: 50257 * 768].reshape(50257, 768).realize(), x[: 16384 * 768].reshape(16384, 768).realize()
+    counts, ones = (Tensor(np.ones(k, np.int32), device="CUDA").realize() for k in (50257, 1 << 20))
+    counts_f = counts.float().realize()
+    if torch:
+        tr, to, th = t[: 1 << 24], t[: 4096 * 4095].view(4096, 4095), ts.bfloat16()
+        thd, tb = t[: 16 * 1024 * 768].view(16, 1024, 12, 64), t[: 64 * 768 * 1024].view(64, 768, 1024)
+        tp = torch.from_numpy(tokens.astype(np.int64)).cuda()
+        tw, tt = tp[:16384].view(16384, 1).expand(16384, 768), t[: 50257 * 768].view(50257, 768)
+        tr768, tc, to1 = t[: 16384 * 768].view(16384, 768), torch.ones_like(tp)[:50257].int(), torch.ones_like(tp).int()
+        tcf = tc.float()
     both: list[tuple[str, int, Callable[[], Any], Callable[[], Any]]] = [
         ("x * 2 + 1, 2^28 f32", 2 * f, lambda: (x * 2 + 1).realize(), lambda: t * 2 + 1),
         ("gelu(x*2+1)*x, 2^28 f32", 2 * f, lambda: ((x * 2 + 1).gelu() * x).realize(),
@@ -96,9 +114,29 @@ def kernels() -> None:
         ("transpose, 4096x4096", 2 * s, lambda: square.transpose(0, 1).contiguous().realize(),
          lambda: ts.t().contiguous()),
         ("cumsum of rows, 4096x4096", 2 * s, lambda: square.cumsum(1).realize(), lambda: ts.cumsum(1)),
+        ("cumsum of columns, 4096x4096", 2 * s, lambda: square.cumsum(0).realize(), lambda: ts.cumsum(0)),
+        ("cummax of rows, 4096x4096", 2 * s, lambda: square.cummax(1).realize(), lambda: ts.cummax(1)),
+        ("cumsum of one row of 2^24", 2 * s, lambda: row24.cumsum(0).realize(), lambda: tr.cumsum(0)),
+        ("cumsum of rows, 4096x4095", 2 * o, lambda: odd.cumsum(1).realize(), lambda: to.cumsum(1)),
+        ("transpose, 4096x4096 bf16", s, lambda: half.transpose(0, 1).contiguous().realize(),
+         lambda: th.t().contiguous()),
+        ("transpose, 4096x4095", 2 * o, lambda: odd.transpose(0, 1).contiguous().realize(),
+         lambda: to.t().contiguous()),
+        ("permute(0, 2, 1, 3) of 16x1024x12x64", 2 * 4 * 16 * 1024 * 768,
+         lambda: heads.permute(0, 2, 1, 3).contiguous().realize(), lambda: thd.permute(0, 2, 1, 3).contiguous()),
+        ("permute(0, 2, 1) of 64x768x1024", 2 * 4 * 64 * 768 * 1024,
+         lambda: batch.permute(0, 2, 1).contiguous().realize(), lambda: tb.permute(0, 2, 1).contiguous()),
+        ("scatter-add f32, 16384 rows of 768", 3 * 4 * 16384 * 768,
+         lambda: table.scatter_add(0, wide, rows768).realize(), lambda: tt.scatter_add(0, tw, tr768)),
+        ("bincount of 2^20 in 50257", 4 << 20,
+         lambda: counts.scatter_add(0, places, ones).realize(), lambda: tc.scatter_add(0, tp, to1)),
+        ("scatter-add f32, 2^20 in 50257", 8 << 20,
+         lambda: counts_f.scatter_add(0, places, x[: 1 << 20]).realize(), lambda: tcf.scatter_add(0, tp, t[: 1 << 20])),
         ("matmul f32 4096^3 (bytes: 3 matrices)", 3 * s, lambda: (square @ square).realize(), lambda: ts @ ts),
     ]  # fmt: skip
     for name, nbytes, ours, theirs in both:
+        if words and not any(word in name for word in words):
+            continue
         try:
             row(name, nbytes, timed(lambda run=ours: run()), torch_timed(theirs) if torch else None)  # type: ignore[misc]
         except Exception as error:  # a table with a hole is better than none
@@ -107,5 +145,6 @@ def kernels() -> None:
 
 if __name__ == "__main__":
     print(f"{Device['CUDA'].gpu.name}, {Device['CUDA'].target}; torch {torch.__version__ if torch else 'not here'}")  # type: ignore[attr-defined]
-    copies()
-    kernels()
+    if not sys.argv[1:]:
+        copies()
+    kernels(sys.argv[1:])

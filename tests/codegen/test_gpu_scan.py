@@ -5,7 +5,7 @@ from schedule.build import param, scheduled
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
 
-from whit.codegen import generate, gpu
+from whit.codegen import generate, gpu, gpu_scan
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
@@ -25,7 +25,7 @@ def test_rows(size: int) -> None:
 def test_rows_of_several_pieces(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that go on write shared memory again: too early for the others if it had no halves."""
     monkeypatch.setattr(gpu, "THREADS", gpu.WARP // 2)
-    monkeypatch.setattr(gpu, "SCAN_LANES", 2)
+    monkeypatch.setattr(gpu_scan, "LANES", 2)
     (program,) = check(ints(0, 3, size).scan(ops.ADD, 1))
     assert program.threads <= 32
 

@@ -85,6 +85,10 @@ KERNELS = {
     "all": lambda: (rows() < 0.0).reduce(ops.AND, (0, 1)),
     "columns": lambda: rows().reduce(ops.MAX, (0,)),
     "scan": lambda: rows().scan(ops.ADD, 1),
+    "scan of columns of halves": lambda: UOp.param(0, dtypes.bfloat16, (100, 40)).scan(ops.MAX, 0),
+    "scan of a long row": lambda: UOp.param(0, dtypes.int64, (20_001,)).scan(ops.ADD, 0, reverse=True),
+    "transpose": lambda: rows().permute((1, 0)) * 2.0,
+    "transpose of bytes": lambda: UOp.param(0, dtypes.bool, (100, 40)).permute((1, 0)).stage(),
     "exp": lambda: make(ops.EXP2, (rows(),)),
     "sin of doubles": lambda: make(ops.SIN, (rows(dtypes.float64),)),
 }

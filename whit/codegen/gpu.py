@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
-from whit.codegen.gpu_scan import share_scans
+from whit.codegen.gpu_scan import MOST_SCANS, share_scans, threads_of_a_scan
+from whit.codegen.gpu_scatter import in_parts
 from whit.codegen.gpu_transpose import find_transpose, tile_transpose
 from whit.codegen.ranges import (
     Region,
@@ -37,6 +38,7 @@ from whit.codegen.ranges import (
 from whit.codegen.strategy import vector_width
 from whit.ir import ops
 from whit.ir.args import RangeArg, RangeKind
+from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, make
@@ -46,8 +48,6 @@ THREADS = 256  # of a block
 MOST_THREADS = 1024
 WARP = 32
 MOST_SHARED = 32  # reductions of a kernel that threads share
-MOST_SCANS = 8
-SCAN_LANES = 16  # neighbours that a thread scans by itself
 TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
@@ -72,9 +72,13 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     """The kernel over blocks and threads, and why it is so."""
     free = free_ranges(body)
     scanned = scanned_ranges(body)
-    serial = (scanned | ordered_ranges(body, free)) & free[body]
+    ordered = set() if all(is_atomic(store) for store in body.src) else ordered_ranges(body, free)
+    serial = (scanned | ordered) & free[body]
     order = in_order(free[body], scanned)
     parallel = [r for r in order if r not in serial]
+    if serial and not scanned and prod(size_of(r) for r in serial) >= 2 * WARP:
+        body, parts = in_parts(body, prod(size_of(r) for r in parallel), ENOUGH)
+        free, parallel = free_ranges(body), [*parts, *parallel]
     kernel = GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
     found = regions(body)
     neighbours = max(parallel, key=lambda r: (_score(kernel, found, r), parallel.index(r)), default=None)
@@ -256,25 +260,15 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     """Blocks of one row, their threads along it; or of 32 columns, if these are neighbours."""
     body, free, rows = kernel.body, kernel.free, kernel.parallel
     total, size = prod(size_of(r) for r in rows), size_of(along)
-    inside: UOp | None = None
-    if rows and size_of(rows[-1]) >= WARP // 2 and _score(kernel, found, rows[-1]) > _score(kernel, found, along):
-        lanes, threads = 8, 16 * WARP
-        team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), WARP)
-        blocks = -(-total // WARP)
-        number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * WARP + team.column
-        inside = number < total if total % WARP else None
-    else:
-        lanes, blocks = SCAN_LANES, total
-        while lanes > 4 and lanes * WARP > size:
-            lanes //= 2
-        threads = 2 * THREADS if total < kernel.target.cores else THREADS
-        while threads > WARP and threads * lanes >= 2 * size:
-            threads //= 2
-        team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
-        number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
+    beside = rows and size_of(rows[-1]) >= WARP // 2 and _score(kernel, found, rows[-1]) > _score(kernel, found, along)
+    columns = WARP if beside else 1
+    threads, lanes = threads_of_a_scan(size, columns, THREADS if total >= kernel.target.cores else 2 * THREADS)
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), columns)
+    blocks = -(-total // columns)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
     kernel.reasons.append(f"{blocks} blocks of {threads} threads that share a scan, {lanes} elements in each")
     digits = _digits(number, rows, {})
-    new = share_scans(body, along, team, lanes, digits, inside)
+    new = share_scans(body, along, team, lanes, digits, number < total if total % columns else None)
     stores = []
     for store, old in zip(new.src, body.src, strict=True):
         gates = [digits[r].eq(0) for r in rows if r not in free[old]]

@@ -25,6 +25,21 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 
 PIECE_ID = 10_000  # of the loop along a row
+LANES, LANES_OF_COLUMNS = 16, 8  # neighbours that a thread scans by itself
+FEWEST = 32  # threads of a block
+MOST_SCANS = 8  # of a kernel
+
+
+def threads_of_a_scan(size: int, columns: int, most: int) -> tuple[int, int]:
+    """The threads of a block, and the elements of each, for so many elements of each of its columns."""
+    if columns > 1:
+        return GROUP * columns, LANES_OF_COLUMNS
+    lanes, threads = LANES, most
+    while lanes > 4 and lanes * FEWEST > size:
+        lanes //= 2
+    while threads > FEWEST and threads * lanes >= 2 * size:
+        threads //= 2
+    return threads, lanes
 
 
 def share_scans(body: UOp, along: UOp, team: Team, lanes: int, digits: Mapping[UOp, UOp], inside: UOp | None) -> UOp:
@@ -88,7 +103,7 @@ def _scanned(vector: UOp, node: UOp, team: Team, piece: UOp, id: int) -> UOp:
     if piece.op is ops.RANGE:
         before = make(op, (every.scan(op, range=piece, exclusive=True), before))
     else:
-        before = make(op, (const(node.dtype, op.identity(node.dtype)), before))  # type: ignore[misc]
+        before = make(op, (const(node.dtype, op.identity(node.dtype)), before))
     if node.arg.exclusive:
         return UOp.stack(before, *(make(op, (before, part)) for part in sums[:-1]))
     return make(op, (before, UOp.stack(*sums)))

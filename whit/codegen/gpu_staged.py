@@ -178,7 +178,8 @@ def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:
             done[node] = memory.index(position, gate=gate & given[0] if given else gate)
         elif node.op is ops.STORE:
             memory, value, position, *given = src
-            done[node] = memory.store(value, position, gate=gate & given[0] if given else gate)
+            both = gate & given[0] if given else gate
+            done[node] = memory.store(value, position, combine=node.arg.combine, gate=both)
         else:
             done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[graph]

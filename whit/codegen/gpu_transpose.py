@@ -52,9 +52,9 @@ def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Fr
     for load in dict.fromkeys(found[0].loads):
         if stride(load.src[1], inner, free) in (None, -1, 0, 1):
             continue
-        across = [r for r in along if r is not inner and stride(load.src[1], r, free) == 1]
-        if across:
-            by_range.setdefault(across[0], []).append(load)
+        other = next((r for r in along if r is not inner and stride(load.src[1], r, free) == 1), None)
+        if other is not None:
+            by_range.setdefault(other, []).append(load)
     if not by_range:
         return None
     across, loads = max(by_range.items(), key=lambda item: len(item[1]))

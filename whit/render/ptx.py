@@ -20,6 +20,7 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.atomic import is_atomic
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import (
@@ -32,7 +33,7 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
-from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces
+from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
 from whit.render.ptx_block import before_the_tile, block_mma_of, limits_of
 from whit.render.ptx_ops import bitcast, cast, elementwise, spell
 from whit.render.ptx_tiles import Tiles
@@ -288,6 +289,9 @@ class _Function(Writer):
         for lane in range(0, width, step):
             at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
             new = [self.operand(value, lane + i) for i in range(step)]
+            if self.spaces[memory] == "global" and is_atomic(node):
+                reduce_in_memory(self, node.arg.combine, memory.dtype, at, new, tests[lane])
+                continue
             if node.arg.combine is not None:
                 old = self.load_piece(memory, at, step, tests[lane])
                 pairs = zip(old, new, strict=True)

@@ -9,9 +9,10 @@ from math import gcd
 
 from whit.dtype import DType
 from whit.ir import ops
+from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.ptx_ops import narrowed
-from whit.render.ptx_values import Writer
+from whit.render.ptx_values import Writer, arithmetic_type
 
 ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
 
@@ -57,3 +58,14 @@ def packed(w: Writer, low: str, high: str) -> str:
     """Two halves in a register."""
     low, high = (value if value.startswith("%") else w.value("b32", "n", "mov.b32", value) for value in (low, high))
     return w.value("b32", "two", "prmt.b32", low, high, "0x5410")
+
+
+def reduce_in_memory(w: Writer, op: Op, dtype: DType, at: str, values: list[str], test: str) -> None:
+    """Neighbours combined with what is there, each in one step."""
+    kind = f"b{dtype.bitsize}" if op in (ops.AND, ops.OR) else arithmetic_type(dtype)
+    if op is ops.ADD:
+        kind = f"u{dtype.bitsize}"  # the same bits; there is none of s64
+    guard = f"@{test} " if test else ""
+    for i, value in enumerate(values):
+        place = f"{at}+{i * dtype.itemsize}" if i else at
+        w.line(f"{guard}red.global.{op.name}.{kind} [{place}], {value};")

@@ -1,0 +1,70 @@
+"""Scatters on GPUs: integers are combined in memory, the rest is shared by where it is written."""
+
+import numpy as np
+import pytest
+from test_gpu import TARGET
+
+from whit.codegen import generate, gpu
+from whit.codegen.pipeline import Program
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.interpret import numpy_dtype, run
+from whit.ir.op import PROGRAM, Op
+from whit.ir.uop import UOp
+from whit.ir.verify import verify
+from whit.render import render
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
+ROWS, COLUMNS, PLACES = 70, 3, 8
+
+
+def scatter(dtype: DType, combine: Op | None) -> UOp:
+    """p0[p1[i]*3 + c] op= p2[i, c], where p1[i] is a place."""
+    target, source = UOp.param(0, dtype, (PLACES * COLUMNS,)), UOp.param(2, dtype, (ROWS * COLUMNS,))
+    i, c = UOp.range(ROWS, 0, RangeKind.ORDERED), UOp.range(COLUMNS, 1)
+    place = UOp.param(1, dtypes.int32, (ROWS,)).index(i)
+    gate = (place < PLACES) & (place >= 0)
+    value = source.index(i * COLUMNS + c, gate=gate)
+    return UOp.group(target.store(value, place.cast(dtypes.weakint) * COLUMNS + c, combine=combine, gate=gate))
+
+
+def check(dtype: DType, combine: Op | None) -> Program:
+    """The program of a scatter, whose results have the bits that they have in order."""
+    body = scatter(dtype, combine)
+    program = generate(body, TARGET)
+    verify(program.linear, PROGRAM)
+    rng = np.random.default_rng(0)
+    kind = numpy_dtype(dtype)
+    arrays = {
+        0: (rng.standard_normal(PLACES * COLUMNS) * 9).astype(kind),
+        1: rng.integers(-2, PLACES + 2, ROWS, dtype=np.int32),
+        2: (rng.standard_normal(ROWS * COLUMNS) * 9).astype(kind),
+    }
+    found, wanted = ({slot: array.copy() for slot, array in arrays.items()} for _ in range(2))
+    run(program.linear, {node: found[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
+    run(body, {node: wanted[node.arg.slot] for node in body.topological() if node.op is ops.PARAM})
+    np.testing.assert_array_equal(found[0], wanted[0])
+    return program
+
+
+@pytest.mark.parametrize("combine", (ops.ADD, ops.MAX, ops.MIN, ops.AND, ops.OR), ids=lambda op: op.name)
+def test_integers_are_combined_in_memory(combine: Op) -> None:
+    for dtype in (dtypes.int32, dtypes.uint64):
+        program = check(dtype, combine)
+        assert not any(node.op is ops.RANGE and node.arg.kind is RangeKind.ORDERED for node in program.linear.src)
+        assert f"red.global.{combine.name}." in render({"f": program.linear}, TARGET)
+
+
+CASES = {"float add": (dtypes.float32, ops.ADD), "int16 max": (dtypes.int16, ops.MAX), "last": (dtypes.int32, None)}
+
+
+@pytest.mark.parametrize(("dtype", "combine"), CASES.values(), ids=CASES)
+def test_the_rest_is_done_in_order_by_who_has_the_place(
+    dtype: DType, combine: Op | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "ENOUGH", 64)
+    program = check(dtype, combine)
+    assert program.total * program.threads >= 13 * COLUMNS
+    assert "red.global" not in render({"f": program.linear}, TARGET)

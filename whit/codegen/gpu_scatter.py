@@ -1,0 +1,36 @@
+"""Scatters whose order matters, shared between threads by where they write.
+
+    for i in order: p0[idx[i]*16 + c] += x[i, c]       one thread for each c
+
+    ->  part < 61: a thread for each part and each c   each thread runs through all i,
+        for i in order, where the position % 61        and reads and adds what falls into its part
+        is part: p0[...] += x[i, c]
+
+Everything that is written to one place is written by one thread, in the order that it had: results are the same bits.
+"""
+
+from __future__ import annotations
+
+from whit.codegen.gpu_staged import gated
+from whit.ir import ops
+from whit.ir.uop import UOp
+
+PART_ID = 5_000  # of the range over parts
+PARTS = (1021, 509, 251, 127, 61, 31, 13)  # primes: rows of a power of two are spread over all of them
+
+
+def in_parts(body: UOp, threads: int, most: int) -> tuple[UOp, list[UOp]]:
+    """The kernel with a range over parts, as many as there is room for beside so many threads; or as it is."""
+    count = next((n for n in PARTS if n * threads <= most), 1)
+    if count == 1 or not all(_loads(store.src[2]) for store in body.src):
+        return body, []
+    part = UOp.range(count, PART_ID)
+    stores = []
+    for store in body.src:
+        decide = [load for s in store.src[2:] for load in _loads(s)]
+        stores.append(gated(store, (store.src[2] % count).eq(part), *decide))
+    return UOp.group(*stores), [part]
+
+
+def _loads(value: UOp) -> list[UOp]:
+    return [node for node in value.topological() if node.op is ops.INDEX]
