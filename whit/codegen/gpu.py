@@ -77,7 +77,7 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     order = in_order(free[body], scanned)
     parallel = [r for r in order if r not in serial]
     if serial and not scanned and prod(size_of(r) for r in serial) >= 2 * WARP:
-        body, parts = in_parts(body, prod(size_of(r) for r in parallel), ENOUGH)
+        body, parts = in_parts(body, parallel, prod(size_of(r) for r in parallel), ENOUGH)
         free, parallel = free_ranges(body), [*parts, *parallel]
     kernel = GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
     found = regions(body)

@@ -3,8 +3,8 @@
     for i in order: p0[idx[i]*16 + c] += x[i, c]       one thread for each c
 
     ->  part < 61: a thread for each part and each c   each thread runs through all i,
-        for i in order, where the position % 61        and reads and adds what falls into its part
-        is part: p0[...] += x[i, c]
+        for i in order, where idx[i]*16 % 61 is part:  and reads and adds what falls into its part
+            p0[...] += x[i, c]
 
 Everything that is written to one place is written by one thread, in the order that it had: results are the same bits.
 """
@@ -12,14 +12,17 @@ Everything that is written to one place is written by one thread, in the order t
 from __future__ import annotations
 
 from whit.codegen.gpu_staged import gated
+from whit.codegen.ranges import free_ranges
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.simplify.sums import build_sum, linear_form
 
 PART_ID = 5_000  # of the range over parts
 PARTS = (1021, 509, 251, 127, 61, 31, 13)  # primes: rows of a power of two are spread over all of them
 
 
-def in_parts(body: UOp, threads: int, most: int) -> tuple[UOp, list[UOp]]:
+def in_parts(body: UOp, parallel: list[UOp], threads: int, most: int) -> tuple[UOp, list[UOp]]:
     """The kernel with a range over parts, as many as there is room for beside so many threads; or as it is."""
     count = next((n for n in PARTS if n * threads <= most), 1)
     if count == 1 or not all(_loads(store.src[2]) for store in body.src):
@@ -28,8 +31,17 @@ def in_parts(body: UOp, threads: int, most: int) -> tuple[UOp, list[UOp]]:
     stores = []
     for store in body.src:
         decide = [load for s in store.src[2:] for load in _loads(s)]
-        stores.append(gated(store, (store.src[2] % count).eq(part), *decide))
+        # 32 bits, since remainders of 64 take long
+        mine = (_row(store.src[2], set(parallel)).cast(dtypes.uint32) % count).eq(part.cast(dtypes.uint32))
+        stores.append(gated(store, mine, *decide))
     return UOp.group(*stores), [part]
+
+
+def _row(place: UOp, parallel: set[UOp]) -> UOp:
+    """A position without what is the same for all that one thread writes: neighbours are then in one part."""
+    free = free_ranges(place)
+    terms, _ = linear_form(place)
+    return build_sum({base: factor for base, factor in terms.items() if not free[base] <= parallel}, 0, place.dtype)
 
 
 def _loads(value: UOp) -> list[UOp]:
