@@ -5,7 +5,7 @@ from schedule.build import param, scheduled
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
 
-from whit.codegen import generate, gpu, gpu_scan
+from whit.codegen import generate, gpu, gpu_scan, part_scan, separate
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
@@ -79,3 +79,20 @@ def test_a_row_is_scanned_by_a_block_with_vectors() -> None:
 def test_short_rows_are_scanned_by_a_thread_each() -> None:
     (program,) = check(ints(0, 40, 8).scan(ops.ADD, 1))
     assert not any(node.op is ops.BARRIER for node in program.linear.src)
+
+
+@pytest.mark.parametrize("size", (64, 70, 65))
+@pytest.mark.parametrize("reverse", (False, True))
+def test_long_rows_are_scanned_in_pieces(size: int, reverse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_scan, "PIECE", 8)
+    monkeypatch.setattr(part_scan, "LEAST", 8)
+    programs = check(ints(0, 2, size).scan(ops.ADD, 1, reverse=reverse))
+    assert len(programs) == (3 if size == 64 else 4)
+
+
+def test_a_long_row_of_which_something_is_computed_is_scanned_by_one_block() -> None:
+    (call,) = scheduled(param(0, 1 << 20).scan(ops.ADD, 0) * 2.0).src
+    assert len(separate(call.src[0].src[0])) == 1
+    (call,) = scheduled(param(0, 1 << 20).scan(ops.ADD, 0)).src
+    launches = [(p.total, p.threads) for p in (generate(part, TARGET) for part in separate(call.src[0].src[0]))]
+    assert launches == [(128, 512), (1, 32), (4064, 256)]

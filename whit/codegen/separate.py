@@ -4,12 +4,15 @@
 
     store p0[m, n] = sum of a * b, store p1[m, n] = sum of c * d     ->     two kernels
 
+A scan of a long row, as several kernels (`part_scan`).
+
 On a CPU one core runs them in turn. Blocks of a GPU cannot wait for one another, and a launch waits for the one before.
 """
 
 from __future__ import annotations
 
 from whit.codegen.contraction import find_contraction
+from whit.codegen.part_scan import part_scan
 from whit.codegen.ranges import free_ranges
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -27,7 +30,8 @@ def separate(body: UOp) -> list[UOp]:
             parts[-1][1].append(store)
         else:
             parts.append((mine, [store]))
-    return [UOp.group(*part) for _, stores in parts for part in _products(stores)]
+    separated = [UOp.group(*part) for _, stores in parts for part in _products(stores)]
+    return [kernel for part in separated for kernel in part_scan(part)]
 
 
 def _products(stores: list[UOp]) -> list[list[UOp]]:

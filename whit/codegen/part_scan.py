@@ -1,0 +1,67 @@
+"""A long row that is scanned, as kernels for GPUs: blocks scan pieces of it, and then get what came before.
+
+    store p0[r] = scan add over r < 1000001 of x[r]
+
+    ->  store p0[k*8192 + j] = scan add over j of x[k*8192 + j]               a block for each k
+        store p0[k*8192 + 8191] = scan add over k of p0[k*8192 + 8191]        the last elements are right
+        store p0[(k+1)*8192 + j] = p0[k*8192 + 8191] + p0[(k+1)*8192 + j]     all but the last, j < 8191
+        store p0[999424 + j] = p0[999423] + scan add over j of x[999424 + j]  what is left of the row
+
+The result is where sums are kept meanwhile, so nothing else is: not for a scan that something else is computed of.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from whit.codegen.ranges import free_ranges, replace_ranges
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.uop import UOp, as_index, make
+
+PIECE = 8192  # elements
+LEAST = 16  # pieces that are worth more kernels
+MOST_ROWS = 64  # that leave a GPU idle
+PIECE_ID = 900  # of the range over pieces
+
+
+def part_scan(body: UOp) -> list[UOp]:
+    """The kernels of a long scan in order; the kernel as it is, if it is none."""
+    store, *others = body.src
+    target, scan, *positions = store.src
+    if others or scan.op is not ops.SCAN or store.arg.gated or store.arg.combine or scan.arg.exclusive:
+        return [body]
+    value, along = scan.src
+    rows = [r.size for r in free_ranges(body)[body] if r is not along]
+    nested = any(node.op in (ops.SCAN, ops.SORT) for node in topological((value,)))
+    if nested or not isinstance(along.size, int) or not all(isinstance(size, int) for size in rows):
+        return [body]
+    pieces, left = divmod(along.size, PIECE)
+    if pieces < LEAST or prod(rows) > MOST_ROWS:
+        return [body]
+
+    def at(graph: UOp, place: UOp) -> UOp:
+        return replace_ranges(graph, {along: place}, {})
+
+    def write(place: UOp, new: UOp) -> UOp:
+        return UOp.group(target.store(new, *(at(position, place) for position in positions)))
+
+    def read(place: UOp) -> UOp:
+        return target.index(*(at(position, place) for position in positions))
+
+    def scanned(place: UOp, r: UOp) -> UOp:
+        return at(value, place).scan(op, range=r)
+
+    op: Op = scan.arg.op
+    k, j = UOp.range(pieces, PIECE_ID), UOp.range(PIECE, along.arg.id, along.arg.kind)
+    last = k * PIECE + (PIECE - 1)
+    kernels = [write(k * PIECE + j, scanned(k * PIECE + j, j)), write(last, read(last).scan(op, range=k))]
+    k, j = UOp.range(pieces - 1, PIECE_ID), UOp.range(PIECE - 1, along.arg.id)
+    place = (k + 1) * PIECE + j
+    kernels.append(write(place, make(op, (read(k * PIECE + (PIECE - 1)), read(place)))))
+    if left:
+        j = UOp.range(left, along.arg.id, along.arg.kind)
+        place, before = j + pieces * PIECE, read(as_index(pieces * PIECE - 1))
+        kernels.append(write(place, make(op, (before, scanned(place, j)))))
+    return kernels
