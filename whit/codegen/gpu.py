@@ -262,7 +262,7 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     total, size = prod(size_of(r) for r in rows), size_of(along)
     beside = rows and size_of(rows[-1]) >= WARP // 2 and _score(kernel, found, rows[-1]) > _score(kernel, found, along)
     columns = WARP if beside else 1
-    threads, lanes = threads_of_a_scan(size, columns, THREADS if total >= kernel.target.cores else 2 * THREADS)
+    threads, lanes = threads_of_a_scan(size, columns, total < kernel.target.cores)
     team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), columns)
     blocks = -(-total // columns)
     number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column

@@ -1,7 +1,7 @@
 """Scans shared between the threads of a block.
 
-    scan add over k < n of x[k]      ->      k = piece*4096 + thread*16 + lane: each thread scans 16 neighbours in
-    256 threads, one row                     registers, and keeps their sum in shared memory; all threads wait;
+    scan add over k < n of x[k]      ->      k = piece*1024 + thread*8 + lane: each thread scans 8 neighbours in
+    128 threads, one row                     registers, and keeps their sum in shared memory; all threads wait;
                                              each 16 threads keep the sum of theirs; all threads wait;
                                              what came before: in pieces, in groups of 16, in threads of the group
 
@@ -25,18 +25,17 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 
 PIECE_ID = 10_000  # of the loop along a row
-LANES, LANES_OF_COLUMNS = 16, 8  # neighbours that a thread scans by itself
-FEWEST = 32  # threads of a block
+LANES, LANES_OF_COLUMNS = 8, 8  # neighbours that a thread scans by itself
+THREADS, MOST_THREADS, FEWEST = 128, 512, 32  # of a block: of many, of few, and for short rows
 MOST_SCANS = 8  # of a kernel
 
 
-def threads_of_a_scan(size: int, columns: int, most: int) -> tuple[int, int]:
+def threads_of_a_scan(size: int, columns: int, is_alone: bool) -> tuple[int, int]:
     """The threads of a block, and the elements of each, for so many elements of each of its columns."""
     if columns > 1:
         return GROUP * columns, LANES_OF_COLUMNS
-    lanes, threads = LANES, most
-    while lanes > 4 and lanes * FEWEST > size:
-        lanes //= 2
+    lanes = LANES if size % LANES == 0 and size >= LANES * FEWEST else LANES // 2
+    threads = MOST_THREADS if is_alone else THREADS
     while threads > FEWEST and threads * lanes >= 2 * size:
         threads //= 2
     return threads, lanes

@@ -2,12 +2,13 @@
 
     store p0[r] = scan add over r < 1000001 of x[r]
 
-    ->  store p0[k*8192 + j] = scan add over j of x[k*8192 + j]               a block for each k
-        store p0[k*8192 + 8191] = scan add over k of p0[k*8192 + 8191]        the last elements are right
-        store p0[(k+1)*8192 + j] = p0[k*8192 + 8191] + p0[(k+1)*8192 + j]     all but the last, j < 8191
-        store p0[999424 + j] = p0[999423] + scan add over j of x[999424 + j]  what is left of the row
+    ->  store p0[k*8192] = sum over j < 8192 of x[k*8192 + j]                     a block for each k
+        store p0[k*8192] = scan add over k of p0[k*8192], without the element     what comes before each piece
+        store p0[k*8192 + j] = p0[k*8192] + scan add over j of x[k*8192 + j]      a block for each k
+        store p0[999424 + j] = p0[999423] + scan add over j of x[999424 + j]      what is left of the row
 
-The result is where sums are kept meanwhile, so nothing else is: not for a scan that something else is computed of.
+The result is where sums are kept meanwhile, so this is not for scans that something else is computed of. A block of the
+third kernel reads what came before its piece before any of its threads has got past a barrier, and writes after that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import prod
 
 from whit.codegen.ranges import free_ranges, replace_ranges
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
@@ -23,7 +25,7 @@ from whit.ir.uop import UOp, as_index, make
 PIECE = 8192  # elements
 LEAST = 16  # pieces that are worth more kernels
 MOST_ROWS = 64  # that leave a GPU idle
-PIECE_ID = 900  # of the range over pieces
+PIECE_ID, SUM_ID = 900, 990  # of the range over pieces, and of the one in a piece that is summed
 
 
 def part_scan(body: UOp) -> list[UOp]:
@@ -34,8 +36,8 @@ def part_scan(body: UOp) -> list[UOp]:
         return [body]
     value, along = scan.src
     rows = [r.size for r in free_ranges(body)[body] if r is not along]
-    nested = any(node.op in (ops.SCAN, ops.SORT) for node in topological((value,)))
-    if nested or not isinstance(along.size, int) or not all(isinstance(size, int) for size in rows):
+    other = any(node.op in (ops.SCAN, ops.SORT) or node is target for node in topological((value,)))
+    if other or not isinstance(along.size, int) or not all(isinstance(size, int) for size in rows):
         return [body]
     pieces, left = divmod(along.size, PIECE)
     if pieces < LEAST or prod(rows) > MOST_ROWS:
@@ -55,11 +57,13 @@ def part_scan(body: UOp) -> list[UOp]:
 
     op: Op = scan.arg.op
     k, j = UOp.range(pieces, PIECE_ID), UOp.range(PIECE, along.arg.id, along.arg.kind)
-    last = k * PIECE + (PIECE - 1)
-    kernels = [write(k * PIECE + j, scanned(k * PIECE + j, j)), write(last, read(last).scan(op, range=k))]
-    k, j = UOp.range(pieces - 1, PIECE_ID), UOp.range(PIECE - 1, along.arg.id)
-    place = (k + 1) * PIECE + j
-    kernels.append(write(place, make(op, (read(k * PIECE + (PIECE - 1)), read(place)))))
+    every = UOp.range(PIECE, SUM_ID, RangeKind.REDUCE)
+    first, place = k * PIECE, k * PIECE + j
+    kernels = [
+        write(first, at(value, first + every).reduce(op, ranges=(every,))),
+        write(first, read(first).scan(op, range=k, exclusive=True)),
+        write(place, make(op, (read(first), scanned(place, j)))),
+    ]
     if left:
         j = UOp.range(left, along.arg.id, along.arg.kind)
         place, before = j + pieces * PIECE, read(as_index(pieces * PIECE - 1))
