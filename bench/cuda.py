@@ -84,9 +84,9 @@ def kernels(words: list[str]) -> None:
     t = torch.from_numpy(np.tile(flat, 16)).cuda() if torch else None
     tm = t[: rows * columns].view(rows, columns) if torch else None
     ts = t[: 1 << 24].view(4096, 4096) if torch else None
-    f, m, s, o = 4 * n, 4 * rows * columns, 4 << 24, 4 * 4096 * 4095
-    row24, odd = x[: 1 << 24].realize(), x[: 4096 * 4095].reshape(4096, 4095).realize()
-    half, heads = square.bfloat16().realize(), x[: 16 * 1024 * 768].reshape(16, 1024, 12, 64).realize()
+    f, m, s, o = 4 * n, 4 * rows * columns, 4 << 24, 4 * rows * (columns - 1)
+    odd = x[: rows * (columns - 1)].reshape(rows, columns - 1).realize()
+    half, heads = matrix.bfloat16().realize(), x[: 16 * 1024 * 768].reshape(16, 1024, 12, 64).realize()
     batch = x[: 64 * 768 * 1024].reshape(64, 768, 1024).realize()
     tokens = rng.integers(0, 50257, 1 << 20).astype(np.int32)
     places = Tensor(tokens, device="CUDA").realize()
@@ -95,7 +95,7 @@ def kernels(words: list[str]) -> None:
     counts, ones = (Tensor(np.ones(k, np.int32), device="CUDA").realize() for k in (50257, 1 << 20))
     counts_f = counts.float().realize()
     if torch:
-        tr, to, th = t[: 1 << 24], t[: 4096 * 4095].view(4096, 4095), ts.bfloat16()
+        to, th = t[: rows * (columns - 1)].view(rows, columns - 1), tm.bfloat16()
         thd, tb = t[: 16 * 1024 * 768].view(16, 1024, 12, 64), t[: 64 * 768 * 1024].view(64, 768, 1024)
         tp = torch.from_numpy(tokens.astype(np.int64)).cuda()
         tw, tt = tp[:16384].view(16384, 1).expand(16384, 768), t[: 50257 * 768].view(50257, 768)
@@ -114,14 +114,17 @@ def kernels(words: list[str]) -> None:
         ("transpose, 4096x4096", 2 * s, lambda: square.transpose(0, 1).contiguous().realize(),
          lambda: ts.t().contiguous()),
         ("cumsum of rows, 4096x4096", 2 * s, lambda: square.cumsum(1).realize(), lambda: ts.cumsum(1)),
-        ("cumsum of columns, 4096x4096", 2 * s, lambda: square.cumsum(0).realize(), lambda: ts.cumsum(0)),
-        ("cummax of rows, 4096x4096", 2 * s, lambda: square.cummax(1).realize(), lambda: ts.cummax(1)),
-        ("cumsum of one row of 2^24", 2 * s, lambda: row24.cumsum(0).realize(), lambda: tr.cumsum(0)),
-        ("cumsum of rows, 4096x4095", 2 * o, lambda: odd.cumsum(1).realize(), lambda: to.cumsum(1)),
-        ("transpose, 4096x4096 bf16", s, lambda: half.transpose(0, 1).contiguous().realize(),
-         lambda: th.t().contiguous()),
-        ("transpose, 4096x4095", 2 * o, lambda: odd.transpose(0, 1).contiguous().realize(),
+        ("cumsum of rows, 16384x8192", 2 * m, lambda: matrix.cumsum(1).realize(), lambda: tm.cumsum(1)),
+        ("cumsum of columns, 16384x8192", 2 * m, lambda: matrix.cumsum(0).realize(), lambda: tm.cumsum(0)),
+        ("cummax of rows, 16384x8192", 2 * m, lambda: matrix.cummax(1).realize(), lambda: tm.cummax(1)),
+        ("cumsum of rows, 16384x8191", 2 * o, lambda: odd.cumsum(1).realize(), lambda: to.cumsum(1)),
+        ("cumsum of one row of 2^28", 2 * f, lambda: x.cumsum(0).realize(), lambda: t.cumsum(0)),
+        ("transpose, 16384x8192", 2 * m, lambda: matrix.transpose(0, 1).contiguous().realize(),
+         lambda: tm.t().contiguous()),
+        ("transpose, 16384x8191", 2 * o, lambda: odd.transpose(0, 1).contiguous().realize(),
          lambda: to.t().contiguous()),
+        ("transpose, 16384x8192 bf16", m, lambda: half.transpose(0, 1).contiguous().realize(),
+         lambda: th.t().contiguous()),
         ("permute(0, 2, 1, 3) of 16x1024x12x64", 2 * 4 * 16 * 1024 * 768,
          lambda: heads.permute(0, 2, 1, 3).contiguous().realize(), lambda: thd.permute(0, 2, 1, 3).contiguous()),
         ("permute(0, 2, 1) of 64x768x1024", 2 * 4 * 64 * 768 * 1024,

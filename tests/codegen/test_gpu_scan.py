@@ -71,7 +71,7 @@ def test_a_scan_of_a_scan_and_of_numbers() -> None:
 def test_a_row_is_scanned_by_a_block_with_vectors() -> None:
     (call,) = scheduled(param(0, 4096, 4096).scan(ops.ADD, 1)).src
     program = generate(call.src[0].src[0], TARGET)
-    assert (program.total, program.threads) == (4096, 128)
+    assert (program.total, program.threads) == (4096, 64)
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == 2
     assert [node.shape for node in program.linear.src if node.op is ops.LOAD and node.src[0].op is ops.PARAM] == [(8,)]
 

@@ -1,7 +1,7 @@
 """Scans shared between the threads of a block.
 
-    scan add over k < n of x[k]      ->      k = piece*1024 + thread*8 + lane: each thread scans 8 neighbours in
-    128 threads, one row                     registers, and keeps their sum in shared memory; all threads wait;
+    scan add over k < n of x[k]      ->      k = piece*512 + thread*8 + lane: each thread scans 8 neighbours in
+    64 threads, one row                      registers, and keeps their sum in shared memory; all threads wait;
                                              each 16 threads keep the sum of theirs; all threads wait;
                                              what came before: in pieces, in groups of 16, in threads of the group
 
@@ -26,7 +26,7 @@ from whit.ir.uop import UOp, as_index, const, make
 
 PIECE_ID = 10_000  # of the loop along a row
 LANES, LANES_OF_COLUMNS = 8, 8  # neighbours that a thread scans by itself
-THREADS, MOST_THREADS, FEWEST = 128, 512, 32  # of a block: of many, of few, and for short rows
+THREADS, MOST_THREADS, FEWEST = 64, 512, 32  # of a block: of many, of few, and for short rows
 MOST_SCANS = 8  # of a kernel
 
 
