@@ -1,5 +1,6 @@
 """Scans shared between the threads of a block: what they mean, on the interpreter, and how they are launched."""
 
+import numpy as np
 import pytest
 from schedule.build import param, scheduled
 from test_gpu import TARGET, check
@@ -8,8 +9,10 @@ from test_kernel_programs import ints
 from whit.codegen import generate, gpu_scan, part_scan, separate
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.interpret import run
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
+from whit.schedule import schedule
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 
@@ -23,7 +26,6 @@ def test_rows(size: int) -> None:
 
 @pytest.mark.parametrize("size", (64, 128, 333, 512))
 def test_rows_of_several_pieces(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that go on write shared memory again: too early for the others if it had no halves."""
     monkeypatch.setattr(gpu_scan, "MOST_THREADS", 32)
     monkeypatch.setattr(gpu_scan, "LANES", 4)
     (program,) = check(ints(0, 3, size).scan(ops.ADD, 1))
@@ -32,6 +34,7 @@ def test_rows_of_several_pieces(size: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("shape", ((130, 40), (260, 16), (64, 3, 16)))
 def test_columns(shape: tuple[int, ...]) -> None:
+    """Threads that go on write shared memory again: too early for the others if it had no halves."""
     (program,) = check(ints(0, *shape).scan(ops.ADD, 0))
     assert program.threads == 512
 
@@ -102,3 +105,18 @@ def test_a_long_row_of_which_something_is_computed_is_scanned_by_one_block() -> 
 
 def is_read_of(node: UOp, slot: int) -> bool:
     return node.op is ops.LOAD and node.src[0].op is ops.PARAM and node.src[0].arg.slot == slot
+
+
+def test_rows_of_symbolic_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_scan, "MOST_THREADS", 32)
+    n = UOp.variable("n", 1, 500)
+    x, out = (UOp.param(slot, dtypes.int32, (2, n)) for slot in (1, 0))
+    (call,) = schedule(UOp.group(out.store(x.scan(ops.ADD, 1)))).src
+    program = generate(call.src[0].src[0], TARGET)
+    for size in (5, 333):
+        memory = {0: np.zeros(1000, np.int32), 1: np.arange(1000, dtype=np.int32)}
+        params = {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM}
+        run(program.linear, {**params, **dict.fromkeys(program.variables, size)})
+        rows = memory[1][: 2 * size].reshape(2, size)
+        np.testing.assert_array_equal(memory[0][: 2 * size].reshape(2, size), np.cumsum(rows, 1))
+        assert not memory[0][2 * size :].any()
