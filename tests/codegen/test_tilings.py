@@ -18,7 +18,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
-from whit.target import parse_target
+from whit.target import Target, parse_target
 from whit.tensor.convolve import Sliding, convolve
 
 # Vectors of four and caches of a few lines, so that small products have blocks of everything.
@@ -51,32 +51,49 @@ KERNELS: dict[str, Callable[[], UOp]] = {
     "broadcast": lambda: batched(param(0, 2, 9, 11, dtype=INT), param(1, 11, 13, dtype=INT)),
     "vector": lambda: product(1, 48, 13),
 }
+
+
+def convolution(size: int, outputs: int = 8, stride: int = 1, dilation: int = 1) -> UOp:
+    """Of two images of four channels."""
+    slide = Sliding((stride,) * 2, (dilation,) * 2, 1, (size, 7), (3, 3), ((1, 1), (1, 2)))
+    return convolve(param(0, 2, 4, size, 7, dtype=INT), param(1, outputs, 4, 3, 3, dtype=INT), slide)
+
+
+IMAGES: dict[str, Callable[[], UOp]] = {
+    "convolution, bias and maximum": lambda: (
+        convolution(6, 11) + param(2, 11, 1, 1, dtype=INT).reshape((1, 11, 1, 1)).expand((2, 11, 6, 8))
+    ).maximum(0),
+    "convolution into what it reads": lambda: convolution(4) + param(2, 2, 8, 4, 8, dtype=INT),
+    "convolution by steps": lambda: convolution(11, 9, stride=2),
+}
 MOST = 4  # kinds of each kernel that are interpreted: others are those of other kernels
 Kind = tuple[object, ...]
 
 
-def plans_of(body: UOp) -> dict[Kind, Plan]:
+def plans_of(body: UOp, target: Target = TINY) -> dict[Kind, Plan]:
     """One candidate of each kind."""
     flat = body
     for step in PASSES[:3]:
-        flat = step.run(flat, Job(TINY))
+        flat = step.run(flat, Job(target))
     found: dict[Kind, Plan] = {}
     for number, contraction in enumerate(find_contractions(flat)):
-        given = Operands(contraction, flat, TINY)
+        given = Operands(contraction, flat, target)
         for tried in candidates(contraction, flat, given):
             several = (tried.inside > 1, tried.group > 1, tried.depth.blocks > 1, tried.depth.is_ragged)
+            several = (*several, tried.row_items > 1) if tried.image else several
             kind = (number, tried.way_a, tried.way_b, tried.waits, tried.in_place, *several)
             found.setdefault(kind, Plan(contraction, tried, estimate_tiling(tried, given)))
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *IMAGES])
 def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiling, "LEAST_WORK", 1)
-    monkeypatch.setattr(tiling, "DEPTHS", (32, 64))
+    monkeypatch.setattr(tiling, "DEPTHS", (72, 144) if name in IMAGES else (32, 64))
     monkeypatch.setattr(tiling, "DIRECT_DEPTH", 8)
-    (call,) = scheduled(KERNELS[name]()).src
+    target = replace(TINY, l2_bytes=4096) if name in IMAGES else TINY
+    (call,) = scheduled({**KERNELS, **IMAGES}[name]()).src
     body = call.src[0].src[0]
     generator = np.random.default_rng(0)
     arrays = {
@@ -86,12 +103,14 @@ def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.Monk
     }
     inputs = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
     run(body, arrays)
-    plans = plans_of(body)
+    plans = plans_of(body, target)
+    if name in IMAGES:
+        plans = {kind: plan for kind, plan in plans.items() if plan.tiling.image}
     assert plans
     for kind, plan in list(plans.items())[:: -(-len(plans) // MOST)]:
         monkeypatch.setattr(pipeline, "choose_tiling", lambda body, target, plan=plan: plan)
         with Context(NOOPT=0):
-            linear = generate(body, TINY).linear
+            linear = generate(body, target).linear
         memory = {slot: array.copy() for slot, array in inputs.items()}
         run(linear, {node: memory[node.arg.slot] for node in linear.src if node.op is ops.PARAM})
         for node, expected in arrays.items():
@@ -113,6 +132,14 @@ def test_the_kinds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(tried.in_place for tried in seen["into what it reads"])
     assert any(tried.depth.is_ragged for tried in seen["computed operands"])
     assert any(tried.steps == 1 for tried in every)
+
+
+def test_windows_with_holes_have_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
+    (call,) = scheduled(convolution(9, dilation=2)).src
+    plans = plans_of(call.src[0].src[0], replace(TINY, l2_bytes=4096))
+    assert plans
+    assert not any(plan.tiling.image for plan in plans.values())
 
 
 def kernel(name: str) -> UOp:

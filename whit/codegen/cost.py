@@ -39,6 +39,7 @@ STREAM = 8  # for a line that is read in order from the third cache while produc
 FETCH = 0.3  # for a vector of b that is read in order from the second
 WAIT = 3  # to add a vector to sums that wait in the second cache
 RESULT = 2  # to store a vector of results
+TURNED_RESULT = 8  # the same where squares of sums that wait are turned
 SCATTER, CROWDED = 64, 240  # the same where its lanes are no neighbours; where they share a set of the first cache
 ACROSS = 3  # for a step along k of rows that are read across k where they are: a line for a few elements
 PAGES, NEW_PAGE = 64, 8  # rows of results whose places a core knows by heart, and cycles to look up another
@@ -173,6 +174,8 @@ class _Estimate:
 
     def copies_of_a(self) -> float:
         tiling, given = self.tiling, self.given
+        if tiling.image:
+            return tiling.image * given.itemsize / LINE * (2 * COPY + given.line_of_a)
         if not tiling.copy_a:
             return 0
         copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
@@ -184,10 +187,14 @@ class _Estimate:
         if not tiling.copy_b:
             return 0
         run = _of_run(given.line_of_b, tiling.run_of_b, given.itemsize)
+        if tiling.image and tiling.depth.blocks == 1:  # they stay for all images
+            return self.lines_of_b / self.rounds * (tiling.copy_b * LINE / given.itemsize * COPY + run)
         return self.lines_of_b * (tiling.copy_b * LINE / given.itemsize * COPY + run)
 
     def reads_of_a(self) -> float:
         tiling, given = self.tiling, self.given
+        if tiling.image:
+            return 0
         reads, room = 0.0, self.rows * self.depth * given.itemsize
         if not tiling.copy_a:
             reads = self.lines_of_a * given.line_of_a / 2  # the other half goes on beside the products
@@ -214,5 +221,7 @@ class _Estimate:
         return self.vectors * (self.blocks + self.rounds) * (WAIT + far) if self.tiling.waits else 0
 
     def results(self) -> float:
+        if self.tiling.image:
+            return self.vectors * TURNED_RESULT
         lookups = self.tiles * self.tiling.rows * NEW_PAGE if self.rows > PAGES else 0
         return self.vectors * self.given.results + lookups

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import prod
 
 from whit.codegen.contraction import Contraction, is_unit, merged, size_of, sizes_of
+from whit.codegen.images import image_axes
 from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.ranges import replace_ranges
 from whit.codegen.tiling import Tiling, Way
@@ -136,8 +137,10 @@ class Filler:
 
     # ---- rows
 
-    def read_a(self, block: UOp, panel: UOp, k: UOp) -> Read:
-        """The element of row u of the tile, at place k of the block."""
+    def read_a(self, block: UOp, panel: UOp, k: UOp, places: list[UOp]) -> Read:
+        """The element of row u of the tile, at place k of the block; for images, by the places of its ranges."""
+        if self.tiling.way_a is Way.IMAGE:
+            return self._a_from_image(block, panel, places)
         if self.tiling.way_a is Way.DIRECT:
             row = self.row(block, panel)
             at, _ = self.inside(as_one(k, self.depth.inside))
@@ -189,6 +192,30 @@ class Filler:
             target.store(self.value(found.a, {**at, **as_one(row, found.m)}, both), place, width)
         memory = target.filled()
         return lambda u: memory.index(panel * pitch + k * rows + u)
+
+    def _a_from_image(self, block: UOp, panel: UOp, places: list[UOp]) -> Read:
+        """What the windows of a block of rows see. The loop over vectors is outside: their masks are made once."""
+        found, tiling, depth = self.found, self.tiling, self.depth
+        first, *_ = found.m
+        lines = tiling.panels * tiling.rows // prod(sizes_of(found.m[1:]))
+        axes = image_axes(found, depth.inside, depth.sizes, lines)
+        sizes = [axis.size for axis in axes]
+        target = Panel(0, found.a, prod(sizes))
+        width = run_width(sizes[-1], tiling.width) if is_unit(found.a, axes[-1].finest) else 1
+        start = run_start(target.loop(-(-sizes[-1] // width)), sizes[-1], width)
+        lane = start + lane_numbers(width) if width > 1 else start
+        here = [*(target.loop(size) for size in sizes[:-1]), lane]
+        at = {r: value for axis, place in zip(axes, here, strict=True) for r, value in axis.ranges_at(place).items()}
+        at[first] = block * lines + at[first]
+        inside, _ = self.inside(at)
+        target.store(self.value(found.a, {**at, **inside}, None), flat(here, sizes), width)
+        memory, along = target.filled(), dict(zip(depth.inside, places, strict=True))
+
+        def read(u: int) -> UOp:
+            local = {**along, **unflat(panel * tiling.rows + u, found.m)}
+            return memory.index(flat([axis.place(local) for axis in axes], sizes))
+
+        return read
 
     # ---- columns
 

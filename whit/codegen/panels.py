@@ -25,9 +25,9 @@ from math import prod
 
 from whit.codegen.contraction import Contraction, size_of, sizes_of
 from whit.codegen.dot_bytes import prepared, product_of, too_much
-from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, mask_of, unflat
+from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, flat, mask_of, run_start, unflat
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.tiling import Tiling, may_overwrite
+from whit.codegen.tiling import Tiling, Way, may_overwrite
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
@@ -96,9 +96,26 @@ class _Apply:
         if tiling.in_place:
             return self.stores_in_place()
         memory = self.waiting()
+        if tiling.way_a is Way.IMAGE:
+            return self.stores_turned(memory, tile)
         row = _loop(tiling.rows, 5)
         for c in range(tiling.vectors):
             stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
+        return UOp.group(*stores)
+
+    def stores_turned(self, memory: UOp, tile: _Tile) -> UOp:
+        """Sums that wait row after row are stored with rows as lanes: squares of them are turned."""
+        tiling, found = self.tiling, self.found
+        count = tiling.panels * tiling.rows
+        square = _loop(tiling.vectors, 5) * tiling.width
+        start = run_start(_loop(-(-count // tiling.width), 6), count, tiling.width)
+        rows = start + lane_numbers(tiling.width)
+        stores: list[UOp] = []
+        for c in range(tiling.width):
+            column = tile.column + square + c
+            at = {**self.values, **unflat(tile.block * count + rows, found.m), **unflat(column, found.n)}
+            place = ((tile.group * tiling.tiles + tile.tile) * count + rows) * tiling.columns + (square + c)
+            stores.extend(_with_total(self.body, found.reduce, memory.index(place), at).src)
         return UOp.group(*stores)
 
     def stores_in_place(self) -> UOp:
@@ -115,14 +132,15 @@ class _Apply:
 
     def sums(self, tile: _Tile, block: UOp) -> Callable[[int, int], UOp]:
         """The sum of vector c of row u of a tile over one block of k."""
-        depth, steps = self.tiling.depth, self.tiling.steps
-        k = UOp.range(depth.total // steps, BLOCK_IDS + 10)
+        depth = self.tiling.depth
+        loops, steps = self.steps()
         reads = []
-        for step in range(steps):
+        for places in steps:
             filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
-            read_a = filler.read_a(tile.block, tile.panel, k * steps + step)
-            reads.append((read_a, filler.read_b(tile.start, tile.outer, tile.tile, k * steps + step)))
-        along = UOp.range(depth.total, BLOCK_IDS + 11)
+            k = flat(places, depth.sizes) if len(places) > 1 else places[0]
+            read_a = filler.read_a(tile.block, tile.panel, k, places)
+            reads.append((read_a, filler.read_b(tile.start, tile.outer, tile.tile, k)))
+        along = UOp.range(depth.total, BLOCK_IDS + 9)
         filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
         read_once = filler.read_b(tile.start, tile.outer, tile.tile, along)
 
@@ -131,10 +149,22 @@ class _Apply:
             for other in others:
                 product = product + other
             beyond = too_much(self.found, read_once(c))
-            found = product.reduce(ops.ADD, ranges=(k,))
+            found = product.reduce(ops.ADD, ranges=loops)
             return found if beyond is None else found - beyond.reduce(ops.ADD, ranges=(along,))
 
         return total
+
+    def steps(self) -> tuple[tuple[UOp, ...], list[list[UOp]]]:
+        """Loops along a block of k, and the places in it of the steps that are written out.
+
+        Of a window none is: steps would keep the elements that they share, and there are no registers for them.
+        """
+        depth, steps = self.tiling.depth, self.tiling.steps
+        if self.tiling.way_a is not Way.IMAGE:
+            k = UOp.range(depth.total // steps, BLOCK_IDS + 10)
+            return (k,), [[k * steps + step] for step in range(steps)]
+        places = [_loop(size, BLOCK_IDS + 10 + i) for i, size in enumerate(depth.sizes)]
+        return tuple([place for place in places if place.op is ops.RANGE]), [places]
 
     def place(self, tile: _Tile, u: UOp, c: int) -> UOp:
         """Where sums wait: every tile has a place of its own."""

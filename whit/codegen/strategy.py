@@ -199,7 +199,7 @@ def _contracted(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]
 
 
 def _shared(order: list[UOp], region: Region, along: UOp, free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
-    """Output ranges that an operand of a reduction skips, as the vector of a matrix-vector product does, inner first."""
+    """Output ranges that an operand of a reduction skips, as a vector does those of a matrix: inner first."""
     moving = [load for load in region.loads if along in free[load]]
     skipped = [{load for load in moving if r in free[load]} for r in reversed(order)]
     return [r for r, loads in zip(reversed(order), skipped, strict=True) if loads and len(loads) < len(set(moving))]

@@ -29,6 +29,7 @@ from whit.codegen.contraction import (
     turns,
 )
 from whit.codegen.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.images import image_axes, tile_rows
 from whit.codegen.ranges import free_ranges, stride
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -65,6 +66,7 @@ class Way(Enum):
     ROWS = "copied along k"  # a: rows, k innermost
     ACROSS = "copied across k"  # a: k first, then rows; b: k first, then the columns of a tile
     TURNED = "turned"  # b: read along k
+    IMAGE = "read from an image"  # a: the elements that windows see, once
     WINDOWS = "copied by windows"  # b: k first, then all columns of the block, by runs along the last range of n
 
 
@@ -133,6 +135,7 @@ class Tiling:
     span: int = 1  # columns of a block
     column_blocks: int = 1  # of all columns, outer ranges included
     group: int = 1  # blocks of columns that a core takes at once, with the same rows
+    image: int = 0  # elements of the image that rows are read from
 
     @property
     def columns(self) -> int:
@@ -213,6 +216,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize, scope.depths):
+        yield from _of_images(found, body, given, depth, width)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
                 depth = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
@@ -231,6 +235,35 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
                         rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
                     )
                     yield from _blocked(tiling, found, given, itemsize)
+
+
+def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
+    """Tilings whose rows are read from an image: whole lines of it, and all columns."""
+    room, tiles = given.target.l2_bytes // 3, []
+    if not image_axes(found, depth.inside, depth.sizes, 1) or given.outer > 1 or depth.is_ragged or given.n < width:
+        return
+    if given.n * depth.total * given.itemsize > room:
+        return
+    for vectors in range(1, min(given.n // width, 4) + 1):
+        for rows in tile_rows(found.m, (given.target.vector_registers - 2 - vectors) // vectors):
+            count = given.m // rows * -(-given.n // (width * vectors))
+            tiles.append((count * step_cycles(rows, vectors, given.target), rows, vectors))
+    height = size_of(found.m[0])
+    for (_, rows, vectors), lines in product(sorted(tiles)[:TILES], range(1, height + 1)):
+        panels, left = divmod(given.m // height * lines, rows)
+        image = prod(axis.size for axis in image_axes(found, depth.inside, depth.sizes, lines))
+        sums = panels * rows * -(-given.n // (width * vectors)) * width * vectors
+        is_even = panels * rows % width == given.n % (width * vectors) == 0
+        if left or height % lines or max(image, sums) * given.itemsize > room:
+            continue
+        if panels * rows < width or (may_overwrite(body, found.reduce) and not is_even):
+            continue
+        for way_b in ways_of_b(found, depth, given.m, is_wide=True):
+            if way_b in (Way.TURNED, Way.ACROSS):
+                tiling = Tiling(
+                    rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
+                )
+                yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
 
 
 def _is_long(body: UOp, reduce: UOp) -> bool:
