@@ -7,8 +7,8 @@
         the tiles of q, with a panel of a
         the tiles of k, with a panel of b
 
-One register tile for both would be half as large. Where the contractions do not come out over the same blocks, this is
-not possible, and the kernel is tiled as any other.
+One register tile for both would be half as large. The tilings are the best that give the cores as many blocks; where
+there are none, the kernel is tiled as any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from whit.codegen.linearise import is_panel
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
-from whit.codegen.tiling import choose_tiling
+from whit.codegen.tiling import best_by_items
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.graph import topological
@@ -31,22 +31,19 @@ def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     parts = _parts(body)
     if len(parts) < 2 or _reads_twice(parts):
         return None
-    tiled: list[UOp] = []
-    reasons: list[str] = []
-    for part in parts:
-        plan = choose_tiling(part, target)
-        if plan is None:
-            return None
-        tiled.append(apply_panels(part, plan.found, plan.tiling))
-        reasons.append(str(plan))
-    if len({_cores(part) for part in tiled}) > 1:
+    plans = [best_by_items(part, target) for part in parts]
+    common = set(plans[0]).intersection(*plans)
+    if not common:
         return None
+    items = min(sorted(common), key=lambda items: sum(of_part[items].cost.total for of_part in plans))
+    chosen = [of_part[items] for of_part in plans]
+    tiled = [apply_panels(part, plan.found, plan.tiling) for part, plan in zip(parts, chosen, strict=True)]
     free = free_ranges(tiled[0])
     panels = {node for node in topological((tiled[0],)) if is_panel(node) and free[node] <= _cores(tiled[0])}
     stores = list(tiled[0].src)
     for number, part in enumerate(tiled[1:], 1):
         stores.extend(_renumbered(part, number * OWN_IDS, panels).src)
-    return UOp.group(*stores), reasons
+    return UOp.group(*stores), [str(plan) for plan in chosen]
 
 
 def _parts(body: UOp) -> list[UOp]:

@@ -190,13 +190,18 @@ class Plan:
 
 def choose_tiling(body: UOp, target: Target) -> Plan | None:
     """The candidate that is estimated to take least; None where panels do not pay."""
-    best: Plan | None = None
+    return min(best_by_items(body, target).values(), key=lambda plan: plan.cost.total, default=None)
+
+
+def best_by_items(body: UOp, target: Target) -> dict[int, Plan]:
+    """The best candidate for each number of items that the cores share."""
+    best: dict[int, Plan] = {}
     for found in find_contractions(body):
         given = Operands(found, body, target)
         for tiling in candidates(found, body, given):
-            cost = estimate_tiling(tiling, given)
-            if best is None or cost.total < best.cost.total:
-                best = Plan(found, tiling, cost)
+            cost, items = estimate_tiling(tiling, given), given.batches * tiling.row_items * tiling.groups
+            if items not in best or cost.total < best[items].cost.total:
+                best[items] = Plan(found, tiling, cost)
     return best
 
 
