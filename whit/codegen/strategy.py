@@ -22,6 +22,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp
+from whit.simplify.sums import linear_form
 from whit.target import Target
 
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
@@ -31,6 +32,7 @@ MOST_TILE = 24  # vectors of sums of a tile of rows and rows of blocks
 MOST_SUMS = 16  # vectors of sums of rows of blocks that are read together
 ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
+REPEATS = 1.0  # score of a load that comes to each element a few times
 PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
 
@@ -225,11 +227,21 @@ def _score(body: UOp, region: Region, r: UOp, free: dict[UOp, frozenset[UOp]], *
     """How well the accesses of a region suit lanes along r."""
     score = 0.0
     for load in region.loads:
-        score += _suits(stride(load.src[1], r, free))
-    if is_output:
-        for store in body.src:
-            score += _suits(stride(store.src[2], r, free))
+        score += REPEATS if not load.arg and _repeats(load.src[1], r, free) else _suits(stride(load.src[1], r, free))
+    if is_output:  # they are not inside of a reduction: many of them do not outweigh its loads
+        score += sum(_suits(stride(store.src[2], r, free)) for store in body.src) / len(body.src)
     return score
+
+
+def _repeats(position: UOp, r: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
+    """Whether neighbours along r are few times the same, then the next: r // 2, as what pooling gives back."""
+    if r not in free.get(position, ()):
+        return False
+    found = [(base, factor) for base, factor in linear_form(position)[0].items() if r in free[base]]
+    if len(found) != 1 or found[0][1] != 1 or found[0][0].op is not ops.FLOORDIV:
+        return False
+    value, by = found[0][0].src
+    return stride(value, r, free) == 1 and by.is_const and by.arg in (2, 4)
 
 
 def _suits(step: int | None) -> float:

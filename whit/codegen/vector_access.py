@@ -2,6 +2,7 @@
 
 p0[r0*8 + lane]        ->   load 4 of p0 from r0*8 on
 p0[r0*8 - lane]        ->   load 4 of p0 from r0*8 - 3 on, turned round
+p0[r0*8 + lane//2]     ->   load 2 of p0 from r0*8 on, each twice
 p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
 """
 
@@ -41,6 +42,26 @@ def is_count(node: UOp) -> bool:
     return node.op is ops.STACK and all(s.op is ops.CONST and s.arg == i for i, s in enumerate(node.src))
 
 
+def repeated(param: UOp, position: UOp, gate: list[UOp]) -> UOp | None:
+    """The load if the position is s + (0, 1, 2, ...) // n, for all lanes or for the first ones, n at a time."""
+    terms, offset = linear_form(position)
+    width, vectors = position.shape[0], [base for base in terms if base.shape]
+    if len(vectors) != 1 or terms[vectors[0]] != 1 or vectors[0].op is not ops.FLOORDIV:
+        return None
+    lanes, by = vectors[0].src
+    if not is_count(lanes) or not by.is_const or by.arg < 2 or width % by.arg:
+        return None
+    narrow: list[UOp] = []
+    if gate:
+        limit = gate[0].src[1] if gate[0].op is ops.LT else gate[0]
+        if gate[0].src[:1] != (lanes,) or not limit.is_const or limit.arg % by.arg:
+            return None
+        narrow = [UOp.stack(*lanes.src[: width // by.arg]) < limit.arg // by.arg]
+    start = build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
+    few = make(ops.LOAD, (param, start, *narrow), width // by.arg)
+    return make(ops.SHUFFLE, (few,), tuple(lane // by.arg for lane in range(width)))
+
+
 @function_rule(ops.INDEX)
 def index_to_load(node: UOp) -> UOp | None:
     """p0[x] -> load p0, x"""
@@ -57,6 +78,9 @@ def index_to_load(node: UOp) -> UOp | None:
         if last is not None:
             width = position.shape[0]
             return turned(make(ops.LOAD, (param, last - (width - 1), *map(turned, gate)), width))
+        few = repeated(param, position, gate)
+        if few is not None:
+            return few
     return make(ops.LOAD, (param, position, *gate), 1)
 
 
