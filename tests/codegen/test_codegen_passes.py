@@ -221,6 +221,17 @@ def test_loads_of_neighbours_and_gathers() -> None:
     assert (far.op, far.arg, far.shape) == (ops.LOAD, 1, (4,))
 
 
+def test_what_repeats_neighbours_is_loaded_once() -> None:
+    position, lanes = R0 * 8 + lane_numbers(4) // 2, lane_numbers(4)
+    spread = rewrite(param(1, 48).index(position), VECTOR_ACCESS, once=True)
+    assert (spread.op, spread.arg, spread.src[0].arg) == (ops.SHUFFLE, (0, 0, 1, 1), 2)
+    half = rewrite(param(1, 48).index(position, gate=lanes < 2), VECTOR_ACCESS, once=True)
+    assert to_text(half.src[0].src[2]) == to_text(simplify(lane_numbers(2) < 1))
+    for gate in (lanes < 3, lanes < R1, R1 < 3):  # not whole pairs, not known
+        load = rewrite(param(1, 48).index(position, gate=gate), VECTOR_ACCESS, once=True)
+        assert (load.op, load.arg) == (ops.LOAD, 1)
+
+
 def test_one_element_for_some_lanes_has_the_shape_of_the_gate() -> None:
     gated = param(1, 48).index(R0, gate=lane_numbers(4) < 2)
     load = rewrite(gated, VECTOR_ACCESS, once=True)

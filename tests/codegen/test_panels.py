@@ -1,5 +1,7 @@
 """Contractions through panels: every layout, edge and kind of operand, against NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from schedule.build import matmul, param, scheduled
@@ -109,12 +111,15 @@ def test_a_convolution_and_its_gradients(size: int, window: int, options: dict[s
 
 
 def test_the_operand_that_is_cheaper_to_copy_becomes_vectors() -> None:
-    """A convolution copies windows as columns; the gradient of its weight copies them as rows, and turns the other."""
+    """A convolution reads rows from its image, or copies windows as columns, where those have holes; the gradient of
+    its weight copies them as rows, and turns the other."""
     slide = Sliding((1, 1), (1, 1), 1, (20, 20), (3, 3), ((1, 1), (1, 1)))
     x, w, dy = param(0, 8, 16, 20, 20), param(1, 32, 16, 3, 3), param(2, 8, 32, 20, 20)
     target = parse_target("CPU:LLVM:skylake-avx512")
     with Context(NOOPT=False):
-        assert "by windows" in generate(kernel(convolve(x, w, slide)), target).explanation
+        assert "from an image" in generate(kernel(convolve(x, w, slide)), target).explanation
+        holes = replace(slide, dilation=(2, 2), padding=((2, 2), (2, 2)))
+        assert "by windows" in generate(kernel(convolve(x, w, holes)), target).explanation
         turned = generate(kernel(gradient_of_weight(x, dy, slide)), target).explanation
     assert "(copied along k)" in turned
     assert "(turned)" in turned

@@ -224,9 +224,10 @@ def _power_below(n: int) -> int:
 
 
 def _score(body: UOp, region: Region, r: UOp, free: dict[UOp, frozenset[UOp]], *, is_output: bool) -> float:
-    """How well the accesses of a region suit lanes along r."""
+    """How well the accesses of a region suit lanes along r: those that its loops repeat."""
     score = 0.0
-    for load in region.loads:
+    loops = set(region.reduce.src[1:] if region.reduce is not None else ())
+    for load in (load for load in region.loads if region.reduce is None or free[load] & loops):
         score += REPEATS if not load.arg and _repeats(load.src[1], r, free) else _suits(stride(load.src[1], r, free))
     if is_output:  # they are not inside of a reduction: many of them do not outweigh its loads
         score += sum(_suits(stride(store.src[2], r, free)) for store in body.src) / len(body.src)
