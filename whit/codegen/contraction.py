@@ -157,3 +157,28 @@ def neighbours(value: UOp, ranges: list[UOp]) -> int:
 def turns(value: UOp, along: list[UOp]) -> bool:
     """Whether squares of an operand can be loaded by rows and turned in registers."""
     return is_unit(value, along[-1]) and not is_gated(value) and neighbours(value, along) >= FEW
+
+
+# ---- what a result may overwrite
+
+
+def may_overwrite(body: UOp, reduce: UOp) -> bool:
+    """Whether the value that is stored is made of elements that the store may overwrite."""
+    free = free_ranges(body)
+    outside = topological((body,), stop=(reduce,))
+    return any(node.op is ops.INDEX and free[node] == free[body.src[0]] for node in outside)
+
+
+def has_room_for_sums(body: UOp, found: Contraction) -> bool:
+    """Whether a result can hold the sums that it is made of until they are complete."""
+    store = body.src[0]
+    target, _, position, *gate = store.src
+    if len(body.src) > 1 or gate or target.dtype is not found.reduce.dtype or may_overwrite(body, found.reduce):
+        return False
+    return stride(position, found.n[-1], free_ranges(body)) == 1
+
+
+def reads_what_it_writes(body: UOp) -> bool:
+    """Whether computing an element twice could give another value."""
+    written = {store.src[0].arg.slot for store in body.src}
+    return any(node.op is ops.INDEX and node.src[0].arg.slot in written for node in topological((body,)))

@@ -9,7 +9,7 @@ again what is there. A block of k that ends outside of its range is filled with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from whit.codegen.contraction import Contraction, is_unit, merged, size_of, sizes_of
@@ -137,7 +137,7 @@ class Filler:
 
     # ---- rows
 
-    def read_a(self, block: UOp, panel: UOp, k: UOp, places: list[UOp]) -> Read:
+    def read_a(self, block: UOp, panel: UOp, k: UOp, places: Sequence[UOp] = ()) -> Read:
         """The element of row u of the tile, at place k of the block; for images, by the places of its ranges."""
         if self.tiling.way_a is Way.IMAGE:
             return self._a_from_image(block, panel, places)
@@ -193,7 +193,7 @@ class Filler:
         memory = target.filled()
         return lambda u: memory.index(panel * pitch + k * rows + u)
 
-    def _a_from_image(self, block: UOp, panel: UOp, places: list[UOp]) -> Read:
+    def _a_from_image(self, block: UOp, panel: UOp, places: Sequence[UOp]) -> Read:
         """What the windows of a block of rows see. The loop over vectors is outside: their masks are made once."""
         found, tiling, depth = self.found, self.tiling, self.depth
         first, *_ = found.m

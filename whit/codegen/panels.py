@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from whit.codegen.contraction import Contraction, size_of, sizes_of
+from whit.codegen.contraction import Contraction, may_overwrite, size_of, sizes_of
 from whit.codegen.dot_bytes import prepared, product_of, too_much
 from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, flat, mask_of, run_start, unflat
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.tiling import Tiling, Way, may_overwrite
+from whit.codegen.tiling import Tiling, Way
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
@@ -115,7 +115,7 @@ class _Apply:
             column = tile.column + square + c
             at = {**self.values, **unflat(tile.block * count + rows, found.m), **unflat(column, found.n)}
             place = ((tile.group * tiling.tiles + tile.tile) * count + rows) * tiling.columns + (square + c)
-            stores.extend(_with_total(self.body, found.reduce, memory.index(place), at).src)
+            stores.extend(with_total(self.body, found.reduce, memory.index(place), at).src)
         return UOp.group(*stores)
 
     def stores_in_place(self) -> UOp:

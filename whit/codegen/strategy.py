@@ -106,7 +106,9 @@ def _choose_lanes(
             if r in widths and r in free[region.reduce.src[0]]:
                 candidates[r] = _score(body, region, r, free, is_output=True)
         best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
-        if best in outer and 4 * _size(best) <= widths[best]:  # few lanes: the window of a depthwise convolution's weight
+        if (
+            best in outer and 4 * _size(best) <= widths[best]
+        ):  # few lanes, such as those of a window
             long = [r for r in candidates if r not in outer and candidates[r] > 0 and _size(r) >= widths[r]]
             best = max(long, key=lambda r: candidates[r], default=best)
         if best is None or candidates[best] <= 0 or _size(best) < 2:
@@ -229,8 +231,9 @@ def _score(body: UOp, region: Region, r: UOp, free: dict[UOp, frozenset[UOp]], *
     loops = set(region.reduce.src[1:] if region.reduce is not None else ())
     for load in (load for load in region.loads if region.reduce is None or free[load] & loops):
         score += REPEATS if not load.arg and _repeats(load.src[1], r, free) else _suits(stride(load.src[1], r, free))
-    if is_output:  # they are not inside of a reduction: many of them do not outweigh its loads
-        score += sum(_suits(stride(store.src[2], r, free)) for store in body.src) / len(body.src)
+    if is_output:
+        stores = sum(_suits(stride(store.src[2], r, free)) for store in body.src)
+        score += stores if region.reduce is None else stores / len(body.src)  # outside: they do not outweigh its loads
     return score
 
 

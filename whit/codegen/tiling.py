@@ -21,16 +21,18 @@ from whit.codegen.contraction import (
     FEW,
     Contraction,
     find_contractions,
+    has_room_for_sums,
     is_gated,
     is_unit,
+    may_overwrite,
     merged,
+    reads_what_it_writes,
     size_of,
     sizes_of,
     turns,
 )
 from whit.codegen.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
 from whit.codegen.images import image_axes, tile_rows
-from whit.codegen.ranges import free_ranges, stride
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -412,25 +414,3 @@ def stack_elements(tiling: Tiling) -> int:
     rows, columns, depth = tiling.panels * tiling.rows, tiling.tiles * tiling.columns, tiling.depth.total
     sums = tiling.inside * rows * tiling.group * columns if tiling.waits and not tiling.in_place else 0
     return (rows * depth if tiling.copy_a else 0) + (columns * depth if tiling.copy_b else 0) + sums
-
-
-def may_overwrite(body: UOp, reduce: UOp) -> bool:
-    """Whether the value that is stored is made of elements that the store may overwrite."""
-    free = free_ranges(body)
-    outside = topological((body,), stop=(reduce,))
-    return any(node.op is ops.INDEX and free[node] == free[body.src[0]] for node in outside)
-
-
-def has_room_for_sums(body: UOp, found: Contraction) -> bool:
-    """Whether a result can hold the sums that it is made of until they are complete."""
-    store = body.src[0]
-    target, _, position, *gate = store.src
-    if len(body.src) > 1 or gate or target.dtype is not found.reduce.dtype or may_overwrite(body, found.reduce):
-        return False
-    return stride(position, found.n[-1], free_ranges(body)) == 1
-
-
-def reads_what_it_writes(body: UOp) -> bool:
-    """Whether computing an element twice could give another value."""
-    written = {store.src[0].arg.slot for store in body.src}
-    return any(node.op is ops.INDEX and node.src[0].arg.slot in written for node in topological((body,)))
