@@ -106,9 +106,7 @@ def _choose_lanes(
             if r in widths and r in free[region.reduce.src[0]]:
                 candidates[r] = _score(body, region, r, free, is_output=True)
         best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
-        if (
-            best in outer and 4 * _size(best) <= widths[best]
-        ):  # few lanes, such as those of a window
+        if best in outer and 4 * _size(best) <= widths[best]:  # few lanes, such as those of a window
             long = [r for r in candidates if r not in outer and candidates[r] > 0 and _size(r) >= widths[r]]
             best = max(long, key=lambda r: candidates[r], default=best)
         if best is None or candidates[best] <= 0 or _size(best) < 2:
