@@ -413,4 +413,4 @@ def stack_elements(tiling: Tiling) -> int:
     """About how many elements the panels and the sums that wait have."""
     rows, columns, depth = tiling.panels * tiling.rows, tiling.tiles * tiling.columns, tiling.depth.total
     sums = tiling.inside * rows * tiling.group * columns if tiling.waits and not tiling.in_place else 0
-    return (rows * depth if tiling.copy_a else 0) + (columns * depth if tiling.copy_b else 0) + sums
+    return (rows * depth if tiling.copy_a else tiling.image) + (columns * depth if tiling.copy_b else 0) + sums

@@ -94,6 +94,8 @@ def varied(choice: Choice, body: UOp, target: Target) -> list[Choice]:
 
 def _near_tiling(tiling: Tiling, found: Contraction, given: Operands) -> Iterator[Tiling]:
     """Other blocks of rows and columns, other shares of the cores."""
+    if tiling.image:  # whole lines of it: `candidates` has them all
+        return
     count = -(-given.m // tiling.rows)
     for panels in _near(tiling.panels, count):
         yield _with_rows(tiling, count, panels, tiling.row_items)
