@@ -291,7 +291,7 @@ NONE = frozenset(names("""
     count_nonzero eq equal ge gt histogram int isclose isfinite isinf isnan le logical_and logical_not logical_or
     logical_xor long lshift lt matrix_rank ne nonzero one_hot rshift searchsorted short signbit unique
     arange bernoulli detach empty empty_like exponential eye fftfreq from_blob from_dlpack from_url full full_like
-    glorot_uniform gumbel heaviside kaiming_normal kaiming_uniform linspace manual_seed multinomial normal ones
+    glorot_uniform gumbel heaviside kernels kaiming_normal kaiming_uniform linspace manual_seed multinomial normal ones
     ones_like rand rand_like randint randn randn_like randperm rfftfreq scaled_uniform shuffle train uniform zeros
     zeros_like
     backward custom_function custom_kernel data device dtype element_size grad gradient is_floating_point item nbytes

@@ -75,7 +75,8 @@ def test_gradients_are_the_same_and_so_are_the_values() -> None:
 
 
 def test_nested_blocks_keep_less() -> None:
-    """A block of two blocks: two streams of the outer ones, one of the inner ones, the gradient before and after."""
+    """A block of two blocks: two streams of the outer ones, one of the inner ones, the last result, the gradient before
+    and after."""
     weights, x = layers(), floats(ROWS, WIDTH)
 
     def pair(h: Tensor, i: int) -> Tensor:
@@ -88,7 +89,7 @@ def test_nested_blocks_keep_less() -> None:
         h = checkpoint(pair, h, i)
     loss = h.square().mean()
     nested = [loss, *loss.gradient(x, *(part for both in weights for part in both))]
-    assert planned(nested) == (43, 2 * INSIDE + 5 * STREAM)
+    assert planned(nested) == (42, 2 * INSIDE + 6 * STREAM)
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
+MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
 FAR = 100  # nodes to look at for a scan
 
 
@@ -352,11 +353,13 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
 
 
 def _is_unpacked(kernel: Kernel) -> bool:
-    """Whether a kept value is made elementwise of at most half as many bytes."""
+    """Whether a kept value is made elementwise of at most half as many bytes, and not of next to none, as random numbers
+    are."""
     if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in kernel.fused):
         return False
     read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(reads_of(kernel.value)))
-    return bool(2 * read <= prod_of(kernel.root.shape) * kernel.root.dtype.itemsize)
+    made = prod_of(kernel.root.shape) * kernel.root.dtype.itemsize
+    return bool(2 * read <= made <= MOST_UNPACKED * read)
 
 
 def _is_copied(node: UOp, reader: Kernel, least: int) -> bool:
