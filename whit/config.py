@@ -319,7 +319,11 @@ DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.
 VIZ = ContextVar("VIZ", "", "A file that the program is recorded into from its start. 1: `whit-<process>.trace`.")
 VIZ_LIMIT = ContextVar("VIZ_LIMIT", 256, "The most megabytes a recording may have; rewrites are left out first.")
 VIZ_REWRITES = ContextVar("VIZ_REWRITES", True, "A recording has every rewrite and the time of every rule.")
-TRACK_MATCH_STATS = ContextVar("TRACK_MATCH_STATS", 0, "Counts and times each rewrite rule. 0: does not.")
+TRACK_MATCH_STATS = ContextVar(
+    "TRACK_MATCH_STATS",
+    0,
+    "Rewrite rules are counted and timed. 1: a table at the end. 2: also a file. 3: every rewrite.",
+)
 CHECK_OOB = ContextVar("CHECK_OOB", False, "Proves that every access of every kernel is in bounds.")
 CHECK_INDEX = ContextVar("CHECK_INDEX", False, "Index tensors are computed at the call, and raise where out of range.")
 VERIFY = ContextVar("VERIFY", False, "Checks every graph after every pass.")

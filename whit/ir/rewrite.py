@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.cache import register_cache
+from whit.config import TRACK_MATCH_STATS
 from whit.dtype import DType
 from whit.errors import RuleError
 from whit.ir.op import Op
@@ -101,10 +102,14 @@ def rewrite_all(
     roots: tuple[UOp, ...], rules: Rules, context: Any = None, *, once: bool = False, enter_functions: bool = False
 ) -> dict[UOp, UOp]:
     """What every node below the roots became."""
-    if _trace.get() is not None or _counts.get() is not None:
-        watched: Rules = _Watched(rules)
-        return _rewrite(roots, watched, context, once, enter_functions)
-    if (recorder := hooks.recorder) is not None and recorder.wants_rewrites:
+    trace, counts = _trace.get(), _counts.get()
+    if trace is not None or counts is not None:
+        return _rewrite(roots, Watched(rules, trace, counts), context, once, enter_functions)
+    if level := TRACK_MATCH_STATS.value:
+        from whit.ir.statistics import watched  # lazy: few programs ask
+
+        rules = watched(rules, level)
+    elif (recorder := hooks.recorder) is not None and recorder.wants_rewrites:
         rules = _recorded(rules)
     try:
         return _rewrite(roots, rules, context, once, enter_functions)
@@ -185,13 +190,13 @@ def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, ent
     return done
 
 
-class _Watched(Rules):
-    """A rule set whose functions report to the trace and the counts in force."""
+class Watched(Rules):
+    """A rule set whose functions report to a trace and to counts."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, trace: list[Step] | None, counts: Counts | None) -> None:
         super().__init__(rules.name, rules.rules)
-        self.trace = _trace.get()
-        self.counts = _counts.get()
+        self.trace = trace
+        self.counts = counts
 
     def compile(self, op: Op, dtype: DType) -> Compiled | None:
         rules = self.applicable(op, dtype)
@@ -261,7 +266,7 @@ def _recorded(rules: Rules) -> _Recorded:
 def explain_loop(node: UOp, rules: Rules, context: Any, enter_functions: bool) -> RuleError:
     """Runs the node again under a trace, and names the rules that fired last."""
     with tracing() as steps, suppress(_LoopError):
-        _rewrite((node,), _Watched(rules), context, False, enter_functions)
+        _rewrite((node,), Watched(rules, steps, None), context, False, enter_functions)
     last = steps[-40:]
     involved = dict.fromkeys(f"{step.rule.name}  [{short_location(step.rule.where)}]" for step in last)
     return RuleError(
