@@ -91,6 +91,7 @@ def test_what_is_left_as_it_is(body: UOp, arch: str) -> None:
     assert as_dot(body, parse_target(f"CPU:LLVM:{arch}")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signs", ["int8 int8", "uint8 int8", "int8 uint8"])
 def test_the_program_is_exact(signs: str) -> None:
     left, right = signs.split()

@@ -527,6 +527,7 @@ def scattered(array: np.ndarray, at: Any, value: np.ndarray, combine: Any) -> np
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
 @pytest.mark.parametrize("combine", list(COMBINE), ids=str)
 def test_scatter_with_equal_positions(combine: Any, dtype: str) -> None:

@@ -94,6 +94,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.slow
 @needs_ptxas
 @pytest.mark.parametrize("arch", ARCHS)
 def test_kernels_assemble(arch: str, tmp_path: Path) -> None:
@@ -124,6 +125,7 @@ PRODUCTS = [
 ]
 
 
+@pytest.mark.slow
 @needs_ptxas
 @pytest.mark.parametrize("arch", ARCHS)
 def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ PROGRAMS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_attention_is_one_kernel_that_stores_no_scores(name: str) -> None:
     report = PROGRAMS[name](*heads()).explain()
@@ -61,6 +62,7 @@ def test_attention_is_one_kernel_that_stores_no_scores(name: str) -> None:
     assert "attention by blocks" in report and "temporaries 0 B" in report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["causal", "added", "shared heads", "by hand"])
 def test_gradients_store_no_scores(name: str) -> None:
     tensors = heads()

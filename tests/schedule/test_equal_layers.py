@@ -61,6 +61,7 @@ def attempts_for(layers: int, wrap: Callable[..., Any]) -> int:
     return sum(count.attempts for count in counts.by_rule.values())
 
 
+@pytest.mark.slow
 def test_a_layer_more_costs_what_the_one_before_did(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels lowered, and positions worked out, are in proportion to the layers: nothing looks at all of them for
     each."""
@@ -88,6 +89,7 @@ def test_equal_layers_without_functions_have_equal_kernels(monkeypatch: pytest.M
     assert found == [(19, 47), (19, 103)]
 
 
+@pytest.mark.slow
 def test_rules_are_tried_a_little_more_for_each_layer() -> None:
     for wrap, most in ((plain, 80), (function, 12)):
         few, many = attempts_for(6, wrap), attempts_for(12, wrap)

@@ -216,6 +216,7 @@ def test_targets_that_are_none() -> None:
         schedule(UOp.group(X.bitcast(dtypes.int32).store(param(5, 12, dtype=dtypes.int32), combine=ops.ADD)))
 
 
+@pytest.mark.slow
 def test_a_thousand_stores_take_linear_time() -> None:
     x, y = param(0, 1000), param(1, 1000)
     new = x

@@ -77,6 +77,7 @@ def test_a_rule_is_shown_with_its_text(recorded: Path, capsys: pytest.CaptureFix
     assert main([str(recorded), "rule", "("]) == 1
 
 
+@pytest.mark.slow
 def test_compare_in_words(recorded: Path, changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(recorded), str(changed)]) == 0
     words = capsys.readouterr().out
