@@ -298,7 +298,9 @@ DEV = ContextVar("DEV", "", "The default device, as in `CPU` or `CUDA:0`. Empty:
 TRAINING = ContextVar("TRAINING", False, "Layers behave as in training: dropout drops, batch norm updates.", True)
 DEFAULT_FLOAT = ContextVar("DEFAULT_FLOAT", "float32", "The dtype of tensors made from Python floats.", True)
 DEFAULT_INT = ContextVar("DEFAULT_INT", "int32", "The dtype of tensors made from Python ints.", True)
-WINO = ContextVar("WINO", False, "3x3 convolutions use Winograd's algorithm: fewer flops, less precision.", True)
+WINO = ContextVar(
+    "WINO", False, "Accepted, and without effect: there is no Winograd's algorithm for convolutions yet.", True
+)
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
