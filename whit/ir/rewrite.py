@@ -11,60 +11,20 @@ that undo each other. Tracing and counting use differently compiled rule functio
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
-from whit.cache import register_cache
 from whit.config import TRACK_MATCH_STATS
-from whit.dtype import DType
 from whit.errors import RuleError
-from whit.ir.op import Op
-from whit.ir.rules import AnyRule, Compiled, Rules, compile_rules, short_location
+from whit.ir.rules import Rules, short_location
+from whit.ir.statistics import watched
 from whit.ir.uop import UOp, make
+from whit.ir.watched import Counts, Step, Watched, recorded
 from whit.recording import hooks
 
 CHAIN_LIMIT = 1000  # replacements of one node after another before it counts as a loop
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One rewrite."""
-
-    rule: AnyRule
-    before: UOp
-    after: UOp
-
-    def __str__(self) -> str:
-        where = short_location(self.rule.where)
-        return f"{self.before.expression()}  ->  {self.after.expression()}    [{self.rule.name}, {where}]"
-
-
-@dataclass(slots=True)
-class Count:
-    """What one rule did."""
-
-    attempts: int = 0
-    hits: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class Counts:
-    """Statistics by rule."""
-
-    by_rule: dict[AnyRule, Count] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        rows = sorted(self.by_rule.items(), key=lambda row: -row[1].seconds)
-        lines = [f"{'hits':>8} {'attempts':>9} {'ms':>9}  rule"]
-        for rule, count in rows:
-            where = short_location(rule.where)
-            lines.append(f"{count.hits:8} {count.attempts:9} {count.seconds * 1e3:9.3f}  {rule.name}  [{where}]")
-        return "\n".join(lines)
 
 
 _trace: ContextVar[list[Step] | None] = ContextVar("whit_rewrite_trace", default=None)
@@ -106,11 +66,9 @@ def rewrite_all(
     if trace is not None or counts is not None:
         return _rewrite(roots, Watched(rules, trace, counts), context, once, enter_functions)
     if level := TRACK_MATCH_STATS.value:
-        from whit.ir.statistics import watched  # lazy: few programs ask
-
         rules = watched(rules, level)
     elif (recorder := hooks.recorder) is not None and recorder.wants_rewrites:
-        rules = _recorded(rules)
+        rules = recorded(rules)
     try:
         return _rewrite(roots, rules, context, once, enter_functions)
     except _LoopError as loop:
@@ -188,79 +146,6 @@ def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, ent
             stack.append(node)
             stack.append(found)
     return done
-
-
-class Watched(Rules):
-    """A rule set whose functions report to a trace and to counts."""
-
-    def __init__(self, rules: Rules, trace: list[Step] | None, counts: Counts | None) -> None:
-        super().__init__(rules.name, rules.rules)
-        self.trace = trace
-        self.counts = counts
-
-    def compile(self, op: Op, dtype: DType) -> Compiled | None:
-        rules = self.applicable(op, dtype)
-        function = self._watch(rules, op, dtype) if rules else None
-        self.compiled[op][dtype] = function
-        return function
-
-    def _watch(self, rules: list[AnyRule], op: Op, dtype: DType) -> Compiled:
-        trace, counts = self.trace, self.counts
-
-        def observe(rule: AnyRule, before: UOp, after: UOp) -> None:
-            if trace is not None:
-                trace.append(Step(rule, before, after))
-
-        functions = [(rule, compile_rules(self.name, [rule], op, dtype, observe)[1]) for rule in rules]
-
-        def function(node: UOp, context: Any) -> UOp | None:
-            for rule, apply in functions:
-                start = time.perf_counter()
-                found = apply(node, context)
-                if counts is not None:
-                    count = counts.by_rule.setdefault(rule, Count())
-                    count.attempts += 1
-                    count.hits += found is not None
-                    count.seconds += time.perf_counter() - start
-                if found is not None:
-                    return found
-            return None
-
-        return function
-
-
-class _Recorded(Rules):
-    """A rule set whose functions report to the recorder, while there is one."""
-
-    def compile(self, op: Op, dtype: DType) -> Compiled | None:
-        functions = [(rule, compile_rules(self.name, [rule], op, dtype)[1]) for rule in self.applicable(op, dtype)]
-
-        def function(node: UOp, context: Any) -> UOp | None:
-            recorder = hooks.recorder
-            for rule, apply in functions:
-                start = time.perf_counter_ns()
-                found = apply(node, context)
-                if recorder is not None:
-                    recorder.tried(rule, found is not None, time.perf_counter_ns() - start)
-                    if found is not None:
-                        recorder.rewrote(rule, node, found)
-                if found is not None:
-                    return found
-            return None
-
-        self.compiled[op][dtype] = function if functions else None
-        return self.compiled[op][dtype]
-
-
-_recorded_sets: dict[Rules, _Recorded] = {}
-register_cache(_recorded_sets.clear, "ir.recorded_rules")
-
-
-def _recorded(rules: Rules) -> _Recorded:
-    found = _recorded_sets.get(rules)
-    if found is None:
-        found = _recorded_sets[rules] = _Recorded(rules.name, rules.rules)
-    return found
 
 
 def explain_loop(node: UOp, rules: Rules, context: Any, enter_functions: bool) -> RuleError:

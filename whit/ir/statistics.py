@@ -15,8 +15,8 @@ import sys
 from typing import Any
 
 from whit.cache import register_cache
-from whit.ir.rewrite import Counts, Step, Watched
 from whit.ir.rules import Rules
+from whit.ir.watched import Counts, Step, Watched
 
 MOST_SHOWN = 30  # rules in the table
 SAVE, PRINT = 2, 3  # levels
