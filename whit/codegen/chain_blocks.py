@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from whit.codegen.chain_cut import Cut
 from whit.codegen.chain_sweep import Sweep
-from whit.codegen.contraction import size_of
 from whit.codegen.fill_panels import Values
 from whit.codegen.lanes import lane_numbers
+from whit.codegen.ranges import size_of
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index

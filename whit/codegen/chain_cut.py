@@ -9,10 +9,9 @@ from __future__ import annotations
 from math import prod
 
 from whit.codegen.chain_bounds import find_bounds
-from whit.codegen.contraction import size_of, sizes_of
 from whit.codegen.fill_panels import FIRST_ID, PADDING, ZERO, Values
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges
+from whit.codegen.ranges import free_ranges, size_of, sizes_of
 from whit.codegen.tiling import choose_tiles
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg

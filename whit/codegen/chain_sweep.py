@@ -11,9 +11,10 @@ With several blocks of keys, the walk is a loop over them, and what goes on from
 from __future__ import annotations
 
 from whit.codegen.chain_cut import LOOP_IDS, Cut, staged
-from whit.codegen.contraction import Contraction, is_gated, is_unit, size_of
+from whit.codegen.contraction import Contraction, is_gated, is_unit
 from whit.codegen.fill_panels import ZERO, Filler, Values
 from whit.codegen.lanes import lane_numbers, masked
+from whit.codegen.ranges import size_of
 from whit.codegen.tiling import Depth, Tiling, Way, ways_of_b
 from whit.ir import ops
 from whit.ir.graph import topological

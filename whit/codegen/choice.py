@@ -15,10 +15,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from whit.codegen.apply_strategy import apply_strategy
-from whit.codegen.contraction import find_contractions, sizes_of
+from whit.codegen.contraction import find_contractions
 from whit.codegen.dot_bytes import as_dot
 from whit.codegen.panels import apply_panels
-from whit.codegen.ranges import free_ranges
+from whit.codegen.ranges import free_ranges, sizes_of
 from whit.codegen.split_blocks import add_before_lanes, write_out_blocks, write_out_fills
 from whit.codegen.strategy import Strategy
 from whit.codegen.tiling import Depth, Plan, Tiling, Way, choose_tiling

@@ -5,6 +5,9 @@
 Rows and columns are groups of output ranges that the stores walk as one: the height and width of an image, the channels
 and the window of a convolution's weight. Either operand may be `a`. The rows of `a` are read one element at a time and
 may lie in memory as they like; the columns of `b` become vectors. `tiling` chooses, by what has to be copied how.
+
+The outermost range of the rows, and of the columns, may be open: its size is known when the kernel runs. It is tiled as
+the largest that it can be; `end_of` says where it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.ranges import free_ranges, stride
+from whit.codegen.ranges import free_ranges, is_open, size_of, sizes_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -39,21 +42,15 @@ class Contraction:
         return list(self.reduce.src[1:])
 
 
-def size_of(r: UOp) -> int:
-    """The size of a range that has one."""
-    size = r.size
-    assert isinstance(size, int)
-    return size
-
-
-def sizes_of(ranges: list[UOp]) -> list[int]:
-    """The sizes of several."""
-    return [size_of(r) for r in ranges]
+def end_of(ranges: list[UOp]) -> UOp | None:
+    """How many positions several ranges have, if the outermost is open."""
+    return None if not ranges or isinstance(ranges[0].size, int) else ranges[0].size * prod(sizes_of(ranges[1:]))
 
 
 def find_contraction(body: UOp) -> Contraction | None:
-    """The product of two matrices that a kernel is, if it is one, where it does not matter which operand is `a`."""
-    return next((found for found in find_contractions(body) if found.m), None)
+    """The product of two matrices of known sizes that a kernel is, if it is one, whichever operand is `a`."""
+    choices = [found for found in find_contractions(body) if found.m and not is_open(found.m[0])]
+    return choices[0] if choices and not is_open(choices[0].n[0]) else None
 
 
 def find_contractions(body: UOp) -> list[Contraction]:
@@ -67,8 +64,7 @@ def find_contractions(body: UOp) -> list[Contraction]:
         return []
     free = free_ranges(body)
     outputs = free[body.src[0]]
-    sized = all(isinstance(r.size, int) for r in (*outputs, *along))
-    if not sized or any(free[store] != outputs or store.arg.combine is not None for store in body.src):
+    if any(free[store] != outputs or store.arg.combine is not None for store in body.src):
         return []
     left, right = product.src[:2]
     only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
@@ -79,7 +75,7 @@ def find_contractions(body: UOp) -> list[Contraction]:
     for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
         outer = sorted(of_b - set(n), key=lambda r: r.arg.id)
         batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.id)
-        if n:
+        if n and not any(is_open(r) for r in (*m[1:], *n[1:], *along, *outer, *batch)):
             choices.append(Contraction(reduce, a, b, m, n, outer, batch))
     return choices
 
@@ -93,7 +89,8 @@ def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[
     group = [rest.pop(0)]
     for r in rest:
         before, size = steps[group[0]], size_of(group[0])
-        if any(s is None or t is None or t != s * size for s, t in zip(before, steps[r], strict=True)):
+        follows = all(s is not None and t == s * size for s, t in zip(before, steps[r], strict=True))
+        if is_open(group[0]) or not follows:
             break
         group.insert(0, r)
     return group
@@ -138,7 +135,7 @@ def merged(value: UOp, ranges: list[UOp]) -> int:
     outside = topological((value,), stop=found)
     count = 1
     for r, after in zip(ranges[-2::-1], ranges[:0:-1], strict=True):
-        if any(r is node or after is node for node in outside):
+        if is_open(after) or any(r is node or after is node for node in outside):
             break
         for node in found:
             s, t = stride(node.src[1], after, free), stride(node.src[1], r, free)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from whit.codegen.contraction import Contraction, neighbours, sizes_of
-from whit.codegen.ranges import free_ranges, stride
+from whit.codegen.contraction import Contraction, neighbours
+from whit.codegen.ranges import free_ranges, sizes_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whit.codegen.contraction import Contraction, size_of
-from whit.codegen.ranges import replace_ranges
+from whit.codegen.contraction import Contraction
+from whit.codegen.ranges import replace_ranges, size_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import DotArg, RangeKind

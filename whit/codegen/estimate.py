@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from math import prod
 
-from whit.codegen.ranges import free_ranges
+from whit.codegen.ranges import free_ranges, most_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.sizes import reach
 from whit.ir.uop import UOp
-
-
-def most_of(size: int | UOp) -> int:
-    """A size; of a symbolic one the largest."""
-    return size if isinstance(size, int) else max(reach(size)[1] or 0, 0)
 
 
 def estimate(body: UOp) -> tuple[int, int, int]:

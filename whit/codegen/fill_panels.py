@@ -4,7 +4,8 @@ A panel is SHARED memory, filled over ranges of its own: AFTER(BUFFER, STAGE(GRO
 the operand's expression, whatever it is: a cast, a scale, the window of a convolution.
 
 Runs of neighbours are copied by vectors. Where a run is no multiple of a vector, the last one is moved back, and writes
-again what is there. A block of k that ends outside of its range is filled with zeros there, in both panels.
+again what is there. A block of k that ends outside of its range is filled with zeros there, in both panels. Past an end
+of rows or columns that is known when the kernel runs, anything may be in a panel: the last row again, or zeros.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from whit.codegen.contraction import Contraction, is_unit, merged, size_of, sizes_of
+from whit.codegen.contraction import Contraction, end_of, is_unit, merged
 from whit.codegen.images import image_axes
-from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.ranges import replace_ranges
+from whit.codegen.lanes import all_of, lane_numbers, masked
+from whit.codegen.ranges import replace_ranges, size_of, sizes_of
 from whit.codegen.tiling import Tiling, Way
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -39,7 +40,7 @@ class Panel:
         self.ranges: list[UOp] = []
         self.stores: list[UOp] = []
 
-    def loop(self, count: int) -> UOp:
+    def loop(self, count: int | UOp) -> UOp:
         """A range to fill over."""
         if count == 1:
             return ZERO
@@ -92,10 +93,24 @@ def run_start(vector: UOp, size: int, width: int) -> UOp:
     return vector * width if size % width == 0 else as_index(size - width).minimum(vector * width)
 
 
-def mask_of(found: Contraction, tiling: Tiling, vector: int) -> UOp | None:
-    """The lanes of a vector of the tile that are columns, where the tile is wider than all of them."""
-    n, start = prod(sizes_of(found.n)), vector * tiling.width
-    return lane_numbers(tiling.width) < n - start if n < start + tiling.width else None
+def mask_of(found: Contraction, tiling: Tiling, vector: int, column: UOp) -> UOp | None:
+    """The lanes of a vector of the tile that are columns, where not all need be."""
+    n, end = prod(sizes_of(found.n)), end_of(found.n)
+    if end is not None:
+        return column < end
+    return column < n if n < (vector + 1) * tiling.width else None
+
+
+def not_past(position: UOp, ranges: list[UOp]) -> UOp:
+    """The position, or the last one there is."""
+    end = end_of(ranges)
+    return position if end is None else position.minimum(end - 1)
+
+
+def tiles_left(ranges: list[UOp], start: UOp, step: int, most: int) -> int | UOp:
+    """How many of `most` tiles begin inside of the ranges."""
+    end = end_of(ranges)
+    return most if end is None else ((end - start + (step - 1)) // step).maximum(0).minimum(most)
 
 
 class Filler:
@@ -111,6 +126,15 @@ class Filler:
         """The first row of a tile; the last tile ends with the rows."""
         m, rows = prod(sizes_of(self.found.m)), self.tiling.rows
         return as_index(m - rows).minimum((block * self.tiling.panels + panel) * rows)
+
+    def panels(self, block: UOp) -> int | UOp:
+        """The tiles of a block of rows."""
+        tiling = self.tiling
+        return tiles_left(self.found.m, block * tiling.panels * tiling.rows, tiling.rows, tiling.panels)
+
+    def rows_at(self, row: UOp) -> Values:
+        """The ranges of a row."""
+        return unflat(not_past(row, self.found.m), self.found.m)
 
     def inside(self, places: Values, gate_of: UOp | None = None) -> tuple[Values, UOp | None]:
         """The ranges of k at these places of a block, and whether that is inside of them."""
@@ -144,7 +168,7 @@ class Filler:
         if self.tiling.way_a is Way.DIRECT:
             row = self.row(block, panel)
             at, _ = self.inside(as_one(k, self.depth.inside))
-            return lambda u: self.value(self.found.a, {**at, **unflat(row + u, self.found.m)}, None)
+            return lambda u: self.value(self.found.a, {**at, **self.rows_at(row + u)}, None)
         if self.tiling.way_a is Way.ACROSS:
             return self._a_across(block, panel, k)
         return self._a_by_rows(block, panel, k)
@@ -153,7 +177,7 @@ class Filler:
         found, tiling, depth = self.found, self.tiling, self.depth
         rows, pitch = tiling.rows, depth.total + PADDING
         target = Panel(self.number, found.a, tiling.panels * rows * pitch)
-        p, u = target.loop(tiling.panels), target.loop(rows)
+        p, u = target.loop(self.panels(block)), target.loop(rows)
         count = merged(found.a, depth.inside)
         lead, last = depth.inside[:-count], depth.inside[-count:]
         run = prod(depth.sizes[len(lead) :])
@@ -164,7 +188,7 @@ class Filler:
         at, gate = self.inside(
             {**dict(zip(lead, places, strict=True)), **as_one(lane, last)}, self.split_gate(last, lane)
         )
-        at |= unflat(self.row(block, p) + u, found.m)
+        at |= self.rows_at(self.row(block, p) + u)
         place = (p * rows + u) * pitch + flat([*places, lane], [*depth.sizes[: len(lead)], run])
         target.store(self.value(found.a, at, gate), place, width)
         memory = target.filled()
@@ -177,19 +201,18 @@ class Filler:
         and are overwritten by them, or lie between two tiles.
         """
         found, tiling, depth = self.found, self.tiling, self.depth
-        m, rows = prod(sizes_of(found.m)), tiling.rows
+        m, end, rows = prod(sizes_of(found.m)), end_of(found.m), tiling.rows
         width = run_width(m, tiling.width)
         pitch = depth.total * rows + tiling.width
         target = Panel(self.number, found.a, tiling.panels * pitch)
         places = [target.loop(size) for size in depth.sizes]
-        p = target.loop(tiling.panels)
+        p = target.loop(self.panels(block))
         at, gate = self.inside(dict(zip(depth.inside, places, strict=True)))
         for start in range(0, rows, width):
             row = self.row(block, p) + (lane_numbers(width) + start)
             place = p * pitch + flat(places, depth.sizes) * rows + (lane_numbers(width) + start)
-            is_row = row < m if start + width > rows else None
-            both = gate if is_row is None else is_row if gate is None else gate & is_row
-            target.store(self.value(found.a, {**at, **as_one(row, found.m)}, both), place, width)
+            is_row = row < end if end is not None else row < m if start + width > rows else None
+            target.store(self.value(found.a, {**at, **as_one(row, found.m)}, all_of(gate, is_row)), place, width)
         memory = target.filled()
         return lambda u: memory.index(panel * pitch + k * rows + u)
 
@@ -225,7 +248,7 @@ class Filler:
         lanes, tiling = lane_numbers(self.tiling.width), self.tiling
         if tiling.way_b is Way.DIRECT:
             at, _ = self.inside({self.depth.inside[-1]: k})
-            return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at)
+            return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at, c)
         if tiling.way_b is Way.WINDOWS:
             return self._b_by_windows(start, self.column(tile), k)
         return self._b_by_tiles(start, tile, k)
@@ -235,8 +258,10 @@ class Filler:
         tiling = self.tiling
         return as_index(max(tiling.span - tiling.columns, 0)).minimum(tile * tiling.columns)
 
-    def _column(self, column: UOp, at: Values) -> UOp:
-        return self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
+    def _column(self, column: UOp, at: Values, vector: int) -> UOp:
+        value = self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
+        mask = mask_of(self.found, self.tiling, vector, column)
+        return value if mask is None else masked(value, mask)
 
     def _b_by_tiles(self, start: UOp, tile: UOp, k: UOp) -> Read:
         """The columns of a tile together. What lies along k is turned, in squares."""
@@ -252,10 +277,11 @@ class Filler:
         width = side if is_turned else tiling.width
         is_linear = merged(found.b, found.n) == len(found.n)
         is_outside = is_turned or not is_linear  # the inner loop walks along memory, or places are computed once
-        here = target.loop(tiling.tiles) if is_outside else ZERO
+        tiles = tiles_left(found.n, start, columns, tiling.tiles)
+        here = target.loop(tiles) if is_outside else ZERO
         places = [target.loop(size) for size in sizes]
         vector = run_start(target.loop(-(-run // side)), run, side)
-        here = here if is_outside else target.loop(tiling.tiles)
+        here = here if is_outside else target.loop(tiles)
         parts = (
             [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
         )
@@ -265,9 +291,10 @@ class Filler:
             for number, part in enumerate(parts):
                 lanes = lane_numbers(width) + part
                 column = start + self.column(here) + lanes
+                mask = None if is_turned else mask_of(found, tiling, number, column)
+                column = not_past(column, found.n) if is_turned else column  # squares are read by whole rows
                 where = as_one(column, found.n) if is_linear else unflat(column, found.n)
                 value = self.value(found.b, {**at, **where}, gate)
-                mask = None if is_turned else mask_of(found, tiling, number)
                 target.store(value if mask is None else masked(value, mask), place + lanes, width)
         memory = target.filled()
         position = (tile * depth.total + k) * columns
@@ -299,7 +326,7 @@ def gated(value: UOp, gate: UOp) -> UOp:
         src = tuple([done[s] for s in node.src])
         if node.op is ops.INDEX:
             memory, position, *old = src
-            done[node] = memory.index(position, gate=gate & old[0] if old else gate)
+            done[node] = memory.index(position, gate=all_of(gate, *old))
         else:
             done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[value]

@@ -33,6 +33,7 @@ from whit.codegen.ranges import (
     regions,
     replace_ranges,
     scanned_ranges,
+    size_of,
     stride,
 )
 from whit.codegen.strategy import vector_width
@@ -40,7 +41,6 @@ from whit.ir import ops
 from whit.ir.args import RangeArg, RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
-from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, make
 from whit.target import Target
 
@@ -103,11 +103,6 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     else:
         result = _thread_for_an_element(kernel, found)
     return result, kernel.reasons
-
-
-def size_of(r: UOp) -> int:
-    """The size of a range; of a symbolic one, the largest it can be."""
-    return r.size if isinstance(r.size, int) else max(reach(r.size)[1] or 0, 0)
 
 
 def _suits(step: int | None) -> int:

@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from whit.codegen.contraction import Contraction, find_contraction, size_of, sizes_of
+from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
 from whit.codegen.gpu_atoms import Atom, choose_atom, choose_staged
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
-from whit.codegen.ranges import free_ranges, stride
+from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of

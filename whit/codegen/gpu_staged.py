@@ -18,11 +18,11 @@ from functools import partial
 from math import prod
 from typing import Protocol
 
-from whit.codegen.contraction import Contraction, is_unit, merged, neighbours, sizes_of
+from whit.codegen.contraction import Contraction, is_unit, merged, neighbours
 from whit.codegen.fill_panels import Values, as_one, unflat
 from whit.codegen.gpu_atoms import HALVES, Atom
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import replace_ranges
+from whit.codegen.ranges import replace_ranges, sizes_of
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg

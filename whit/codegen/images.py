@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.contraction import Contraction, size_of, sizes_of
-from whit.codegen.ranges import free_ranges, stride
+from whit.codegen.contraction import Contraction
+from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import dtypes
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index

@@ -1,4 +1,4 @@
-"""The lanes of a vector: their numbers, and masks that leave some of them out."""
+"""The lanes of a vector: their numbers, and masks that leave some of them out; gates in general."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from whit.ir.uop import UOp, const, make
 def lane_numbers(width: int) -> UOp:
     """The vector (0, 1, ..., width-1)."""
     return UOp.stack(*(const(dtypes.weakint, i) for i in range(width)))
+
+
+def all_of(*gates: UOp | None) -> UOp | None:
+    """All of the conditions that there are."""
+    both: UOp | None = None
+    for gate in gates:
+        both = gate if both is None else both if gate is None else both & gate
+    return both
 
 
 def masked(graph: UOp, mask: UOp) -> UOp:
@@ -27,11 +35,10 @@ def masked(graph: UOp, mask: UOp) -> UOp:
         src = tuple([done[s] for s in node.src])
         if node.op is ops.INDEX and src[1].shape == mask.shape:
             param, position, *gate = src
-            done[node] = param.index(position, gate=mask if not gate else gate[0] & mask)
+            done[node] = param.index(position, gate=all_of(*gate, mask))
         elif node.op is ops.STORE and src[2].shape == mask.shape:
             target, value, position, *gate = src
-            both = mask if not gate else gate[0] & mask
-            done[node] = target.store(value, position, combine=node.arg.combine, gate=both)
+            done[node] = target.store(value, position, combine=node.arg.combine, gate=all_of(*gate, mask))
         else:
             done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[graph]

@@ -16,6 +16,9 @@ With one block of k and a short way to go, sums do not wait, and are stored from
 that the result overwrites, they wait where it will be. The last tile of rows and of
 columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
 the size of the result are read, they may be what the result overwrites: there each element is stored once.
+
+Rows or columns of a symbolic size are tiled as if there were as many as there can be. Loops over tiles end with the
+last one that has some; past its edge nothing is stored, and no memory is read.
 """
 
 from __future__ import annotations
@@ -23,10 +26,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from whit.codegen.contraction import Contraction, may_overwrite, size_of, sizes_of
+from whit.codegen.contraction import Contraction, end_of, may_overwrite
 from whit.codegen.dot_bytes import prepared, product_of, too_much
-from whit.codegen.fill_panels import FIRST_ID, ZERO, Filler, Values, flat, mask_of, run_start, unflat
-from whit.codegen.lanes import lane_numbers, masked
+from whit.codegen.fill_panels import (
+    FIRST_ID,
+    ZERO,
+    Filler,
+    Values,
+    flat,
+    mask_of,
+    not_past,
+    run_start,
+    tiles_left,
+    unflat,
+)
+from whit.codegen.lanes import all_of, lane_numbers, masked
+from whit.codegen.ranges import size_of, sizes_of
 from whit.codegen.tiling import Tiling, Way
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -47,8 +62,7 @@ class _Tile:
     """Where a tile is: the loops around it, its first row and column, which of its elements no tile before it has."""
 
     def __init__(self, found: Contraction, tiling: Tiling, core: UOp, first_id: int) -> None:
-        loops = (tiling.group, tiling.inside, tiling.tiles, tiling.panels)
-        self.group, self.inside, self.tile, self.panel = (_loop(count, first_id + i) for i, count in enumerate(loops))
+        self.group, self.inside = _loop(tiling.group, first_id), _loop(tiling.inside, first_id + 1)
         items = tiling.row_items * tiling.groups
         self.block = core % items // tiling.groups * tiling.inside + self.inside
         n = prod(sizes_of(found.n))
@@ -57,8 +71,11 @@ class _Tile:
         number = as_index(tiling.column_blocks - 1).minimum(new)
         self.outer = unflat(number // blocks, found.outer)
         self.start = as_index(n - tiling.span).minimum(number % blocks * tiling.span)
+        self.tile = _loop(tiles_left(found.n, self.start, tiling.columns, tiling.tiles), first_id + 2)
         self.column = self.start + as_index(max(tiling.span - tiling.columns, 0)).minimum(self.tile * tiling.columns)
-        self.new_row = (self.block * tiling.panels + self.panel) * tiling.rows
+        first = self.block * tiling.panels * tiling.rows
+        self.panel = _loop(tiles_left(found.m, first, tiling.rows, tiling.panels), first_id + 3)
+        self.new_row = first + self.panel * tiling.rows
         self.row = as_index(prod(sizes_of(found.m)) - tiling.rows).minimum(self.new_row)
         self.new_columns = (number % blocks * tiling.span, self.start + self.tile * tiling.columns)
         self.is_new_block = new < tiling.column_blocks
@@ -80,7 +97,6 @@ class _Apply:
         self.body, self.found, self.tiling = body, found, tiling
         self.core, self.values = _cores(found, tiling)
         self.lanes = lane_numbers(tiling.width)
-        self.masks = [mask_of(found, tiling, c) for c in range(tiling.vectors)]
         self.is_once = may_overwrite(body, found.reduce)
 
     def stores(self) -> UOp:
@@ -193,7 +209,8 @@ class _Apply:
     def stored(self, tile: _Tile, u: UOp, c: int, total: UOp, block: UOp | None = None) -> tuple[UOp, ...]:
         """The kernel's stores for a vector of sums: of all of k, or of a block, to be added to those before it."""
         row, column = tile.row + u, tile.column + (self.lanes + c * self.tiling.width)
-        at = {**self.values, **tile.outer, **unflat(row, self.found.m), **unflat(column, self.found.n)}
+        m, n = self.found.m, self.found.n
+        at = {**self.values, **tile.outer, **unflat(not_past(row, m), m), **unflat(column, n)}
         copied = with_total(self.body, self.found.reduce, total, at)
         if block is not None:
             target, _, position = copied.src[0].src
@@ -201,20 +218,21 @@ class _Apply:
             value = with_total(self.body, self.found.reduce, total, at).src[0].src[1]
             is_last = block >= self.tiling.depth.blocks - 1
             copied = UOp.group(target.store(is_last.where(value, total) if value is not total else total, position))
-        mask = self.masks[c]
+        mask, end = mask_of(self.found, self.tiling, c, column), end_of(m)
         group = (copied if mask is None else masked(copied, mask)).src
         is_new = tile.is_new(row, column) if self.is_once or block is not None else None
-        return group if is_new is None else tuple([_stored_where(is_new, store) for store in group])
+        gate = all_of(is_new, None if end is None else row < end)
+        return group if gate is None else tuple([_stored_where(gate, store) for store in group])
 
 
-def _loop(count: int, id: int) -> UOp:
-    return UOp.range(count, id) if count > 1 else ZERO
+def _loop(count: int | UOp, id: int) -> UOp:
+    return ZERO if count == 1 else UOp.range(count, id)
 
 
 def _stored_where(gate: UOp, store: UOp) -> UOp:
     """The store in some lanes only."""
     target, value, position, *given = store.src
-    return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)
+    return target.store(value, position, combine=store.arg.combine, gate=all_of(gate, *given))
 
 
 def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, Values]:

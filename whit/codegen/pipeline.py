@@ -24,7 +24,6 @@ from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.split_blocks import add_before_lanes, split_blocks, write_out_blocks, write_out_fills
 from whit.codegen.strategy import choose_strategy
-from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
 from whit.codegen.tiling import choose_tiling
 from whit.codegen.transpose_loads import transpose_loads
@@ -110,10 +109,6 @@ def _tile(body: UOp, job: Job) -> UOp:
     if plan is not None:
         job.reasons.append(str(plan))
         return simplify_lanes(write_out_fills(apply_panels(body, plan.found, plan.tiling)))
-    symbolic = tile_symbolic(body, job.target)
-    if symbolic is not None:
-        job.reasons.append(symbolic[1])
-        return simplify_lanes(symbolic[0])
     apart = tile_apart(body, job.target)
     if apart is not None:
         job.reasons.extend(apart[1])

@@ -13,8 +13,29 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.sizes import reach
 from whit.ir.uop import UOp, make
 from whit.simplify.sums import linear_form
+
+
+def most_of(size: int | UOp) -> int:
+    """A size; of a symbolic one the largest."""
+    return size if isinstance(size, int) else max(reach(size)[1] or 0, 0)
+
+
+def size_of(r: UOp) -> int:
+    """The size of a range; of an open one the largest."""
+    return most_of(r.size)
+
+
+def sizes_of(ranges: Iterable[UOp]) -> list[int]:
+    """The sizes of several."""
+    return [size_of(r) for r in ranges]
+
+
+def is_open(r: UOp) -> bool:
+    """Whether the size of a range is known only when the kernel runs."""
+    return not isinstance(r.size, int)
 
 
 def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:

@@ -21,8 +21,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from whit.codegen.contraction import size_of, sizes_of
-from whit.codegen.ranges import free_ranges, replace_ranges
+from whit.codegen.ranges import free_ranges, replace_ranges, size_of, sizes_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -17,10 +17,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
-from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, stride
+from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, size_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.sizes import reach
 from whit.ir.uop import UOp
 from whit.simplify.sums import linear_form
 from whit.target import Target
@@ -106,10 +105,10 @@ def _choose_lanes(
             if r in widths and r in free[region.reduce.src[0]]:
                 candidates[r] = _score(body, region, r, free, is_output=True)
         best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
-        if best in outer and 4 * _size(best) <= widths[best]:  # few lanes, such as those of a window
-            long = [r for r in candidates if r not in outer and candidates[r] > 0 and _size(r) >= widths[r]]
+        if best in outer and 4 * size_of(best) <= widths[best]:  # few lanes, such as those of a window
+            long = [r for r in candidates if r not in outer and candidates[r] > 0 and size_of(r) >= widths[r]]
             best = max(long, key=lambda r: candidates[r], default=best)
-        if best is None or candidates[best] <= 0 or _size(best) < 2:
+        if best is None or candidates[best] <= 0 or size_of(best) < 2:
             continue
         if best in outer:
             if (stored is None or stored is best) and not any(best in free[reduce] for reduce in along):
@@ -132,39 +131,39 @@ def _lanes_along_reduction(
     target: Target,
 ) -> None:
     """Lanes along the reduction: several accumulators, or a tile of results if operands are shared between them."""
-    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    strategy.lanes[best] = min(width, _power_below(size_of(best)))
     if _is_inside_blocks(region, best, free):
         _rows_of_blocks(strategy, found, region, best, free)
         return
     pair = _contracted(strategy.order, region, free)
     shared = _shared(strategy.order, region, best, free) if pair is None and len(found) == 2 else []
     if shared:
-        rows, whole = min(ROWS, _size(shared[0])), 1
+        rows, whole = min(ROWS, size_of(shared[0])), 1
         strategy.unroll[shared[0]] = rows
         for r in shared:  # of a window, all
-            whole *= _size(r)
+            whole *= size_of(r)
             if whole <= MOST_ROWS:
-                strategy.unroll[r], rows = _size(r), whole
-        count = max(min(2 if rows <= ROWS else 1, _size(best) // width), 1)
+                strategy.unroll[r], rows = size_of(r), whole
+        count = max(min(2 if rows <= ROWS else 1, size_of(best) // width), 1)
         strategy.unroll[best] = count
         strategy.reasons.append(
             f"lanes along reduction r{best.arg.id}: {rows} rows at a time, {count} accumulators each"
         )
         return
     if pair is None:
-        strategy.unroll[best] = max(min(4, _size(best) // width), 1)
+        strategy.unroll[best] = max(min(4, size_of(best) // width), 1)
         count = strategy.unroll[best]
         strategy.reasons.append(f"lanes along reduction r{best.arg.id}: unit stride, {count} accumulators")
         return
     side = 4 if target.vector_registers >= 32 else 2
     for r in pair:
-        strategy.unroll[r] = min(side, _size(r))
+        strategy.unroll[r] = min(side, size_of(r))
     strategy.reasons.append(f"lanes along reduction r{best.arg.id}: dot products, {side} x {side} at a time")
 
 
 def _is_inside_blocks(region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
     """Whether a reduction is along blocks: something is read once for all that a short range walks along."""
-    if region.reduce is None or _size(best) > SHORT:
+    if region.reduce is None or size_of(best) > SHORT:
         return False
     others = set(region.reduce.src[1:]) - {best}
     return any(best not in free[load] and others & free[load] for load in region.loads)
@@ -179,11 +178,11 @@ def _rows_of_blocks(
     beside = sum(other.reduce is not None and best in other.reduce.src for other in found)
     moving = {r: sum(r in free[load] for load in region.loads) for r in strategy.order if r in free[region.reduce]}
     if len(moving) == 1:
-        strategy.unroll[best] = max(min(4, _size(best) // strategy.lanes[best]), 1)
+        strategy.unroll[best] = max(min(4, size_of(best) // strategy.lanes[best]), 1)
     left = (MOST_SUMS if len(moving) == 1 else MOST_TILE) // (beside * strategy.unroll.get(best, 1))
     for number, r in enumerate(sorted(moving, key=lambda r: moving[r]), 1):
         most = left if number == len(moving) else SHARED_ROWS
-        strategy.unroll[r] = max(min(left, most, _size(r)), 1)
+        strategy.unroll[r] = max(min(left, most, size_of(r)), 1)
         left //= strategy.unroll[r]
     names = ", ".join(f"{strategy.unroll[r]} along r{r.arg.id}" for r in moving)
     strategy.reasons.append(f"lanes along reduction r{best.arg.id} inside of blocks; {names}")
@@ -211,11 +210,6 @@ def _contains_reduce(value: UOp, reduce: UOp, free: dict[UOp, frozenset[UOp]]) -
     """Whether a reduction inside depends on the ranges of this one."""
     mine = set(reduce.src[1:])
     return any(node.op in (ops.REDUCE, ops.SCAN) and free[node] & mine for node in topological((value,)))
-
-
-def _size(r: UOp) -> int:
-    """The size of a range; of a symbolic one, the largest it can be."""
-    return r.size if isinstance(r.size, int) else max(reach(r.size)[1] or 0, 0)
 
 
 def _power_below(n: int) -> int:
@@ -258,7 +252,7 @@ def _tile_outputs(
     strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
 ) -> None:
     """Lanes along an output range; and a register tile with another one if the reduction is a contraction of both."""
-    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    strategy.lanes[best] = min(width, _power_below(size_of(best)))
     others = [
         r
         for r in strategy.order
@@ -266,14 +260,14 @@ def _tile_outputs(
         and any(r in free[load] and best not in free[load] for load in region.loads)
         and any(best in free[load] and r not in free[load] for load in region.loads)
     ]
-    vectors = -(-_size(best) // width)
+    vectors = -(-size_of(best) // width)
     if not others:
         strategy.unroll[best] = min(8, vectors)
         strategy.reasons.append(f"lanes along output r{best.arg.id}: unit stride, {strategy.unroll[best]} accumulators")
         return
     across = others[-1]
     columns = min(2, vectors)
-    rows = min((target.vector_registers - 2 - columns) // columns, _size(across))
+    rows = min((target.vector_registers - 2 - columns) // columns, size_of(across))
     strategy.unroll[best], strategy.unroll[across] = columns, max(rows, 1)
     rest = [r for r in strategy.order if r is not best and r is not across]
     strategy.order = [*rest, best, across]
@@ -301,10 +295,10 @@ def _lanes_of_stores(
     allowed = [r for r in strategy.order if r in widths and r not in blocked | scans and r not in ordered]
     candidates = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
     best = max(candidates, key=lambda r: (candidates[r], strategy.order.index(r)), default=None)
-    if best is None or _size(best) < 2 or candidates[best] <= -4 * len(body.src):
+    if best is None or size_of(best) < 2 or candidates[best] <= -4 * len(body.src):
         return
     width = widths[best]
-    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    strategy.lanes[best] = min(width, _power_below(size_of(best)))
     across = _transposed(strategy, found[0], best, free, width)
     if across is not None and across not in ordered:
         strategy.unroll[across] = width
@@ -312,8 +306,8 @@ def _lanes_of_stores(
         return
     most = 4 if found[0].nodes < 40 else 2
     if ordered and found[0].nodes < 40:  # every core walks all rows: long pieces, 1.7 -> 1.2 ms for 4096 rows of 512
-        most = max(min(32, _size(best) // width // cores), 4)
-    strategy.unroll[best] = max(min(most, _size(best) // width), 1)
+        most = max(min(32, size_of(best) // width // cores), 4)
+    strategy.unroll[best] = max(min(most, size_of(best) // width), 1)
     strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
 
 
@@ -321,16 +315,16 @@ def _lanes_of_scan(
     strategy: Strategy, body: UOp, region: Region, free: dict[UOp, frozenset[UOp]], widths: dict[UOp, int], scanned: UOp
 ) -> None:
     """Lanes across the scan, several at once, or along it: a vector is then scanned in the register."""
-    suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if r in widths and _size(r) > 1}
+    suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if r in widths and size_of(r) > 1}
     best = max(suits, key=lambda r: (suits[r], r is not scanned), default=None)
     if best is None or suits[best] <= 0:
         return
     width = widths[best]
-    strategy.lanes[best] = min(width, _power_below(_size(best)))
+    strategy.lanes[best] = min(width, _power_below(size_of(best)))
     if best is scanned:
         strategy.reasons.append(f"lanes along the scan r{best.arg.id}")
         return
-    strategy.unroll[best] = max(min(4, _size(best) // width), 1)
+    strategy.unroll[best] = max(min(4, size_of(best) // width), 1)
     strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} scans of vectors at a time")
 
 
@@ -342,7 +336,7 @@ def _transposed(
         if stride(load.src[1], best, free) in (0, 1) or load.arg:
             continue
         for r in strategy.order:
-            if r is not best and stride(load.src[1], r, free) == 1 and _size(r) >= width and _size(best) >= width:
+            if r is not best and stride(load.src[1], r, free) == 1 and size_of(r) >= width and size_of(best) >= width:
                 return r
     return None
 
@@ -354,12 +348,12 @@ def _choose_core(
     independent = [r for r in strategy.order if r not in scanned]
     if target.cores < 2 or not independent:
         return
-    outer = prod(_size(r) for r in strategy.order)
+    outer = prod(size_of(r) for r in strategy.order)
     work = outer * found[0].nodes
     for region in found[1:]:
         if region.reduce is not None:
             around = free[region.reduce.src[0]] | set(region.reduce.src[1:])
-            work += prod(_size(r) for r in around) * region.nodes
+            work += prod(size_of(r) for r in around) * region.nodes
     if work < WORTH_THREADS:
         return
     long_enough = [r for r in independent if _trips(strategy, r) >= 2 * target.cores]
@@ -370,4 +364,4 @@ def _choose_core(
 def _trips(strategy: Strategy, r: UOp) -> int:
     """Iterations of a range once its vectors and unrolled copies are taken out."""
     step = strategy.lanes.get(r, 1) * strategy.unroll.get(r, 1)
-    return _size(r) // step
+    return size_of(r) // step

@@ -4,19 +4,20 @@
     ->  four loads of 4 neighbours, at x, x + n, x + 2n, x + 3n, and 8 shuffles
 
 A transposed read walks down a column with every vector. Sixteen such vectors side by side read sixteen rows of one
-cache line each; loading the lines as they lie touches each once, whatever the stride does to the cache.
+cache line each; loading the lines as they lie touches each once, whatever the stride does to the cache. Rows may also
+end at an edge, and be the last one from there on: lanes min((0, 1, 2, 3), m - 1) instead of (0, 1, 2, 3).
 """
 
 from __future__ import annotations
 
-from whit.codegen.vector_access import is_count
+from whit.codegen.vector_access import is_count, stacks_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.simplify.sums import build_sum, linear_form
 
-Key = tuple[UOp, UOp, int, int]  # buffer, position without constant and lanes, stride, width
+Key = tuple[UOp, UOp, UOp, int, int]  # buffer, position without constant and lanes, lanes, their stride, width
 
 
 def transpose_loads(body: UOp) -> UOp:
@@ -27,18 +28,19 @@ def transpose_loads(body: UOp) -> UOp:
         found = _column(node)
         if found is not None:
             key, offset = found
-            (squares if key[2] >= key[3] else close).setdefault(key, {})[offset] = node
+            is_square = key[3] >= key[4] or not is_count(key[2])
+            (squares if is_square else close).setdefault(key, {})[offset] = node
     replaced: dict[UOp, UOp] = {}
-    for (buffer, base, stride, width), columns in squares.items():
+    for (buffer, base, lanes, stride, width), columns in squares.items():
         for start in sorted(columns):
             wanted = [columns.get(start + t) for t in range(width)]
             if any(load is None or load in replaced for load in wanted):
                 continue
-            rows = [buffer.load(base + (start + i * stride), width) for i in range(width)]
+            rows = [buffer.load(base + (_lane(lanes, i) * stride + start), width) for i in range(width)]
             for load, vector in zip(wanted, transpose(rows), strict=True):
                 assert load is not None
                 replaced[load] = vector
-    for (buffer, base, stride, width), columns in close.items():
+    for (buffer, base, _, stride, width), columns in close.items():
         for start in sorted(columns):
             beside = [columns.get(start + t) for t in range(stride)]
             if any(load is None or load in replaced for load in beside):
@@ -51,19 +53,24 @@ def transpose_loads(body: UOp) -> UOp:
 
 
 def _column(node: UOp) -> tuple[Key, int] | None:
-    """What a gather reads: (buffer, base, stride, width) and the constant in its position."""
+    """What a gather reads: buffer, base, lanes, stride, width; and the constant in its position."""
     if node.op is not ops.LOAD or len(node.src) != 2 or not node.src[1].shape:
         return None
     buffer, position = node.src
     terms, offset = linear_form(position)
     vectors = [base for base in terms if base.shape]
-    if len(vectors) != 1 or not is_count(vectors[0]) or position.dtype is not dtypes.weakint:
+    if len(vectors) != 1 or not stacks_of(vectors[0]) or position.dtype is not dtypes.weakint:
         return None
     width, stride = position.shape[0], terms[vectors[0]]
-    if width & (width - 1) or (stride < width and stride not in (2, 4)):
+    if width & (width - 1) or (is_count(vectors[0]) and stride < width and stride not in (2, 4)):
         return None
     base = build_sum({b: c for b, c in terms.items() if not b.shape}, 0, dtypes.weakint)
-    return (buffer, base, stride, width), offset
+    return (buffer, base, vectors[0], stride, width), offset
+
+
+def _lane(vector: UOp, lane: int) -> UOp:
+    """What one of the lanes of a vector is."""
+    return vector.substitute({stack: stack.src[lane] for stack in stacks_of(vector)})
 
 
 def transpose(rows: list[UOp]) -> list[UOp]:

@@ -24,12 +24,11 @@ from whit.codegen.choice import (
     strategy_of,
     tiling_of,
 )
-from whit.codegen.contraction import Contraction, find_contractions, size_of
+from whit.codegen.contraction import Contraction, find_contractions
 from whit.codegen.cost import Operands, estimate_tiling
-from whit.codegen.ranges import free_ranges, ordered_ranges, scanned_ranges
+from whit.codegen.ranges import free_ranges, ordered_ranges, scanned_ranges, size_of
 from whit.codegen.split_blocks import write_out_blocks
 from whit.codegen.strategy import Strategy, choose_strategy, vector_width
-from whit.codegen.symbolic_panels import tile_symbolic
 from whit.codegen.tile_apart import tile_apart
 from whit.codegen.tiling import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
 from whit.ir import ops
@@ -57,8 +56,7 @@ def first_choices(body: UOp, target: Target) -> list[Choice]:
     form = contracted(body, target)
     plan = choose_tiling(form, target)
     if plan is None:
-        is_other = tile_symbolic(body, target) is not None or tile_apart(body, target) is not None
-        return [] if is_other else [loops]
+        return [loops] if tile_apart(body, target) is None else []
     found: list[tuple[float, Choice]] = []
     for operand, contraction in enumerate(find_contractions(form)):
         given = Operands(contraction, form, target)

@@ -31,10 +31,16 @@ def turned(vector: UOp) -> UOp:
     """
     if not vector.shape:
         return vector
-    leaves = [node for node in vector.topological() if node.shape and not node.op.elementwise]
-    if all(node.op is ops.STACK for node in leaves):
-        return vector.substitute({node: UOp.stack(*reversed(node.src)) for node in leaves})
+    stacks = stacks_of(vector)
+    if stacks:
+        return vector.substitute({stack: UOp.stack(*reversed(stack.src)) for stack in stacks})
     return make(ops.SHUFFLE, (vector,), tuple(reversed(range(vector.shape[0]))))
+
+
+def stacks_of(vector: UOp) -> list[UOp]:
+    """The STACKs of which a vector is computed lane by lane; none if of anything else."""
+    leaves = [node for node in vector.topological() if node.shape and not node.op.elementwise]
+    return leaves if all(leaf.op is ops.STACK for leaf in leaves) else []
 
 
 def is_count(node: UOp) -> bool:
