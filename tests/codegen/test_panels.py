@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from schedule.build import matmul, param, scheduled
 
-from whit import Context, Tensor
+from whit import Context, Tensor, Variable
 from whit.codegen import generate
 from whit.codegen.contraction import find_contractions
 from whit.codegen.tiling import choose_tiling
@@ -43,6 +43,38 @@ def test_every_layout_and_edge(sizes: tuple[int, int, int], layout: str) -> None
     left = Tensor(a) if layout[0] == "n" else Tensor(a.T.copy()).T
     right = Tensor(b) if layout[1] == "n" else Tensor(b.T.copy()).T
     np.testing.assert_array_equal((left @ right).numpy(), a @ b)
+
+
+OPEN = {
+    "rows": lambda n, a, b: a[:n] @ b,
+    "rows that lie across k": lambda n, a, b: a.T.contiguous().realize()[:, :n].T @ b,
+    "columns": lambda n, a, b: b.T @ a.T.contiguous().realize()[:, :n],
+    "columns that lie along k": lambda n, a, b: b.T @ a[:n].T,
+    "few rows": lambda n, a, b: b.T[:6].contiguous().realize() @ a.T.contiguous().realize()[:, :n],
+    "both": lambda n, a, b: a[:n] @ a[:n].T,
+    "what is made of them": lambda n, a, b: ((a[:n] * 2) @ b + b.T[0, 0]).relu() + a[:n, : b.shape[1]],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "depth"), [*((name, 40) for name in OPEN), ("rows", 1300), ("columns", 1300)])
+def test_rows_and_columns_of_a_symbolic_size(name: str, depth: int) -> None:
+    x, w = values(150, depth), values(depth, 33)
+    n = Variable("n", 0, 150)
+    a, b = Tensor(x).realize(), Tensor(w).realize()
+    for value in (150, 0, 1, 37, 100):
+        with Context(CHECK_OOB=1):
+            found = OPEN[name](n.bind(value), a, b).numpy()
+        np.testing.assert_array_equal(found, OPEN[name](value, a, b).numpy())
+
+
+def test_squares_that_end_at_a_symbolic_edge_are_loaded_by_rows() -> None:
+    n = UOp.variable("n", 1, 256)
+    keys = UOp.param(1, Tensor(0.0).dtype, (n, 64)).permute((1, 0))
+    with Context(NOOPT=False):
+        program = generate(kernel(matmul(param(0, 64, 64), keys)), parse_target("CPU:LLVM:skylake-avx512"))
+    assert "(turned)" in program.explanation
+    assert not [node for node in program.linear.src if node.op is ops.LOAD and node.src[1].shape]
 
 
 @pytest.mark.parametrize("depth", [40, 707])

@@ -22,7 +22,7 @@ from whit.codegen.chain_cut import Cut
 from whit.codegen.chain_sweep import Sweep
 from whit.codegen.fill_panels import Values
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import size_of
+from whit.codegen.ranges import free_ranges, is_open, size_of
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
@@ -39,7 +39,11 @@ def tile_chain(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
         return None
     leaves = [inner.leaf for inner in chain.inner] + [product.leaf for product in (*chain.products, *chain.turned)]
     width = target.vector_bytes // max(leaf.dtype.itemsize for leaf in leaves)
-    if width < 2 or min(size_of(chain.columns), size_of(chain.keys)) < width:
+    if (
+        width < 2
+        or min(size_of(chain.columns), size_of(chain.keys)) < width
+        or any(map(is_open, free_ranges(body)[body]))
+    ):
         return None
     cut = Cut(body, chain, width, target)
     return _Stores(cut).all(), [str(cut)]
