@@ -62,10 +62,13 @@ def test_rows_and_columns_of_a_symbolic_size(name: str, depth: int) -> None:
     x, w = values(150, depth), values(depth, 33)
     n = Variable("n", 0, 150)
     a, b = Tensor(x).realize(), Tensor(w).realize()
+    whole = OPEN[name](150, a, b).numpy()
     for value in (150, 0, 1, 37, 100):
         with Context(CHECK_OOB=1):
             found = OPEN[name](n.bind(value), a, b).numpy()
-        np.testing.assert_array_equal(found, OPEN[name](value, a, b).numpy())
+        rows, columns = found.shape
+        assert value in (rows, columns)
+        np.testing.assert_array_equal(found, whole[:rows, :columns])
 
 
 def test_squares_that_end_at_a_symbolic_edge_are_loaded_by_rows() -> None:

@@ -39,11 +39,9 @@ def tile_chain(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
         return None
     leaves = [inner.leaf for inner in chain.inner] + [product.leaf for product in (*chain.products, *chain.turned)]
     width = target.vector_bytes // max(leaf.dtype.itemsize for leaf in leaves)
-    if (
-        width < 2
-        or min(size_of(chain.columns), size_of(chain.keys)) < width
-        or any(map(is_open, free_ranges(body)[body]))
-    ):
+    if any(is_open(r) for r in free_ranges(body)[body]):
+        return None
+    if width < 2 or min(size_of(chain.columns), size_of(chain.keys)) < width:
         return None
     cut = Cut(body, chain, width, target)
     return _Stores(cut).all(), [str(cut)]
