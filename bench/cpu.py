@@ -1,13 +1,17 @@
 """Kernels on the CPU, beside PyTorch in the same run.
 
-    python bench/cpu.py                 every work; torch eager and torch.compile where they are installed
-    python bench/cpu.py softmax sum     only these
-    python bench/cpu.py --no-compile    without torch.compile (its first calls take long)
-    python bench/cpu.py --json          one JSON object instead of the table
+    python bench/cpu.py                     the works of `cpu_works.py` in the groups main and matmul
+    python bench/cpu.py --group odd         others: short, odd and strided ones, gradients; without torch.compile
+    python bench/cpu.py --only softmax sum  only works with one of these in their name
+    python bench/cpu.py --no-compile        without torch.compile (its first calls take long; it keeps them on disk)
+    python bench/cpu.py --threads 1         both on one thread
+    python bench/cpu.py --json              one JSON object instead of the table
 
-Contestants take turns of a few runs; a number is the least of many runs. Every result is compared with NumPy before it
-is timed.
-"% of a copy" is the speed of moving the bytes against that of a copy measured in the same run.
+Contestants take turns of a few runs; a number is the least of many runs, by the clock, in milliseconds. Every result is
+compared with the reference before it is timed. "plain" builds the tensors of every run anew and "jit" replays a
+`TinyJit`: both give fresh results. A ratio is the faster of torch eager and torch.compile over ours, for each of the
+two. "copy" is the speed of moving the inputs and outputs once, against a copy; "peak" that of the operations against
+multiply-adds in registers: both are measured in the same run. "x threads" is how much slower one thread is (jit).
 """
 
 from __future__ import annotations
@@ -16,292 +20,175 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from math import exp, log
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+from cpu_works import GROUPS, Work, torch
 
-from whit import Tensor
+from whit import Context, GlobalCounters, Tensor, TinyJit
+from whit.engine.roof import Roof, measure_roof
+from whit.runtime.threads import thread_count
 
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
-
-
-TURN = 5  # runs of a contestant before the next: its threads are awake then, and those of the others asleep
-
-
-@dataclass
-class Work:
-    """One computation, written for each contestant over the same inputs."""
-
-    name: str
-    shapes: list[tuple[int, ...]]
-    ours: Callable[..., Any]
-    theirs: Callable[..., Any]
-    reference: Callable[..., np.ndarray]
-    moved: int = 0  # bytes
-    flops: int = 0
-    below: int = 0  # the last input is integers below this, if it is given
-    times: dict[str, float] = field(default_factory=dict)
+TURN = 0.03  # seconds of a contestant before the next: OpenMP's threads spin for 15 ms after their last work
+OURS = ("whit", "jit")
+Calls = dict[str, Callable[[], Any]]
 
 
-def gelu_numpy(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
-
-
-def softmax_numpy(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
-
-
-def layernorm_numpy(x: np.ndarray) -> np.ndarray:
-    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-
-
-def cross_entropy_numpy(x: np.ndarray, i: np.ndarray) -> np.ndarray:
-    top = x.max(1, keepdims=True)
-    return np.mean(np.log(np.exp(x - top).sum(1)) + top[:, 0] - x[np.arange(len(x)), i])
-
-
-def pool_numpy(x: np.ndarray) -> np.ndarray:
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
-    return np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2].max((4, 5))
-
-
-def matmul(name: str, m: int, k: int, n: int) -> Work:
-    shapes = [(m, k), (k, n)]
-    return Work(name, shapes, lambda a, b: a @ b, lambda a, b: a @ b, lambda a, b: a @ b, flops=2 * m * k * n)
-
-
-def added(a: np.ndarray, b: np.ndarray, i: np.ndarray) -> np.ndarray:
-    result = a.copy()
-    np.add.at(result, i.astype(np.int64), b)
-    return result
-
-
-def works() -> list[Work]:
-    f = torch.nn.functional if torch is not None else None
-    million = 1 << 20
-    return [
-        Work(
-            "gelu chain 8M",
-            [(8 * million,)] * 2,
-            lambda a, b: (a * 2 + 1).gelu() * b + a,
-            lambda a, b: f.gelu(a * 2 + 1, approximate="tanh") * b + a,
-            lambda a, b: gelu_numpy(a * 2 + 1) * b + a,
-            moved=3 * 32 * million,
-        ),
-        Work("add 8M", [(8 * million,)] * 2, lambda a, b: a + b, lambda a, b: a + b, np.add, moved=3 * 32 * million),
-        Work("sum 16M", [(16 * million,)], lambda a: a.sum(), lambda a: a.sum(), np.sum, moved=64 * million),
-        Work(
-            "sum axis 0 4096^2",
-            [(4096, 4096)],
-            lambda a: a.sum(0),
-            lambda a: a.sum(0),
-            lambda a: a.sum(0),
-            moved=64 * million,
-        ),
-        Work(
-            "sum axis 1 4096^2",
-            [(4096, 4096)],
-            lambda a: a.sum(1),
-            lambda a: a.sum(1),
-            lambda a: a.sum(1),
-            moved=64 * million,
-        ),
-        Work(
-            "softmax 2048x4096",
-            [(2048, 4096)],
-            lambda a: a.softmax(1),
-            lambda a: a.softmax(1),
-            softmax_numpy,
-            moved=2 * 32 * million,
-        ),
-        Work(
-            "layernorm 2048x1024",
-            [(2048, 1024)],
-            lambda a: a.layernorm(),
-            lambda a: f.layer_norm(a, (1024,)),
-            layernorm_numpy,
-            moved=2 * 8 * million,
-        ),
-        Work(
-            "rmsnorm 2048x1024",
-            [(2048, 1024), (1024,)],
-            lambda a, w: a * (a.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w,
-            lambda a, w: f.rms_norm(a, (1024,), w, 1e-5),
-            lambda a, w: a / np.sqrt((a**2).mean(1, keepdims=True) + 1e-5) * w,
-            moved=2 * 8 * million,
-        ),
-        Work(
-            "cross entropy 512x32000",
-            [(512, 32000), (512,)],
-            lambda a, i: a.cross_entropy(i),
-            lambda a, i: f.cross_entropy(a, i),
-            cross_entropy_numpy,
-            moved=4 * 512 * 32000,
-            below=32000,
-        ),
-        Work(
-            "max pool 32x64x56^2",
-            [(32, 64, 56, 56)],
-            lambda a: a.max_pool2d(3, 2, padding=1),
-            lambda a: f.max_pool2d(a, 3, 2, 1),
-            pool_numpy,
-            moved=4 * 32 * 64 * (56**2 + 28**2),
-        ),
-        Work(
-            "transpose 2048^2",
-            [(2048, 2048)],
-            lambda a: a.T.contiguous(),
-            lambda a: a.T.contiguous(),
-            lambda a: a.T,
-            moved=2 * 16 * million,
-        ),
-        Work(
-            "cumsum 256x8192",
-            [(256, 8192)],
-            lambda a: a.cumsum(1),
-            lambda a: a.cumsum(1),
-            lambda a: a.cumsum(1),
-            moved=2 * 8 * million,
-        ),
-        Work("sort 1M", [(million,)], lambda a: a.sort(), lambda a: a.sort(), np.sort),
-        Work(
-            "topk 256x8192, 10",
-            [(256, 8192)],
-            lambda a: a.topk(10),
-            lambda a: a.topk(10),
-            lambda a: np.sort(a, 1)[:, :-11:-1],
-        ),
-        Work(
-            "gather 4096 rows of 512",
-            [(32000, 512), (4096,)],
-            lambda a, i: a[i],
-            lambda a, i: a[i],
-            lambda a, i: a[i],
-            moved=2 * 8 * million,
-            below=32000,
-        ),
-        Work(
-            "scatter-add 4096 rows of 512",
-            [(32000, 512), (4096, 512), (4096,)],
-            lambda a, b, i: a.index_add(0, i, b),
-            lambda a, b, i: a.index_add(0, i, b),
-            added,
-            below=32000,
-        ),
-        Work(
-            "cat 4 of 1024x1024, axis 1",
-            [(1024, 1024)] * 4,
-            lambda *a: Tensor.cat(*a, dim=1),
-            lambda *a: torch.cat(a, 1),
-            lambda *a: np.concatenate(a, 1),
-            moved=2 * 16 * million,
-        ),
-        Work(
-            "cat 8 of 1M",
-            [(million,)] * 8,
-            lambda *a: Tensor.cat(*a),
-            lambda *a: torch.cat(a),
-            lambda *a: np.concatenate(a),
-            moved=2 * 32 * million,
-        ),
-        matmul("matmul 512^3", 512, 512, 512),
-        matmul("matmul 1024^3", 1024, 1024, 1024),
-        matmul("matmul 2048^3", 2048, 2048, 2048),
-        matmul("matmul 1000x777x999", 1000, 777, 999),
-    ]
-
-
-def contestants(work: Work, arrays: list[np.ndarray], with_compile: bool) -> dict[str, Callable[[], Any]]:
+def contestants(work: Work, arrays: list[np.ndarray], with_compile: bool) -> Calls:
     """What to call for each."""
     tensors = [Tensor(a).realize() for a in arrays]
-    found: dict[str, Callable[[], Any]] = {"whit": lambda: realized(work.ours(*tensors))}
+    replayed: Any = TinyJit(lambda *given: realized(work.ours(*given)))
+    found: Calls = {"whit": lambda: realized(work.ours(*tensors))}
+    if "nonzero" not in work.name and "select" not in work.name:  # the shape of their result is known when it is there
+        found["jit"] = lambda: replayed(*tensors)
     if torch is not None:
-        given = [torch.from_numpy(a) for a in arrays]
+        given = theirs(work, arrays)
         found["torch"] = lambda: work.theirs(*given)
         if with_compile:
-            compiled = torch.compile(work.theirs)
+            compiled = torch.compile(work.theirs, dynamic=False)
             found["compile"] = lambda: compiled(*given)
     return found
 
 
+def theirs(work: Work, arrays: list[np.ndarray]) -> list[Any]:
+    """The inputs as tensors of PyTorch."""
+    floats = getattr(torch, work.dtype)
+    return [torch.from_numpy(a) if a.dtype.kind == "i" else torch.from_numpy(a.astype("f")).to(floats) for a in arrays]
+
+
 def realized(result: Any) -> Any:
     """A tensor, or several, computed together."""
-    return Tensor.realize(*result) if isinstance(result, tuple) else result.realize()
+    if not isinstance(result, tuple):
+        return result.realize()
+    Tensor.realize(*result)
+    return result
+
+
+def inputs(work: Work) -> list[np.ndarray]:
+    """Normal numbers, and integers below a limit as the last if there is one."""
+    rng = np.random.default_rng(0)
+    dtype = ml_dtypes.bfloat16 if work.dtype == "bfloat16" else np.float32
+    arrays = [rng.standard_normal(shape, np.float32).astype(dtype) for shape in work.shapes]
+    if work.below:
+        arrays[-1] = rng.integers(0, work.below, work.shapes[-1])
+    return arrays
+
+
+def values(result: Any) -> np.ndarray:
+    """Of a sort or topk, the values."""
+    result = result[0] if isinstance(result, tuple) else result
+    return np.asarray((result.double() if hasattr(result, "double") else result).numpy(), np.float64)
+
+
+def check(work: Work, arrays: list[np.ndarray], calls: Calls) -> None:
+    """Every contestant is right."""
+    wide = [a if a.dtype.kind == "i" else a.astype(np.float64) for a in arrays]
+    if work.reference is not None:
+        wanted = np.asarray(work.reference(*wide))
+    else:
+        wanted = values(work.theirs(*[torch.from_numpy(a) for a in wide]))
+    most = 2e-2 if work.dtype == "bfloat16" else 1e-4
+    for name, call in calls.items():
+        before = GlobalCounters.global_ops
+        found = values(call())
+        work.operations = max(work.operations, GlobalCounters.global_ops - before)
+        error = np.max(np.abs(found - wanted)) / max(np.max(np.abs(wanted)), 1e-9)
+        if found.shape != wanted.shape or not error < most:
+            raise SystemExit(f"{work.name}: {name} is wrong by {error}")
+
+
+def take_turns(calls: Calls, seconds: float) -> dict[str, float]:
+    """The least milliseconds of each."""
+    best = dict.fromkeys(calls, float("inf"))
+    end = time.perf_counter() + seconds
+    while True:
+        for name, call in calls.items():
+            start = now = time.perf_counter()
+            while now < start + TURN:
+                call()
+                now, before = time.perf_counter(), now
+                best[name] = min(best[name], now - before)
+        if now > end:
+            return {name: t * 1e3 for name, t in best.items()}
 
 
 def measure(work: Work, seconds: float, with_compile: bool) -> None:
-    """Fills work.times with the least milliseconds of each contestant."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in work.shapes]
-    if work.below:
-        arrays[-1] = rng.integers(0, work.below, work.shapes[-1])
+    """Fills work.times: all contestants, and ours on one thread."""
+    arrays = inputs(work)
     calls = contestants(work, arrays, with_compile)
-    wanted = work.reference(*(a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays))
-    for name, call in calls.items():
-        result = call()
-        result = result[0] if isinstance(result, tuple) else result  # of a sort, the values
-        found = result.numpy() if hasattr(result, "numpy") else np.asarray(result)
-        error = np.max(np.abs(found - wanted)) / max(np.max(np.abs(wanted)), 1e-9)
-        if not error < 1e-4:
-            raise SystemExit(f"{work.name}: {name} is wrong by {error}")
-    best = dict.fromkeys(calls, float("inf"))
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for name, call in calls.items():
-            for _ in range(TURN):
-                start = time.perf_counter()
-                call()
-                best[name] = min(best[name], time.perf_counter() - start)
-    work.times = {name: t * 1e3 for name, t in best.items()}
+    check(work, arrays, calls)
+    work.times = take_turns(calls, seconds)
+    if thread_count() > 1:
+        fastest = "jit" if "jit" in calls else "whit"
+        with Context(THREADS=1):
+            for _ in range(2):
+                calls[fastest]()
+            work.times["one"] = take_turns({fastest: calls[fastest]}, seconds / 4)[fastest]
 
 
-def copy_speed() -> float:
-    """Bytes a second of a large copy on all cores, reads and writes counted."""
-    a = Tensor(np.ones(1 << 24, np.float32)).realize()
-    best = float("inf")
-    for _ in range(20):
-        start = time.perf_counter()
-        (a + 1).realize()
-        best = min(best, time.perf_counter() - start)
-    return 2 * 4 * (1 << 24) / best
+HEADER = """| work | plain | jit | torch | compile | plain ratio | jit ratio | GB/s | % of copy | % of peak | x threads |
+|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def ratios(work: Work) -> dict[str, float]:
+    """By which of ours: the faster of theirs over it."""
+    best = min((t for name, t in work.times.items() if name in ("torch", "compile")), default=float("nan"))
+    return {name: best / work.times[name] for name in OURS if name in work.times}
+
+
+def row(work: Work, roof: Roof) -> str:
+    """A line of the table."""
+    best = min(work.times[name] for name in OURS if name in work.times)
+    names = ("whit", "jit", "torch", "compile")
+    cells = [f"{work.times[name]:.3f}" if name in work.times else "" for name in names]
+    found = ratios(work)
+    cells += [f"{found[name]:.2f}" if name in found else "" for name in OURS]
+    speed = work.moved / best * 1e3
+    cells += [f"{speed / 1e9:.1f}", f"{speed / roof.bandwidth * 100:.0f}"] if work.moved else ["", ""]
+    cells += [f"{work.operations / best * 1e5 / roof.flops:.0f}"]
+    cells += [f"{work.times['one'] / work.times.get('jit', work.times['whit']):.2f}"] if "one" in work.times else [""]
+    return f"| {work.name} | " + " | ".join(cells) + " |"
+
+
+def summary(chosen: list[Work]) -> str:
+    """The geometric means, and who is below."""
+    lines = []
+    for name in OURS:
+        found = {w.name: ratios(w)[name] for w in chosen if name in ratios(w)}
+        mean = exp(sum(log(ratio) for ratio in found.values()) / max(len(found), 1))
+        below = "; ".join(f"{work} {ratio:.2f}" for work, ratio in found.items() if ratio < 1)
+        lines.append(f"{'plain' if name == 'whit' else name}: mean {mean:.2f} of {len(found)}, below 1: {below or 'none'}")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of the names of the works to run")
+    parser.add_argument("--only", nargs="+", default=[], help="the same")
+    parser.add_argument("--group", choices=GROUPS, action="append", help="main and matmul if none is given")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each work")
+    parser.add_argument("--threads", type=int, default=0, help="for all contestants")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    groups, names = options.group or ("main", "matmul"), [*options.names, *options.only]
+    works = [work for group in groups for work in GROUPS[group]()]
+    chosen = [w for w in works if not names or any(part in w.name for part in names)]
     if torch is not None:
         torch.set_grad_enabled(False)
-    speed = copy_speed()
-    chosen = [w for w in works() if not options.names or any(part in w.name for part in options.names)]
-    for work in chosen:
-        measure(work, options.seconds, not options.no_compile)
+        torch.set_num_threads(options.threads or thread_count())
+    with Context(THREADS=options.threads):
+        roof = measure_roof(0.5, 1 << 26)
         if not options.json:
-            print(row(work, speed), flush=True)
-    if options.json:
-        print(json.dumps({w.name: w.times for w in chosen}))
-
-
-def row(work: Work, speed: float) -> str:
-    """Times, the ratio to the best of the others, and to the floor."""
-    ours = work.times["whit"]
-    others = [t for name, t in work.times.items() if name != "whit"]
-    text = f"{work.name:30}" + "".join(f"{name} {t:9.3f} ms  " for name, t in work.times.items())
-    if others:
-        text += f"{min(others) / ours:5.2f}x  "
-    if work.moved:
-        text += f"{work.moved / ours / 1e6:6.1f} GB/s, {work.moved / speed / ours * 1e5:3.0f} % of a copy"
-    if work.flops:
-        text += f"{work.flops / ours / 1e6:6.1f} GFLOP/s"
-    return text
+            print(f"copy {roof.bandwidth / 1e9:.1f} GB/s, peak {roof.flops / 1e9:.0f} GFLOP/s, {roof.threads} threads\n")
+            print(HEADER)
+        for work in chosen:
+            measure(work, options.seconds, not options.no_compile and "odd" not in groups)
+            if not options.json:
+                print(row(work, roof), flush=True)
+    print(json.dumps({w.name: w.times for w in chosen}) if options.json else "\n" + summary(chosen))
 
 
 if __name__ == "__main__":
