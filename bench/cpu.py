@@ -159,7 +159,9 @@ def summary(chosen: list[Work]) -> str:
         found = {w.name: ratios(w)[name] for w in chosen if name in ratios(w)}
         mean = exp(sum(log(ratio) for ratio in found.values()) / max(len(found), 1))
         below = "; ".join(f"{work} {ratio:.2f}" for work, ratio in found.items() if ratio < 1)
-        lines.append(f"{'plain' if name == 'whit' else name}: mean {mean:.2f} of {len(found)}, below 1: {below or 'none'}")
+        lines.append(
+            f"{'plain' if name == 'whit' else name}: mean {mean:.2f} of {len(found)}, below 1: {below or 'none'}"
+        )
     return "\n".join(lines)
 
 
@@ -182,7 +184,9 @@ def main() -> None:
     with Context(THREADS=options.threads):
         roof = measure_roof(0.5, 1 << 26)
         if not options.json:
-            print(f"copy {roof.bandwidth / 1e9:.1f} GB/s, peak {roof.flops / 1e9:.0f} GFLOP/s, {roof.threads} threads\n")
+            print(
+                f"copy {roof.bandwidth / 1e9:.1f} GB/s, peak {roof.flops / 1e9:.0f} GFLOP/s, {roof.threads} threads\n"
+            )
             print(HEADER)
         for work in chosen:
             measure(work, options.seconds, not options.no_compile and "odd" not in groups)

@@ -245,9 +245,7 @@ def _odd_movements() -> list[Work]:
         same("permute 102 of 512x16x768", [(512, 16, 768)], lambda a: a.permute(1, 0, 2).contiguous(), 8 * 6291456),
         same("permute 210 of 128x96x200", [(128, 96, 200)], lambda a: a.permute(2, 1, 0).contiguous(), 8 * 2457600),
         same("heads 8x512x12x64", [(8, 512, 12, 64)], lambda a: a.permute(0, 2, 1, 3).contiguous(), 8 * 3145728),
-        same(
-            "NCHW to NHWC 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.permute(0, 2, 3, 1).contiguous(), 8 * 6422528
-        ),
+        same("NCHW to NHWC 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.permute(0, 2, 3, 1).contiguous(), 8 * 6422528),
         same("transpose 2048^2, bfloat16", [(2048, 2048)], lambda a: a.T.contiguous(), 16 * M, dtype="bfloat16"),
         Work(
             "cat 3 of 4096x64, last axis",
@@ -322,7 +320,9 @@ def _gradient(function: Function, *given: Any, of: int = 0) -> Any:
 
 
 def _odd_gradients() -> list[Work]:
-    def graded(name: str, shapes: list[tuple[int, ...]], ours: Function, theirs: Function | None = None, below: int = 0):
+    def graded(
+        name: str, shapes: list[tuple[int, ...]], ours: Function, theirs: Function | None = None, below: int = 0
+    ):
         def of(function: Function) -> Function:
             return lambda *given: _gradient(function, *given)
 
@@ -335,12 +335,8 @@ def _odd_gradients() -> list[Work]:
             lambda a: a.max_pool2d(3, 2, padding=1),
             lambda a: f.max_pool2d(a, 3, 2, 1),
         ),
-        graded(
-            "max pool 2 of 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.max_pool2d(2), lambda a: f.max_pool2d(a, 2)
-        ),
-        graded(
-            "avg pool 2 of 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.avg_pool2d(2), lambda a: f.avg_pool2d(a, 2)
-        ),
+        graded("max pool 2 of 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.max_pool2d(2), lambda a: f.max_pool2d(a, 2)),
+        graded("avg pool 2 of 32x64x56^2", [(32, 64, 56, 56)], lambda a: a.avg_pool2d(2), lambda a: f.avg_pool2d(a, 2)),
         graded("embedding 4096 of 32000x512", [(32000, 512), (4096,)], lambda a, i: a[i], below=32000),
         graded("softmax 2048x1024", [(2048, 1024)], lambda a: a.softmax(1)),
         graded("layernorm 2048x1024", [(2048, 1024)], lambda a: a.layernorm(), lambda a: f.layer_norm(a, (1024,))),

@@ -25,6 +25,7 @@ from whit.render.ahead import bytes_ahead
 from whit.render.fused import expand_fma
 from whit.render.llvm_ops import ELEMENTWISE, cast, combine, reduce_vector
 from whit.render.llvm_values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
+from whit.render.past import LINE, stores_past_caches
 from whit.render.program import (
     check_program,
     local_buffers_of,
@@ -66,6 +67,7 @@ class _Function(Writer):
         self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
         self.ahead = bytes_ahead(self.linear, target)
+        self.past = stores_past_caches(self.linear, target)
 
     def render(self) -> str:
         self.prologue()
@@ -77,6 +79,8 @@ class _Function(Writer):
                 self.names[node] = ELEMENTWISE[node.op](self, node)
             else:
                 raise unsupported(node.op, "LLVM", "is no instruction of a CPU", "Expand it before rendering.")
+        if self.past:
+            self.intrinsic("x86.sse.sfence", "void")  # other threads may see such stores later than what follows
         self.line("ret void")
         body = "\n".join(self.lines)
         return f"define void @{quoted(self.name)}{_SIGNATURE} nounwind {{\nentry:\n{body}\n}}\n"
@@ -87,6 +91,9 @@ class _Function(Writer):
             slot = node.arg.slot
             address = self.value(f"p{slot}.at", f"getelementptr inbounds ptr, ptr %buffers, i64 {slot}")
             self.names[node] = self.named(f"p{slot}", f"load ptr, ptr {address}, align 8")
+            if any(memory_of(store.src[0]) is node for store in self.past):
+                low = self.value("low", f"and i64 {self.value('bits', f'ptrtoint ptr %p{slot} to i64')}, {LINE - 1}")
+                self.named(f"p{slot}.aligned", f"icmp eq i64 {low}, 0")
         for i, node in enumerate(variables_of(self.linear)):
             address = self.value("var.at", f"getelementptr inbounds i64, ptr %variables, i64 {i}")
             wide = self.named(quoted(node.arg.name), f"load i64, ptr {address}, align 8")
@@ -216,16 +223,33 @@ class _Function(Writer):
             places = (("ptr", at), ("i32", str(align)), (vector_of("i1", count), mask))
             self.intrinsic(f"masked.store.{self.suffix(kind)}.p0", "void", (kind, new), *places)
         else:
-            self.store_plain(node.arg.combine, buffer, value, at)
+            self.store_plain(node.arg.combine, buffer, value, at, is_past=node in self.past)
 
-    def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str) -> None:
+    def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str, *, is_past: bool = False) -> None:
         kind, align = vector_of(memory_type(buffer.dtype), lane_count(value)), max(buffer.dtype.itemsize, 1)
         if operator is not None and self.atomic:
             for lane in range(lane_count(value)):
                 place = self.value("at", f"getelementptr inbounds {scalar_type(value.dtype)}, ptr {at}, i64 {lane}")
                 self.store_atomic(operator, value.dtype, place, self.lane(value, lane))
             return
-        self.line(f"store {kind} {self.combined(operator, buffer, value, at)}, ptr {at}, align {align}")
+        text = f"store {kind} {self.combined(operator, buffer, value, at)}, ptr {at}"
+        if is_past:
+            self.store_past(
+                text, f"{self.names[memory_of(buffer)]}.aligned", min(lane_count(value) * align, LINE), align
+            )
+        else:
+            self.line(f"{text}, align {align}")
+
+    def store_past(self, text: str, is_aligned: str, wide: int, align: int) -> None:
+        """A store past the caches, which must be aligned: whether memory starts with a line is seen when it runs."""
+        name = f"past{self.fresh()}"
+        self.declarations["!0"] = "!0 = !{i32 1}"
+        self.line(f"br i1 {is_aligned}, label %{name}.do, label %{name}.else")
+        for block, how in (("do", f"{wide}, !nontemporal !0"), ("else", f"{align}")):
+            self.start_block(f"{name}.{block}")
+            self.line(f"{text}, align {how}")
+            self.line(f"br label %{name}.end")
+        self.start_block(f"{name}.end")
 
     def store_if(self, node: UOp) -> None:
         """A store that a scalar gate may skip."""
