@@ -11,7 +11,7 @@ Contestants take turns of a few runs; a number is the least of many runs, by the
 compared with the reference before it is timed. "plain" builds the tensors of every run anew and "jit" replays a
 `TinyJit`: both give fresh results. A ratio is the faster of torch eager and torch.compile over ours, for each of the
 two. "copy" is the speed of moving the inputs and outputs once, against a copy; "peak" that of the operations against
-multiply-adds in registers: both are measured in the same run. "x threads" is how much slower one thread is (jit).
+multiply-adds in registers: both are measured in the same run. "threads" is how much slower one thread is (jit).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def measure(work: Work, seconds: float, with_compile: bool) -> None:
             work.times["one"] = take_turns({fastest: calls[fastest]}, seconds / 4)[fastest]
 
 
-HEADER = """| work | plain | jit | torch | compile | plain ratio | jit ratio | GB/s | % of copy | % of peak | x threads |
+HEADER = """| work | plain | jit | torch | compile | plain ratio | jit ratio | GB/s | % of copy | % of peak | threads |
 |---|---|---|---|---|---|---|---|---|---|---|"""
 
 

@@ -36,6 +36,9 @@ from whit.simplify.bounds import bounds
 REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here
 REDUCE_LOOPS = 1_000_000  # and those of the loops they finally run in
 LEVEL = 16  # ids that one range may use
+# Bytes inside of which a processor looks ahead. Sums of four pages at once: 2.7 -> 2.2 ms for 64 MiB on two cores if they
+# start inside of a cache line, as NumPy's do; the same if they start with one.
+PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,13 @@ def _pieces_of(r: UOp, first_id: int, strategy: Strategy) -> list[Piece]:
     return _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id + 2, None)
 
 
-def _cut(size: int | UOp, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None) -> list[Piece]:
-    """Main part, whole vectors, masked vector of `size` elements from `start` on."""
+def _cut(
+    size: int | UOp, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None, far: int = 0
+) -> list[Piece]:
+    """Main part, whole vectors, masked vector of `size` elements from `start` on.
+
+    The copies of the main part are neighbours; or, if each can have `far` elements to itself, each walks a part alone.
+    """
     if not isinstance(size, int):
         return _cut_symbolic(size, width, unroll, start, first_id)
     main, vectors, rest = split(size, width, unroll)
@@ -163,9 +171,10 @@ def _cut(size: int | UOp, width: int, unroll: int, start: UOp, first_id: int, gu
         return place if lane is None else place + lane
 
     if main:
-        step = width * unroll
+        is_far = 0 < far <= main * width
+        step, between = (width, main * width) if is_far else (width * unroll, width)
         block = _loop(main, first_id) * step
-        pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll)), None, guard))
+        pieces.append(Piece(tuple(at(block + u * between) for u in range(unroll)), None, guard))
     done = main * width * unroll
     if vectors:
         pieces.append(Piece((at(_loop(vectors, first_id + 1) * width + done),), None, guard))
@@ -263,7 +272,8 @@ def _split_reduction(node: UOp, r: UOp, strategy: Strategy) -> UOp:
     first_id = REDUCE_PARTS + r.arg.id * LEVEL
     identity = const(node.dtype, op.identity(node.dtype))
     parts: list[UOp] = []
-    for piece in _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id, None):
+    page = PAGE // node.dtype.itemsize
+    for piece in _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id, None, far=page):
         for copy in piece.copies:
             part = replace_ranges(value, {r: copy}, {})
             if piece.mask is not None:
