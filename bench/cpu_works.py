@@ -311,12 +311,16 @@ def _odd_places() -> list[Work]:
 
 
 def _gradient(function: Function, *given: Any, of: int = 0) -> Any:
-    """The gradient of the sum of squares of a result of a function, by either."""
+    """The gradient of the sum of the cubes of a result, by either: that of the squares is 0 for norms."""
     if torch is None or not torch.is_tensor(given[0]):
-        return function(*given).square().sum().gradient(given[of])[0]
+        return _cubes(function(*given)).gradient(given[of])[0]
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in given]
-        return torch.autograd.grad(function(*leaves).square().sum(), leaves[of])[0]
+        return torch.autograd.grad(_cubes(function(*leaves)), leaves[of])[0]
+
+
+def _cubes(result: Any) -> Any:
+    return (result * result * result).sum()
 
 
 def _odd_gradients() -> list[Work]:

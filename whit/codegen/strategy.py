@@ -302,6 +302,8 @@ def _lanes_of_stores(
     across = _transposed(strategy, found[0], best, free, width)
     if across is not None and across not in ordered:
         strategy.unroll[across] = width
+        # along what is read: pages are read in order, and stores, which go anywhere, need not wait
+        strategy.order = [*(r for r in strategy.order if r is not across), across]
         strategy.reasons.append(f"lanes along output r{best.arg.id}, {width} x {width} squares with r{across.arg.id}")
         return
     most = 4 if found[0].nodes < 40 else 2

@@ -49,15 +49,15 @@ def _is_line(load: UOp) -> bool:
 def _row(source: UOp, place: UOp) -> int:
     """The longest step, in elements of the source, of a range along which a copy moves in both memories."""
     both = set(topological((source,))) & set(topological((place,)))
-    return max((_step(source, r) for r in both if r.op is ops.RANGE), default=0)
+    return max((step_of(source, r) for r in both if r.op is ops.RANGE), default=0)
 
 
-def _step(position: UOp, r: UOp) -> int:
+def step_of(position: UOp, r: UOp) -> int:
     """How far a position moves with a range; 0 if that is not always the same."""
     if position is r:
         return 1
     if position.op is ops.ADD:
-        return sum(_step(part, r) for part in position.src)
+        return sum(step_of(part, r) for part in position.src)
     if position.op is ops.MUL and position.src[1].op is ops.CONST:
-        return _step(position.src[0], r) * int(position.src[1].arg)
+        return step_of(position.src[0], r) * int(position.src[1].arg)
     return 0
