@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.contraction import find_contractions
-from whit.codegen.dot_bytes import as_dot
+from whit.codegen.dot_words import as_dot
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges, sizes_of
 from whit.codegen.split_blocks import add_before_lanes, write_out_blocks, write_out_fills
@@ -72,8 +72,8 @@ def apply_choice(choice: Choice, body: UOp, target: Target) -> tuple[UOp, list[s
 
 def contracted(body: UOp, target: Target) -> UOp:
     """The kernel as its contraction is tiled: four bytes at once, where that is possible."""
-    by_bytes = as_dot(body, target)
-    return body if by_bytes is None or choose_tiling(by_bytes, target) is None else by_bytes
+    by_words = as_dot(body, target)
+    return body if by_words is None or choose_tiling(by_words, target) is None else by_words
 
 
 # ---- contractions through panels

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from math import prod
 
 from whit.codegen.contraction import Contraction, end_of, may_overwrite
-from whit.codegen.dot_bytes import prepared, product_of, too_much
+from whit.codegen.dot_words import prepared, product_of, too_much
 from whit.codegen.fill_panels import (
     FIRST_ID,
     ZERO,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from whit.codegen.apply_strategy import apply_strategy
 from whit.codegen.chain_blocks import tile_chain
 from whit.codegen.choice import Choice, apply_choice
-from whit.codegen.dot_bytes import as_dot
+from whit.codegen.dot_words import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
@@ -100,11 +100,11 @@ def _tile(body: UOp, job: Job) -> UOp:
         tiled, reasons = apply_choice(job.choice, body, job.target)
         job.reasons.extend(("tuned", *reasons))
         return simplify_lanes(tiled)
-    by_bytes = as_dot(body, job.target)
-    plan = choose_tiling(by_bytes, job.target) if by_bytes is not None else None
-    if by_bytes is not None and plan is not None:
+    by_words = as_dot(body, job.target)
+    plan = choose_tiling(by_words, job.target) if by_words is not None else None
+    if by_words is not None and plan is not None:
         job.reasons.append(f"{plan}; four bytes at once")
-        return simplify_lanes(apply_panels(by_bytes, plan.found, plan.tiling))
+        return simplify_lanes(apply_panels(by_words, plan.found, plan.tiling))
     plan = choose_tiling(body, job.target)
     if plan is not None:
         job.reasons.append(str(plan))

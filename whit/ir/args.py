@@ -208,10 +208,10 @@ def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class DotArg:
-    """Whether the bytes of each operand of a product of bytes are signed."""
+    """What the words of each operand are made of: four int8 or uint8, or two bfloat16."""
 
-    left: bool
-    right: bool
+    left: DType
+    right: DType
 
 
 @dataclass(frozen=True, slots=True)

@@ -849,7 +849,8 @@ DOT = define(
     shape=broadcast_scalars,
     stages=KERNEL | PROGRAM,
     arg_type=DotArg,
-    doc="z + the products of the four bytes of x and of y: all int32; the argument says which bytes are signed. Wraps.",
+    doc="z + the products of the parts of x and of y, int32 each: of four bytes, where z is int32 and wraps, or of two "
+    "bfloat16, where z is float32: the upper two first, each product added exactly and rounded once, subnormals as 0.",
 )
 STACK = define(
     "stack",

@@ -445,10 +445,14 @@ def mma(op: Op, src: Sources, arg: Any) -> Shape:
 
 
 def dot_dtype(op: Op, src: Sources, arg: Any) -> DType:
-    """int32, as all operands are."""
-    if any(s.dtype is not dtypes.int32 for s in src):
+    """That of the sum: int32 of bytes, float32 of bfloat16."""
+    x, y, z = src
+    if x.dtype is not dtypes.int32 or y.dtype is not dtypes.int32:
         raise dtype_error(op, src, "operands must be int32, four bytes each", "Put the bytes together.")
-    return dtypes.int32
+    is_float = arg.left.is_float
+    if is_float != arg.right.is_float or z.dtype is not (dtypes.float32 if is_float else dtypes.int32):
+        raise dtype_error(op, src, "sums of bytes are int32 and those of bfloat16 float32", "Cast what is added to.")
+    return z.dtype
 
 
 def stack(op: Op, src: Sources, arg: Any) -> Shape:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from whit.dtype import DType
+from whit.dtype import DType, dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
@@ -367,15 +367,17 @@ class _Function(Writer):
         self.names[node] = reduce_vector(self, node)
 
     def dot(self, node: UOp) -> None:
-        """Four products of bytes, unsigned ones by signed ones."""
+        """Four products of bytes, unsigned ones by signed ones, or two of bfloat16."""
         x, y, z = node.src
         count, kind = lane_count(node), type_of(node)
-        if node.arg.left or not node.arg.right or count not in (4, 8, 16) or "avx512vnni" not in self.target.features:
-            raise unsupported(node.op, "LLVM", f"as {kind} needs VNNI", "Only unsigned by signed bytes, in vectors.")
-        bytes_ = vector_of("i8", 4 * count)
-        parts = [self.value("bytes", f"bitcast {kind} {self.operand(s, count)} to {bytes_}") for s in (x, y)]
-        arguments = ((kind, self.operand(z, count)), *((bytes_, part) for part in parts))
-        self.names[node] = self.intrinsic(f"x86.avx512.vpdpbusd.{32 * count}", kind, *arguments)
+        feature, name, part, width = _DOTS.get((node.arg.left, node.arg.right), ("", "", "", 0))
+        if feature not in self.target.features or count not in (4, 8, 16):
+            why = f"of {node.arg.left.name} and {node.arg.right.name} as {kind}"
+            raise unsupported(node.op, "LLVM", why, "Only unsigned by signed bytes, or bfloat16, in vectors.")
+        words, parts = vector_of("i32", count), vector_of(part, width * count)
+        given = [self.value("parts", f"bitcast {words} {self.operand(s, count)} to {parts}") for s in (x, y)]
+        arguments = ((kind, self.operand(z, count)), *((parts, text) for text in given))
+        self.names[node] = self.intrinsic(f"x86.{name}.{32 * count}", kind, *arguments)
 
     def cast(self, node: UOp) -> None:
         self.names[node] = cast(self, node)
@@ -391,6 +393,12 @@ class _Function(Writer):
     def nothing(self, node: UOp) -> None:
         """Already written, or nothing to do on one thread."""
 
+
+# What words are made of -> the feature, the instruction, its type of the parts and how many a word has.
+_DOTS = {
+    (dtypes.uint8, dtypes.int8): ("avx512vnni", "avx512.vpdpbusd", "i8", 4),
+    (dtypes.bfloat16, dtypes.bfloat16): ("avx512bf16", "avx512bf16.dpbf16ps", "bfloat", 2),
+}
 
 _ATOMIC = {
     (ops.ADD, "float"): "fadd",

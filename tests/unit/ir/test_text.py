@@ -338,7 +338,7 @@ EXAMPLES = [
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8, 'wg"mma')),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
-    make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(left=True, right=False)),
+    make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),
     b0.again(b0 * 2),
     make(ops.FORMULA, (UOp.group(b0, b0 * 2), b0), FormulaArg("two")).item(1),

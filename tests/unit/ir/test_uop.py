@@ -366,7 +366,11 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (make(ops.BARRIER), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),
-    (make(ops.DOT, (UOp.param(1, i32, (4,)), const(i32, 2), const(i32, 3)), DotArg(True, False)), i32, (4,)),
+    (
+        make(ops.DOT, (UOp.param(1, i32, (4,)), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
+        i32,
+        (4,),
+    ),
     (UOp.stack(a34, a34), f32, (2, 3, 4)),
     (make(ops.SHUFFLE, (UOp.param(1, f32, (4,)),), (3, 3, 0)), f32, (3,)),
     (a34.copy_to("CUDA:0"), f32, (3, 4)),

@@ -277,13 +277,32 @@ def mma(dtype: DType, source: DType, a: Array, b: Array, c: Array) -> Array:
 
 
 def dot(arg: DotArg, x: Array, y: Array, z: Array) -> Array:
-    """z + the products of four bytes, in int32 that wraps."""
+    """z + the products of four bytes, in int32 that wraps, or of two bfloat16."""
+    if arg.left.is_float:
+        return _dot_of_floats(x, y, z)
     total = z.astype(np.int64)
     for shift in range(0, 32, 8):
         left, right = (x.astype(np.int64) >> shift) & 255, (y.astype(np.int64) >> shift) & 255
-        left, right = (left ^ 128) - 128 if arg.left else left, (right ^ 128) - 128 if arg.right else right
+        left = left if arg.left.is_unsigned else (left ^ 128) - 128
+        right = right if arg.right.is_unsigned else (right ^ 128) - 128
         total = total + left * right
     return total.astype(np.int32)
+
+
+def _dot_of_floats(x: Array, y: Array, z: Array) -> Array:
+    """z + the products of two bfloat16 as AVX512-BF16 adds them: the upper ones first, both rounded to nearest, with
+    subnormal operands and sums as zeros of their sign."""
+    total = _without_subnormals(z)
+    for shift in (16, 0):
+        bits = [((operand.astype(np.int64) >> shift) & 0xFFFF) << 16 for operand in (x, y)]
+        left, right = (_without_subnormals(part.astype(np.uint32).view(np.float32)) for part in bits)
+        total = _without_subnormals(_fused(dtypes.float32, *(v.astype(np.float64) for v in (left, right, total))))
+    return total
+
+
+def _without_subnormals(x: Array) -> Array:
+    """float32 with zeros of the same sign for what is below the smallest normal number."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
 
 
 def checked(node: UOp, position: Array, gate: Array | None, axis: int, size: int, otherwise: int = 0) -> Array:
