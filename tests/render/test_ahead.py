@@ -6,9 +6,11 @@ from schedule.build import matmul, param, scheduled
 
 from whit.codegen import generate
 from whit.config import Context
+from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
-from whit.render.ahead import ROWS, SOON, bytes_ahead
+from whit.render.ahead import ROWS, SHORT_ROW, SOON, bytes_ahead
 from whit.render.llvm import render_llvm
 from whit.render.program import memory_of
 from whit.target import parse_target
@@ -36,3 +38,21 @@ def test_what_fits_the_first_cache_or_is_read_in_order_is_not_asked_for() -> Non
     assert not bytes_ahead(program(param(0, 4096) + param(1, 4096)), TARGET)
     small = program(matmul(param(0, 64, 32), param(1, 32, 64)))
     assert not [load for load in bytes_ahead(small, TARGET) if memory_of(load.src[0]).op is ops.BUFFER]
+
+
+def rows_of_blocks(blocks: int) -> dict[str, set[int]]:
+    """How far ahead sums of rows of packed blocks, 18 bytes for 16 elements, ask for what they read."""
+    row, k = UOp.range(64, 0), UOp.range(16 * blocks, 1000, RangeKind.REDUCE)
+    packed, start = UOp.param(2, dtypes.uint8, (64 * 18 * blocks,)), row * (18 * blocks) + k // 16 * 18
+    value, scale = (packed.index(place).cast(dtypes.float32) for place in (start + k % 16 + 2, start))
+    total = (value * scale * param(1, 16 * blocks).index(k)).reduce(ops.ADD, ranges=(k,))
+    linear = generate(UOp.group(param(0, 64).store(total, row)), TARGET).linear
+    found: dict[str, set[int]] = {}
+    for load, distance in bytes_ahead(linear, TARGET).items():
+        found.setdefault(f"p{memory_of(load.src[0]).arg.slot}", set()).add(distance)
+    return found
+
+
+def test_short_rows_of_blocks_side_by_side_ask_for_the_next_ones() -> None:
+    assert rows_of_blocks(16) == {"p2": {16 * 16 * 18}}
+    assert rows_of_blocks(SHORT_ROW // 16) == {}  # a processor finds these by itself
