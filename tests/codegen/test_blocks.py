@@ -9,7 +9,7 @@ from schedule.build import param
 from whit.codegen import generate
 from whit.codegen.look_up import look_up
 from whit.codegen.ranges import free_ranges
-from whit.codegen.split_blocks import add_before_lanes, split_blocks, write_out_blocks
+from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.codegen.widen_bits import widen_bits
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -71,18 +71,28 @@ def test_a_range_stays_whole_where_blocks_do_not_fit_into_each_other(divisors: t
 
 def test_a_range_that_is_used_as_a_number_is_written_out() -> None:
     body = write_out_blocks(split_blocks(BODY))
-    assert [[r.size for r in reduce.src[1:]] for reduce in reduces(body)] == [[2, 16], [2, 16]]
+    (reduce,) = reduces(body)
+    assert [r.size for r in reduce.src[1:]] == [2, 16] and reduce.src[0].op is ops.ADD
     shifts = {node.src[1].arg for node in body.topological() if node.op is ops.SHR}
     assert shifts == {4}  # and the one by 0 is gone
     assert value(body) == value(BODY)
 
 
-def test_sums_of_lanes_are_added_as_vectors() -> None:
-    left, right = (UOp.stack(*(X.index(i + j) for i in range(4))) for j in (0, 4))
-    lanes = left.reduce(ops.ADD, axes=(0,)) + right.reduce(ops.ADD, axes=(0,))
-    body = add_before_lanes(UOp.group(OUT.store(lanes, 0)))
-    (reduce,) = reduces(body)
-    assert reduce.src[0] is left + right
+def test_a_range_that_is_part_of_a_number_is_written_out() -> None:
+    k = split_blocks(BODY)
+    (reduce,) = reduces(k)
+    _, half, _ = reduce.src[1:]
+    (cast,) = [node for node in k.topological() if node.op is ops.CAST and node.src[0] is half]
+    moved = k.substitute({cast: (half * 2 + 1).cast(dtypes.int32)})
+    (found,) = reduces(write_out_blocks(moved))
+    assert half not in found.src and value(write_out_blocks(moved)) == value(moved)
+
+
+def test_what_is_written_out_is_added_to_one_sum_of_each_row() -> None:
+    program = generate(BODY, parse_target("CPU:LLVM:icelake-server"))
+    sums = [node for node in program.linear.topological() if node.op is ops.BUFFER]
+    assert len(sums) == 3
+    assert sum(node.op is ops.FMA for node in program.linear.src) == 2 * 3
 
 
 # ---- bits

@@ -54,5 +54,5 @@ def rows_of_blocks(blocks: int) -> dict[str, set[int]]:
 
 
 def test_short_rows_of_blocks_side_by_side_ask_for_the_next_ones() -> None:
-    assert rows_of_blocks(16) == {"p2": {16 * 16 * 18}}
+    assert rows_of_blocks(16) == {"p2": {8 * 16 * 18}}
     assert rows_of_blocks(SHORT_ROW // 16) == {}  # a processor finds these by itself

@@ -19,7 +19,7 @@ from whit.codegen.contraction import find_contractions
 from whit.codegen.dot_words import as_dot
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges, sizes_of
-from whit.codegen.split_blocks import add_before_lanes, write_out_blocks, write_out_fills
+from whit.codegen.split_blocks import write_out_blocks, write_out_fills
 from whit.codegen.strategy import Strategy
 from whit.codegen.tiling import Depth, Plan, Tiling, Way, choose_tiling
 from whit.ir import ops
@@ -64,8 +64,7 @@ def apply_choice(choice: Choice, body: UOp, target: Target) -> tuple[UOp, list[s
             return write_out_fills(tiled) if form is body else tiled, [str(tiling)]
         form = write_out_blocks(body)
         strategy = strategy_of(choice, form)
-        tiled = apply_strategy(form, strategy)
-        return tiled if form is body else add_before_lanes(tiled), strategy.reasons
+        return apply_strategy(form, strategy), strategy.reasons
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise UnfitError(f"{type(error).__name__}: {error}") from error
 

@@ -285,18 +285,29 @@ def _cleared(node: UOp, register: UOp, path: Path, linear: _Linear) -> Item:
 
 
 def _products(node: UOp, has_fma: bool) -> list[UOp]:
-    """The one or two products that a reduction adds in one step of its loop, if it adds nothing else."""
+    """The products that a reduction adds in one step of its loop, if it adds nothing else."""
     value = node.src[0]
     if node.arg.op is not ops.ADD:
         return []
-    parts = value.src if value.op is ops.ADD else (value,)
+    parts = terms_of(value)
     if all(part.op is ops.DOT and part.src[2].op is ops.CONST and part.src[2].arg == 0 for part in parts):
         return sorted(parts, key=_place)
     if not has_fma or not node.dtype.is_float:
         return []
-    if value.op is ops.ADD and all(part.op is ops.MUL for part in value.src):
-        return sorted(value.src, key=_place)
-    return [value] if value.op is ops.MUL else []
+    return sorted(parts, key=_place) if all(part.op is ops.MUL for part in parts) else []
+
+
+def terms_of(value: UOp) -> list[UOp]:
+    """What a sum is made of."""
+    terms: list[UOp] = []
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if node.op is ops.ADD:
+            waiting.extend(reversed(node.src))
+        else:
+            terms.append(node)
+    return terms
 
 
 def _place(product: UOp) -> int:

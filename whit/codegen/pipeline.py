@@ -22,7 +22,7 @@ from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
-from whit.codegen.split_blocks import add_before_lanes, split_blocks, write_out_blocks, write_out_fills
+from whit.codegen.split_blocks import split_blocks, write_out_blocks, write_out_fills
 from whit.codegen.strategy import choose_strategy
 from whit.codegen.tile_apart import tile_apart
 from whit.codegen.tiling import choose_tiling
@@ -116,8 +116,7 @@ def _tile(body: UOp, job: Job) -> UOp:
     written_out = write_out_blocks(body)
     strategy = choose_strategy(written_out, job.target)
     job.reasons.extend(strategy.reasons)
-    tiled = apply_strategy(written_out, strategy)
-    return simplify_lanes(tiled if written_out is body else add_before_lanes(tiled))
+    return simplify_lanes(apply_strategy(written_out, strategy))
 
 
 def _fix_index_dtype(body: UOp, job: Job) -> UOp:

@@ -12,7 +12,7 @@ along j. It is the opposite of `merge_ranges`, which leaves such ranges alone.
 `write_out_blocks` goes on from there, for kernels without panels: a short range that is used as a number (h above, a
 shift) is written out, so that the number is known and bytes that are used for each h are loaded once.
 
-    reduce over b, h, j of f(b, h, j)     ->     reduce over b, j of f(b, 0, j) + reduce over b, j of f(b, 1, j)
+    reduce over b, h, j of f(b, h, j)     ->     reduce over b, j of f(b, 0, j) + f(b, 1, j)
 """
 
 from __future__ import annotations
@@ -88,17 +88,16 @@ def write_out_blocks(body: UOp) -> UOp:
 
 
 def _written_out(reduce: UOp) -> UOp:
-    """A sum as several, one for each combination of the ranges that are used as numbers."""
+    """A sum of several values at a time, one for each combination of the ranges that are used as numbers."""
     value, *ranges = reduce.src
     numbers = _fewest(_numbers(value, ranges[1:-1]))  # the last one has the lanes
     if not numbers or reduce.arg.op is not ops.ADD:
         return reduce
     rest = tuple(r for r in ranges if r not in numbers)
-    parts = [replace_ranges(value, at, {}).reduce(ops.ADD, ranges=rest) for at in _combinations(numbers)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    first, *others = [replace_ranges(value, at, {}) for at in _combinations(numbers)]
+    for other in others:
+        first = first + other
+    return first.reduce(ops.ADD, ranges=rest)
 
 
 def write_out_fills(body: UOp) -> UOp:
@@ -135,22 +134,6 @@ def _combinations(numbers: list[UOp]) -> Iterator[dict[UOp, UOp]]:
         yield {r: const(dtypes.weakint, place) for r, place in zip(numbers, places, strict=True)}
 
 
-def add_before_lanes(body: UOp) -> UOp:
-    """Sums of lanes that are added -> the sum of the lanes of the vectors added, once instead of for each."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.ADD and all(_adds_lanes(s) for s in src) and src[0].src[0].shape == src[1].src[0].shape:
-            done[node] = (src[0].src[0] + src[1].src[0]).reduce(ops.ADD, axes=(0,))
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
-
-
-def _adds_lanes(node: UOp) -> bool:
-    return node.op is ops.REDUCE and node.arg.op is ops.ADD and node.arg.axes == (0,) and len(node.src) == 1
-
-
 def _numbers(value: UOp, ranges: Iterable[UOp]) -> list[UOp]:
     """The short ranges of which a value depends other than by strides of what it reads."""
     free = free_ranges(value)
@@ -162,5 +145,5 @@ def _numbers(value: UOp, ranges: Iterable[UOp]) -> list[UOp]:
             hidden = [*(base for base in terms if base.op is not ops.RANGE), *gate]
             used.update(r for part in hidden for r in free[part])
         elif node.dtype is not dtypes.weakint and node.op is not ops.GROUP:
-            used.update(s for s in node.src if s.op is ops.RANGE)
+            used.update(r for s in node.src if s.dtype is dtypes.weakint for r in free[s])
     return [r for r in ranges if r in used and isinstance(r.size, int) and r.size <= MOST_COPIES]
