@@ -26,8 +26,6 @@ from whit.target import Target
 
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
 SHORT = 64  # elements of a block along which there are lanes
-SHARED_ROWS = 4  # that use what is unpacked: more of them would not stay in the first cache
-MOST_TILE = 24  # vectors of sums of a tile of rows and rows of blocks
 MOST_SUMS = 8  # vectors of sums of rows of blocks that are read together: Q4_0 takes 1.00, 0.90, 1.63 ms with 4, 8, 16
 ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
@@ -179,10 +177,9 @@ def _rows_of_blocks(
     moving = {r: sum(r in free[load] for load in region.loads) for r in strategy.order if r in free[region.reduce]}
     if len(moving) == 1:
         strategy.unroll[best] = max(min(4, size_of(best) // strategy.lanes[best]), 1)
-    left = (MOST_SUMS if len(moving) == 1 else MOST_TILE) // (beside * strategy.unroll.get(best, 1))
-    for number, r in enumerate(sorted(moving, key=lambda r: moving[r]), 1):
-        most = left if number == len(moving) else SHARED_ROWS
-        strategy.unroll[r] = max(min(left, most, size_of(r)), 1)
+    left = MOST_SUMS // (beside * strategy.unroll.get(best, 1))
+    for r in sorted(moving, key=lambda r: moving[r]):
+        strategy.unroll[r] = max(min(left, size_of(r)), 1)
         left //= strategy.unroll[r]
     names = ", ".join(f"{strategy.unroll[r]} along r{r.arg.id}" for r in moving)
     strategy.reasons.append(f"lanes along reduction r{best.arg.id} inside of blocks; {names}")

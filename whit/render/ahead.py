@@ -62,7 +62,7 @@ def _next_rows(position: UOp) -> int:
     ranges = [node for node in topological((position,)) if node.op is ops.RANGE]
     summed = {r: _step(position, r) for r in ranges if r.arg.kind is RangeKind.REDUCE}
     outside = [step for r in ranges if r not in summed and (step := _step(position, r)) > 0]
-    if not summed or not outside or not all(step > 0 for step in summed.values()):
+    if not summed or not outside or not all(step > 0 and r.src[0].op is ops.CONST for r, step in summed.items()):
         return 0
     row = max(step * int(r.src[0].arg) for r, step in summed.items())
     return min(outside) if row <= SHORT_ROW and 2 * row <= min(outside) else 0
