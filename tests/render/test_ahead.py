@@ -10,7 +10,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
-from whit.render.ahead import ROWS, SHORT_ROW, SOON, bytes_ahead
+from whit.render.ahead import ROWS, SHORT_ROW, SOON, _next_rows, bytes_ahead
 from whit.render.llvm import render_llvm
 from whit.render.program import memory_of
 from whit.target import parse_target
@@ -56,3 +56,10 @@ def rows_of_blocks(blocks: int) -> dict[str, set[int]]:
 def test_short_rows_of_blocks_side_by_side_ask_for_the_next_ones() -> None:
     assert rows_of_blocks(16) == {"p2": {8 * 16 * 18}}
     assert rows_of_blocks(SHORT_ROW // 16) == {}  # a processor finds these by itself
+
+
+def test_rows_of_unknown_length_are_not_asked_for() -> None:
+    blocks = UOp.variable("blocks", 1, 100)
+    along, row = UOp.range(blocks, 1000, RangeKind.REDUCE), UOp.range(64, 0)
+    assert _next_rows(row * 18432 + along * 18) == 0
+    assert _next_rows(row * 18432 + UOp.range(16, 1000, RangeKind.REDUCE) * 18) == 18432
