@@ -60,8 +60,8 @@ def _next_rows(position: UOp) -> int:
     """How far the next rows are, in elements, where several short ones are summed up side by side, block by block; 0
     elsewhere. Loops along blocks are the reduction's own: those along vectors of it are split off."""
     ranges = [node for node in topological((position,)) if node.op is ops.RANGE]
-    summed = {r: _step(position, r) for r in ranges if r.arg.kind is RangeKind.REDUCE}
-    outside = [step for r in ranges if r not in summed and (step := _step(position, r)) > 0]
+    summed = {r: step_of(position, r) for r in ranges if r.arg.kind is RangeKind.REDUCE}
+    outside = [step for r in ranges if r not in summed and (step := step_of(position, r)) > 0]
     if not summed or not outside or not all(step > 0 and r.src[0].op is ops.CONST for r, step in summed.items()):
         return 0
     row = max(step * int(r.src[0].arg) for r, step in summed.items())
