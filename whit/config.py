@@ -306,8 +306,8 @@ NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vecto
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
 ATTENTION_BLOCKS = ContextVar(
     "ATTENTION_BLOCKS",
-    True,
-    "Attention never stores its scores. 0: two matrix products and a softmax, as written.",
+    1,
+    "Attention never stores its scores. 0: two matrix products and a softmax, as written. 2: nor do GPUs.",
     True,
 )
 THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one for each core.", True)

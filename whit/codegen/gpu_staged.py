@@ -28,6 +28,7 @@ from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify.chain_online import narrow
 
 PIECE_ID, SHARED_ID = 100, 1  # of the loop along the depth; of the buffer
 ZERO = as_index(0)
@@ -76,19 +77,6 @@ def staged_dtype(found: Contraction) -> DType | None:
         if narrow(found.a, dtype) is not None and narrow(found.b, dtype) is not None:
             return dtype
     return dtypes.float32 if found.reduce.dtype is dtypes.float32 else None
-
-
-def narrow(value: UOp, dtype: DType) -> UOp | None:
-    """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0"""
-    if value.op is ops.CAST and value.src[0].dtype is dtype:
-        return value.src[0]
-    if value.op is ops.CONST and value.arg == 0:
-        return const(dtype, 0.0)
-    if value.op is not ops.WHERE:
-        return value if value.dtype is dtype else None
-    gate, yes, no = value.src
-    chosen, otherwise = narrow(yes, dtype), narrow(no, dtype)
-    return None if chosen is None or otherwise is None else gate.where(chosen, otherwise)
 
 
 def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:

@@ -12,6 +12,7 @@ from whit.codegen.dot_words import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
+from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.linearise import linearise
@@ -82,6 +83,10 @@ def runs_apart(body: UOp) -> bool:
 
 def _tile(body: UOp, job: Job) -> UOp:
     if job.target.is_gpu:
+        chain = write_chain(body, job.target)
+        if chain is not None:
+            job.reasons.append(chain[1])
+            return chain[0]
         matmul = tile_matmul(body, job.target)
         if matmul is not None:
             job.reasons.append(matmul[1])

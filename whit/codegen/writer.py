@@ -25,6 +25,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 
 Index = UOp | int
+EFFECTS = (ops.STORE, ops.BARRIER, ops.BLOCK_MMA)
 
 
 def index(value: Index) -> UOp:
@@ -88,7 +89,7 @@ class Writer:
         return self.value(expression.substitute({**values, **{param: self._now(param) for param in params}}))
 
     def _list(self, node: UOp) -> None:
-        stays = node.op in (ops.LOAD, ops.STORE, ops.AFTER)
+        stays = node.op in (ops.LOAD, ops.AFTER, ops.ACROSS, *EFFECTS)
         depth = len(self.openers) if stays else max((self.depth_of.get(s, 0) for s in node.src), default=0)
         self.depth_of[node] = depth
         self.blocks[depth].append(node)
@@ -123,6 +124,15 @@ class Writer:
         effect = self._now(memory).store(value, index(position), combine=combine, gate=gate)
         self.last_store[memory] = self.value(effect)
 
+    def effect(self, node: UOp, *memories: UOp) -> None:
+        """An effect on memories: what is read of them from now on is read after it."""
+        self.value(node)
+        self.last_store.update(dict.fromkeys(memories, node))
+
+    def now(self, memory: UOp) -> UOp:
+        """The memory as it is here."""
+        return self.value(self._now(memory))
+
     # ---- blocks
 
     @contextmanager
@@ -152,7 +162,7 @@ class Writer:
         self.openers.pop()
         depth = len(self.openers)
         for node in [node for node, inner in self.depth_of.items() if inner > depth]:
-            if node.op in (ops.STORE, ops.END):
+            if node.op in EFFECTS or node.op is ops.END:
                 self.depth_of[node] = depth  # an effect can be named afterwards
             else:
                 del self.depth_of[node]

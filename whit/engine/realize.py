@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from whit.cache import register_cache
-from whit.config import DEBUG, Context, settings_key
+from whit.config import ATTENTION_BLOCKS, DEBUG, Context, settings_key
 from whit.dtype import encode
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
@@ -509,14 +509,17 @@ def load_scheduler(device: str) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
     schedule: Callable[[UOp], UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
     target = Device[device].target
-    if target is None or not target.is_gpu:
+    if target is None:
         return schedule
 
-    def in_parts(graph: UOp) -> UOp:
-        with Context(ATTENTION_BLOCKS=0):  # there are no tiles for it yet
+    def for_target(graph: UOp) -> UOp:
+        blocks = min(int(ATTENTION_BLOCKS), 1)
+        if target.is_gpu:  # 2 is what tensor cores compute
+            blocks = 2 if ATTENTION_BLOCKS == 2 else 0
+        with Context(ATTENTION_BLOCKS=blocks):
             return schedule(graph)
 
-    return in_parts
+    return for_target
 
 
 def _after_fork() -> None:

@@ -190,6 +190,7 @@ class BlockMmaArg:
     stages: int = 1  # pieces of the depth that are in flight
     adds: bool = False  # to what the registers hold
     cluster: int = 1  # neighbouring blocks whose tiles are below each other, and which share what they read of b
+    held: tuple[Digit, ...] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""
@@ -204,6 +205,14 @@ def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
         number, value = divmod(number, digit.count)
         row, column = row + value * digit.row, column + value * digit.column
     return row, column
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossArg:
+    """Combine with `op` what neighbouring threads have, so many of them."""
+
+    op: Op
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +263,7 @@ RECORDS: dict[str, Any] = {
         Digit,
         MatrixArg,
         BlockMmaArg,
+        AcrossArg,
         DotArg,
         FunctionArg,
         LeafArg,

@@ -13,6 +13,7 @@ from typing import Any
 from whit.dtype import DType
 from whit.ir import gradient_effects, gradients, interval, shapes
 from whit.ir.args import (
+    AcrossArg,
     ArangeArg,
     BlockMmaArg,
     BufferArg,
@@ -840,7 +841,17 @@ BLOCK_MMA = define(
     stages=KERNEL | PROGRAM,
     arg_type=BlockMmaArg,
     doc="Effect: a tile of a @ b.T goes to the registers of a block's threads, to each its part. "
-    "Sources: registers, a, b, the thread, the tile's first row and column, the batches of a and b.",
+    "Sources: registers, a, b, the thread, the tile's first row and column, the batches of a and b. An operand a that "
+    "threads have in registers is rounded to the dtype of b.",
+)
+ACROSS = define(
+    "across",
+    arity=2,
+    dtype=of_first,
+    shape=shape_of_first,
+    stages=PROGRAM,
+    arg_type=AcrossArg,
+    doc="The value combined with those of neighbouring threads, all of which have the result. Sources: value, thread.",
 )
 DOT = define(
     "dot",

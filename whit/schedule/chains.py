@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from whit.config import ATTENTION_BLOCKS
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.lower import narrowest, prod_of
-from whit.simplify.chain import find_chain
+from whit.simplify.chain import Chain, find_chain
+from whit.simplify.chain_online import as_online
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
@@ -222,6 +224,11 @@ def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp
     """Whether the kernel of a value has the form of a chain, with statistics computed there or kept."""
     for kept in ((), part.statistics):
         chain = find_chain([lower(top, kept)])
-        if chain is not None:
+        if chain is not None and is_computed(chain):
             return chain.is_worth_blocks() and bool(chain.columns.size <= WIDEST)
     return False
+
+
+def is_computed(chain: Chain) -> bool:
+    """Whether the target has code for a chain: tensor cores do not compute all of them."""
+    return ATTENTION_BLOCKS != 2 or as_online(chain) is not None

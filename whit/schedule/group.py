@@ -15,6 +15,7 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.schedule.chains import is_computed
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
@@ -225,6 +226,8 @@ def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
         return False
     before, alone = find_chain(list(group.values.values())), find_chain([value])
     both = find_chain([*group.values.values(), value])
+    if both is not None and not is_computed(both):
+        return False
     if both is not None:
         return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
     here = _where(kernel.position)  # statistics wait for the product

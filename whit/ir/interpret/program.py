@@ -24,7 +24,7 @@ import numpy as np
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
-from whit.ir.args import Memory, RangeKind
+from whit.ir.args import Memory, RangeKind, place_of
 from whit.ir.interpret.values import (
     Array,
     bitcast,
@@ -35,6 +35,7 @@ from whit.ir.interpret.values import (
     elementwise,
     gather,
     mma,
+    numpy_dtype,
     poison,
     reduce,
     write,
@@ -64,7 +65,7 @@ class _State:
     leaf: Leaf
     values: dict[UOp, Any] = field(default_factory=dict)
     registers: dict[UOp, Array] = field(default_factory=dict)
-    shared: dict[UOp, Array] = field(default_factory=dict)
+    shared: dict[UOp, Any] = field(default_factory=dict)  # arrays; and by thread, what instructions show to others
 
     def fork(self, kind: RangeKind) -> _State:
         """A thread that begins here."""
@@ -112,6 +113,11 @@ def _steps(block: _Block, state: _State) -> Iterator[None]:
         elif item.op is ops.BARRIER:
             state.values[item] = None
             yield
+        elif item.op is ops.ACROSS or (item.op is ops.BLOCK_MMA and item.arg.held):
+            state.shared.setdefault(item, {})[_thread(item, state)] = _shown(item, state)
+            yield  # all have shown what they have
+            state.values[item] = _execute(item, state)
+            yield  # all have seen it
         else:
             state.values[item] = _execute(item, state)
 
@@ -204,6 +210,8 @@ def _execute(node: UOp, state: _State) -> Any:
         return _store(node, state)
     if node.op is ops.BLOCK_MMA:
         return _block_mma(node, state)
+    if node.op is ops.ACROSS:
+        return _across(node, state)
     if node.op in _NOT_LISTED:
         return _operand(node, node, state)
     if node.op is ops.AFTER:
@@ -258,6 +266,28 @@ def _store(node: UOp, state: _State) -> None:
     write(memory, places, np.broadcast_to(value, places.shape), target.dtype, node.arg.combine)
 
 
+def _thread(node: UOp, state: _State) -> int:
+    """Which thread runs an instruction that others take part in."""
+    return int(_operand(node, node.src[1 if node.op is ops.ACROSS else 3], state))
+
+
+def _shown(node: UOp, state: _State) -> Array:
+    """What a thread has for the others."""
+    if node.op is ops.ACROSS:
+        return np.array(_operand(node, node.src[0], state))
+    return _flat_memory(node, node.src[1], state).copy()
+
+
+def _across(node: UOp, state: _State) -> Array:
+    """Neighbours with each other first, as threads exchange them."""
+    first = _thread(node, state) // node.arg.threads * node.arg.threads
+    found = [state.shared[node][first + i] for i in range(node.arg.threads)]
+    while len(found) > 1:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [elementwise(node.arg.op, node.dtype, list(pair), [node.dtype] * 2) for pair in pairs]
+    return found[0]
+
+
 def _block_mma(node: UOp, state: _State) -> None:
     """What one thread has of a tile: sums along the depth in order. Outside of the matrices there are zeros."""
     accumulator, a, b, *rest = node.src
@@ -267,7 +297,10 @@ def _block_mma(node: UOp, state: _State) -> None:
     places = [arg.place(thread, i) for i in range(registers.size)]
     rows = sorted({place[0] for place in places})
     columns = sorted({place[1] for place in places})
-    left = _rows_of(node, a, arg.a, [row + i for i in rows], arg.sizes[0], a_batch, state)
+    if arg.held:
+        left = _rows_held(node, rows, state)
+    else:
+        left = _rows_of(node, a, arg.a, [row + i for i in rows], arg.sizes[0], a_batch, state)
     right = _rows_of(node, b, arg.b, [column + i for i in columns], arg.sizes[1], b_batch, state)
     sums = np.zeros((len(rows), len(columns)), registers.dtype)
     if arg.adds:
@@ -275,7 +308,7 @@ def _block_mma(node: UOp, state: _State) -> None:
             sums[rows.index(at), columns.index(beside)] = registers[i]
     if arg.atom == "tf32":
         left, right = _rounded(left), _rounded(right)
-    sums = mma(accumulator.dtype, a.dtype, left, right.T, sums)
+    sums = mma(accumulator.dtype, b.dtype, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
 
@@ -284,6 +317,19 @@ def _rounded(x: Array) -> Array:
     """float32 with 10 bits of mantissa, ties away from zero."""
     bits = x.view(np.uint32)
     return np.where(np.isfinite(x), ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32), x)
+
+
+def _rows_held(node: UOp, rows: list[int], state: _State) -> Array:
+    """Rows of an operand that threads have in registers, rounded to the dtype of the other one."""
+    _, a, b, *_ = node.src
+    found = np.zeros((len(rows), node.arg.sizes[2]), numpy_dtype(a.dtype))
+    for thread, registers in state.shared[node].items():
+        (row, column) = place_of(thread, node.arg.threads)
+        for i, value in enumerate(registers):
+            down, right = place_of(i, node.arg.held)
+            if row + down in rows:
+                found[rows.index(row + down), column + right] = value
+    return cast(b.dtype, a.dtype, found)
 
 
 def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, batch: int, state: _State) -> Array:

@@ -1,0 +1,440 @@
+"""Attention on a GPU: contractions of contractions by tensor cores, whose matrix in between stays in registers.
+
+    out[i, e] = sum over j of P(i, j) * W[j, e],   P made of S(i, j) = sum over d of A[i, d] * B[j, d]
+
+    shared memory <- the rows of A of this block; the first block of keys
+    for each block of keys that some row sees:
+        all threads wait;  shared memory, the other half <- the next block of keys
+        registers S <- A * B                                block_mma
+        the largest of each row so far; what was summed with a smaller one is multiplied (`chain_online`)
+        registers P, from S element by element
+        registers O += P * W                                block_mma: P as it lies in registers
+    store what becomes of O
+
+Goes in: a kernel of this form. Comes out: its program. A thread has elements of the same rows of S, P and O; four
+neighbours have a row between them, and exchange what they know of it. One kernel is attention, others its gradients:
+those have two contractions inside, and the one of keys and values two products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from whit.codegen.chain_bounds import find_bounds
+from whit.codegen.contraction import size_of, sizes_of
+from whit.codegen.fill_panels import Values, unflat
+from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
+from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.lanes import lane_numbers
+from whit.codegen.math import EXPAND_MATH, expand_exp2_node
+from whit.codegen.ranges import free_ranges
+from whit.codegen.simplify_lanes import simplify_lanes
+from whit.codegen.vector_access import VECTOR_ACCESS
+from whit.codegen.writer import Variable, Writer
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, RangeKind
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.rewrite import rewrite
+from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify.chain import Chain, find_chain, with_values
+from whit.simplify.chain_online import OLD, Online, Part, as_online, narrow
+from whit.target import Target
+
+MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
+PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
+COPIED = 8  # elements that a thread copies at once
+QUAD = 4  # threads that have a row
+STAGES = 2
+HELD = 1 << 50  # slots of params that stand for what is in registers
+F32 = dtypes.float32
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a block is: warps, times 16 rows for each of them, keys at a time."""
+
+    warps: int
+    pieces: int
+    keys: int
+
+    @property
+    def rows(self) -> int:
+        return 16 * self.warps * self.pieces
+
+    def registers(self, inner: int, columns: int) -> int:
+        """Sums that a thread has."""
+        return self.pieces * (inner * self.keys + columns) // 2
+
+
+SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
+MOST_REGISTERS = 192  # of sums; the rest of 255 is for operands and positions
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An operand in shared memory: lines of rows or keys."""
+
+    value: UOp
+    lines: UOp  # the range of these
+    along: UOp
+    count: int
+    start: int  # in shared memory
+
+    @property
+    def line(self) -> int:
+        return size_of(self.along) + PADDING
+
+    @property
+    def size(self) -> int:
+        return self.count * self.line
+
+
+def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
+    """The program and why it is so; None if the kernel is no chain, or one that tensor cores do not compute."""
+    if sum(node.op is ops.REDUCE for node in topological((body,))) < 2 or target.vector_bytes < 16:
+        return None
+    chain = find_chain([store.src[1] for store in body.src])
+    if chain is None or any(store.arg.combine is not None or len(store.src) > 3 for store in body.src):
+        return None
+    online = as_online(chain)
+    if online is None:
+        return None
+    kernel = _Kernel(body, chain, online)
+    return kernel.write(), str(kernel)
+
+
+def choose_size(inner: int, columns: int) -> Size:
+    """The largest block whose sums registers hold."""
+    return next((size for size in SIZES if size.registers(inner, columns) <= MOST_REGISTERS), SIZES[-1])
+
+
+class _Kernel:
+    """Writes the program. Positions are computed of placeholders for loops that are not open yet."""
+
+    def __init__(self, body: UOp, chain: Chain, online: Online) -> None:
+        self.body, self.chain, self.online = body, chain, online
+        self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
+        self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
+        self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
+        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
+        self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
+        self.blocks = self.row_blocks * prod(sizes_of(self.batch))
+        self.bounds = find_bounds(chain)
+        self.threads = 32 * size.warps
+        self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
+        self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
+        self.step = UOp.range(self.key_blocks, 2)
+        self.begin = UOp.range(self.key_blocks, 3) if self.bounds.after is not None else as_index(0)
+        number = self.block % self.row_blocks
+        if self.bounds.before is not None:  # rows that see most first: others fill in what they leave
+            number = as_index(self.row_blocks - 1) - number
+        self.first = number * size.rows
+        self.values = unflat(self.block // self.row_blocks, self.batch)
+        self.w = Writer()
+        self._place_tiles()
+
+    def __str__(self) -> str:
+        size = self.size
+        return (
+            f"attention by tensor cores: blocks of {size.rows} rows in {size.warps} warps, {size.keys} keys at a time, "
+            f"{self.bounds}"
+        )
+
+    # ---- operands in shared memory
+
+    def _place_tiles(self) -> None:
+        chain, size = self.chain, self.size
+        self.tiles: dict[tuple[UOp, UOp], Tile] = {}
+        start = 0
+        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, start) for inner in chain.inner]
+        self.fixed = sum(tile.size for tile in self.tiles.values())
+        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, self.fixed) for inner in chain.inner]
+        products = self.online.products
+        self.c = [self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed) for part in products if part.w is not None]
+        self.stage = sum(tile.size for tile in self.tiles.values()) - self.fixed
+
+    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
+        """The tile of an operand: keys of scores may be what products are of, too."""
+        common = UOp.range(size_of(along), HELD)
+        value = with_values(value, {along: common})
+        if (value, lines) not in self.tiles:
+            same = [tile for tile in self.tiles.values() if (tile.lines is lines)]
+            after = start + sum(tile.size for tile in same)
+            self.tiles[value, lines] = Tile(value, lines, common, count, after)
+        return self.tiles[value, lines]
+
+    def _fills(self, lines: UOp, first: UOp, limit: int, stage: UOp) -> list[UOp]:
+        """The stores of a thread that fill the tiles of rows, or of keys: every so-manieth group of neighbours."""
+        dtype, stores = self.online.dtype, []
+        for tile in self.tiles.values():
+            if tile.lines is not lines:
+                continue
+            in_line = size_of(tile.along) // COPIED
+            total = tile.count * in_line
+            for i in range(0, total, self.threads):
+                number = self.thread + i
+                if i + self.threads > total:
+                    number = number.minimum(total - 1)  # several copy the same
+                line, along = number // in_line, number % in_line * COPIED + lane_numbers(COPIED)
+                value = self._at(tile.value, {lines: self._inside(first + line, limit, tile.count), tile.along: along})
+                narrowed = narrow(value, dtype)
+                value = value.cast(dtype) if narrowed is None else narrowed
+                stores.append(self.shared.store(value, stage + tile.start + line * tile.line + along))
+        return self._lowered(*stores)
+
+    def _inside(self, position: UOp, limit: int, count: int) -> UOp:
+        """A position, or the last one: what is beyond is read, and not used."""
+        is_exact = limit % count == 0 and (limit != self.n or self.bounds.after is None)
+        return position if is_exact else position.minimum(limit - 1)
+
+    # ---- expressions
+
+    def _at(self, value: UOp, at: Values) -> UOp:
+        return with_values(value, {**self.values, **at})
+
+    def _lowered(self, *roots: UOp) -> list[UOp]:
+        """Expressions, or stores, of the kernel as those of a program."""
+        group = simplify_lanes(UOp.group(*roots))
+        group = simplify_lanes(rewrite(group, VECTOR_ACCESS, once=True))
+        found = rewrite(fix_index_dtype(group, self.index), MATH).src
+        return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
+
+    def _number(self, value: int) -> UOp:
+        return const(self.index, value)
+
+    def _row(self, slot: int) -> UOp:
+        """The row of a thread's slot: each 16 rows of its warp are two."""
+        warp, lane = self.thread // 32, self.thread % 32
+        return self.first + warp * (16 * self.size.pieces) + (slot // 2 * 16 + slot % 2 * 8) + lane // QUAD
+
+    def _keys(self) -> UOp:
+        """The keys of a thread, two in each eight."""
+        places = [const(dtypes.weakint, 8 * i + e) for i in range(self.size.keys // 8) for e in (0, 1)]
+        return (self.begin + self.step) * self.size.keys + self.thread % QUAD * 2 + UOp.stack(*places)
+
+    def _held(self, number: int, lanes: int = 0) -> UOp:
+        """What stands for registers until the program has them."""
+        return UOp.param(HELD + number, F32, (lanes,) if lanes else ())
+
+    # ---- the program
+
+    def write(self) -> UOp:
+        w, size, online = self.w, self.size, self.online
+        total = self.fixed + STAGES * self.stage
+        self.slots, self.lanes, self.columns = 2 * size.pieces, size.keys // 4, self.wide // 4
+        with w.loop(self._number(self.blocks), RangeKind.BLOCK), w.loop(self._number(self.threads), RangeKind.THREAD):
+            self.shared = w.buffer(online.dtype, total)
+            self._write(self._fills(self.chain.rows, self.first, self.m, as_index(0)), {})
+            begin, count = self._seen()
+            scores = [self._of_slot(slot) for slot in range(self.slots)]
+            for load in [node for node in topological(scores_of(scores)) if node.op is ops.LOAD]:
+                if not {self._fixed(self.step), *self._fixed_begin()} & set(topological((load,))):
+                    w.value(load)
+            self._make_room()
+            start = {self._fixed(self.step): self._number(0), **{node: begin for node in self._fixed_begin()}}
+            fills = self._key_fills()
+            self._write(fills, start)
+            with w.loop(count) as step:
+                self._barrier()
+                now = {**start, self._fixed(self.step): step}
+                later = w.value(step + self._number(1))
+                with w.when(later < count):
+                    self._write(fills, {**start, self._fixed(self.step): later})
+                self._scores(step)
+                for slot, templates in enumerate(scores):
+                    self._row_of(slot, templates, now)
+                self._products(step)
+            self._stores()
+        params = sorted({node for node in topological((self.body,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
+        return w.linear(params)
+
+    def _fixed(self, node: UOp) -> UOp:
+        """A range as programs have it."""
+        return fix_index_dtype(node, self.index)
+
+    def _fixed_begin(self) -> list[UOp]:
+        return [self._fixed(self.begin)] if self.begin.op is ops.RANGE else []
+
+    def _seen(self) -> tuple[UOp, UOp]:
+        """The first block of keys that some row of this block sees, and how many there are."""
+        keys = self.size.keys
+        last = as_index(self.m).minimum(self.first + self.size.rows) - 1
+        low, high = self.bounds.of_rows(self.first, last, self.n)
+        begin = low // keys
+        found = self._lowered(begin, (high + (keys - 1)) // keys - begin)
+        return self.w.value(found[0]), self.w.value(found[1])
+
+    def _key_fills(self) -> list[UOp]:
+        """The stores of the block of keys with the number `step`."""
+        stage = self.step % STAGES * self.stage
+        return self._fills(self.chain.keys, (self.begin + self.step) * self.size.keys, self.n, stage)
+
+    def _write(self, stores: list[UOp], values: Values) -> None:
+        for store in stores:
+            target, value, position, *gate = (source.substitute(values) for source in store.src)
+            self.w.store(target, self.w.value(value), self.w.value(position), gate=self.w.value(gate[0]) if gate else None)
+
+    def _barrier(self) -> None:
+        last = self.w.last_store[self.shared]
+        self.w.effect(make(ops.BARRIER, (last,)), self.shared)
+
+    def _make_room(self) -> None:
+        """Registers: scores, what becomes of them, sums, and what is known of rows."""
+        w, online = self.w, self.online
+        self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.chain.inner]
+        self.p = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in online.products]
+        self.o = [w.buffer(F32, self.slots * self.columns, Memory.REGISTER) for _ in online.products]
+        for memory in self.o:
+            self._clear(memory)
+        least, none = const(F32, float("-inf")), const(F32, 0.0)
+        self.tops = [w.variable(least) for _ in range(self.slots)] if online.top is not None else []
+        self.sums: list[list[Variable]] = [[w.variable(none) for _ in range(self.slots)] for _ in online.sums]
+
+    def _clear(self, memory: UOp) -> None:
+        self.w.store(memory, self.w.value(UOp.stack(*([const(F32, 0.0)] * memory.shape[0]))), 0)
+
+    # ---- scores and rows
+
+    def _mma(self, memory: UOp, a: UOp, b: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg]) -> None:
+        """registers += a * b"""
+        size, w, zero = self.size, self.w, self._number(0)
+        columns, depth = shape
+        elements = self._elements(columns)
+        held = self._elements(depth) if a is not self.shared else ()
+        threads = (Digit(size.warps, row=16 * size.pieces), *PAIRS_OF_QUADS)
+        tile = (size.rows, columns, depth)
+        arg = BlockMmaArg("mma", tile, tile, *tiles, threads, elements, 1, adds=True, held=held)
+        thread = self._fixed(self.thread)
+        operands = (w.now(memory), w.now(a), w.now(b), thread, zero, zero, zero, stage)
+        w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
+
+    def _elements(self, columns: int) -> tuple[Digit, ...]:
+        """The elements of a thread: row by row."""
+        return (Digit(self.size.pieces, row=16), Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
+
+    def _scores(self, step: UOp) -> None:
+        stage = self.w.value(step % self._number(STAGES))
+        self.now = stage
+        for memory, a, b in zip(self.s, self.a, self.b, strict=True):
+            self._clear(memory)
+            tiles = (MatrixArg(a.start, a.line, 1), MatrixArg(b.start, b.line, 1, self.stage, STAGES))
+            self._mma(memory, self.shared, self.shared, stage, (self.size.keys, size_of(a.along)), tiles)
+
+    def _products(self, step: UOp) -> None:
+        for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
+            tiles = (MatrixArg(0, 0, 1), MatrixArg(tile.start, 1, tile.line, self.stage, STAGES))
+            self._mma(memory, p, self.shared, self.now, (self.wide, self.size.keys), tiles)
+
+    def _of_slot(self, slot: int) -> list[UOp]:
+        """Templates for one row of a thread: the scores of which the largest is searched, sums, products, scales."""
+        chain, online = self.chain, self.online
+        keys = self._keys()
+        inside = self._inside(keys, self.n, self.size.keys)
+        known = {inner.leaf: self._held(i, self.lanes) for i, inner in enumerate(chain.inner)}
+        at = {**known, chain.rows: self._inside(self._row(slot), self.m, self.size.rows), chain.keys: inside}
+        if online.top is not None:
+            at[online.top.leaf] = self._held(100)
+        is_seen = keys < self.n if self.n % self.size.keys else None
+        least = const(F32, float("-inf"))
+        found: list[UOp] = []
+        if online.top is not None:
+            found.append(self._masked(self._at(online.top.value, at), is_seen, least))
+        for part in (*online.sums, *online.products):
+            found.append(self._masked(self._at(part.value, at), is_seen, const(F32, 0.0)))
+        scales = [self._at(scale, {**at, OLD: self._held(101)}) for scale in _scales(online)]
+        return self._lowered(*found, *scales)
+
+    def _masked(self, value: UOp, is_seen: UOp | None, otherwise: UOp) -> UOp:
+        value = value if is_seen is None else is_seen.where(value, otherwise)
+        return value if value.shape else UOp.stack(*([value] * self.lanes))
+
+    def _row_of(self, slot: int, templates: list[UOp], now: Values) -> None:
+        """One row of a thread: from scores to what is multiplied."""
+        w, online = self.w, self.online
+        values = dict(now)
+        for i, memory in enumerate(self.s):
+            values[self._held(i, self.lanes)] = w.load(memory, slot * self.lanes, self.lanes)
+        rest = list(templates)
+        scales: dict[UOp, UOp] = {}
+        if online.top is not None:
+            old = self.tops[slot].get()
+            largest = rest.pop(0).substitute(values).reduce(ops.MAX, axes=(0,))
+            new = w.value(make(ops.MAX, (old, self._across(largest, ops.MAX))))
+            self.tops[slot].set(new)
+            values = {**values, self._held(100): new, self._held(101): old}
+            wanted = _scales(online)
+            for scale, template in zip(wanted, rest[len(rest) - len(wanted) :], strict=True):
+                scales[scale] = w.value(template.substitute(values))
+        for part, sums in zip(online.sums, self.sums, strict=True):
+            total = rest.pop(0).substitute(values).reduce(ops.ADD, axes=(0,))
+            sums[slot].set(w.value(_times(sums[slot].get(), part, scales) + total))
+        for part, p, memory in zip(online.products, self.p, self.o, strict=True):
+            w.store(p, w.value(rest.pop(0).substitute(values)), slot * self.lanes)
+            if part.scale is not None:
+                before = w.load(memory, slot * self.columns, self.columns)
+                w.store(memory, w.value(_times(before, part, scales)), slot * self.columns)
+
+    def _across(self, value: UOp, op: Op) -> UOp:
+        return self.w.value(make(ops.ACROSS, (self.w.value(value), self._fixed(self.thread)), AcrossArg(op, QUAD)))
+
+    # ---- results
+
+    def _stores(self) -> None:
+        chain, online, w = self.chain, self.online, self.w
+        free = free_ranges(self.body)
+        pairs = list(zip(self.body.src, online.values, strict=True))
+        for slot in range(self.slots):
+            known = {part.leaf: self._held(200 + i) for i, part in enumerate(online.sums)}
+            if online.top is not None:
+                known[online.top.leaf] = self._held(100)
+            row = self._row(slot)
+            at = {**known, chain.rows: row}
+            gate = row < self.m if self.m % self.size.rows else None
+            rows, elements = [], []
+            for store, value in pairs:
+                if chain.columns in free[store]:
+                    elements += [self._store(store, value, at, gate, c) for c in range(self.wide // 8)]
+                else:
+                    first = (self.thread % QUAD).eq(0)
+                    rows.append(self._store(store, value, at, first if gate is None else first & gate))
+            values: Values = {}
+            if online.top is not None:
+                values[self._held(100)] = self.tops[slot].get()
+            for i, sums in enumerate(self.sums):
+                values[self._held(200 + i)] = self._across(sums[slot].get(), ops.ADD)
+            for i, memory in enumerate(self.o):
+                for c in range(self.wide // 8):
+                    pair = w.load(memory, slot * self.columns + 2 * c, 2)
+                    values[self._held(300 + 100 * i + c, 2)] = pair
+            self._write(self._lowered(*rows, *elements), values)
+
+    def _store(self, store: UOp, value: UOp, at: Values, gate: UOp | None, eighth: int | None = None) -> UOp:
+        """A store of a row, or of two neighbours of it."""
+        target, _, position = store.src
+        here = dict(at)
+        if eighth is not None:
+            here[self.chain.columns] = self.thread % QUAD * 2 + (lane_numbers(2) + 8 * eighth)
+            for i, part in enumerate(self.online.products):
+                here[part.leaf] = self._held(300 + 100 * i + eighth, 2)
+        return target.store(self._at(value, here), self._at(position, here), gate=gate)
+
+
+def scores_of(templates: list[list[UOp]]) -> list[UOp]:
+    return [value for values in templates for value in values]
+
+
+def _scales(online: Online) -> list[UOp]:
+    """The different factors of sums."""
+    return list(dict.fromkeys(part.scale for part in (*online.sums, *online.products) if part.scale is not None))
+
+
+def _times(value: UOp, part: Part, scales: Values) -> UOp:
+    return value if part.scale is None else value * scales[part.scale]
+
+
+def _as_wide(new: UOp, old: UOp) -> UOp:
+    """A value with the lanes that it had before it was simplified."""
+    return new if new.shape or not old.shape else UOp.stack(*([new] * old.shape[0]))

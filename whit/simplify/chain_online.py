@@ -1,0 +1,205 @@
+"""Contractions of contractions whose keys are seen once: what sums are multiplied by when a larger score comes.
+
+    m(i) = max over j of f(i, j)                    m grows from one block of keys to the next; what was summed with
+    l(i) = sum over j of exp2(c * (f - m))          the old one is multiplied by exp2(c * (old - m))
+    out  = sum over j of exp2(c * (f - m)) / l * W[j, e]
+                                                    ->   the sum without / l, which is divided at the end
+
+Goes in: a chain (`whit.simplify.chain`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and products
+are scaled by one power each, or None if they are not of this form. The correction of `exp`, which is more exact than
+its power of two, is left out: the power is rounded to a half before it is multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+from whit.simplify.chain import LEAF, Chain, Product, Statistic, with_values
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
+STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sum over keys, and what it is multiplied by when the largest score was OLD; None: nothing."""
+
+    leaf: UOp
+    value: UOp
+    scale: UOp | None
+    w: UOp | None = None  # the other factor of a product
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """A chain that needs its keys once."""
+
+    dtype: DType  # of the operands
+    top: Statistic | None
+    sums: list[Part]
+    products: list[Part]
+    values: list[UOp]  # what is stored, over leaves
+
+
+def as_online(chain: Chain) -> Online | None:
+    """The chain in this form, if it has it."""
+    dtype = _operand_dtype(chain)
+    tops = [statistic for statistic in chain.statistics if statistic.op is ops.MAX]
+    leaves = [statistic.leaf for statistic in chain.statistics]
+    if dtype is None or chain.turned or len(tops) > 1 or not _fits(chain):
+        return None
+    top = tops[0] if tops else None
+    if top is not None and not _is_free(top.value, leaves):
+        return None
+    sums: list[Part] = []
+    for statistic in chain.statistics:
+        if statistic is top:
+            continue
+        value = without_corrections(statistic.value)
+        if statistic.op is not ops.ADD or not _is_free(value, [leaf for leaf in leaves if top is None or leaf is not top.leaf]):
+            return None
+        sums.append(Part(statistic.leaf, value, None))
+    products: list[Part] = []
+    names: dict[UOp, UOp] = {}
+    for product in chain.products:
+        value, divided = _without_rows(without_corrections(product.p), [part.leaf for part in sums], chain.keys)
+        is_small = dtype is dtypes.bfloat16 or top is not None or value is product.p
+        if not is_small or not _is_free(value, [part.leaf for part in sums]):
+            return None
+        names[product.leaf] = divided(product.leaf)
+        products.append(Part(product.leaf, value.cast(dtypes.float32), None, product.w))
+    if top is not None:
+        scaled = [_scaled(part, top) for part in (*sums, *products)]
+        if any(part is None for part in scaled):
+            return None
+        parts = [part for part in scaled if part is not None]
+        sums, products = parts[: len(sums)], parts[len(sums) :]
+    return Online(dtype, top, sums, products, [with_values(value, names) for value in chain.values])
+
+
+def narrow(value: UOp, dtype: DType) -> UOp | None:
+    """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0"""
+    if value.op is ops.CAST and value.src[0].dtype is dtype:
+        return value.src[0]
+    if value.op is ops.CONST and value.arg == 0:
+        return const(dtype, 0.0)
+    if value.op is not ops.WHERE:
+        return value if value.dtype is dtype else None
+    gate, yes, no = value.src
+    chosen, otherwise = narrow(yes, dtype), narrow(no, dtype)
+    return None if chosen is None or otherwise is None else gate.where(chosen, otherwise)
+
+
+def _operand_dtype(chain: Chain) -> DType | None:
+    """The half that the scores are computed of. bfloat16 has the range of float32: other operands are rounded to it."""
+    first, *others = chain.inner
+    for dtype in HALVES:
+        if narrow(first.a, dtype) is None or narrow(first.b, dtype) is None:
+            continue
+        rest = [side for inner in others for side in (inner.a, inner.b)] + [product.w for product in chain.products]
+        every = all(narrow(value, dtype) is not None for value in rest)
+        wide = all(narrow(value, dtype) is not None or value.dtype is dtypes.float32 for value in rest)
+        return dtype if every or (wide and dtype is dtypes.bfloat16) else None
+    return None
+
+
+def _fits(chain: Chain) -> bool:
+    """Whether sums are float32, and sizes such that tensor cores and registers hold them."""
+    leaves = [*chain.inner, *chain.statistics, *chain.products]
+    if any(part.leaf.dtype is not dtypes.float32 for part in leaves) or any(len(i.along) != 1 for i in chain.inner):
+        return False
+    sizes = [inner.along[0].size for inner in chain.inner] + [chain.columns.size]
+    known = all(isinstance(size, int) and size % STEP == 0 and size <= WIDEST for size in sizes)
+    return known and chain.columns.size * len(chain.products) <= MOST_SUMS
+
+
+def _is_free(value: UOp, leaves: list[UOp]) -> bool:
+    return set(leaves).isdisjoint(topological((value,)))
+
+
+def without_corrections(root: UOp) -> UOp:
+    """exp2(x) + exp2(x) * error -> exp2(x)"""
+    names: dict[UOp, UOp] = {}
+    for node in topological((root,)):
+        if node.op is ops.FMA and node.src[0] is node.src[2] and node.src[0].op is ops.EXP2:
+            names[node] = with_values(node.src[0], names)
+    return with_values(root, names) if names else root
+
+
+def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, Callable[[UOp], UOp]]:
+    """A value without the factors that a row has once, and what has to be done to a sum of it instead."""
+    if _is_free(value, leaves):
+        return value, lambda total: total
+    if value.op is ops.CAST:
+        inner, after = _without_rows(value.src[0], leaves, keys)
+        return inner, after
+    if value.op is ops.FDIV and _is_free(value.src[1], [keys]):
+        inner, after = _without_rows(value.src[0], leaves, keys)
+        return inner, lambda total: after(total) / value.src[1].cast(dtypes.float32)
+    if value.op is ops.MUL:
+        for factor, other in (value.src, value.src[::-1]):
+            if _is_free(factor, [keys]) and _is_free(other, leaves):
+                return other, lambda total: total * factor.cast(dtypes.float32)
+    if value.op is ops.WHERE:
+        gate, yes, no = value.src
+        if no.op is ops.CONST and no.arg == 0:
+            inner, after = _without_rows(yes, leaves, keys)
+            return gate.where(inner, const(inner.dtype, 0.0)), after
+        if yes.op is ops.CONST and yes.arg == 0:
+            inner, after = _without_rows(no, leaves, keys)
+            return gate.where(const(inner.dtype, 0.0), inner), after
+    return value, lambda total: total
+
+
+def _scaled(part: Part, top: Statistic) -> Part | None:
+    """A sum with what it is multiplied by; None if no factor does it."""
+    powers = [node for node in topological((part.value,)) if node.op is ops.EXP2 and not _is_free(node, [top.leaf])]
+    if not powers:
+        return part if _is_free(part.value, [top.leaf]) else None
+    power = powers[-1]
+    if len(powers) > 1 or not _is_multiple(part.value, power, top.leaf):
+        return None
+    if not _is_difference(power.src[0], top):
+        return None
+    return Part(part.leaf, part.value, with_values(power, {top.value: OLD}), part.w)
+
+
+def _is_multiple(value: UOp, power: UOp, leaf: UOp) -> bool:
+    """Whether a value is the power times what does not depend on the leaf, or 0."""
+    if value is power:
+        return True
+    if value.op is ops.CAST or value.op is ops.NEG:
+        return _is_multiple(value.src[0], power, leaf)
+    if value.op is ops.FDIV:
+        return _is_free(value.src[1], [leaf]) and _is_multiple(value.src[0], power, leaf)
+    if value.op is ops.MUL:
+        pairs = (value.src, value.src[::-1])
+        return any(_is_free(other, [leaf]) and _is_multiple(side, power, leaf) for side, other in pairs)
+    if value.op is ops.WHERE:
+        gate, *sides = value.src
+        rest = [side for side in sides if not (side.op is ops.CONST and side.arg == 0)]
+        return _is_free(gate, [leaf]) and all(_is_multiple(side, power, leaf) for side in rest)
+    return False
+
+
+def _is_difference(value: UOp, top: Statistic) -> bool:
+    """Whether this is c * (f - m), perhaps with a least value, and with something finite for infinities."""
+    scores, leaf = top.value, top.leaf
+    if value.op is ops.SUB:
+        left, right = value.src
+        is_guarded = right.op is ops.WHERE and right.src[0] is leaf.eq(-inf) and right.src[2] is leaf
+        return left is scores and (right is leaf or is_guarded)
+    if value.op in (ops.MUL, ops.MAX):
+        pairs = (value.src, value.src[::-1])
+        return any(_is_free(other, [leaf, scores]) and _is_difference(side, top) for side, other in pairs)
+    if value.op is ops.WHERE:
+        gate, yes, no = value.src
+        return gate is scores.eq(inf) and yes.op is ops.CONST and _is_difference(no, top)
+    return False
