@@ -419,7 +419,8 @@ class _Kernel:
             here[self.chain.columns] = self.thread % QUAD * 2 + (lane_numbers(2) + 8 * eighth)
             for i, part in enumerate(self.online.products):
                 here[part.leaf] = self._held(300 + 100 * i + eighth, 2)
-        return target.store(self._at(value, here), self._at(position, here), gate=gate)
+        inside = {**here, self.chain.rows: self._inside(here[self.chain.rows], self.m, self.size.rows)}
+        return target.store(self._at(value, inside), self._at(position, here), gate=gate)
 
 
 def scores_of(templates: list[list[UOp]]) -> list[UOp]:

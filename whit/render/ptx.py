@@ -34,7 +34,16 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
-from whit.render.ptx_block import before_the_tile, block_mma_of, limits_of
+from whit.render.ptx_block import (
+    MOST_ASKED,
+    MOST_SHARED,
+    before_the_tile,
+    block_mma_of,
+    copies_of,
+    has_chain,
+    limits_of,
+    shared_bytes,
+)
 from whit.render.ptx_ops import bitcast, cast, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
@@ -43,7 +52,6 @@ from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target
 
-MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
 MOST_PARAMETERS = 32764 // 8
@@ -76,6 +84,8 @@ class _Function(Writer):
         self.room: list[str] = []  # declarations of memory
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
+        self.copies = copies_of(self.linear)
+        self.copied = set(self.copies.values())
 
     def render(self) -> str:
         parameters = self.prologue()
@@ -93,7 +103,7 @@ class _Function(Writer):
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
         if tile is not None:
-            limits = limits_of(tile)
+            limits = limits_of(tile, has_chain(self.linear))
         return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -116,7 +126,8 @@ class _Function(Writer):
         if node.arg.atom == "wgmma":
             self.groups.compute()
         else:
-            Tiles(self, node, self.arrays[memory_of(node.src[0])], self.threads()).write()
+            held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
+            Tiles(self, node, self.arrays[memory_of(node.src[0])], self.threads(), held).write()
 
     def prologue(self) -> list[str]:
         """Reads the parameters and makes room for local buffers."""
@@ -138,28 +149,33 @@ class _Function(Writer):
                 f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
                 fix="Realise some of them first.",
             )
-        used = 0
-        for node in local_buffers_of(self.linear):
-            used += self.make_room(node)
-        if used > MOST_SHARED:
+        used, most = shared_bytes(self.linear), MOST_ASKED if has_chain(self.linear) else MOST_SHARED
+        if used > most:
             raise NotSupportedError(
-                f"render PTX: {used} bytes of shared memory, and a block has {MOST_SHARED}", fix="Use smaller tiles."
+                f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
             )
+        self.asked = 0 if used > MOST_SHARED else None  # bytes so far, if the launch brings the memory
+        for node in local_buffers_of(self.linear):
+            self.make_room(node)
         return parameters
 
-    def make_room(self, node: UOp) -> int:
-        """Registers, local or shared memory for a buffer; the bytes of the last."""
+    def make_room(self, node: UOp) -> None:
+        """Registers, local or shared memory for a buffer."""
         count = int(node.shape[0])
         if node.arg.memory is Memory.REGISTER and self.is_indexed_by_numbers(node):
             self.arrays[node] = [self.register(register_type(node.dtype), f"acc{node.arg.id}_") for _ in range(count)]
-            return 0
+            return
         space = "local" if node.arg.memory is Memory.REGISTER else "shared"
         name = f"{space}{node.arg.id}"
         nbytes = count * node.dtype.itemsize
+        self.spaces[node] = space
+        if space == "shared" and self.asked is not None:
+            start = self.value("b64", name + "_", "mov.u64", SHARED)
+            self.names[node] = [self.value("b64", name + "_", "add.u64", start, str(self.asked))]
+            self.asked += -(-nbytes // ALIGNMENT) * ALIGNMENT
+            return
         self.room.append(f"  .{space} .align {ALIGNMENT} .b8 {name}[{nbytes}];")
         self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
-        self.spaces[node] = space
-        return nbytes if space == "shared" else 0
 
     def is_indexed_by_numbers(self, buffer: UOp) -> bool:
         """Whether every access says where, so that the buffer can be registers."""
@@ -214,6 +230,8 @@ class _Function(Writer):
         self.label(f"{label}_end")
 
     def barrier(self, node: UOp) -> None:
+        if self.copies:
+            self.line("cp.async.wait_all;")
         self.line("bar.sync 0;")
 
     # ---- memory
@@ -234,6 +252,8 @@ class _Function(Writer):
 
     def load(self, node: UOp) -> None:
         buffer, position, *gate = node.src
+        if node in self.copied:
+            return  # by what stores it
         memory, width = memory_of(buffer), lane_count(node)
         if memory in self.arrays:
             first, kind = int(position.arg), register_type(node.dtype)
@@ -278,6 +298,11 @@ class _Function(Writer):
 
     def store(self, node: UOp) -> None:
         buffer, value, position, *gate = node.src
+        if node in self.copies:
+            source, place = value.src
+            to = self.address(memory_of(buffer), position)
+            self.line(f"cp.async.cg.shared.global [{to}], [{self.address(memory_of(source), place)}], 16;")
+            return
         memory, width = memory_of(buffer), max(lane_count(value), lane_count(position))
         tests = self.tests(gate, width)
         if memory in self.arrays:
@@ -317,6 +342,16 @@ class _Function(Writer):
             if node.arg.combine is not None:
                 new = spell(self, node.arg.combine, value.dtype, [cell, new])
             self.line(f"{f'@{test} ' if test else ''}mov.{kind} {cell}, {new};")
+
+    def across(self, node: UOp) -> None:
+        """Threads give each other what they have, first neighbours, then those with a neighbour between."""
+        (x,) = (self.operand(node.src[0]),)
+        step = 1
+        while step < node.arg.threads:
+            taken = self.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")
+            x = spell(self, node.arg.op, node.dtype, [x, taken])
+            step *= 2
+        self.names[node] = [x]
 
     # ---- vectors
 
@@ -384,6 +419,7 @@ _INSTRUCTIONS: dict[Op, Instruction] = {
     ops.CAST: _Function.cast,
     ops.BITCAST: _Function.bitcast,
     ops.BARRIER: _Function.barrier,
+    ops.ACROSS: _Function.across,
     ops.AFTER: _Function.nothing,
     ops.PARAM: _Function.nothing,
     ops.BUFFER: _Function.nothing,

@@ -9,15 +9,62 @@ from math import prod
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.args import Memory
 from whit.ir.uop import UOp
 from whit.render import ptx_tiles, ptx_wgmma
+from whit.render.program import local_buffers_of, memory_of
+from whit.render.ptx_access import pieces
+from whit.render.ptx_values import lane_count
 
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
+MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
+MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB
 
 
 def block_mma_of(linear: UOp) -> UOp | None:
     """The tile of a program, if it computes one."""
     return next((node for node in linear.src if node.op is ops.BLOCK_MMA), None)
+
+
+def has_chain(linear: UOp) -> bool:
+    """Whether products go on with what is in registers: such programs ask for as much shared memory as they need."""
+    return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
+
+
+def shared_bytes(linear: UOp) -> int:
+    """The bytes of the program's own buffers in shared memory."""
+    buffers = [node for node in local_buffers_of(linear) if node.arg.memory is Memory.SHARED]
+    return sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
+
+
+def copies_of(linear: UOp) -> dict[UOp, UOp]:
+    """STORE -> LOAD of what goes from memory to shared memory as it is: 16 bytes, by a copy that nobody waits for
+    before the next barrier."""
+    if not has_chain(linear):
+        return {}
+    users: dict[UOp, list[UOp]] = {}
+    for node in linear.src:
+        for source in node.src:
+            users.setdefault(source, []).append(node)
+    found: dict[UOp, UOp] = {}
+    for load in linear.src:
+        if load.op is not ops.LOAD or len(load.src) > 2 or memory_of(load.src[0]).op is not ops.PARAM:
+            continue
+        store, *others = users.get(load, [load])
+        is_store = store.op is ops.STORE and not others and len(store.src) == 3
+        if is_store and memory_of(store.src[0]).arg.memory is Memory.SHARED and _is_whole(load, store):
+            found[store] = load
+    return found
+
+
+def _is_whole(load: UOp, store: UOp) -> bool:
+    """Whether both are 16 bytes at multiples of 16."""
+    itemsize = load.dtype.itemsize
+    width = lane_count(load)
+    places = (load.src[1], store.src[2])
+    if width * itemsize != 16 or any(place.shape for place in places):
+        return False
+    return all(pieces(itemsize, place, width, {}) == width for place in places)
 
 
 def threads_of(node: UOp) -> int:
@@ -26,8 +73,10 @@ def threads_of(node: UOp) -> int:
     return int(threads + (ptx_wgmma.COPYING if node.arg.atom == "wgmma" else 0))
 
 
-def limits_of(node: UOp) -> str:
+def limits_of(node: UOp, is_chained: bool) -> str:
     """What the assembler has to know: the threads of a block, how many blocks need registers, the size of clusters."""
+    if node.arg.adds and is_chained:
+        return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
     blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
     cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
@@ -42,7 +91,8 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     if node.arg.atom == "wgmma":
         shared, maps = ptx_wgmma.shared_bytes(node.arg), ptx_wgmma.tensor_maps(node)
     elif ptx_tiles.is_staged(node):
-        shared, maps = 0, []
+        asked = shared_bytes(linear)
+        shared, maps = asked if asked > MOST_SHARED else 0, []
     else:
         shared, maps = node.arg.stages * ptx_tiles.stage_bytes(node.arg, node.src[1].dtype.itemsize), []
     return {"threads": threads_of(node), "shared": shared, "maps": maps}

@@ -11,6 +11,7 @@ Twice each thread gives half of its pairs to another: first to its neighbour, th
 
 from __future__ import annotations
 
+from whit.ir.args import Digit, place_of
 from whit.render.ptx_values import Writer
 
 
@@ -23,6 +24,14 @@ def in_order_of_mma(registers: list[str]) -> list[str]:
                 at = start + row + 2 * eight
                 found += registers[at : at + 2]
     return found
+
+
+def in_order_of(registers: list[str], elements: tuple[Digit, ...]) -> list[str]:
+    """The same for registers whose places are these."""
+    places = {place_of(i, elements): register for i, register in enumerate(registers)}
+    rows, columns = (sorted({place[axis] for place in places}) for axis in (0, 1))
+    corners = [(row, column) for row in rows if row % 16 == 0 for column in columns if column % 8 == 0]
+    return [places[row + down, column + right] for row, column in corners for down in (0, 8) for right in (0, 1)]
 
 
 def exchange(w: Writer, registers: list[str]) -> None:

@@ -21,7 +21,7 @@ from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
-from whit.render.ptx_exchange import exchange, in_order_of_mma
+from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma
 from whit.render.ptx_values import Writer, register_type
 from whit.render.ptx_wgmma import SHARED, short
 
@@ -76,13 +76,18 @@ class Copies:
 class Tiles:
     """Writes what computes a tile."""
 
-    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
+    def __init__(
+        self, w: Writer, node: UOp, registers: list[str], threads: int, held: list[str] | None = None
+    ) -> None:
         self.w, self.node, self.registers, self.threads = w, node, registers, threads
         self.arg: BlockMmaArg = node.arg
         self.is_exchanged = self.arg.atom != "fma" and self.arg.elements[-1].count == 8
         self.in_order = in_order_of_mma(registers) if self.is_exchanged else registers
-        self.dtype = node.src[1].dtype
+        if self.arg.atom == "mma" and not self.is_exchanged:
+            self.in_order = in_order_of(registers, self.arg.elements)
+        self.dtype = node.src[2].dtype
         self.itemsize = self.dtype.itemsize
+        self.held = in_order_of(held, self.arg.held) if held is not None else []
         self.stage_bytes = stage_bytes(self.arg, self.itemsize)
 
     def write(self) -> None:
@@ -119,12 +124,18 @@ class Tiles:
     def write_piece(self) -> None:
         """A piece of the depth that is in shared memory already."""
         w, arg = self.w, self.arg
-        memory = w.names[memory_of(self.node.src[1])][0]
-        number = short(w, self.node.src[6])
-        self.stage = w.value("b32", "stage", "mul.lo.u32", number, str(arg.a.batch * self.itemsize))
-        self.base = w.value("b32", "base", "cvt.u32.u64", memory)
-        self.places()
-        self.compute()
+        _, a, b, *_, a_batch, b_batch = self.node.src
+        row, column = self.offset(self.warps())
+        at_b = self.place(arg.b, arg.tile[1], column, self.start(b, arg.b, b_batch))
+        at_a = "" if arg.held else self.place(arg.a, arg.tile[0], row, self.start(a, arg.a, a_batch))
+        self.multiply_by_atom(at_a, at_b)
+
+    def start(self, memory: UOp, matrix: MatrixArg, batch: UOp) -> str:
+        """The address of an operand in shared memory."""
+        w = self.w
+        base = w.value("b32", "base", "cvt.u32.u64", w.names[memory_of(memory)][0])
+        base = w.value("b32", "base", "add.u32", base, str(matrix.start * self.itemsize))
+        return w.value("b32", "base", "mad.lo.u32", short(w, batch), str(matrix.batch * self.itemsize), base)
 
     def advance(self, stage: str) -> None:
         """The next stage."""
@@ -242,17 +253,21 @@ class Tiles:
     def places(self) -> None:
         """Where a thread reads in the first stage."""
         arg = self.arg
-        # Of tensor cores the places of a warp, to which its lanes are added.
-        row, column = self.offset(arg.threads if arg.atom == "fma" else (*arg.threads[:-2], Digit(32)))
-        b_base = arg.b.start * self.itemsize if arg.adds else piece_bytes(arg, arg.a, arg.tile[0], self.itemsize)
-        self.at = [self.place(arg.a, arg.tile[0], row, 0), self.place(arg.b, arg.tile[1], column, b_base)]
+        row, column = self.offset(self.warps())
+        after = str(piece_bytes(arg, arg.a, arg.tile[0], self.itemsize))
+        b_base = self.w.value("b32", "base", "add.u32", self.base, after)
+        self.at = [self.place(arg.a, arg.tile[0], row, self.base), self.place(arg.b, arg.tile[1], column, b_base)]
 
-    def place(self, matrix: MatrixArg, rows: int, row: str, offset: int) -> str:
+    def warps(self) -> tuple[Digit, ...]:
+        """Which part of a tile is a thread's; of tensor cores a warp's, to which its lanes are added."""
+        return self.arg.threads if self.arg.atom == "fma" else (*self.arg.threads[:-2], Digit(32))
+
+    def place(self, matrix: MatrixArg, rows: int, row: str, base: str) -> str:
         """The address that a thread reads from, of the first row that is its."""
         w, arg = self.w, self.arg
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
         step = self.itemsize if is_turned(arg, matrix) else bytes_of_line
-        at = w.value("b32", "at", "mad.lo.u32", row, str(step), self.base)
+        at = w.value("b32", "at", "mad.lo.u32", row, str(step), base)
         if arg.atom == "tf32":
             lane = w.value("b32", "lane", "and.b32", self.thread, "31")
             in_four, four = w.value("b32", "in4", "and.b32", lane, "3"), w.value("b32", "f", "shr.u32", lane, "2")
@@ -269,12 +284,15 @@ class Tiles:
             line = w.value("b32", "line", "mad.lo.u32", line, "8", in_eight)
             at = w.value("b32", "at", "mad.lo.u32", line, str(bytes_of_line), at)
             at = w.value("b32", "at", "mad.lo.u32", inside, "16", at)
-        return w.value("b32", "at", "add.u32", at, str(offset)) if offset else at
+        return at
 
     def compute(self) -> None:
-        at = [self.w.value("b32", "at", "add.u32", place, self.stage) for place in self.at]
+        self.multiply_by_atom(*[self.w.value("b32", "at", "add.u32", place, self.stage) for place in self.at])
+
+    def multiply_by_atom(self, a: str, b: str) -> None:
+        """All of a piece: what is added to the sums, from these addresses on."""
         multiply = {"fma": self.multiply, "mma": self.multiply_squares, "tf32": self.multiply_rounded}
-        multiply[self.arg.atom](*at)
+        multiply[self.arg.atom](a, b)
 
     def multiply(self, a: str, b: str) -> None:
         """Each thread by itself, one step of the depth after another."""
@@ -301,7 +319,7 @@ class Tiles:
         across = len(self.registers) // down // 4
         kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
         for step in range(arg.tile[2] // 16):
-            left = [self.squares(a, arg.a, arg.tile[0], i, step) for i in range(down)]
+            left = [self.left(a, i, step) for i in range(down)]
             right = [self.squares(b, arg.b, arg.tile[1], j, step) for j in range(across // 2)]
             for i in range(down):
                 for j in range(across):
@@ -312,6 +330,15 @@ class Tiles:
                         f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
                         f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"
                     )
+
+    def left(self, a: str, number: int, step: int) -> list[str]:
+        """16 rows, 16 steps of the depth: of memory, or two by two of what the sums of another product left."""
+        arg, w = self.arg, self.w
+        if not arg.held:
+            return self.squares(a, arg.a, arg.tile[0], number, step)
+        found = self.held[(number * arg.tile[2] // 8 + 2 * step) * 4 :][:8]
+        kind = "bf16x2" if self.dtype.name == "bfloat16" else "f16x2"
+        return [w.value("b32", "two", f"cvt.rn.{kind}.f32", found[i + 1], found[i]) for i in range(0, 8, 2)]
 
     def squares(self, at: str, matrix: MatrixArg, rows: int, number: int, step: int) -> list[str]:
         """Four squares: 16 rows, 16 steps of the depth."""

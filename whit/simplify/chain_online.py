@@ -99,14 +99,14 @@ def narrow(value: UOp, dtype: DType) -> UOp | None:
 
 def _operand_dtype(chain: Chain) -> DType | None:
     """The half that the scores are computed of. bfloat16 has the range of float32: other operands are rounded to it."""
-    first, *others = chain.inner
+    operands = [(inner.a, inner.b) for inner in chain.inner]
+    rest = [side for pair in operands for side in pair] + [product.w for product in chain.products]
     for dtype in HALVES:
-        if narrow(first.a, dtype) is None or narrow(first.b, dtype) is None:
+        if not any(narrow(a, dtype) is not None and narrow(b, dtype) is not None for a, b in operands):
             continue
-        rest = [side for inner in others for side in (inner.a, inner.b)] + [product.w for product in chain.products]
-        every = all(narrow(value, dtype) is not None for value in rest)
-        wide = all(narrow(value, dtype) is not None or value.dtype is dtypes.float32 for value in rest)
-        return dtype if every or (wide and dtype is dtypes.bfloat16) else None
+        wide = [value for value in rest if narrow(value, dtype) is None]
+        is_rounded = dtype is dtypes.bfloat16 and all(value.dtype is dtypes.float32 for value in wide)
+        return dtype if not wide or is_rounded else None
     return None
 
 
