@@ -39,8 +39,9 @@ from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify import simplify
 from whit.simplify.chain import Chain, find_chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part, as_online, narrow
+from whit.simplify.chain_online import OLD, Online, Part, as_online, difference, narrow
 from whit.target import Target
 
 MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
@@ -48,6 +49,7 @@ PADDING = 8  # elements at the end of a line: lines that are read together are i
 COPIED = 8  # elements that a thread copies at once
 QUAD = 4  # threads that have a row
 STAGES = 2
+NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
 HELD = 1 << 50  # slots of params that stand for what is in registers
 F32 = dtypes.float32
 
@@ -159,9 +161,9 @@ class _Kernel:
     def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
         """The tile of an operand: keys of scores may be what products are of, too."""
         common = UOp.range(size_of(along), HELD)
-        value = with_values(value, {along: common})
+        value = simplify(with_values(value, {along: common}))  # what is the same is written the same
         if (value, lines) not in self.tiles:
-            same = [tile for tile in self.tiles.values() if (tile.lines is lines)]
+            same = [tile for tile in self.tiles.values() if tile.lines is lines]
             after = start + sum(tile.size for tile in same)
             self.tiles[value, lines] = Tile(value, lines, common, count, after)
         return self.tiles[value, lines]
@@ -343,7 +345,7 @@ class _Kernel:
         if online.top is not None:
             found.append(self._masked(self._at(online.top.value, at), is_seen, least))
         for part in (*online.sums, *online.products):
-            found.append(self._masked(self._at(part.value, at), is_seen, const(F32, 0.0)))
+            found.append(self._masked(self._at(fused_powers(part.value), at), is_seen, const(F32, 0.0)))
         scales = [self._at(scale, {**at, OLD: self._held(101)}) for scale in _scales(online)]
         return self._lowered(*found, *scales)
 
@@ -363,19 +365,26 @@ class _Kernel:
             old = self.tops[slot].get()
             largest = rest.pop(0).substitute(values).reduce(ops.MAX, axes=(0,))
             new = w.value(make(ops.MAX, (old, self._across(largest, ops.MAX))))
+            wanted = _scales(online)
+            of_scales = rest[len(rest) - len(wanted) :]
+            if len(wanted) == 1:
+                scale = of_scales[0].substitute({**values, self._held(100): new, self._held(101): old})
+                is_near = w.value(scale >= NEAR)
+                new = w.value(is_near.where(old, new))
+                scales[wanted[0]] = w.value(is_near.where(const(F32, 1.0), scale))
             self.tops[slot].set(new)
             values = {**values, self._held(100): new, self._held(101): old}
-            wanted = _scales(online)
-            for scale, template in zip(wanted, rest[len(rest) - len(wanted) :], strict=True):
-                scales[scale] = w.value(template.substitute(values))
+            for scale, template in zip(wanted, of_scales, strict=True):
+                scales.setdefault(scale, w.value(template.substitute(values)))
         for part, sums in zip(online.sums, self.sums, strict=True):
             total = rest.pop(0).substitute(values).reduce(ops.ADD, axes=(0,))
             sums[slot].set(w.value(_times(sums[slot].get(), part, scales) + total))
         for part, p, memory in zip(online.products, self.p, self.o, strict=True):
             w.store(p, w.value(rest.pop(0).substitute(values)), slot * self.lanes)
             if part.scale is not None:
-                before = w.load(memory, slot * self.columns, self.columns)
-                w.store(memory, w.value(_times(before, part, scales)), slot * self.columns)
+                with w.when(scales[part.scale].ne(1.0)):
+                    before = w.load(memory, slot * self.columns, self.columns)
+                    w.store(memory, w.value(_times(before, part, scales)), slot * self.columns)
 
     def _across(self, value: UOp, op: Op) -> UOp:
         return self.w.value(make(ops.ACROSS, (self.w.value(value), self._fixed(self.thread)), AcrossArg(op, QUAD)))
@@ -421,6 +430,17 @@ class _Kernel:
                 here[part.leaf] = self._held(300 + 100 * i + eighth, 2)
         inside = {**here, self.chain.rows: self._inside(here[self.chain.rows], self.m, self.size.rows)}
         return target.store(self._at(value, inside), self._at(position, here), gate=gate)
+
+
+def fused_powers(root: UOp) -> UOp:
+    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row"""
+    names: dict[UOp, UOp] = {}
+    for power in [node for node in topological((root,)) if node.op is ops.EXP2]:
+        found = difference(power)
+        if found is not None:
+            scores, top, factor = found
+            names[power] = make(ops.EXP2, (make(ops.FMA, (scores, factor, -(top * factor))),))
+    return with_values(root, names)
 
 
 def scores_of(templates: list[list[UOp]]) -> list[UOp]:

@@ -62,14 +62,14 @@ def as_online(chain: Chain) -> Online | None:
     for statistic in chain.statistics:
         if statistic is top:
             continue
-        value = without_corrections(statistic.value)
+        value = plain_powers(statistic.value)
         if statistic.op is not ops.ADD or not _is_free(value, [leaf for leaf in leaves if top is None or leaf is not top.leaf]):
             return None
         sums.append(Part(statistic.leaf, value, None))
     products: list[Part] = []
     names: dict[UOp, UOp] = {}
     for product in chain.products:
-        value, divided = _without_rows(without_corrections(product.p), [part.leaf for part in sums], chain.keys)
+        value, divided = _without_rows(plain_powers(product.p), [part.leaf for part in sums], chain.keys)
         is_small = dtype is dtypes.bfloat16 or top is not None or value is product.p
         if not is_small or not _is_free(value, [part.leaf for part in sums]):
             return None
@@ -124,13 +124,72 @@ def _is_free(value: UOp, leaves: list[UOp]) -> bool:
     return set(leaves).isdisjoint(topological((value,)))
 
 
-def without_corrections(root: UOp) -> UOp:
-    """exp2(x) + exp2(x) * error -> exp2(x)"""
+def plain_powers(root: UOp) -> UOp:
+    """exp2(c * max(x, lowest)) * (1 + error) -> exp2(c * x)        what `exp` is: the lowest is for the error's sake
+    where(hidden, 0, exp2(c * (where(hidden, -inf, x) - m)))        -> without the outer choice, if m is finite
+    """
     names: dict[UOp, UOp] = {}
     for node in topological((root,)):
-        if node.op is ops.FMA and node.src[0] is node.src[2] and node.src[0].op is ops.EXP2:
-            names[node] = with_values(node.src[0], names)
-    return with_values(root, names) if names else root
+        power = _power_of(node)
+        if power is not None:
+            names[node] = with_values(power, names)
+    value = with_values(root, names) if names else root
+    if value.op is not ops.WHERE or not names:
+        return value
+    gate, yes, no = value.src
+    hidden, none, power = (0, yes, no) if _is_zero(yes) else (1, no, yes)
+    is_plain = _is_zero(none) and power in names.values()
+    return power if is_plain and _is_hidden(power, gate, hidden) else value
+
+
+def _power_of(node: UOp) -> UOp | None:
+    """What `exp` would be without the part that makes it exact."""
+    if node.op is not ops.FMA or node.src[0] is not node.src[2] or node.src[0].op is not ops.EXP2:
+        return None
+    power, error, _ = node.src
+    (high,) = power.src
+    gates = [side for side in error.src if side.op is ops.WHERE] if error.op is ops.MUL else []
+    if len(gates) != 1 or gates[0].src[0].op is not ops.LT or gates[0].src[0].src[0] is not high or high.op is not ops.MUL:
+        return None
+    for factor, side in (high.src, high.src[::-1]):
+        if side.op is ops.MAX:
+            x = next((x for x in side.src if not _is_number(x)), None)
+            return None if x is None else make(ops.EXP2, (x * factor,))
+    return None
+
+
+def _is_number(node: UOp) -> bool:
+    """Whether this is a constant, or one that was made a parameter."""
+    is_read = node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is ops.CONST
+    return node.op is ops.CONST or is_read
+
+
+def difference(power: UOp) -> tuple[UOp, UOp, UOp] | None:
+    """f, m and c of exp2((f - m) * c)."""
+    (scaled,) = power.src
+    if scaled.op is not ops.MUL:
+        return None
+    for side, factor in (scaled.src, scaled.src[::-1]):
+        if side.op is ops.SUB and _is_number(factor):
+            return (*side.src, factor)
+    return None
+
+
+def _is_hidden(power: UOp, gate: UOp, side: int) -> bool:
+    """Whether a power is 0 where the gate is true (or, for side 1, false): -inf minus something finite."""
+    found = difference(power)
+    if found is None:
+        return False
+    scores, top, _ = found
+    is_finite = top.op is ops.WHERE and top.src[0] is top.src[2].eq(-inf) and _is_zero(top.src[1])
+    if scores.op is not ops.WHERE or scores.src[0] is not gate or not is_finite:
+        return False
+    lowest = scores.src[1 + side]
+    return lowest.op is ops.CONST and lowest.arg == -inf
+
+
+def _is_zero(node: UOp) -> bool:
+    return node.op is ops.CONST and node.arg == 0
 
 
 def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, Callable[[UOp], UOp]]:
@@ -149,10 +208,10 @@ def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, Callab
                 return other, lambda total: total * factor.cast(dtypes.float32)
     if value.op is ops.WHERE:
         gate, yes, no = value.src
-        if no.op is ops.CONST and no.arg == 0:
+        if _is_zero(no):
             inner, after = _without_rows(yes, leaves, keys)
             return gate.where(inner, const(inner.dtype, 0.0)), after
-        if yes.op is ops.CONST and yes.arg == 0:
+        if _is_zero(yes):
             inner, after = _without_rows(no, leaves, keys)
             return gate.where(const(inner.dtype, 0.0), inner), after
     return value, lambda total: total
@@ -184,7 +243,7 @@ def _is_multiple(value: UOp, power: UOp, leaf: UOp) -> bool:
         return any(_is_free(other, [leaf]) and _is_multiple(side, power, leaf) for side, other in pairs)
     if value.op is ops.WHERE:
         gate, *sides = value.src
-        rest = [side for side in sides if not (side.op is ops.CONST and side.arg == 0)]
+        rest = [side for side in sides if not _is_zero(side)]
         return _is_free(gate, [leaf]) and all(_is_multiple(side, power, leaf) for side in rest)
     return False
 
