@@ -1,0 +1,280 @@
+"""Runs PTX without a GPU: the threads of a block in step, each instruction on all of them at once with NumPy.
+
+Goes in: the text of a module with one function, and arrays for its parameters, which it changes. Threads that went
+different ways meet again where their ways do: of those that wait at different lines, the first line is run. Copies in
+flight (`cp.async`) arrive when somebody waits for them, not before; shared memory holds poison at first. An instruction
+that is not known raises.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+Array = Any
+_STORAGE = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "f32": np.uint32, "b64": np.uint64, "f64": np.uint64}
+_NUMPY = {
+    **{f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}") for kind, letter in (("u", "u"), ("b", "u"), ("s", "i")) for bits in (8, 16, 32, 64)},
+    "f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
+}  # fmt: skip
+SHARED_BASE = 1 << 20
+_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+    "ne": np.not_equal, "neu": np.not_equal, "nan": lambda x, y: np.isnan(x) | np.isnan(y),
+}  # fmt: skip
+
+
+def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shared: int = 0) -> None:
+    """Runs all blocks, one after another; `arrays` by the names of parameters, `shared` bytes beyond those declared."""
+    for block in range(blocks):
+        with np.errstate(all="ignore"):
+            _Block(text, block, threads, arrays, shared).run()
+
+
+class _Block:
+    def __init__(self, text: str, block: int, threads: int, arrays: dict[str, Array], shared: int) -> None:
+        self.threads, self.block = threads, block
+        self.lane = np.arange(threads)
+        self.symbols: dict[str, int] = {}
+        self.memory: list[tuple[int, Array]] = []  # first address, bytes
+        self.params: dict[str, int] = {}
+        for i, (name, array) in enumerate(arrays.items()):
+            assert array.flags.c_contiguous
+            self.params[name] = (i + 1) << 40
+            self.memory.append((self.params[name], array.reshape(-1).view(np.uint8)))
+        self.kinds: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.labels: dict[str, int] = {}
+        size = self._read(text)
+        self.shared = np.full(size + shared, 0xAB, np.uint8)
+        self.memory.append((SHARED_BASE, self.shared))
+        self.registers = {name: np.zeros(threads, _STORAGE[kind]) for name, kind in self.kinds.items()}
+        self.flying: list[tuple[Array, Array]] = []
+
+    def _read(self, text: str) -> int:
+        size = 0
+        for line in (line.strip() for line in text[text.index("{") + 1 :].splitlines()):
+            if match := re.match(r"\.reg \.(\w+) (.*);", line):
+                self.kinds.update(dict.fromkeys(match[2].split(", "), match[1]))
+            elif match := re.match(r"\.shared \.align \d+ \.b8 (\w+)\[(\d+)\];", line):
+                self.symbols[match[1]] = SHARED_BASE + size
+                size += -(-int(match[2]) // 16) * 16
+            elif line.endswith(":"):
+                self.labels[line[:-1]] = len(self.lines)
+            elif line.endswith(";"):
+                self.lines.append(line[:-1])
+        self.symbols["tiles"] = SHARED_BASE + size
+        return size
+
+    def run(self) -> None:
+        at = np.zeros(self.threads, np.int64)
+        end = len(self.lines)
+        while (first := int(at.min())) < end:
+            self.active = at == first
+            line = self.lines[first]
+            at[self.active] += 1
+            guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()  # type: ignore[union-attr]
+            if guard:
+                test = self.registers[guard.lstrip("!")]
+                self.active = self.active & (~test if guard.startswith("!") else test)
+            name, _, rest = text.partition(" ")
+            if name == "ret":
+                at[self.active] = end
+            elif name == "bra":
+                at[self.active] = self.labels[rest]
+            elif self.active.any():
+                self.step(name, re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest))
+
+    # ---- operands
+
+    def get(self, operand: str, kind: str) -> Array:
+        """An operand as numbers of a type of PTX, one for each thread."""
+        wanted = _NUMPY[kind]
+        if operand in self.registers:
+            bits = self.registers[operand]
+            size = wanted.itemsize
+            return bits.astype(np.dtype(f"u{size}")).view(wanted)
+        special = {"%tid.x": self.lane, "%laneid": self.lane % 32, "%ctaid.x": np.full(self.threads, self.block)}
+        if operand in special:
+            return special[operand].astype(wanted)
+        if operand in self.symbols:
+            return np.full(self.threads, self.symbols[operand], wanted)
+        if operand.startswith(("0f", "0d")):
+            code = "f" if operand[1] == "f" else "d"
+            bits = struct.pack(">I" if code == "f" else ">Q", int(operand[2:], 16))
+            return np.full(self.threads, struct.unpack(f">{code}", bits)[0], wanted)
+        return np.full(self.threads, int(operand.rstrip("U"), 0), np.int64).astype(wanted)
+
+    def put(self, register: str, value: Array) -> None:
+        storage = self.registers[register]
+        if storage.dtype == np.bool_:
+            new = value
+        else:
+            new = value.view(np.dtype(f"u{value.dtype.itemsize}")).astype(storage.dtype)
+        storage[self.active] = new[self.active]
+
+    def address(self, text: str) -> Array:
+        base, _, offset = text.strip("[]").partition("+")
+        if base in self.registers:
+            return self.registers[base].astype(np.int64) + int(offset or 0)
+        return np.full(self.threads, self.symbols[base] + int(offset or 0), np.int64)
+
+    def bytes_at(self, address: Array, count: int) -> tuple[Array, Array, Array]:
+        """The memory behind addresses of active threads: its array, positions by thread and byte, which threads."""
+        who = np.flatnonzero(self.active)
+        there = address[who]
+        for base, array in self.memory:
+            if base <= there[0] < base + array.size:
+                inside = there - base
+                assert inside.min() >= 0 and inside.max() + count <= array.size, "outside of memory"
+                assert (there % min(count, 16) == 0).all(), "not aligned"
+                return array, inside[:, None] + np.arange(count), who
+        raise AssertionError(f"no memory at {there[0]}")
+
+    def load(self, address: Array, count: int) -> Array:
+        array, places, who = self.bytes_at(address, count)
+        found = np.zeros((self.threads, count), np.uint8)
+        found[who] = array[places]
+        return found
+
+    # ---- instructions
+
+    def step(self, name: str, x: list[str]) -> None:
+        op, *kinds = name.split(".")
+        handler = getattr(self, "do_" + op, None)
+        if handler is not None:
+            handler(kinds, x)
+            return
+        kind = kinds[-1]
+        if kind == "pred":
+            sources = [self.registers[source] for source in x[1:]]
+            self.put(x[0], {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not}[op](*sources))
+            return
+        a = [self.get(source, kind) for source in x[1:]]
+        self.put(x[0], self.arithmetic(op, kinds, a).astype(_NUMPY[kind]))
+
+    def arithmetic(self, op: str, kinds: list[str], a: list[Array]) -> Array:
+        is_float = kinds[-1][0] == "f"
+        if op in ("add", "sub", "mul"):
+            return {"add": np.add, "sub": np.subtract, "mul": np.multiply}[op](*a)
+        if op == "mad":
+            return a[0] * a[1] + a[2]
+        if op == "fma":
+            return a[0].astype(np.float64) * a[1].astype(np.float64) + a[2].astype(np.float64)
+        if op == "div":
+            return a[0] / a[1] if is_float else a[0] // np.where(a[1] == 0, 1, a[1])
+        if op == "rem":
+            return a[0] % a[1]
+        if op in ("max", "min"):
+            return (np.maximum if op == "max" else np.minimum)(*a)
+        if op in ("and", "or", "xor"):
+            return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op](*a)
+        if op in ("shl", "shr"):
+            return (np.left_shift if op == "shl" else np.right_shift)(a[0], a[1].astype(a[0].dtype))
+        if op == "neg":
+            return -a[0]
+        if op == "ex2":
+            return np.exp2(a[0])
+        if op == "rcp":
+            return 1 / a[0]
+        raise AssertionError(f"no instruction {op}.{'.'.join(kinds)}")
+
+    def do_mov(self, kinds: list[str], x: list[str]) -> None:
+        self.put(x[0], self.get(x[1], kinds[0]))
+
+    def do_ld(self, kinds: list[str], x: list[str]) -> None:
+        if kinds[0] == "param":
+            self.put(x[0], np.full(self.threads, self.params[x[1].strip("[]")], np.uint64))
+            return
+        targets = x[0].strip("{}").split(", ")
+        item = _NUMPY[kinds[-1]]
+        found = self.load(self.address(x[1]), item.itemsize * len(targets)).view(item)
+        for i, target in enumerate(targets):
+            value = np.ascontiguousarray(found[:, i])
+            wide = np.dtype("i4" if item.kind == "i" else "u4")
+            self.put(target, value.astype(wide) if item.itemsize < 4 else value)
+
+    def do_st(self, kinds: list[str], x: list[str]) -> None:
+        sources = x[1].strip("{}").split(", ")
+        item = _NUMPY[kinds[-1]]
+        values = np.stack([self.get(source, kinds[-1]) for source in sources], axis=1)
+        array, places, who = self.bytes_at(self.address(x[0]), item.itemsize * len(sources))
+        array[places] = np.ascontiguousarray(values[who]).view(np.uint8).reshape(len(who), -1)
+
+    def do_cp(self, kinds: list[str], x: list[str]) -> None:
+        if kinds[1] == "wait_all":
+            for places, value in self.flying:
+                self.shared[places] = value
+            self.flying = []
+            return
+        assert kinds[1] == "cg" and x[2] == "16"
+        value = self.load(self.address(x[1]), 16)
+        _, places, who = self.bytes_at(self.address(x[0]), 16)
+        self.flying.append((places, value[who]))
+
+    def do_bar(self, kinds: list[str], x: list[str]) -> None:
+        assert self.active.all(), "not all threads are here"
+
+    def do_cvta(self, kinds: list[str], x: list[str]) -> None:
+        self.put(x[0], self.get(x[1], "u64"))
+
+    def do_setp(self, kinds: list[str], x: list[str]) -> None:
+        self.put(x[0], _COMPARE[kinds[0]](*(self.get(source, kinds[1]) for source in x[1:])))
+
+    def do_selp(self, kinds: list[str], x: list[str]) -> None:
+        self.put(x[0], np.where(self.registers[x[3]], self.get(x[1], kinds[0]), self.get(x[2], kinds[0])))
+
+    def do_cvt(self, kinds: list[str], x: list[str]) -> None:
+        *_, target, source = kinds
+        if target.endswith("x2"):
+            high, low = (self.get(part, source).astype(_NUMPY[target[:-2]]).view(np.uint16) for part in x[1:])
+            self.put(x[0], high.astype(np.uint32) << 16 | low)
+            return
+        value = self.get(x[1], source)
+        self.put(x[0], value.astype(_NUMPY[target]))
+
+    def do_prmt(self, kinds: list[str], x: list[str]) -> None:
+        assert x[3] == "0x5410"
+        self.put(x[0], self.get(x[2], "u32") << 16 | self.get(x[1], "u32") & 0xFFFF)
+
+    def do_shfl(self, kinds: list[str], x: list[str]) -> None:
+        assert kinds[:2] == ["sync", "bfly"] and self.active.all()
+        self.put(x[0], self.get(x[1], "u32")[self.lane ^ int(x[2])])
+
+    def do_ldmatrix(self, kinds: list[str], x: list[str]) -> None:
+        """Squares of 8 x 8: the eight lines of square i are at the addresses of lanes 8i and on."""
+        rows = self.load(self.address(x[1]), 16).view(np.uint16).reshape(-1, 4, 8, 8)
+        if "trans" in kinds:
+            rows = rows.swapaxes(2, 3)
+        lane = self.lane % 32
+        for i, target in enumerate(x[0].strip("{}").split(", ")):
+            two = [rows[self.lane // 32, i, lane // 4, lane % 4 * 2 + e].astype(np.uint32) for e in (0, 1)]
+            self.put(target, two[1] << 16 | two[0])
+
+    def do_mma(self, kinds: list[str], x: list[str]) -> None:
+        """16 x 8 x 16: registers of a are rows, rows 8 below, both 8 further along the depth; of b the depth twice."""
+        assert kinds[2] == "m16n8k16" and self.active.all()
+        item = _NUMPY[kinds[6]]
+        lane, warp = self.lane % 32, self.lane // 32
+        group, pair = lane // 4, lane % 4 * 2
+        a, b = np.zeros((self.threads // 32, 16, 16)), np.zeros((self.threads // 32, 16, 8))
+        c = np.zeros((self.threads // 32, 16, 8))
+        targets, of_a, of_b, of_c = (part.strip("{}").split(", ") for part in x)
+        for i, source in enumerate(of_a):
+            two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
+            for e in (0, 1):
+                a[warp, group + i % 2 * 8, pair + e + i // 2 * 8] = two[:, e]
+        for i, source in enumerate(of_b):
+            two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
+            for e in (0, 1):
+                b[warp, pair + e + i * 8, group] = two[:, e]
+        for i, source in enumerate(of_c):
+            c[warp, group + i // 2 * 8, pair + i % 2] = self.get(source, "f32")
+        c += a @ b
+        for i, target in enumerate(targets):
+            self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(np.float32))
