@@ -18,10 +18,15 @@ from ml_dtypes import bfloat16
 
 Array = Any
 _STORAGE = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "f32": np.uint32, "b64": np.uint64, "f64": np.uint64}
-_NUMPY = {
-    **{f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}") for kind, letter in (("u", "u"), ("b", "u"), ("s", "i")) for bits in (8, 16, 32, 64)},
-    "f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
-}  # fmt: skip
+_NUMPY: dict[str, Any] = {
+    "f16": np.dtype("f2"),
+    "bf16": np.dtype(bfloat16),
+    "f32": np.dtype("f4"),
+    "f64": np.dtype("f8"),
+}
+for _bits in (8, 16, 32, 64):
+    for _kind, _letter in (("u", "u"), ("b", "u"), ("s", "i")):
+        _NUMPY[f"{_kind}{_bits}"] = np.dtype(f"{_letter}{_bits // 8}")
 SHARED_BASE = 1 << 20
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
@@ -153,7 +158,12 @@ class _Block:
         kind = kinds[-1]
         if kind == "pred":
             sources = [self.registers[source] for source in x[1:]]
-            self.put(x[0], {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not}[op](*sources))
+            self.put(
+                x[0],
+                {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not}[op](
+                    *sources
+                ),
+            )
             return
         a = [self.get(source, kind) for source in x[1:]]
         self.put(x[0], self.arithmetic(op, kinds, a).astype(_NUMPY[kind]))

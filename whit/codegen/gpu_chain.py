@@ -155,7 +155,11 @@ class _Kernel:
         self.fixed = sum(tile.size for tile in self.tiles.values())
         self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, self.fixed) for inner in chain.inner]
         products = self.online.products
-        self.c = [self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed) for part in products if part.w is not None]
+        self.c = [
+            self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed)
+            for part in products
+            if part.w is not None
+        ]
         self.stage = sum(tile.size for tile in self.tiles.values()) - self.fixed
 
     def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
@@ -236,7 +240,7 @@ class _Kernel:
                 if not {self._fixed(self.step), *self._fixed_begin()} & set(topological((load,))):
                     w.value(load)
             self._make_room()
-            start = {self._fixed(self.step): self._number(0), **{node: begin for node in self._fixed_begin()}}
+            start = {self._fixed(self.step): self._number(0), **dict.fromkeys(self._fixed_begin(), begin)}
             fills = self._key_fills()
             self._write(fills, start)
             with w.loop(count) as step:
@@ -245,10 +249,11 @@ class _Kernel:
                 later = w.value(step + self._number(1))
                 with w.when(later < count):
                     self._write(fills, {**start, self._fixed(self.step): later})
-                self._scores(step)
+                stage = w.value(step % self._number(STAGES))
+                self._scores(stage)
                 for slot, templates in enumerate(scores):
                     self._row_of(slot, templates, now)
-                self._products(step)
+                self._products(stage)
             self._stores()
         params = sorted({node for node in topological((self.body,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
         return w.linear(params)
@@ -276,8 +281,9 @@ class _Kernel:
 
     def _write(self, stores: list[UOp], values: Values) -> None:
         for store in stores:
-            target, value, position, *gate = (source.substitute(values) for source in store.src)
-            self.w.store(target, self.w.value(value), self.w.value(position), gate=self.w.value(gate[0]) if gate else None)
+            target, *rest = (source.substitute(values) for source in store.src)
+            value, position, *gate = (self.w.value(source) for source in rest)
+            self.w.store(target, value, position, gate=gate[0] if gate else None)
 
     def _barrier(self) -> None:
         last = self.w.last_store[self.shared]
@@ -300,7 +306,7 @@ class _Kernel:
 
     # ---- scores and rows
 
-    def _mma(self, memory: UOp, a: UOp, b: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg]) -> None:
+    def _mma(self, memory: UOp, a: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg]) -> None:
         """registers += a * b"""
         size, w, zero = self.size, self.w, self._number(0)
         columns, depth = shape
@@ -310,25 +316,23 @@ class _Kernel:
         tile = (size.rows, columns, depth)
         arg = BlockMmaArg("mma", tile, tile, *tiles, threads, elements, 1, adds=True, held=held)
         thread = self._fixed(self.thread)
-        operands = (w.now(memory), w.now(a), w.now(b), thread, zero, zero, zero, stage)
+        operands = (w.now(memory), w.now(a), w.now(self.shared), thread, zero, zero, zero, stage)
         w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
 
     def _elements(self, columns: int) -> tuple[Digit, ...]:
         """The elements of a thread: row by row."""
         return (Digit(self.size.pieces, row=16), Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
 
-    def _scores(self, step: UOp) -> None:
-        stage = self.w.value(step % self._number(STAGES))
-        self.now = stage
+    def _scores(self, stage: UOp) -> None:
         for memory, a, b in zip(self.s, self.a, self.b, strict=True):
             self._clear(memory)
             tiles = (MatrixArg(a.start, a.line, 1), MatrixArg(b.start, b.line, 1, self.stage, STAGES))
-            self._mma(memory, self.shared, self.shared, stage, (self.size.keys, size_of(a.along)), tiles)
+            self._mma(memory, self.shared, stage, (self.size.keys, size_of(a.along)), tiles)
 
-    def _products(self, step: UOp) -> None:
+    def _products(self, stage: UOp) -> None:
         for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
             tiles = (MatrixArg(0, 0, 1), MatrixArg(tile.start, 1, tile.line, self.stage, STAGES))
-            self._mma(memory, p, self.shared, self.now, (self.wide, self.size.keys), tiles)
+            self._mma(memory, p, stage, (self.wide, self.size.keys), tiles)
 
     def _of_slot(self, slot: int) -> list[UOp]:
         """Templates for one row of a thread: the scores of which the largest is searched, sums, products, scales."""

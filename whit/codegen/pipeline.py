@@ -83,10 +83,10 @@ def runs_apart(body: UOp) -> bool:
 
 def _tile(body: UOp, job: Job) -> UOp:
     if job.target.is_gpu:
-        chain = write_chain(body, job.target)
-        if chain is not None:
-            job.reasons.append(chain[1])
-            return chain[0]
+        program = write_chain(body, job.target)
+        if program is not None:
+            job.reasons.append(program[1])
+            return program[0]
         matmul = tile_matmul(body, job.target)
         if matmul is not None:
             job.reasons.append(matmul[1])

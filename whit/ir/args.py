@@ -190,7 +190,9 @@ class BlockMmaArg:
     stages: int = 1  # pieces of the depth that are in flight
     adds: bool = False  # to what the registers hold
     cluster: int = 1  # neighbouring blocks whose tiles are below each other, and which share what they read of b
-    held: tuple[Digit, ...] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
+    held: tuple[
+        Digit, ...
+    ] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""

@@ -44,6 +44,7 @@ from whit.render.ptx_block import (
     limits_of,
     shared_bytes,
 )
+from whit.render.ptx_exchange import across
 from whit.render.ptx_ops import bitcast, cast, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
@@ -344,14 +345,7 @@ class _Function(Writer):
             self.line(f"{f'@{test} ' if test else ''}mov.{kind} {cell}, {new};")
 
     def across(self, node: UOp) -> None:
-        """Threads give each other what they have, first neighbours, then those with a neighbour between."""
-        (x,) = (self.operand(node.src[0]),)
-        step = 1
-        while step < node.arg.threads:
-            taken = self.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")
-            x = spell(self, node.arg.op, node.dtype, [x, taken])
-            step *= 2
-        self.names[node] = [x]
+        self.names[node] = [across(self, node)]
 
     # ---- vectors
 

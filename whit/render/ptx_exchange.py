@@ -12,6 +12,8 @@ Twice each thread gives half of its pairs to another: first to its neighbour, th
 from __future__ import annotations
 
 from whit.ir.args import Digit, place_of
+from whit.ir.uop import UOp
+from whit.render.ptx_ops import spell
 from whit.render.ptx_values import Writer
 
 
@@ -48,3 +50,13 @@ def exchange(w: Writer, registers: list[str]) -> None:
                     taken = w.value("b32", "take", "shfl.sync.bfly.b32", given, str(step), "31", "0xffffffff")
                     w.line(f"@{upper} mov.b32 {one}, {taken};")
                     w.line(f"@!{upper} mov.b32 {other}, {taken};")
+
+
+def across(w: Writer, node: UOp) -> str:
+    """What neighbouring threads have, combined: first of two, then of those with one between."""
+    x, step = w.operand(node.src[0]), 1
+    while step < node.arg.threads:
+        taken = w.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")
+        x = spell(w, node.arg.op, node.dtype, [x, taken])
+        step *= 2
+    return x

@@ -103,7 +103,9 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return w.value(kind, op.name, f"{op.name}.{kind}", *x)
     if op is ops.SQRT:
         return w.value(kind, "sqrt", f"sqrt.rn.{kind}", *x)
-    if op is ops.EXP2 and dtype is dtypes.float32:  # only where a half becomes of it: an error of 2 ulp, and 0 below 2**-126
+    if (
+        op is ops.EXP2 and dtype is dtypes.float32
+    ):  # only where a half becomes of it: an error of 2 ulp, and 0 below 2**-126
         return w.value(kind, "exp2", "ex2.approx.ftz.f32", *x)
     if op is ops.RECIPROCAL:
         return w.value(kind, "rcp", f"rcp.rn.{kind}", *x)

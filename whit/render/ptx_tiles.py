@@ -76,9 +76,7 @@ class Copies:
 class Tiles:
     """Writes what computes a tile."""
 
-    def __init__(
-        self, w: Writer, node: UOp, registers: list[str], threads: int, held: list[str] | None = None
-    ) -> None:
+    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int, held: list[str] | None = None) -> None:
         self.w, self.node, self.registers, self.threads = w, node, registers, threads
         self.arg: BlockMmaArg = node.arg
         self.is_exchanged = self.arg.atom != "fma" and self.arg.elements[-1].count == 8
@@ -123,7 +121,7 @@ class Tiles:
 
     def write_piece(self) -> None:
         """A piece of the depth that is in shared memory already."""
-        w, arg = self.w, self.arg
+        arg = self.arg
         _, a, b, *_, a_batch, b_batch = self.node.src
         row, column = self.offset(self.warps())
         at_b = self.place(arg.b, arg.tile[1], column, self.start(b, arg.b, b_batch))
@@ -319,7 +317,7 @@ class Tiles:
         across = len(self.registers) // down // 4
         kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
         for step in range(arg.tile[2] // 16):
-            left = [self.left(a, i, step) for i in range(down)]
+            left = [self.rows_of_a(a, i, step) for i in range(down)]
             right = [self.squares(b, arg.b, arg.tile[1], j, step) for j in range(across // 2)]
             for i in range(down):
                 for j in range(across):
@@ -331,7 +329,7 @@ class Tiles:
                         f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"
                     )
 
-    def left(self, a: str, number: int, step: int) -> list[str]:
+    def rows_of_a(self, a: str, number: int, step: int) -> list[str]:
         """16 rows, 16 steps of the depth: of memory, or two by two of what the sums of another product left."""
         arg, w = self.arg, self.w
         if not arg.held:

@@ -5,14 +5,13 @@
     out  = sum over j of exp2(c * (f - m)) / l * W[j, e]
                                                     ->   the sum without / l, which is divided at the end
 
-Goes in: a chain (`whit.simplify.chain`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and products
-are scaled by one power each, or None if they are not of this form. The correction of `exp`, which is more exact than
-its power of two, is left out: the power is rounded to a half before it is multiplied.
+Goes in: a chain (`whit.simplify.chain`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and
+products are scaled by one power each, or None if they are not of this form. The correction of `exp`, which is more
+exact than its power of two, is left out: the power is rounded to a half before it is multiplied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -20,7 +19,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.simplify.chain import LEAF, Chain, Product, Statistic, with_values
+from whit.simplify.chain import LEAF, Chain, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
@@ -63,17 +62,19 @@ def as_online(chain: Chain) -> Online | None:
         if statistic is top:
             continue
         value = plain_powers(statistic.value)
-        if statistic.op is not ops.ADD or not _is_free(value, [leaf for leaf in leaves if top is None or leaf is not top.leaf]):
+        others = [leaf for leaf in leaves if top is None or leaf is not top.leaf]
+        if statistic.op is not ops.ADD or not _is_free(value, others):
             return None
         sums.append(Part(statistic.leaf, value, None))
     products: list[Part] = []
     names: dict[UOp, UOp] = {}
     for product in chain.products:
-        value, divided = _without_rows(plain_powers(product.p), [part.leaf for part in sums], chain.keys)
-        is_small = dtype is dtypes.bfloat16 or top is not None or value is product.p
-        if not is_small or not _is_free(value, [part.leaf for part in sums]):
+        totals = [part.leaf for part in sums]
+        value, factor = _without_rows(plain_powers(product.p), totals, chain.keys)
+        is_small = dtype is dtypes.bfloat16 or top is not None or factor is None  # float16 ends at 65504
+        if not is_small or not _is_free(value, totals):
             return None
-        names[product.leaf] = divided(product.leaf)
+        names[product.leaf] = product.leaf if factor is None else product.leaf * factor
         products.append(Part(product.leaf, value.cast(dtypes.float32), None, product.w))
     if top is not None:
         scaled = [_scaled(part, top) for part in (*sums, *products)]
@@ -112,12 +113,14 @@ def _operand_dtype(chain: Chain) -> DType | None:
 
 def _fits(chain: Chain) -> bool:
     """Whether sums are float32, and sizes such that tensor cores and registers hold them."""
-    leaves = [*chain.inner, *chain.statistics, *chain.products]
-    if any(part.leaf.dtype is not dtypes.float32 for part in leaves) or any(len(i.along) != 1 for i in chain.inner):
+    leaves = [inner.leaf for inner in chain.inner] + [statistic.leaf for statistic in chain.statistics]
+    leaves += [product.leaf for product in chain.products]
+    if any(leaf.dtype is not dtypes.float32 for leaf in leaves) or any(len(inner.along) != 1 for inner in chain.inner):
         return False
-    sizes = [inner.along[0].size for inner in chain.inner] + [chain.columns.size]
+    columns = chain.columns.size
+    sizes = [inner.along[0].size for inner in chain.inner] + [columns]
     known = all(isinstance(size, int) and size % STEP == 0 and size <= WIDEST for size in sizes)
-    return known and chain.columns.size * len(chain.products) <= MOST_SUMS
+    return known and isinstance(columns, int) and columns * len(chain.products) <= MOST_SUMS
 
 
 def _is_free(value: UOp, leaves: list[UOp]) -> bool:
@@ -148,8 +151,9 @@ def _power_of(node: UOp) -> UOp | None:
         return None
     power, error, _ = node.src
     (high,) = power.src
-    gates = [side for side in error.src if side.op is ops.WHERE] if error.op is ops.MUL else []
-    if len(gates) != 1 or gates[0].src[0].op is not ops.LT or gates[0].src[0].src[0] is not high or high.op is not ops.MUL:
+    choices = [side for side in error.src if side.op is ops.WHERE] if error.op is ops.MUL else []
+    tests = [choice.src[0] for choice in choices]
+    if high.op is not ops.MUL or len(tests) != 1 or tests[0].op is not ops.LT or tests[0].src[0] is not high:
         return None
     for factor, side in (high.src, high.src[::-1]):
         if side.op is ops.MAX:
@@ -171,7 +175,8 @@ def difference(power: UOp) -> tuple[UOp, UOp, UOp] | None:
         return None
     for side, factor in (scaled.src, scaled.src[::-1]):
         if side.op is ops.SUB and _is_number(factor):
-            return (*side.src, factor)
+            scores, top = side.src
+            return scores, top, factor
     return None
 
 
@@ -192,29 +197,29 @@ def _is_zero(node: UOp) -> bool:
     return node.op is ops.CONST and node.arg == 0
 
 
-def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, Callable[[UOp], UOp]]:
-    """A value without the factors that a row has once, and what has to be done to a sum of it instead."""
+def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, UOp | None]:
+    """A value without the factors that a row has once, and the product of these; None: there are none."""
     if _is_free(value, leaves):
-        return value, lambda total: total
+        return value, None
     if value.op is ops.CAST:
-        inner, after = _without_rows(value.src[0], leaves, keys)
-        return inner, after
+        return _without_rows(value.src[0], leaves, keys)
     if value.op is ops.FDIV and _is_free(value.src[1], [keys]):
-        inner, after = _without_rows(value.src[0], leaves, keys)
-        return inner, lambda total: after(total) / value.src[1].cast(dtypes.float32)
+        inner, factor = _without_rows(value.src[0], leaves, keys)
+        divisor = value.src[1].cast(dtypes.float32)
+        return inner, (const(dtypes.float32, 1.0) if factor is None else factor) / divisor
     if value.op is ops.MUL:
         for factor, other in (value.src, value.src[::-1]):
             if _is_free(factor, [keys]) and _is_free(other, leaves):
-                return other, lambda total: total * factor.cast(dtypes.float32)
+                return other, factor.cast(dtypes.float32)
     if value.op is ops.WHERE:
-        gate, yes, no = value.src
-        if _is_zero(no):
-            inner, after = _without_rows(yes, leaves, keys)
-            return gate.where(inner, const(inner.dtype, 0.0)), after
-        if _is_zero(yes):
-            inner, after = _without_rows(no, leaves, keys)
-            return gate.where(const(inner.dtype, 0.0), inner), after
-    return value, lambda total: total
+        gate, *sides = value.src
+        found = [_without_rows(side, leaves, keys) for side in sides]
+        for i, side in enumerate(sides):
+            if _is_zero(side):
+                inner, factor = found[1 - i]
+                none = const(inner.dtype, 0.0)
+                return gate.where(*((none, inner) if i == 0 else (inner, none))), factor
+    return value, None
 
 
 def _scaled(part: Part, top: Statistic) -> Part | None:

@@ -1,0 +1,214 @@
+"""Attention by tensor cores: values and gradients against NumPy in float64. No GPU is needed.
+
+The device PYTHON runs the schedule of a GPU; where a kernel is attention, it runs its program by the interpreter, with
+small blocks, or its PTX by a machine of NumPy, with those that a GPU has.
+"""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from render.ptx_machine import run_ptx
+from test_chain_blocks import causal, expected
+
+from whit import Context, Tensor
+from whit.codegen import Program, generate, gpu_chain, separate
+from whit.codegen.math import exp
+from whit.dtype import DType, dtypes
+from whit.engine import python, realize
+from whit.ir import ops
+from whit.ir.interpret import run
+from whit.ir.op import PROGRAM
+from whit.ir.uop import UOp, make
+from whit.ir.verify import verify
+from whit.render import render
+from whit.render.ptx_block import launch_of
+from whit.simplify.chain_online import plain_powers
+from whit.target import parse_target
+
+pytestmark = pytest.mark.slow
+
+TARGET = parse_target("CUDA:PTX:sm_90a")
+RNG = np.random.default_rng(11)
+BF16, F16 = dtypes.bfloat16, dtypes.float16
+ERRORS = {BF16: 1.5e-2, F16: 2e-3}
+
+
+class Emulated:
+    """What the device runs instead of the kernels of attention."""
+
+    def __init__(self) -> None:
+        self.is_text = True
+        self.programs: list[Program] = []
+
+    def __call__(self, call: UOp, values: dict[UOp, Any]) -> None:
+        function, *arguments = call.src
+        programs = [generate(part, TARGET) for part in separate(function.src[0])]
+        if not any("tensor cores" in program.explanation for program in programs):
+            run(call, values)
+            return
+        (program,) = programs
+        self.programs.append(program)
+        verify(program.linear, PROGRAM)
+        params = [node for node in program.linear.src if node.op is ops.PARAM]
+        memory = {node: values[arguments[node.arg.slot]].reshape(-1) for node in params}
+        if not self.is_text:
+            run(program.linear, memory)
+            return
+        launch = launch_of(program.linear, program.threads)
+        arrays = {f"p{node.arg.slot}": array for node, array in memory.items()}
+        run_ptx(
+            render({"attention": program.linear}, TARGET), program.total, launch["threads"], arrays, launch["shared"]
+        )
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+    found = Emulated()
+    monkeypatch.setattr(python, "run", found)
+    with Context(ATTENTION_BLOCKS=2):
+        yield found
+
+
+def tensors(*shapes: tuple[int, ...], dtype: DType = BF16) -> list[Tensor]:
+    return [Tensor(RNG.standard_normal(s).astype(np.float32), device="PYTHON").cast(dtype).realize() for s in shapes]
+
+
+def wide(*found: Tensor) -> list[Any]:
+    return [t.cast(dtypes.float32).numpy().astype(np.float64) for t in found]
+
+
+def is_close(found: list[Tensor], right: list[Any], dtype: DType = BF16) -> bool:
+    pairs = zip(wide(*found), right, strict=False)
+    return all(np.abs(a - b).max() <= ERRORS[dtype] * max(np.abs(b).max(), 1) for a, b in pairs)
+
+
+# heads, rows, keys, depth, columns; what is seen; arguments
+CASES: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
+    "odd lengths, causal": ((2, 37, 53, 16, 16), causal(37, 53), {"is_causal": True}),
+    "more columns": ((1, 32, 48, 16, 32), np.True_, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs(name: str, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_chain, "SIZES", (gpu_chain.Size(1, 1, 16),))
+    emulated.is_text = False
+    (heads, rows, keys, depth, columns), seen, arguments = CASES[name]
+    q, k, v, g = tensors((heads, rows, depth), (heads, keys, depth), (heads, keys, columns), (heads, rows, columns))
+    found = [q.scaled_dot_product_attention(k, v, **arguments)]
+    assert is_close([t.realize() for t in found], expected(*wide(q, k, v, g), seen))
+    assert len(emulated.programs) == 1
+
+
+def test_programs_of_gradients(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_chain, "SIZES", (gpu_chain.Size(1, 1, 16),))
+    emulated.is_text = False
+    q, k, v, g = tensors(*[(1, 32, 16)] * 4)
+    out = q.scaled_dot_product_attention(k, v)
+    found = [out, *out.gradient(q, k, v, gradient=g)]
+    Tensor.realize(*found)
+    assert is_close(found, expected(*wide(q, k, v, g), np.True_))
+    assert len(emulated.programs) == 3  # the result; the gradient of queries; those of keys and values
+
+
+def hidden_rows() -> Any:
+    mask = RNG.random((70, 150)) > 0.3
+    mask[[0, 33, 69]] = False
+    return mask
+
+
+TEXTS: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
+    "causal": ((2, 192, 192, 64, 64), causal(192, 192), {"is_causal": True}),
+    "odd lengths": ((1, 70, 150, 32, 48), np.True_, {}),
+    "a mask, rows that see nothing": ((1, 70, 150, 64, 64), (mask := hidden_rows()), {"attn_mask": mask}),
+    "wide heads": ((1, 130, 130, 128, 128), causal(130, 130), {"is_causal": True}),
+    "wider heads": ((1, 40, 70, 256, 256), np.True_, {}),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(name: str, emulated: Emulated) -> None:
+    (heads, rows, keys, depth, columns), seen, arguments = TEXTS[name]
+    q, k, v, g = tensors((heads, rows, depth), (heads, keys, depth), (heads, keys, columns), (heads, rows, columns))
+    if "attn_mask" in arguments:
+        arguments = {"attn_mask": Tensor(arguments["attn_mask"], device="PYTHON")}
+    out = q.scaled_dot_product_attention(k, v, **arguments)
+    found = [out, *out.gradient(q, k, v, gradient=g)]
+    Tensor.realize(*found)
+    assert is_close(found, expected(*wide(q, k, v, g), seen))
+    assert len(emulated.programs) == (3 if depth == columns else 4)
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(-2, -1) / 8).softmax() @ v
+
+
+def with_powers(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q.float() @ k.float().transpose(-2, -1) / 8
+    e = (scores - scores.max(-1, keepdim=True)).exp()
+    return (e / e.sum(-1, keepdim=True)) @ v.float()
+
+
+def shared_heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q.scaled_dot_product_attention(k[:1], v[:1], enable_gqa=True)
+
+
+FORMS = {"by hand": by_hand, "with powers": with_powers, "shared heads": shared_heads}
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form: str, dtype: DType, emulated: Emulated) -> None:
+    q, k, v = tensors(*[(2, 80, 64)] * 3, dtype=dtype)
+    out = FORMS[form](q, k, v).realize()
+    arrays = wide(q, k, v)
+    if form == "shared heads":
+        arrays[1:] = [array[:1] for array in arrays[1:]]
+    assert is_close([out], expected(*arrays, arrays[0], np.True_), dtype)
+    assert len(emulated.programs) == 1
+
+
+def test_what_tensor_cores_do_not_compute_is_computed_as_written(emulated: Emulated) -> None:
+    for dtype, depth in ((dtypes.float32, 16), (BF16, 24)):
+        q, k, v = tensors(*[(1, 32, depth)] * 3, dtype=dtype)
+        out = q.scaled_dot_product_attention(k, v).realize()
+        right = expected(*wide(q, k, v, q), np.True_)
+        assert is_close([out], right)
+    assert not emulated.programs
+
+
+def test_a_row_keeps_its_largest_score_while_others_are_near(emulated: Emulated) -> None:
+    """Scores that grow from block to block, by less and by more than a row waits for."""
+    q, k, v = tensors(*[(1, 256, 64)] * 3)
+    steps = np.repeat([0.0, 1.0, 40.0, 41.0], 64).reshape(1, 1, 256).astype(np.float32)
+    scores = q.float() @ k.float().transpose(-2, -1) / 8 + Tensor(steps, device="PYTHON")
+    out = (scores.softmax() @ v.float()).realize()
+    a, b, c = wide(q, k, v)
+    right = a @ b.swapaxes(-1, -2) / 8 + steps
+    power = np.exp(right - right.max(-1, keepdims=True))
+    assert is_close([out], [power / power.sum(-1, keepdims=True) @ c])
+    assert len(emulated.programs) == 1
+
+
+def test_a_gpu_stores_scores_unless_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(realize, "Device", {"CUDA": SimpleNamespace(target=TARGET)})
+    q, k, v = (UOp.param(i, BF16, (1, 32, 16)) for i in range(3))
+    queries, keys, values = (Tensor(0.0)._wrap(node) for node in (q, k, v))
+    out = queries.scaled_dot_product_attention(keys, values).uop
+    graph = UOp.group(UOp.param(3, BF16, (1, 32, 16)).store(out))
+    counts = []
+    for blocks in (0, 1, 2):
+        with Context(ATTENTION_BLOCKS=blocks):
+            counts.append(len(realize.load_scheduler("CUDA")(graph).src))
+    assert counts == [3, 3, 1]
+
+
+def test_only_the_powers_of_exp_are_simplified() -> None:
+    x, y = UOp.param(0, dtypes.float32, ()), UOp.param(1, dtypes.float32, ())
+    power = x.exp2()
+    assert plain_powers(make(ops.FMA, (power, y, power))) is make(ops.FMA, (power, y, power))
+    plain = plain_powers(exp(x))
+    assert plain.op is ops.EXP2 and plain.src[0].op is ops.MUL and x in plain.src[0].src
