@@ -18,80 +18,24 @@ those have two contractions inside, and the one of keys and values two products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
-
-from whit.codegen.chain_bounds import find_bounds
-from whit.codegen.contraction import size_of, sizes_of
-from whit.codegen.fill_panels import Values, unflat
+from whit.codegen.contraction import size_of
+from whit.codegen.fill_panels import Values
 from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
-from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.gpu_chain_cut import F32, QUAD, STAGES, GpuCut
+from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.math import EXPAND_MATH, expand_exp2_node
 from whit.codegen.ranges import free_ranges
-from whit.codegen.simplify_lanes import simplify_lanes
-from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.codegen.writer import Variable, Writer
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import Op
-from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
-from whit.simplify import simplify
 from whit.simplify.chain import Chain, find_chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part, as_online, difference, narrow
+from whit.simplify.chain_online import OLD, Online, Part, as_online, difference
 from whit.target import Target
 
-MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
-PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
-COPIED = 8  # elements that a thread copies at once
-QUAD = 4  # threads that have a row
-STAGES = 2
 NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
-HELD = 1 << 50  # slots of params that stand for what is in registers
-F32 = dtypes.float32
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large a block is: warps, times 16 rows for each of them, keys at a time."""
-
-    warps: int
-    pieces: int
-    keys: int
-
-    @property
-    def rows(self) -> int:
-        return 16 * self.warps * self.pieces
-
-    def registers(self, inner: int, columns: int) -> int:
-        """Sums that a thread has."""
-        return self.pieces * (inner * self.keys + columns) // 2
-
-
-SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
-MOST_REGISTERS = 192  # of sums; the rest of 255 is for operands and positions
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """An operand in shared memory: lines of rows or keys."""
-
-    value: UOp
-    lines: UOp  # the range of these
-    along: UOp
-    count: int
-    start: int  # in shared memory
-
-    @property
-    def line(self) -> int:
-        return size_of(self.along) + PADDING
-
-    @property
-    def size(self) -> int:
-        return self.count * self.line
 
 
 def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -108,148 +52,37 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return kernel.write(), str(kernel)
 
 
-def choose_size(inner: int, columns: int) -> Size:
-    """The largest block whose sums registers hold."""
-    return next((size for size in SIZES if size.registers(inner, columns) <= MOST_REGISTERS), SIZES[-1])
-
-
-class _Kernel:
-    """Writes the program. Positions are computed of placeholders for loops that are not open yet."""
+class _Kernel(GpuCut):
+    """Writes the program."""
 
     def __init__(self, body: UOp, chain: Chain, online: Online) -> None:
-        self.body, self.chain, self.online = body, chain, online
-        self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
-        self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
-        self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
-        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
-        self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
-        self.blocks = self.row_blocks * prod(sizes_of(self.batch))
-        self.bounds = find_bounds(chain)
-        self.threads = 32 * size.warps
-        self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
-        self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
-        self.step = UOp.range(self.key_blocks, 2)
-        self.begin = UOp.range(self.key_blocks, 3) if self.bounds.after is not None else as_index(0)
-        number = self.block % self.row_blocks
-        if self.bounds.before is not None:  # rows that see most first: others fill in what they leave
-            number = as_index(self.row_blocks - 1) - number
-        self.first = number * size.rows
-        self.values = unflat(self.block // self.row_blocks, self.batch)
+        super().__init__(body, chain, online)
         self.w = Writer()
-        self._place_tiles()
-
-    def __str__(self) -> str:
-        size = self.size
-        return (
-            f"attention by tensor cores: blocks of {size.rows} rows in {size.warps} warps, {size.keys} keys at a time, "
-            f"{self.bounds}"
-        )
-
-    # ---- operands in shared memory
-
-    def _place_tiles(self) -> None:
-        chain, size = self.chain, self.size
-        self.tiles: dict[tuple[UOp, UOp], Tile] = {}
-        start = 0
-        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, start) for inner in chain.inner]
-        self.fixed = sum(tile.size for tile in self.tiles.values())
-        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, self.fixed) for inner in chain.inner]
-        products = self.online.products
-        self.c = [
-            self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed)
-            for part in products
-            if part.w is not None
-        ]
-        self.stage = sum(tile.size for tile in self.tiles.values()) - self.fixed
-
-    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
-        """The tile of an operand: keys of scores may be what products are of, too."""
-        common = UOp.range(size_of(along), HELD)
-        value = simplify(with_values(value, {along: common}))  # what is the same is written the same
-        if (value, lines) not in self.tiles:
-            same = [tile for tile in self.tiles.values() if tile.lines is lines]
-            after = start + sum(tile.size for tile in same)
-            self.tiles[value, lines] = Tile(value, lines, common, count, after)
-        return self.tiles[value, lines]
-
-    def _fills(self, lines: UOp, first: UOp, limit: int, stage: UOp) -> list[UOp]:
-        """The stores of a thread that fill the tiles of rows, or of keys: every so-manieth group of neighbours."""
-        dtype, stores = self.online.dtype, []
-        for tile in self.tiles.values():
-            if tile.lines is not lines:
-                continue
-            in_line = size_of(tile.along) // COPIED
-            total = tile.count * in_line
-            for i in range(0, total, self.threads):
-                number = self.thread + i
-                if i + self.threads > total:
-                    number = number.minimum(total - 1)  # several copy the same
-                line, along = number // in_line, number % in_line * COPIED + lane_numbers(COPIED)
-                value = self._at(tile.value, {lines: self._inside(first + line, limit, tile.count), tile.along: along})
-                narrowed = narrow(value, dtype)
-                value = value.cast(dtype) if narrowed is None else narrowed
-                stores.append(self.shared.store(value, stage + tile.start + line * tile.line + along))
-        return self._lowered(*stores)
-
-    def _inside(self, position: UOp, limit: int, count: int) -> UOp:
-        """A position, or the last one: what is beyond is read, and not used."""
-        is_exact = limit % count == 0 and (limit != self.n or self.bounds.after is None)
-        return position if is_exact else position.minimum(limit - 1)
-
-    # ---- expressions
-
-    def _at(self, value: UOp, at: Values) -> UOp:
-        return with_values(value, {**self.values, **at})
-
-    def _lowered(self, *roots: UOp) -> list[UOp]:
-        """Expressions, or stores, of the kernel as those of a program."""
-        group = simplify_lanes(UOp.group(*roots))
-        group = simplify_lanes(rewrite(group, VECTOR_ACCESS, once=True))
-        found = rewrite(fix_index_dtype(group, self.index), MATH).src
-        return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
-
-    def _number(self, value: int) -> UOp:
-        return const(self.index, value)
-
-    def _row(self, slot: int) -> UOp:
-        """The row of a thread's slot: each 16 rows of its warp are two."""
-        warp, lane = self.thread // 32, self.thread % 32
-        return self.first + warp * (16 * self.size.pieces) + (slot // 2 * 16 + slot % 2 * 8) + lane // QUAD
-
-    def _keys(self) -> UOp:
-        """The keys of a thread, two in each eight."""
-        places = [const(dtypes.weakint, 8 * i + e) for i in range(self.size.keys // 8) for e in (0, 1)]
-        return (self.begin + self.step) * self.size.keys + self.thread % QUAD * 2 + UOp.stack(*places)
-
-    def _held(self, number: int, lanes: int = 0) -> UOp:
-        """What stands for registers until the program has them."""
-        return UOp.param(HELD + number, F32, (lanes,) if lanes else ())
+        self.shared = self.w.buffer(online.dtype, self.fixed + STAGES * self.stage)
 
     # ---- the program
 
     def write(self) -> UOp:
-        w, size, online = self.w, self.size, self.online
-        total = self.fixed + STAGES * self.stage
+        w, size = self.w, self.size
         self.slots, self.lanes, self.columns = 2 * size.pieces, size.keys // 4, self.wide // 4
-        with w.loop(self._number(self.blocks), RangeKind.BLOCK), w.loop(self._number(self.threads), RangeKind.THREAD):
-            self.shared = w.buffer(online.dtype, total)
-            self._write(self._fills(self.chain.rows, self.first, self.m, as_index(0)), {})
+        with w.loop(self.number(self.blocks), RangeKind.BLOCK), w.loop(self.number(self.threads), RangeKind.THREAD):
+            self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, as_index(0)), {})
             begin, count = self._seen()
             scores = [self._of_slot(slot) for slot in range(self.slots)]
             for load in [node for node in topological(scores_of(scores)) if node.op is ops.LOAD]:
                 if not {self._fixed(self.step), *self._fixed_begin()} & set(topological((load,))):
                     w.value(load)
             self._make_room()
-            start = {self._fixed(self.step): self._number(0), **dict.fromkeys(self._fixed_begin(), begin)}
+            start = {self._fixed(self.step): self.number(0), **dict.fromkeys(self._fixed_begin(), begin)}
             fills = self._key_fills()
             self._write(fills, start)
             with w.loop(count) as step:
                 self._barrier()
                 now = {**start, self._fixed(self.step): step}
-                later = w.value(step + self._number(1))
+                later = w.value(step + self.number(1))
                 with w.when(later < count):
                     self._write(fills, {**start, self._fixed(self.step): later})
-                stage = w.value(step % self._number(STAGES))
+                stage = w.value(step % self.number(STAGES))
                 self._scores(stage)
                 for slot, templates in enumerate(scores):
                     self._row_of(slot, templates, now)
@@ -271,13 +104,13 @@ class _Kernel:
         last = as_index(self.m).minimum(self.first + self.size.rows) - 1
         low, high = self.bounds.of_rows(self.first, last, self.n)
         begin = low // keys
-        found = self._lowered(begin, (high + (keys - 1)) // keys - begin)
+        found = self.lowered(begin, (high + (keys - 1)) // keys - begin)
         return self.w.value(found[0]), self.w.value(found[1])
 
     def _key_fills(self) -> list[UOp]:
         """The stores of the block of keys with the number `step`."""
         stage = self.step % STAGES * self.stage
-        return self._fills(self.chain.keys, (self.begin + self.step) * self.size.keys, self.n, stage)
+        return self.fills(self.shared, self.chain.keys, (self.begin + self.step) * self.size.keys, self.n, stage)
 
     def _write(self, stores: list[UOp], values: Values) -> None:
         for store in stores:
@@ -308,7 +141,7 @@ class _Kernel:
 
     def _mma(self, memory: UOp, a: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg]) -> None:
         """registers += a * b"""
-        size, w, zero = self.size, self.w, self._number(0)
+        size, w, zero = self.size, self.w, self.number(0)
         columns, depth = shape
         elements = self._elements(columns)
         held = self._elements(depth) if a is not self.shared else ()
@@ -337,21 +170,21 @@ class _Kernel:
     def _of_slot(self, slot: int) -> list[UOp]:
         """Templates for one row of a thread: the scores of which the largest is searched, sums, products, scales."""
         chain, online = self.chain, self.online
-        keys = self._keys()
-        inside = self._inside(keys, self.n, self.size.keys)
-        known = {inner.leaf: self._held(i, self.lanes) for i, inner in enumerate(chain.inner)}
-        at = {**known, chain.rows: self._inside(self._row(slot), self.m, self.size.rows), chain.keys: inside}
+        keys = self.keys()
+        inside = self.inside(keys, self.n, self.size.keys)
+        known = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
+        at = {**known, chain.rows: self.inside(self.row(slot), self.m, self.size.rows), chain.keys: inside}
         if online.top is not None:
-            at[online.top.leaf] = self._held(100)
+            at[online.top.leaf] = self.held(100)
         is_seen = keys < self.n if self.n % self.size.keys else None
         least = const(F32, float("-inf"))
         found: list[UOp] = []
         if online.top is not None:
-            found.append(self._masked(self._at(online.top.value, at), is_seen, least))
+            found.append(self._masked(self.at(online.top.value, at), is_seen, least))
         for part in (*online.sums, *online.products):
-            found.append(self._masked(self._at(fused_powers(part.value), at), is_seen, const(F32, 0.0)))
-        scales = [self._at(scale, {**at, OLD: self._held(101)}) for scale in _scales(online)]
-        return self._lowered(*found, *scales)
+            found.append(self._masked(self.at(fused_powers(part.value), at), is_seen, const(F32, 0.0)))
+        scales = [self.at(scale, {**at, OLD: self.held(101)}) for scale in _scales(online)]
+        return self.lowered(*found, *scales)
 
     def _masked(self, value: UOp, is_seen: UOp | None, otherwise: UOp) -> UOp:
         value = value if is_seen is None else is_seen.where(value, otherwise)
@@ -362,7 +195,7 @@ class _Kernel:
         w, online = self.w, self.online
         values = dict(now)
         for i, memory in enumerate(self.s):
-            values[self._held(i, self.lanes)] = w.load(memory, slot * self.lanes, self.lanes)
+            values[self.held(i, self.lanes)] = w.load(memory, slot * self.lanes, self.lanes)
         rest = list(templates)
         scales: dict[UOp, UOp] = {}
         if online.top is not None:
@@ -372,12 +205,12 @@ class _Kernel:
             wanted = _scales(online)
             of_scales = rest[len(rest) - len(wanted) :]
             if len(wanted) == 1:
-                scale = of_scales[0].substitute({**values, self._held(100): new, self._held(101): old})
+                scale = of_scales[0].substitute({**values, self.held(100): new, self.held(101): old})
                 is_near = w.value(scale >= NEAR)
                 new = w.value(is_near.where(old, new))
                 scales[wanted[0]] = w.value(is_near.where(const(F32, 1.0), scale))
             self.tops[slot].set(new)
-            values = {**values, self._held(100): new, self._held(101): old}
+            values = {**values, self.held(100): new, self.held(101): old}
             for scale, template in zip(wanted, of_scales, strict=True):
                 scales.setdefault(scale, w.value(template.substitute(values)))
         for part, sums in zip(online.sums, self.sums, strict=True):
@@ -400,10 +233,10 @@ class _Kernel:
         free = free_ranges(self.body)
         pairs = list(zip(self.body.src, online.values, strict=True))
         for slot in range(self.slots):
-            known = {part.leaf: self._held(200 + i) for i, part in enumerate(online.sums)}
+            known = {part.leaf: self.held(200 + i) for i, part in enumerate(online.sums)}
             if online.top is not None:
-                known[online.top.leaf] = self._held(100)
-            row = self._row(slot)
+                known[online.top.leaf] = self.held(100)
+            row = self.row(slot)
             at = {**known, chain.rows: row}
             gate = row < self.m if self.m % self.size.rows else None
             rows, elements = [], []
@@ -415,14 +248,14 @@ class _Kernel:
                     rows.append(self._store(store, value, at, first if gate is None else first & gate))
             values: Values = {}
             if online.top is not None:
-                values[self._held(100)] = self.tops[slot].get()
+                values[self.held(100)] = self.tops[slot].get()
             for i, sums in enumerate(self.sums):
-                values[self._held(200 + i)] = self._across(sums[slot].get(), ops.ADD)
+                values[self.held(200 + i)] = self._across(sums[slot].get(), ops.ADD)
             for i, memory in enumerate(self.o):
                 for c in range(self.wide // 8):
                     pair = w.load(memory, slot * self.columns + 2 * c, 2)
-                    values[self._held(300 + 100 * i + c, 2)] = pair
-            self._write(self._lowered(*rows, *elements), values)
+                    values[self.held(300 + 100 * i + c, 2)] = pair
+            self._write(self.lowered(*rows, *elements), values)
 
     def _store(self, store: UOp, value: UOp, at: Values, gate: UOp | None, eighth: int | None = None) -> UOp:
         """A store of a row, or of two neighbours of it."""
@@ -431,9 +264,9 @@ class _Kernel:
         if eighth is not None:
             here[self.chain.columns] = self.thread % QUAD * 2 + (lane_numbers(2) + 8 * eighth)
             for i, part in enumerate(self.online.products):
-                here[part.leaf] = self._held(300 + 100 * i + eighth, 2)
-        inside = {**here, self.chain.rows: self._inside(here[self.chain.rows], self.m, self.size.rows)}
-        return target.store(self._at(value, inside), self._at(position, here), gate=gate)
+                here[part.leaf] = self.held(300 + 100 * i + eighth, 2)
+        inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
+        return target.store(self.at(value, inside), self.at(position, here), gate=gate)
 
 
 def fused_powers(root: UOp) -> UOp:
@@ -458,8 +291,3 @@ def _scales(online: Online) -> list[UOp]:
 
 def _times(value: UOp, part: Part, scales: Values) -> UOp:
     return value if part.scale is None else value * scales[part.scale]
-
-
-def _as_wide(new: UOp, old: UOp) -> UOp:
-    """A value with the lanes that it had before it was simplified."""
-    return new if new.shape or not old.shape else UOp.stack(*([new] * old.shape[0]))

@@ -60,6 +60,16 @@ def local_buffers_of(linear: UOp) -> list[UOp]:
     return sorted(found, key=lambda node: int(node.arg.id))
 
 
+def is_indexed_by_numbers(linear: UOp, buffer: UOp) -> bool:
+    """Whether every access of a buffer says where, so that it can be registers."""
+    for node in linear.src:
+        if node.op in (ops.LOAD, ops.STORE) and memory_of(node.src[0]) is buffer:
+            position = node.src[1] if node.op is ops.LOAD else node.src[2]
+            if position.op is not ops.CONST:
+                return False
+    return True
+
+
 def unsupported(op: Op, renderer: str, why: str, fix: str) -> NotSupportedError:
     """A renderer has no spelling for an op."""
     return NotSupportedError(f"render {renderer}: {op.name} {why}", fix=fix)

@@ -26,6 +26,7 @@ from whit.ir.uop import UOp
 from whit.render.program import (
     GPU_RANGES,
     check_program,
+    is_indexed_by_numbers,
     local_buffers_of,
     memory_of,
     params_of,
@@ -34,18 +35,9 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
-from whit.render.ptx_block import (
-    MOST_ASKED,
-    MOST_SHARED,
-    before_the_tile,
-    block_mma_of,
-    copies_of,
-    has_chain,
-    limits_of,
-    shared_bytes,
-)
+from whit.render.ptx_block import MOST_SHARED, before_the_tile, block_mma_of, copies_of, limits_of, shared_bytes
 from whit.render.ptx_exchange import across
-from whit.render.ptx_ops import bitcast, cast, elementwise, spell
+from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import SHARED, WarpGroups
@@ -104,7 +96,7 @@ class _Function(Writer):
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
         if tile is not None:
-            limits = limits_of(tile, has_chain(self.linear))
+            limits = limits_of(self.linear, tile)
         return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -150,11 +142,7 @@ class _Function(Writer):
                 f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
                 fix="Realise some of them first.",
             )
-        used, most = shared_bytes(self.linear), MOST_ASKED if has_chain(self.linear) else MOST_SHARED
-        if used > most:
-            raise NotSupportedError(
-                f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
-            )
+        used = shared_bytes(self.linear)
         self.asked = 0 if used > MOST_SHARED else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):
             self.make_room(node)
@@ -163,7 +151,7 @@ class _Function(Writer):
     def make_room(self, node: UOp) -> None:
         """Registers, local or shared memory for a buffer."""
         count = int(node.shape[0])
-        if node.arg.memory is Memory.REGISTER and self.is_indexed_by_numbers(node):
+        if node.arg.memory is Memory.REGISTER and is_indexed_by_numbers(self.linear, node):
             self.arrays[node] = [self.register(register_type(node.dtype), f"acc{node.arg.id}_") for _ in range(count)]
             return
         space = "local" if node.arg.memory is Memory.REGISTER else "shared"
@@ -177,15 +165,6 @@ class _Function(Writer):
             return
         self.room.append(f"  .{space} .align {ALIGNMENT} .b8 {name}[{nbytes}];")
         self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
-
-    def is_indexed_by_numbers(self, buffer: UOp) -> bool:
-        """Whether every access says where, so that the buffer can be registers."""
-        for node in self.linear.src:
-            if node.op in (ops.LOAD, ops.STORE) and memory_of(node.src[0]) is buffer:
-                position = node.src[1] if node.op is ops.LOAD else node.src[2]
-                if position.op is not ops.CONST:
-                    return False
-        return True
 
     # ---- control flow
 
@@ -363,17 +342,9 @@ class _Function(Writer):
         self.names[node] = [self.operand(node.src[lane // width], lane % width) for lane in node.arg]
 
     def reduce(self, node: UOp) -> None:
-        """Halves with each other, until one lane is left; a float sum starts from 0."""
         (vector,) = node.src
         lanes = [self.operand(vector, lane) for lane in range(lane_count(vector))]
-        op, dtype = node.arg.op, node.dtype
-        while len(lanes) > 1:
-            half = (len(lanes) + 1) // 2
-            pairs = zip(lanes, lanes[half:], strict=False)
-            lanes = [spell(self, op, dtype, list(pair)) for pair in pairs] + lanes[len(lanes) - half : half]
-        if op is ops.ADD and dtype.is_float:  # so that a sum of -0.0 is 0.0
-            lanes = [spell(self, op, dtype, [lanes[0], number(dtype, 0.0)])]
-        self.names[node] = lanes
+        self.names[node] = [combined(self, node.arg.op, node.dtype, lanes)]
 
     def cast(self, node: UOp) -> None:
         (x,) = node.src

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.uop import UOp
@@ -32,9 +33,15 @@ def has_chain(linear: UOp) -> bool:
 
 
 def shared_bytes(linear: UOp) -> int:
-    """The bytes of the program's own buffers in shared memory."""
+    """The bytes of the program's own buffers in shared memory, which must be there."""
     buffers = [node for node in local_buffers_of(linear) if node.arg.memory is Memory.SHARED]
-    return sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
+    used = sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
+    most = MOST_ASKED if has_chain(linear) else MOST_SHARED
+    if used > most:
+        raise NotSupportedError(
+            f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
+        )
+    return used
 
 
 def copies_of(linear: UOp) -> dict[UOp, UOp]:
@@ -73,9 +80,9 @@ def threads_of(node: UOp) -> int:
     return int(threads + (ptx_wgmma.COPYING if node.arg.atom == "wgmma" else 0))
 
 
-def limits_of(node: UOp, is_chained: bool) -> str:
+def limits_of(linear: UOp, node: UOp) -> str:
     """What the assembler has to know: the threads of a block, how many blocks need registers, the size of clusters."""
-    if node.arg.adds and is_chained:
+    if has_chain(linear):
         return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
     blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1

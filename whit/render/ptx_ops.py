@@ -44,6 +44,17 @@ def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     return narrowed(w, dtype, _of_integers(w, op, dtype, x))
 
 
+def combined(w: Writer, op: Op, dtype: DType, lanes: list[str]) -> str:
+    """Halves of a vector with each other, until one lane is left; a float sum starts from 0."""
+    while len(lanes) > 1:
+        half = (len(lanes) + 1) // 2
+        pairs = zip(lanes, lanes[half:], strict=False)
+        lanes = [spell(w, op, dtype, list(pair)) for pair in pairs] + lanes[len(lanes) - half : half]
+    if op is ops.ADD and dtype.is_float:  # so that a sum of -0.0 is 0.0
+        return spell(w, op, dtype, [lanes[0], number(dtype, 0.0)])
+    return lanes[0]
+
+
 def narrowed(w: Writer, dtype: DType, x: str) -> str:
     """The low bits of a register that belong to a dtype of fewer than 32, extended again."""
     if dtype.is_bool or dtype.bitsize >= 32:
@@ -103,9 +114,7 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return w.value(kind, op.name, f"{op.name}.{kind}", *x)
     if op is ops.SQRT:
         return w.value(kind, "sqrt", f"sqrt.rn.{kind}", *x)
-    if (
-        op is ops.EXP2 and dtype is dtypes.float32
-    ):  # only where a half becomes of it: an error of 2 ulp, and 0 below 2**-126
+    if op is ops.EXP2 and dtype is dtypes.float32:  # 2 ulp off, 0 below 2**-126: left only where a half becomes of it
         return w.value(kind, "exp2", "ex2.approx.ftz.f32", *x)
     if op is ops.RECIPROCAL:
         return w.value(kind, "rcp", f"rcp.rn.{kind}", *x)

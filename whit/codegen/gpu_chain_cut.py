@@ -1,0 +1,199 @@
+"""How attention on a GPU is cut into blocks: sizes, positions of threads, operands in shared memory.
+
+    128 rows of A, once          lines of shared memory, a row or key in each, 16 bytes longer than they have to be:
+    64 keys of B and W, twice    lines that are read together are in different banks
+
+Positions are computed of placeholders for loops that are not open yet: the number of a block of keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from whit.codegen.chain_bounds import find_bounds
+from whit.codegen.contraction import size_of, sizes_of
+from whit.codegen.fill_panels import Values, unflat
+from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.lanes import lane_numbers
+from whit.codegen.math import EXPAND_MATH, expand_exp2_node
+from whit.codegen.ranges import free_ranges
+from whit.codegen.simplify_lanes import simplify_lanes
+from whit.codegen.vector_access import VECTOR_ACCESS
+from whit.dtype import dtypes
+from whit.ir.args import RangeKind
+from whit.ir.rewrite import rewrite
+from whit.ir.uop import UOp, as_index, const
+from whit.simplify import simplify
+from whit.simplify.chain import Chain, with_values
+from whit.simplify.chain_online import Online, narrow
+
+MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
+PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
+COPIED = 8  # elements that a thread copies at once
+QUAD = 4  # threads that have a row
+STAGES = 2
+HELD = 1 << 50  # slots of params that stand for what is in registers
+F32 = dtypes.float32
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a block is: warps, times 16 rows for each of them, keys at a time."""
+
+    warps: int
+    pieces: int
+    keys: int
+
+    @property
+    def rows(self) -> int:
+        return 16 * self.warps * self.pieces
+
+    def registers(self, inner: int, columns: int) -> int:
+        """Sums that a thread has."""
+        return self.pieces * (inner * self.keys + columns) // 2
+
+
+SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
+MOST_REGISTERS = 192  # of sums; the rest of 255 is for operands and positions
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An operand in shared memory: lines of rows or keys."""
+
+    value: UOp
+    lines: UOp  # the range of these
+    along: UOp
+    count: int
+    start: int  # in shared memory
+
+    @property
+    def line(self) -> int:
+        return size_of(self.along) + PADDING
+
+    @property
+    def size(self) -> int:
+        return self.count * self.line
+
+
+def choose_size(inner: int, columns: int) -> Size:
+    """The largest block whose sums registers hold."""
+    return next((size for size in SIZES if size.registers(inner, columns) <= MOST_REGISTERS), SIZES[-1])
+
+
+class GpuCut:
+    """The sizes of everything, and places in it."""
+
+    def __init__(self, body: UOp, chain: Chain, online: Online) -> None:
+        self.body, self.chain, self.online = body, chain, online
+        self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
+        self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
+        self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
+        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
+        self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
+        self.blocks = self.row_blocks * prod(sizes_of(self.batch))
+        self.bounds = find_bounds(chain)
+        self.threads = 32 * size.warps
+        self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
+        self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
+        self.step = UOp.range(self.key_blocks, 2)
+        self.begin = UOp.range(self.key_blocks, 3) if self.bounds.after is not None else as_index(0)
+        number = self.block % self.row_blocks
+        if self.bounds.before is not None:  # rows that see most first: others fill in what they leave
+            number = as_index(self.row_blocks - 1) - number
+        self.first = number * size.rows
+        self.values = unflat(self.block // self.row_blocks, self.batch)
+        self._place_tiles()
+
+    def __str__(self) -> str:
+        size = self.size
+        return (
+            f"attention by tensor cores: blocks of {size.rows} rows in {size.warps} warps, {size.keys} keys at a time, "
+            f"{self.bounds}"
+        )
+
+    # ---- operands in shared memory
+
+    def _place_tiles(self) -> None:
+        chain, size = self.chain, self.size
+        self.tiles: dict[tuple[UOp, UOp], Tile] = {}
+        start = 0
+        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, start) for inner in chain.inner]
+        self.fixed = sum(tile.size for tile in self.tiles.values())
+        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, self.fixed) for inner in chain.inner]
+        products = self.online.products
+        self.c = [
+            self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed)
+            for part in products
+            if part.w is not None
+        ]
+        self.stage = sum(tile.size for tile in self.tiles.values()) - self.fixed
+
+    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
+        """The tile of an operand: keys of scores may be what products are of, too."""
+        common = UOp.range(size_of(along), HELD)
+        value = simplify(with_values(value, {along: common}))  # what is the same is written the same
+        if (value, lines) not in self.tiles:
+            same = [tile for tile in self.tiles.values() if tile.lines is lines]
+            after = start + sum(tile.size for tile in same)
+            self.tiles[value, lines] = Tile(value, lines, common, count, after)
+        return self.tiles[value, lines]
+
+    def fills(self, shared: UOp, lines: UOp, first: UOp, limit: int, stage: UOp) -> list[UOp]:
+        """The stores of a thread that fill the tiles of rows, or of keys: every so-manieth group of neighbours."""
+        dtype, stores = self.online.dtype, []
+        for tile in self.tiles.values():
+            if tile.lines is not lines:
+                continue
+            in_line = size_of(tile.along) // COPIED
+            total = tile.count * in_line
+            for i in range(0, total, self.threads):
+                number = self.thread + i
+                if i + self.threads > total:
+                    number = number.minimum(total - 1)  # several copy the same
+                line, along = number // in_line, number % in_line * COPIED + lane_numbers(COPIED)
+                value = self.at(tile.value, {lines: self.inside(first + line, limit, tile.count), tile.along: along})
+                narrowed = narrow(value, dtype)
+                value = value.cast(dtype) if narrowed is None else narrowed
+                stores.append(shared.store(value, stage + tile.start + line * tile.line + along))
+        return self.lowered(*stores)
+
+    def inside(self, position: UOp, limit: int, count: int) -> UOp:
+        """A position, or the last one: what is beyond is read, and not used."""
+        is_exact = limit % count == 0 and (limit != self.n or self.bounds.after is None)
+        return position if is_exact else position.minimum(limit - 1)
+
+    # ---- expressions
+
+    def at(self, value: UOp, at: Values) -> UOp:
+        return with_values(value, {**self.values, **at})
+
+    def lowered(self, *roots: UOp) -> list[UOp]:
+        """Expressions, or stores, of the kernel as those of a program."""
+        group = simplify_lanes(UOp.group(*roots))
+        group = simplify_lanes(rewrite(group, VECTOR_ACCESS, once=True))
+        found = rewrite(fix_index_dtype(group, self.index), MATH).src
+        return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
+
+    def number(self, value: int) -> UOp:
+        return const(self.index, value)
+
+    def row(self, slot: int) -> UOp:
+        """The row of a thread's slot: each 16 rows of its warp are two."""
+        warp, lane = self.thread // 32, self.thread % 32
+        return self.first + warp * (16 * self.size.pieces) + (slot // 2 * 16 + slot % 2 * 8) + lane // QUAD
+
+    def keys(self) -> UOp:
+        """The keys of a thread, two in each eight."""
+        places = [const(dtypes.weakint, 8 * i + e) for i in range(self.size.keys // 8) for e in (0, 1)]
+        return (self.begin + self.step) * self.size.keys + self.thread % QUAD * 2 + UOp.stack(*places)
+
+    def held(self, number: int, lanes: int = 0) -> UOp:
+        """What stands for registers until the program has them."""
+        return UOp.param(HELD + number, F32, (lanes,) if lanes else ())
+
+
+def _as_wide(new: UOp, old: UOp) -> UOp:
+    """A value with the lanes that it had before it was simplified."""
+    return new if new.shape or not old.shape else UOp.stack(*([new] * old.shape[0]))
