@@ -225,7 +225,7 @@ def further(
     ratios = []
     for mine, other, exact in zip(found, theirs, right, strict=True):
         near = torch.tensor(mine[:1].cast(dtypes.float32).numpy()).cuda().double()
-        errors = [float((x.double() - exact).pow(2).mean().sqrt()) for x in (near, other[:1])]
+        errors = [float((x.double() - exact.detach()).pow(2).mean().sqrt()) for x in (near, other[:1].detach())]
         ratios.append(errors[0] / max(errors[1], 1e-12) if np.isfinite(errors[0]) else float("inf"))
     return ratios
 

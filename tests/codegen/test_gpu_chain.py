@@ -4,7 +4,12 @@ The device PYTHON runs the schedule of a GPU; where a kernel is attention, it ru
 small blocks, or its PTX by a machine of NumPy, with those that a GPU has.
 """
 
+import re
+import shutil
+import subprocess
+import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +36,11 @@ from whit.target import parse_target
 pytestmark = pytest.mark.slow
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
+PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path=f"{sysconfig.get_path('purelib')}/nvidia/cu13/bin")
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (whit[ptx])")
 RNG = np.random.default_rng(11)
 BF16, F16 = dtypes.bfloat16, dtypes.float16
+MOST_SPILLED = 64  # bytes, around the loop
 ERRORS = {BF16: 1.5e-2, F16: 2e-3}
 
 
@@ -211,3 +219,31 @@ def test_only_the_powers_of_exp_are_simplified() -> None:
     assert plain_powers(make(ops.FMA, (power, y, power))) is make(ops.FMA, (power, y, power))
     plain = plain_powers(exp(x))
     assert plain.op is ops.EXP2 and plain.src[0].op is ops.MUL and x in plain.src[0].src
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_texts_assemble_and_hardly_a_register_is_spilled(arch: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The kernels of bench/gpu.py, whose registers are full."""
+    target = parse_target(f"CUDA:PTX:{arch}")
+    programs: dict[str, UOp] = {}
+
+    def generated(call: UOp, values: Any) -> None:
+        for part in separate(call.src[0].src[0]):
+            program = generate(part, target)
+            if "tensor cores" in program.explanation:
+                programs[f"k{len(programs)}"] = program.linear
+
+    with Context(ATTENTION_BLOCKS=2):
+        q, k, v, g = tensors(*[(1, 256, 128)] * 4)
+        monkeypatch.setattr(python, "run", generated)
+        out = q.scaled_dot_product_attention(k, v, is_causal=True)
+        Tensor.realize(out, *out.gradient(q, k, v, gradient=g))
+    assert len(programs) == 3
+    source = tmp_path / "kernel.ptx"
+    source.write_text(render(programs, target))
+    command = [str(PTXAS), "-v", f"-arch={arch}", str(source), "-o", str(tmp_path / "kernel.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    spilled = [int(number) for number in re.findall(r"(\d+) bytes spill stores", done.stdout + done.stderr)]
+    assert len(spilled) == 3 and max(spilled) <= MOST_SPILLED

@@ -29,6 +29,7 @@ from whit.ir import ops
 from whit.ir.args import (
     ENUMS,
     RECORDS,
+    AcrossArg,
     BlockMmaArg,
     Digit,
     DotArg,
@@ -338,6 +339,7 @@ EXAMPLES = [
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8, 'wg"mma')),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
+    make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
     make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),
     b0.again(b0 * 2),

@@ -17,6 +17,7 @@ from whit.dtype import DType, decode, dtypes, encode
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError, UserError
 from whit.ir import ops
 from whit.ir.args import (
+    AcrossArg,
     BlockMmaArg,
     Digit,
     DotArg,
@@ -366,6 +367,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (make(ops.BARRIER), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),
+    (make(ops.ACROSS, (UOp.param(1, f32, (4,)), r3), AcrossArg(ops.MAX, 4)), f32, (4,)),
     (
         make(ops.DOT, (UOp.param(1, i32, (4,)), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
         i32,
