@@ -48,15 +48,15 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     online = as_online(chain)
     if online is None:
         return None
-    kernel = _Kernel(body, chain, online)
+    kernel = _Kernel(body, chain, online, target)
     return kernel.write(), str(kernel)
 
 
 class _Kernel(GpuCut):
     """Writes the program."""
 
-    def __init__(self, body: UOp, chain: Chain, online: Online) -> None:
-        super().__init__(body, chain, online)
+    def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
+        super().__init__(body, chain, online, target)
         self.w = Writer()
         self.shared = self.w.buffer(online.dtype, self.fixed + STAGES * self.stage)
 
@@ -145,26 +145,29 @@ class _Kernel(GpuCut):
         columns, depth = shape
         elements = self._elements(columns)
         held = self._elements(depth) if a is not self.shared else ()
-        threads = (Digit(size.warps, row=16 * size.pieces), *PAIRS_OF_QUADS)
+        threads = (Digit(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
         tile = (size.rows, columns, depth)
-        arg = BlockMmaArg("mma", tile, tile, *tiles, threads, elements, 1, adds=True, held=held)
+        arg = BlockMmaArg(
+            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, adds=True, held=held
+        )
         thread = self._fixed(self.thread)
         operands = (w.now(memory), w.now(a), w.now(self.shared), thread, zero, zero, zero, stage)
         w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
 
     def _elements(self, columns: int) -> tuple[Digit, ...]:
         """The elements of a thread: row by row."""
-        return (Digit(self.size.pieces, row=16), Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
+        pieces = Digit(self.size.pieces, row=self.steps[1])
+        return (pieces, Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
 
     def _scores(self, stage: UOp) -> None:
         for memory, a, b in zip(self.s, self.a, self.b, strict=True):
             self._clear(memory)
-            tiles = (MatrixArg(a.start, a.line, 1), MatrixArg(b.start, b.line, 1, self.stage, STAGES))
+            tiles = (a.matrix(False), b.matrix(False, self.stage))
             self._mma(memory, self.shared, stage, (self.size.keys, size_of(a.along)), tiles)
 
     def _products(self, stage: UOp) -> None:
         for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
-            tiles = (MatrixArg(0, 0, 1), MatrixArg(tile.start, 1, tile.line, self.stage, STAGES))
+            tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage))
             self._mma(memory, p, stage, (self.wide, self.size.keys), tiles)
 
     def _of_slot(self, slot: int) -> list[UOp]:

@@ -21,12 +21,14 @@ from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.dtype import dtypes
-from whit.ir.args import RangeKind
+from whit.ir import ops
+from whit.ir.args import MatrixArg, RangeKind
 from whit.ir.rewrite import rewrite
-from whit.ir.uop import UOp, as_index, const
+from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
 from whit.simplify.chain import Chain, with_values
 from whit.simplify.chain_online import Online, narrow
+from whit.target import Target
 
 MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
@@ -54,6 +56,8 @@ class Size:
         return self.pieces * (inner * self.keys + columns) // 2
 
 
+WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
+LINE = 64  # elements of a line of theirs
 SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
 MOST_REGISTERS = 192  # of sums; the rest of 255 is for operands and positions
 
@@ -67,14 +71,28 @@ class Tile:
     along: UOp
     count: int
     start: int  # in shared memory
+    is_swizzled: bool
 
     @property
     def line(self) -> int:
-        return size_of(self.along) + PADDING
+        return LINE if self.is_swizzled else size_of(self.along) + PADDING
 
     @property
     def size(self) -> int:
-        return self.count * self.line
+        return self.count * (size_of(self.along) if self.is_swizzled else self.line)
+
+    def place(self, line: UOp, group: UOp) -> UOp:
+        """Where eight neighbours begin, of which a line has so many groups."""
+        if not self.is_swizzled:
+            return line * self.line + group * COPIED
+        inside = make(ops.XOR, (group % 8, line % 8))
+        return group // 8 * (self.count * LINE) + line * LINE + inside * COPIED
+
+    def matrix(self, is_turned: bool, stage: int = 0) -> MatrixArg:
+        """The tile as an operand, in each of several stages or once: lines are rows, or if it is turned, the depth."""
+        row, depth = (1, self.line) if is_turned else (self.line, 1)
+        lines = self.count if self.is_swizzled else 0
+        return MatrixArg(self.start, row, depth, stage, STAGES if stage else 1, lines=lines)
 
 
 def choose_size(inner: int, columns: int) -> Size:
@@ -85,10 +103,13 @@ def choose_size(inner: int, columns: int) -> Size:
 class GpuCut:
     """The sizes of everything, and places in it."""
 
-    def __init__(self, body: UOp, chain: Chain, online: Online) -> None:
+    def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
         self.body, self.chain, self.online = body, chain, online
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
         self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
+        lengths = [self.wide, *(size_of(inner.along[0]) for inner in chain.inner)]
+        self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and size.warps == 4
+        self.by_groups = self.by_groups and size.keys == LINE and all(length % LINE == 0 for length in lengths)
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
         self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
         self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
@@ -109,8 +130,8 @@ class GpuCut:
     def __str__(self) -> str:
         size = self.size
         return (
-            f"attention by tensor cores: blocks of {size.rows} rows in {size.warps} warps, {size.keys} keys at a time, "
-            f"{self.bounds}"
+            f"attention by tensor cores: blocks of {size.rows} rows in {size.warps} warps"
+            f"{', which multiply together' if self.by_groups else ''}, {size.keys} keys at a time, {self.bounds}"
         )
 
     # ---- operands in shared memory
@@ -137,7 +158,7 @@ class GpuCut:
         if (value, lines) not in self.tiles:
             same = [tile for tile in self.tiles.values() if tile.lines is lines]
             after = start + sum(tile.size for tile in same)
-            self.tiles[value, lines] = Tile(value, lines, common, count, after)
+            self.tiles[value, lines] = Tile(value, lines, common, count, after, self.by_groups)
         return self.tiles[value, lines]
 
     def fills(self, shared: UOp, lines: UOp, first: UOp, limit: int, stage: UOp) -> list[UOp]:
@@ -152,11 +173,13 @@ class GpuCut:
                 number = self.thread + i
                 if i + self.threads > total:
                     number = number.minimum(total - 1)  # several copy the same
-                line, along = number // in_line, number % in_line * COPIED + lane_numbers(COPIED)
+                line, group = number // in_line, number % in_line
+                along = group * COPIED + lane_numbers(COPIED)
                 value = self.at(tile.value, {lines: self.inside(first + line, limit, tile.count), tile.along: along})
                 narrowed = narrow(value, dtype)
                 value = value.cast(dtype) if narrowed is None else narrowed
-                stores.append(shared.store(value, stage + tile.start + line * tile.line + along))
+                place = stage + tile.start + tile.place(line, group) + lane_numbers(COPIED)
+                stores.append(shared.store(value, place))
         return self.lowered(*stores)
 
     def inside(self, position: UOp, limit: int, count: int) -> UOp:
@@ -182,7 +205,13 @@ class GpuCut:
     def row(self, slot: int) -> UOp:
         """The row of a thread's slot: each 16 rows of its warp are two."""
         warp, lane = self.thread // 32, self.thread % 32
-        return self.first + warp * (16 * self.size.pieces) + (slot // 2 * 16 + slot % 2 * 8) + lane // QUAD
+        down, apart = self.steps
+        return self.first + warp * down + (slot // 2 * apart + slot % 2 * 8) + lane // QUAD
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Rows from a warp to the next, and from 16 rows of a warp to its next."""
+        return (16, 16 * self.size.warps) if self.by_groups else (16 * self.size.pieces, 16)
 
     def keys(self) -> UOp:
         """The keys of a thread, two in each eight."""

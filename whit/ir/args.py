@@ -169,11 +169,18 @@ class MatrixArg:
     batch: int = 0
     batches: int = 1
     copied: int = 1  # bytes that may be copied together
+    lines: int = 0  # of how many lines of 64 elements a tile in shared memory is, each swizzled; 0: it is as it says
 
     @property
     def is_depth_major(self) -> bool:
         """Whether neighbours in memory are neighbours along the depth."""
         return self.depth == 1
+
+    def swizzled(self, row: int, k: int) -> int:
+        """Where an element of swizzled lines is: groups of eight change places, by the number of the line."""
+        line, along = (row, k) if self.is_depth_major else (k, row)
+        group = along % 64 // 8 ^ line % 8
+        return along // 64 * self.lines * 64 + line * 64 + group * 8 + along % 8
 
 
 @dataclass(frozen=True, slots=True)

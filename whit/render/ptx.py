@@ -35,8 +35,17 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
-from whit.render.ptx_block import MOST_SHARED, before_the_tile, block_mma_of, copies_of, limits_of, shared_bytes
+from whit.render.ptx_block import (
+    MOST_SHARED,
+    before_the_tile,
+    block_mma_of,
+    copies_of,
+    is_by_roles,
+    limits_of,
+    shared_bytes,
+)
 from whit.render.ptx_exchange import across
+from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
@@ -48,6 +57,7 @@ from whit.target import Target
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
 MOST_PARAMETERS = 32764 // 8
+LINES = 1024  # bytes of eight lines: where swizzled tiles begin
 
 
 Instruction = Callable[["_Function", UOp], None]
@@ -79,18 +89,19 @@ class _Function(Writer):
         self.alignments: dict[UOp, int] = {}
         self.copies = copies_of(self.linear)
         self.copied = set(self.copies.values())
+        self.has_groups = any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" for node in self.linear.src)
 
     def render(self) -> str:
         parameters = self.prologue()
         tile = block_mma_of(self.linear)
-        if tile is not None and tile.arg.atom == "wgmma":
+        if tile is not None and is_by_roles(tile):
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying()
             self.write(before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
             self.groups.open_computing()
         self.write(self.linear.src, {})
-        if tile is not None and tile.arg.atom == "wgmma":
+        if tile is not None and is_by_roles(tile):
             self.groups.close()
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
@@ -116,10 +127,12 @@ class _Function(Writer):
         return max((int(node.src[0].arg) for node in ranges), default=0)
 
     def block_mma(self, node: UOp) -> None:
-        if node.arg.atom == "wgmma":
+        held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
+        if is_by_roles(node):
             self.groups.compute()
+        elif node.arg.atom == "wgmma":
+            StagedGroups(self, node, self.arrays[memory_of(node.src[0])], held).write()
         else:
-            held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
             Tiles(self, node, self.arrays[memory_of(node.src[0])], self.threads(), held).write()
 
     def prologue(self) -> list[str]:
@@ -163,7 +176,8 @@ class _Function(Writer):
             self.names[node] = [self.value("b64", name + "_", "add.u64", start, str(self.asked))]
             self.asked += -(-nbytes // ALIGNMENT) * ALIGNMENT
             return
-        self.room.append(f"  .{space} .align {ALIGNMENT} .b8 {name}[{nbytes}];")
+        alignment = LINES if self.has_groups else ALIGNMENT
+        self.room.append(f"  .{space} .align {alignment} .b8 {name}[{nbytes}];")
         self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
 
     # ---- control flow
@@ -212,6 +226,8 @@ class _Function(Writer):
     def barrier(self, node: UOp) -> None:
         if self.copies:
             self.line("cp.async.wait_all;")
+        if self.has_groups:
+            self.line("fence.proxy.async.shared::cta;")  # what was stored is there for matrix instructions
         self.line("bar.sync 0;")
 
     # ---- memory

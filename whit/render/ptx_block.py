@@ -27,6 +27,11 @@ def block_mma_of(linear: UOp) -> UOp | None:
     return next((node for node in linear.src if node.op is ops.BLOCK_MMA), None)
 
 
+def is_by_roles(node: UOp) -> bool:
+    """Whether a warp of a block only copies, and others compute: operands are in memory, and warp groups multiply."""
+    return node.arg.atom == "wgmma" and not node.arg.adds
+
+
 def has_chain(linear: UOp) -> bool:
     """Whether products go on with what is in registers: such programs ask for as much shared memory as they need."""
     return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
@@ -77,7 +82,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
-    return int(threads + (ptx_wgmma.COPYING if node.arg.atom == "wgmma" else 0))
+    return int(threads + (ptx_wgmma.COPYING if is_by_roles(node) else 0))
 
 
 def limits_of(linear: UOp, node: UOp) -> str:
@@ -95,7 +100,7 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     node = block_mma_of(linear)
     if node is None:
         return {"threads": threads, "shared": 0, "maps": []}
-    if node.arg.atom == "wgmma":
+    if is_by_roles(node):
         shared, maps = ptx_wgmma.shared_bytes(node.arg), ptx_wgmma.tensor_maps(node)
     elif ptx_tiles.is_staged(node):
         asked = shared_bytes(linear)

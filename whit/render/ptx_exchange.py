@@ -11,6 +11,7 @@ Twice each thread gives half of its pairs to another: first to its neighbour, th
 
 from __future__ import annotations
 
+from whit.dtype import DType
 from whit.ir.args import Digit, place_of
 from whit.ir.uop import UOp
 from whit.render.ptx_ops import spell
@@ -50,6 +51,13 @@ def exchange(w: Writer, registers: list[str]) -> None:
                     taken = w.value("b32", "take", "shfl.sync.bfly.b32", given, str(step), "31", "0xffffffff")
                     w.line(f"@{upper} mov.b32 {one}, {taken};")
                     w.line(f"@!{upper} mov.b32 {other}, {taken};")
+
+
+def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
+    """Numbers rounded to halves, two in a register."""
+    kind = "bf16x2" if dtype.name == "bfloat16" else "f16x2"
+    pairs = zip(values[::2], values[1::2], strict=True)
+    return [w.value("b32", "two", f"cvt.rn.{kind}.f32", high, low) for low, high in pairs]
 
 
 def across(w: Writer, node: UOp) -> str:

@@ -21,7 +21,7 @@ from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
-from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma
+from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma, two_by_two
 from whit.render.ptx_values import Writer, register_type
 from whit.render.ptx_wgmma import SHARED, short
 
@@ -331,12 +331,11 @@ class Tiles:
 
     def rows_of_a(self, a: str, number: int, step: int) -> list[str]:
         """16 rows, 16 steps of the depth: of memory, or two by two of what the sums of another product left."""
-        arg, w = self.arg, self.w
+        arg = self.arg
         if not arg.held:
             return self.squares(a, arg.a, arg.tile[0], number, step)
         found = self.held[(number * arg.tile[2] // 8 + 2 * step) * 4 :][:8]
-        kind = "bf16x2" if self.dtype.name == "bfloat16" else "f16x2"
-        return [w.value("b32", "two", f"cvt.rn.{kind}.f32", found[i + 1], found[i]) for i in range(0, 8, 2)]
+        return two_by_two(self.w, self.dtype, found)
 
     def squares(self, at: str, matrix: MatrixArg, rows: int, number: int, step: int) -> list[str]:
         """Four squares: 16 rows, 16 steps of the depth."""

@@ -277,6 +277,10 @@ class WarpGroups:
             )
 
     def descriptor(self, low: str, offset: int) -> str:
-        w = self.w
-        moved = w.value("b32", "low", "add.u32", low, str(offset)) if offset else low
-        return w.value("b64", "desc", "mov.b64", f"{{{moved}, {_SWIZZLED | _GROUP >> 4}}}")
+        return descriptor(self.w, low, offset)
+
+
+def descriptor(w: Writer, low: str, offset: int) -> str:
+    """The descriptor of a matrix in swizzled lines, of its lower half and how far it is from there."""
+    moved = w.value("b32", "low", "add.u32", low, str(offset)) if offset else low
+    return w.value("b64", "desc", "mov.b64", f"{{{moved}, {_SWIZZLED | _GROUP >> 4}}}")

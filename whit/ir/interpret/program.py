@@ -338,4 +338,7 @@ def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, ba
     starts = matrix.start + batch * matrix.batch + np.array(rows)[:, None] * matrix.row
     inside = np.broadcast_to((np.array(rows) < size)[:, None], (len(rows), depth.size))
     positions = (starts + depth * matrix.depth).astype(object)
+    if matrix.lines:
+        first = matrix.start + batch * matrix.batch
+        positions = np.array([[first + matrix.swizzled(row, int(k)) for k in depth] for row in rows], object)
     return gather(node, _flat_memory(node, memory, state), [positions], inside)

@@ -1,0 +1,78 @@
+"""Products of tiles that the program has put into shared memory, by a warp group (Hopper's `wgmma`).
+
+    registers += a * b      a: 64 rows of a tile in swizzled lines, or what another product left in registers;
+                            b: a tile in swizzled lines, a line for each row or for each step of the depth
+
+Lines are 128 bytes long, all lines of a tile for its first 64 elements before those for the next 64.
+"""
+
+from __future__ import annotations
+
+from whit.ir.args import BlockMmaArg, MatrixArg
+from whit.ir.uop import UOp
+from whit.render.program import memory_of
+from whit.render.ptx_exchange import in_order_of, two_by_two
+from whit.render.ptx_values import Writer
+from whit.render.ptx_wgmma import LINE, descriptor, short
+
+
+class StagedGroups:
+    """Writes a product."""
+
+    def __init__(self, w: Writer, node: UOp, registers: list[str], held: list[str] | None) -> None:
+        self.w, self.node = w, node
+        self.arg: BlockMmaArg = node.arg
+        self.dtype = node.src[2].dtype
+        self.sums = in_order_of(registers, self.arg.elements)
+        self.held = in_order_of(held, self.arg.held) if held is not None else []
+
+    def write(self) -> None:
+        w, arg = self.w, self.arg
+        _, a, b, *_, a_batch, b_batch = self.node.src
+        at_a = "" if arg.held else self.start(a, arg.a, a_batch)
+        at_b = self.start(b, arg.b, b_batch)
+        pieces, steps = arg.elements[0].count, arg.tile[2] // 16
+        left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
+        true = w.value("pred", "true", "setp.eq.u32", at_b, at_b)
+        w.line("wgmma.fence.sync.aligned;")
+        for step in range(steps):
+            right = descriptor(w, at_b, self.offset(arg.b, 0, step))
+            for piece in range(pieces):
+                self.multiply(left[step][piece], right, piece, true)
+        w.line("wgmma.commit_group.sync.aligned;")
+        w.line("wgmma.wait_group.sync.aligned 0;")
+
+    def start(self, memory: UOp, matrix: MatrixArg, batch: UOp) -> str:
+        """The lower half of the descriptor of an operand."""
+        w, itemsize = self.w, self.dtype.itemsize
+        base = w.value("b32", "base", "cvt.u32.u64", w.names[memory_of(memory)][0])
+        base = w.value("b32", "base", "add.u32", base, str(matrix.start * itemsize))
+        base = w.value("b32", "base", "mad.lo.u32", short(w, batch), str(matrix.batch * itemsize), base)
+        base = w.value("b32", "base", "shr.u32", base, "4")
+        leading = 1 if matrix.is_depth_major else matrix.lines * LINE >> 4  # from 64 rows to the next
+        return w.value("b32", "low", "add.u32", base, str(leading << 16))
+
+    def offset(self, matrix: MatrixArg, piece: int, step: int) -> int:
+        """How far 64 rows and 16 steps of the depth are from the first, in 16 bytes."""
+        if not matrix.is_depth_major:
+            return step * 16 * LINE >> 4
+        in_line = 64 // 16
+        return (step // in_line * matrix.lines * LINE + piece * 64 * LINE + step % in_line * 32) >> 4
+
+    def left(self, at: str, piece: int, step: int) -> str:
+        """64 rows, 16 steps of the depth."""
+        if not self.arg.held:
+            return descriptor(self.w, at, self.offset(self.arg.a, piece, step))
+        found = self.held[(piece * self.arg.tile[2] // 8 + 2 * step) * 4 :][:8]
+        return f"{{{', '.join(two_by_two(self.w, self.dtype, found))}}}"
+
+    def multiply(self, left: str, right: str, piece: int, adds: str) -> None:
+        columns = self.arg.tile[1]
+        kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
+        sums = ", ".join(self.sums[piece * columns // 2 : (piece + 1) * columns // 2])
+        turned = [] if self.arg.held else ["0"]
+        turned.append("0" if self.arg.b.is_depth_major else "1")
+        self.w.line(
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
+            f"{{{sums}}}, {left}, {right}, {adds}, 1, 1, {', '.join(turned)};"
+        )
