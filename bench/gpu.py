@@ -10,12 +10,14 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 
-from whit import Context, Device, GlobalCounters, Tensor
+from whit import Context, Device, GlobalCounters, Tensor, clear_caches
+from whit.codegen import gpu_chain_cut
 from whit.dtype import dtypes
 
 REPEATS, IN_A_ROW = 12, 8
@@ -141,17 +143,15 @@ ATTENTIONS = [
 
 
 def attention() -> int:
-    """The result alone, then the result with all gradients; how many results were wrong."""
+    """The result alone, then the result with all gradients, by warp groups and by warps; how many were wrong."""
     wrong = 0
-    for shape in ATTENTIONS:
-        for is_training in (False, True):
-            try:
-                wrong += attention_of(*shape, is_training)
-            except Exception as error:  # one that fails must not hide the others
-                wrong += 1
-                print(
-                    f"{shape} {'training' if is_training else 'forward'}: {type(error).__name__}: {error}", flush=True
-                )
+    for shape, is_training, gpu_chain_cut.WARP_GROUPS in product(ATTENTIONS, (False, True), (True, False)):
+        clear_caches()  # which do not know by what
+        try:
+            wrong += attention_of(*shape, is_training)
+        except Exception as error:  # one that fails must not hide the others
+            wrong += 1
+            print(f"{shape} {'training' if is_training else 'forward'}: {type(error).__name__}: {error}", flush=True)
     return wrong
 
 
@@ -176,14 +176,15 @@ def attention_of(
         return [out, *torch.autograd.grad(out, tensors, upstream)]
 
     start = time.perf_counter()
-    with Context(ATTENTION_BLOCKS=2):
+    with Context(ATTENTION_BLOCKS=2, CACHE=0):
         found, run, kernels = all_kernels_of(ours)
     first = time.perf_counter() - start
     ratio = max(further(found, theirs(), leaves, d, flags, is_training))
     mine, other = best_of_both(run, theirs)
     passes = 3.5 if is_training else 1.0  # two products forward, five more for the gradients
     flops = passes * 4.0 * batch * heads * length * length * depth / (2 if is_causal else 1)
-    name = f"{str(kind)[6:]} b{batch} h{heads}/{shared} t{length} d{depth}{' causal' if is_causal else ''}"
+    by = "groups" if gpu_chain_cut.WARP_GROUPS else "warps"
+    name = f"{by:6s} {str(kind)[6:]} b{batch} h{heads}/{shared} t{length} d{depth}{' causal' if is_causal else ''}"
     rates = [flops / seconds / 1e12 for seconds in (mine, other)]
     what = f"{'training' if is_training else 'forward':8s} {kernels} kernels, first call {first:.1f} s"
     verdict = "" if ratio < 2 else f"   WRONG: {ratio:.1f} times as far from float64 as torch"

@@ -111,6 +111,15 @@ def test_programs(name: str, emulated: Emulated, monkeypatch: pytest.MonkeyPatch
     assert len(emulated.programs) == 1
 
 
+def test_programs_of_warp_groups(emulated: Emulated) -> None:
+    emulated.is_text = False
+    q, k, v = tensors(*[(1, 64, 64)] * 3)
+    out = ((q.float() @ k.float().transpose(-2, -1) / 8).softmax() @ v.float()).realize()
+    assert is_close([out], expected(*wide(q, k, v, q), np.True_))
+    (program,) = emulated.programs
+    assert {node.arg.atom for node in program.linear.src if node.op is ops.BLOCK_MMA} == {"wgmma"}
+
+
 def test_programs_of_gradients(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_chain_cut, "SIZES", (gpu_chain_cut.Size(1, 1, 16),))
     emulated.is_text = False
@@ -137,8 +146,11 @@ TEXTS: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_texts(name: str, emulated: Emulated) -> None:
+@pytest.mark.parametrize(
+    ("name", "by_groups"), [*((name, True) for name in TEXTS), ("causal", False), ("wide heads", False)]
+)
+def test_texts(name: str, by_groups: bool, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_chain_cut, "WARP_GROUPS", by_groups)
     (heads, rows, keys, depth, columns), seen, arguments = TEXTS[name]
     q, k, v, g = tensors((heads, rows, depth), (heads, keys, depth), (heads, keys, columns), (heads, rows, columns))
     if "attn_mask" in arguments:
@@ -148,6 +160,8 @@ def test_texts(name: str, emulated: Emulated) -> None:
     Tensor.realize(*found)
     assert is_close(found, expected(*wide(q, k, v, g), seen))
     assert len(emulated.programs) == (3 if depth == columns else 4)
+    together = ["multiply together" in program.explanation for program in emulated.programs]
+    assert together == [by_groups and depth % 64 == columns % 64 == 0] * len(together)
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ _NUMPY: dict[str, Any] = {
 for _bits in (8, 16, 32, 64):
     for _kind, _letter in (("u", "u"), ("b", "u"), ("s", "i")):
         _NUMPY[f"{_kind}{_bits}"] = np.dtype(f"{_letter}{_bits // 8}")
-SHARED_BASE = 1 << 20
+SHARED_BASE = 1024  # 14 bits of a descriptor say where 16 bytes are
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
     "ne": np.not_equal, "neu": np.not_equal, "nan": lambda x, y: np.isnan(x) | np.isnan(y),
@@ -195,6 +195,10 @@ class _Block:
         raise AssertionError(f"no instruction {op}.{'.'.join(kinds)}")
 
     def do_mov(self, kinds: list[str], x: list[str]) -> None:
+        if x[1].startswith("{"):
+            low, high = (self.get(part, "u32").astype(np.uint64) for part in x[1].strip("{}").split(", "))
+            self.put(x[0], low | high << np.uint64(32))
+            return
         self.put(x[0], self.get(x[1], kinds[0]))
 
     def do_ld(self, kinds: list[str], x: list[str]) -> None:
@@ -226,6 +230,9 @@ class _Block:
         value = self.load(self.address(x[1]), 16)
         _, places, who = self.bytes_at(self.address(x[0]), 16)
         self.flying.append((places, value[who]))
+
+    def do_fence(self, kinds: list[str], x: list[str]) -> None:
+        assert not self.flying, "the fence is before what it is for"
 
     def do_bar(self, kinds: list[str], x: list[str]) -> None:
         assert self.active.all(), "not all threads are here"
@@ -288,3 +295,42 @@ class _Block:
         c += a @ b
         for i, target in enumerate(targets):
             self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(np.float32))
+
+    def do_wgmma(self, kinds: list[str], x: list[str]) -> None:
+        """64 x n x 16 by four warps: each has 16 rows, as mma has them."""
+        if kinds[0] != "mma_async":
+            return
+        assert self.active.all() and self.threads == 128
+        targets = x[0].strip("{}").split(", ")
+        item, columns = _NUMPY[kinds[-1]], int(kinds[3].split("n")[1].split("k")[0])
+        warp, lane = self.lane // 32, self.lane % 32
+        row, pair = 16 * warp + lane // 4, lane % 4 * 2
+        if x[1].startswith("{"):
+            a = np.zeros((64, 16))
+            for i, source in enumerate(x[1].strip("{}").split(", ")):
+                two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
+                for e in (0, 1):
+                    a[row + i % 2 * 8, pair + e + i // 2 * 8] = two[:, e]
+        else:
+            a = self.matrix(x[1], 64, x[6] == "1", item)
+        b = self.matrix(x[2], columns, x[-1] == "1", item)
+        sums = a @ b.T
+        assert self.registers[x[3]].all()
+        for i, target in enumerate(targets):
+            at = (row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2)
+            self.put(target, (self.get(target, "f32") + sums[at]).astype(np.float32))
+
+    def matrix(self, register: str, rows: int, is_turned: bool, item: Any) -> Array:
+        """Rows by 16 of a matrix in shared memory, from its descriptor: lines of 128 bytes, swizzled."""
+        bits = {int(value) for value in self.registers[register]}
+        assert len(bits) == 1, "threads have different descriptors"
+        value = bits.pop()
+        start, leading, stride = ((value >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+        assert value >> 62 == 1
+        r, k = np.arange(rows)[:, None], np.arange(16)[None, :]
+        if is_turned:
+            place = start + r // 64 * leading + k // 8 * stride + k % 8 * 128 + r % 64 * 2
+        else:
+            place = start + r // 8 * stride + r % 8 * 128 + k * 2
+        place = (place ^ (place >> 7 & 7) << 4) - SHARED_BASE
+        return self.shared.view(item)[place // 2].astype(np.float64)

@@ -268,8 +268,19 @@ class _Kernel(GpuCut):
             here[self.chain.columns] = self.thread % QUAD * 2 + (lane_numbers(2) + 8 * eighth)
             for i, part in enumerate(self.online.products):
                 here[part.leaf] = self.held(300 + 100 * i + eighth, 2)
+        value = by_reciprocals(value, [self.chain.columns, *(part.leaf for part in self.online.products)])
         inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
         return target.store(self.at(value, inside), self.at(position, here), gate=gate)
+
+
+def by_reciprocals(root: UOp, elements: list[UOp]) -> UOp:
+    """x / y -> x * (1 / y) where a row has one y: elements are what others depend on"""
+    names: dict[UOp, UOp] = {}
+    for node in topological((root,)):
+        if node.op is ops.FDIV and node.dtype is F32 and set(elements).isdisjoint(topological((node.src[1],))):
+            x, y = (with_values(source, names) for source in node.src)
+            names[node] = x * make(ops.RECIPROCAL, (y,))
+    return with_values(root, names)
 
 
 def fused_powers(root: UOp) -> UOp:
