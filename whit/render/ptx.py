@@ -23,6 +23,7 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.render import ptx_block
 from whit.render.program import (
     GPU_RANGES,
     check_program,
@@ -35,15 +36,6 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
-from whit.render.ptx_block import (
-    MOST_SHARED,
-    before_the_tile,
-    block_mma_of,
-    copies_of,
-    is_by_roles,
-    limits_of,
-    shared_bytes,
-)
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
@@ -57,7 +49,6 @@ from whit.target import Target
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
 MOST_PARAMETERS = 32764 // 8
-LINES = 1024  # bytes of eight lines: where swizzled tiles begin
 
 
 Instruction = Callable[["_Function", UOp], None]
@@ -87,27 +78,28 @@ class _Function(Writer):
         self.room: list[str] = []  # declarations of memory
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
-        self.copies = copies_of(self.linear)
+        self.copies = ptx_block.copies_of(self.linear)
         self.copied = set(self.copies.values())
-        self.has_groups = any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" for node in self.linear.src)
 
     def render(self) -> str:
         parameters = self.prologue()
-        tile = block_mma_of(self.linear)
-        if tile is not None and is_by_roles(tile):
+        tile = ptx_block.block_mma_of(self.linear)
+        if tile is not None and ptx_block.is_by_roles(tile):
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying()
-            self.write(before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
+            self.write(
+                ptx_block.before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()}
+            )
             self.groups.open_computing()
         self.write(self.linear.src, {})
-        if tile is not None and is_by_roles(tile):
+        if tile is not None and ptx_block.is_by_roles(tile):
             self.groups.close()
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
         if tile is not None:
-            limits = limits_of(self.linear, tile)
+            limits = ptx_block.limits_of(self.linear, tile)
         return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -128,7 +120,7 @@ class _Function(Writer):
 
     def block_mma(self, node: UOp) -> None:
         held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
-        if is_by_roles(node):
+        if ptx_block.is_by_roles(node):
             self.groups.compute()
         elif node.arg.atom == "wgmma":
             StagedGroups(self, node, self.arrays[memory_of(node.src[0])], held).write()
@@ -155,8 +147,8 @@ class _Function(Writer):
                 f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
                 fix="Realise some of them first.",
             )
-        used = shared_bytes(self.linear)
-        self.asked = 0 if used > MOST_SHARED else None  # bytes so far, if the launch brings the memory
+        used = ptx_block.shared_bytes(self.linear)
+        self.asked = 0 if used > ptx_block.MOST_SHARED else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):
             self.make_room(node)
         return parameters
@@ -176,8 +168,7 @@ class _Function(Writer):
             self.names[node] = [self.value("b64", name + "_", "add.u64", start, str(self.asked))]
             self.asked += -(-nbytes // ALIGNMENT) * ALIGNMENT
             return
-        alignment = LINES if self.has_groups else ALIGNMENT
-        self.room.append(f"  .{space} .align {alignment} .b8 {name}[{nbytes}];")
+        self.room.append(f"  .{space} .align {ptx_block.alignment_of_rooms(self.linear)} .b8 {name}[{nbytes}];")
         self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
 
     # ---- control flow
@@ -224,11 +215,8 @@ class _Function(Writer):
         self.label(f"{label}_end")
 
     def barrier(self, node: UOp) -> None:
-        if self.copies:
-            self.line("cp.async.wait_all;")
-        if self.has_groups:
-            self.line("fence.proxy.async.shared::cta;")  # what was stored is there for matrix instructions
-        self.line("bar.sync 0;")
+        for line in ptx_block.barrier_of(self.linear):
+            self.line(line)
 
     # ---- memory
 

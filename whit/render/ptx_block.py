@@ -14,7 +14,7 @@ from whit.ir.args import Memory
 from whit.ir.uop import UOp
 from whit.render import ptx_tiles, ptx_wgmma
 from whit.render.program import local_buffers_of, memory_of
-from whit.render.ptx_access import pieces
+from whit.render.ptx_access import ALIGNMENT, pieces
 from whit.render.ptx_values import lane_count
 
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
@@ -35,6 +35,23 @@ def is_by_roles(node: UOp) -> bool:
 def has_chain(linear: UOp) -> bool:
     """Whether products go on with what is in registers: such programs ask for as much shared memory as they need."""
     return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
+
+
+def has_groups(linear: UOp) -> bool:
+    """Whether a warp group multiplies what the program has put into shared memory."""
+    return any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" and node.arg.adds for node in linear.src)
+
+
+def alignment_of_rooms(linear: UOp) -> int:
+    """Where buffers begin: at a multiple of 16 bytes, or of eight swizzled lines."""
+    return 8 * ptx_wgmma.LINE if has_groups(linear) else ALIGNMENT
+
+
+def barrier_of(linear: UOp) -> list[str]:
+    """All threads wait, at first for their own copies; matrix instructions see what was stored."""
+    waits = ["cp.async.wait_all;"] if has_chain(linear) else []
+    fences = ["fence.proxy.async.shared::cta;"] if has_groups(linear) else []
+    return [*waits, *fences, "bar.sync 0;"]
 
 
 def shared_bytes(linear: UOp) -> int:
