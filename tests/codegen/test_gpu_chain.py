@@ -23,6 +23,7 @@ from whit.codegen.math import exp
 from whit.dtype import DType, dtypes
 from whit.engine import python
 from whit.engine.counters import GlobalCounters
+from whit.engine.cuda_compile import without_vectors
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
@@ -49,11 +50,13 @@ class Emulated:
 
     def __init__(self) -> None:
         self.is_text = True
+        self.target = TARGET
+        self.offset = 0  # bytes from a multiple of 16 to the memory of params
         self.programs: list[Program] = []
 
     def __call__(self, call: UOp, values: dict[UOp, Any]) -> None:
         function, *arguments = call.src
-        programs = [generate(part, TARGET) for part in separate(function.src[0])]
+        programs = [generate(part, self.target) for part in separate(function.src[0])]
         if not any("tensor cores" in program.explanation for program in programs):
             run(call, values)
             return
@@ -67,9 +70,8 @@ class Emulated:
             return
         launch = launch_of(program.linear, program.threads)
         arrays = {f"p{node.arg.slot}": array for node, array in memory.items()}
-        run_ptx(
-            render({"attention": program.linear}, TARGET), program.total, launch["threads"], arrays, launch["shared"]
-        )
+        text = render({"attention": program.linear}, self.target)
+        run_ptx(text, program.total, launch["threads"], arrays, launch["shared"], self.offset)
 
 
 @pytest.fixture
@@ -190,6 +192,16 @@ def test_forms(form: str, dtype: DType, emulated: Emulated) -> None:
     if form == "shared heads":
         arrays[1:] = [array[:1] for array in arrays[1:]]
     assert is_close([out], expected(*arrays, arrays[0], np.True_), dtype)
+    assert len(emulated.programs) == 1
+
+
+@pytest.mark.parametrize("by_groups", [False, True], ids=["warps", "groups"])
+def test_memory_that_is_not_aligned(by_groups: bool, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_chain_cut, "WARP_GROUPS", by_groups)
+    emulated.target, emulated.offset = without_vectors(TARGET), 2
+    q, k, v = tensors(*[(1, 64, 64)] * 3)
+    out = q.scaled_dot_product_attention(k, v).realize()
+    assert is_close([out], expected(*wide(q, k, v, q), np.True_))
     assert len(emulated.programs) == 1
 
 

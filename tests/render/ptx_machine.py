@@ -34,15 +34,16 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shared: int = 0) -> None:
-    """Runs all blocks, one after another; `arrays` by the names of parameters, `shared` bytes beyond those declared."""
+def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shared: int = 0, offset: int = 0) -> None:
+    """Runs all blocks, one after another; `arrays` by the names of parameters, `shared` bytes beyond those declared.
+    Arrays begin so many bytes after a multiple of 16."""
     for block in range(blocks):
         with np.errstate(all="ignore"):
-            _Block(text, block, threads, arrays, shared).run()
+            _Block(text, block, threads, arrays, shared, offset).run()
 
 
 class _Block:
-    def __init__(self, text: str, block: int, threads: int, arrays: dict[str, Array], shared: int) -> None:
+    def __init__(self, text: str, block: int, threads: int, arrays: dict[str, Array], shared: int, offset: int) -> None:
         self.threads, self.block = threads, block
         self.lane = np.arange(threads)
         self.symbols: dict[str, int] = {}
@@ -50,7 +51,7 @@ class _Block:
         self.params: dict[str, int] = {}
         for i, (name, array) in enumerate(arrays.items()):
             assert array.flags.c_contiguous
-            self.params[name] = (i + 1) << 40
+            self.params[name] = ((i + 1) << 40) + (offset if array.dtype.itemsize == 2 else 0)
             self.memory.append((self.params[name], array.reshape(-1).view(np.uint8)))
         self.kinds: dict[str, str] = {}
         self.lines: list[str] = []

@@ -18,13 +18,12 @@ those have two contractions inside, and the one of keys and values two products.
 
 from __future__ import annotations
 
-from whit.codegen.contraction import size_of
 from whit.codegen.fill_panels import Values
 from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
 from whit.codegen.gpu_chain_cut import F32, QUAD, STAGES, GpuCut
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges
+from whit.codegen.ranges import free_ranges, size_of
 from whit.codegen.writer import Variable, Writer
 from whit.ir import ops
 from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, RangeKind
@@ -40,7 +39,7 @@ NEAR = 2.0**-8  # a row keeps its largest score for the time being while others 
 
 def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The program and why it is so; None if the kernel is no chain, or one that tensor cores do not compute."""
-    if sum(node.op is ops.REDUCE for node in topological((body,))) < 2 or target.vector_bytes < 16:
+    if sum(node.op is ops.REDUCE for node in topological((body,))) < 2:
         return None
     chain = find_chain([store.src[1] for store in body.src])
     if chain is None or any(store.arg.combine is not None or len(store.src) > 3 for store in body.src):
@@ -245,7 +244,7 @@ class _Kernel(GpuCut):
             rows, elements = [], []
             for store, value in pairs:
                 if chain.columns in free[store]:
-                    elements += [self._store(store, value, at, gate, c) for c in range(self.wide // 8)]
+                    elements += [self._store(store, value, at, gate, r) for r in range(0, self.columns, self.width)]
                 else:
                     first = (self.thread % QUAD).eq(0)
                     rows.append(self._store(store, value, at, first if gate is None else first & gate))
@@ -255,19 +254,23 @@ class _Kernel(GpuCut):
             for i, sums in enumerate(self.sums):
                 values[self.held(200 + i)] = self._across(sums[slot].get(), ops.ADD)
             for i, memory in enumerate(self.o):
-                for c in range(self.wide // 8):
-                    pair = w.load(memory, slot * self.columns + 2 * c, 2)
-                    values[self.held(300 + 100 * i + c, 2)] = pair
+                for r in range(0, self.columns, self.width):
+                    values[self._sum(i, r)] = w.load(memory, slot * self.columns + r, self.width)
             self._write(self.lowered(*rows, *elements), values)
 
-    def _store(self, store: UOp, value: UOp, at: Values, gate: UOp | None, eighth: int | None = None) -> UOp:
-        """A store of a row, or of two neighbours of it."""
+    def _sum(self, product: int, register: int) -> UOp:
+        """What stands for sums of a product: two neighbours, or one."""
+        return self.held(1000 * (product + 1) + register, self.width if self.width > 1 else 0)
+
+    def _store(self, store: UOp, value: UOp, at: Values, gate: UOp | None, register: int | None = None) -> UOp:
+        """A store of a row, or of elements of it."""
         target, _, position = store.src
         here = dict(at)
-        if eighth is not None:
-            here[self.chain.columns] = self.thread % QUAD * 2 + (lane_numbers(2) + 8 * eighth)
+        if register is not None:
+            column = self.thread % QUAD * 2 + (register // 2 * 8 + register % 2)
+            here[self.chain.columns] = column + lane_numbers(2) if self.width == 2 else column
             for i, part in enumerate(self.online.products):
-                here[part.leaf] = self.held(300 + 100 * i + eighth, 2)
+                here[part.leaf] = self._sum(i, register)
         value = by_reciprocals(value, [self.chain.columns, *(part.leaf for part in self.online.products)])
         inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
         return target.store(self.at(value, inside), self.at(position, here), gate=gate)

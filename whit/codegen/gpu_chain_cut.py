@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from math import prod
 
 from whit.codegen.chain_bounds import find_bounds
-from whit.codegen.contraction import size_of, sizes_of
 from whit.codegen.fill_panels import Values, unflat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.math import EXPAND_MATH, expand_exp2_node
-from whit.codegen.ranges import free_ranges
+from whit.codegen.ranges import free_ranges, size_of, sizes_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.dtype import dtypes
@@ -107,6 +106,8 @@ class GpuCut:
         self.body, self.chain, self.online = body, chain, online
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
         self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
+        is_aligned = target.vector_bytes >= 2 * COPIED
+        self.copied, self.width = (COPIED, 2) if is_aligned else (1, 1)  # elements that are loaded and stored at once
         lengths = [self.wide, *(size_of(inner.along[0]) for inner in chain.inner)]
         self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and size.warps == 4
         self.by_groups = self.by_groups and size.keys == LINE and all(length % LINE == 0 for length in lengths)
@@ -167,19 +168,19 @@ class GpuCut:
         for tile in self.tiles.values():
             if tile.lines is not lines:
                 continue
-            in_line = size_of(tile.along) // COPIED
+            in_line = size_of(tile.along) // self.copied
             total = tile.count * in_line
             for i in range(0, total, self.threads):
                 number = self.thread + i
                 if i + self.threads > total:
                     number = number.minimum(total - 1)  # several copy the same
-                line, group = number // in_line, number % in_line
-                along = group * COPIED + lane_numbers(COPIED)
+                line, start = number // in_line, number % in_line * self.copied
+                along = start + lane_numbers(COPIED) if self.copied > 1 else start
                 value = self.at(tile.value, {lines: self.inside(first + line, limit, tile.count), tile.along: along})
                 narrowed = narrow(value, dtype)
                 value = value.cast(dtype) if narrowed is None else narrowed
-                place = stage + tile.start + tile.place(line, group) + lane_numbers(COPIED)
-                stores.append(shared.store(value, place))
+                place = tile.start + tile.place(line, start // COPIED) + (along - start // COPIED * COPIED)
+                stores.append(shared.store(value, stage + place))
         return self.lowered(*stores)
 
     def inside(self, position: UOp, limit: int, count: int) -> UOp:
