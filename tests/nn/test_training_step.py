@@ -39,15 +39,15 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Plan]]:
     """The plans that are made on a device that neither compiles nor runs."""
     made: list[Plan] = []
 
-    def no_kernel(function: Any, target: Any, link: bool = True) -> Kernel:
-        return Kernel(function.arg.name, 1, (), 0, 0, 0, "")
+    def no_kernels(functions: Any, target: Any, link: bool = True) -> tuple[Kernel, ...]:
+        return tuple(Kernel(function.arg.name, 1, (), 0, 0, 0, "") for function in functions)
 
     def load(self: Any, plan: Plan) -> Any:
         made.append(plan)
         return plain(self, plan)
 
     plain = cpu.CpuDevice.load
-    monkeypatch.setattr(cpu, "get_kernel", no_kernel)
+    monkeypatch.setattr(cpu, "get_kernels", no_kernels)
     monkeypatch.setattr(cpu.CpuDevice, "load", load)
     clear_caches()
     gc.collect()  # what other tests have left is not to be freed while something is measured

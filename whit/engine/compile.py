@@ -4,7 +4,8 @@ Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked int
 or for a machine that is not this one only compiled.
 In memory it is found under its body, the target and the settings that change code; on disk under a digest of the text
 of the same, and of whit's own sources, so that a changed compiler never finds old code. A process whose kernels are all
-on disk loads no compiler. A tiling that a search has found (`tune`, BEAM) is used wherever its kernel comes.
+on disk loads no compiler. Of several kernels at once, the machine code of one is made by LLVM on a second core while
+this one writes the text of the next. A tiling that a search has found (`tune`, BEAM) is used wherever its kernel comes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import functools
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -69,8 +70,56 @@ def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
         with _lock:
             found = _kernels.get(key)
             if found is None:
-                found = _kernels[key] = _find_or_compile(function, target, link)
+                found = _enter(function, target, link, *_find_or_compile(function, target))
     return found
+
+
+def _enter(function: UOp, target: Target, link: bool, header: dict[str, Any], code: bytes) -> Kernel:
+    library = _load(code, target) if link else None
+    kernel = _kernels[function.src[0], target, code_settings(), link] = _kernel(header, library, function)
+    return kernel
+
+
+def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> tuple[Kernel, ...]:
+    """The kernels of FUNCTIONs. If several are not compiled yet, writing them and making machine code overlap."""
+    with _lock:
+        settings = code_settings()
+        missing = {f.src[0]: f for f in functions if (f.src[0], target, settings, link) not in _kernels}
+        if len(missing) > 1 and threads.thread_count() > 1 and BEAM.value == 0 and not _is_shown():
+            _find_or_compile_all(list(missing.values()), target, link)
+        return tuple(get_kernel(function, target, link) for function in functions)
+
+
+def _find_or_compile_all(functions: Sequence[UOp], target: Target, link: bool) -> None:
+    """All but those that a search has tiled."""
+    left: list[tuple[UOp, str]] = []
+    for function in functions:
+        choice, key = _choice_and_key(function, target)
+        entry = disk_cache.find(key)
+        if entry is not None:
+            _enter(function, target, link, *entry)
+        elif choice is None:
+            left.append((function, key))
+    if left:
+        _compile_together(left, target, link)
+
+
+def _compile_together(functions: list[tuple[UOp, str]], target: Target, link: bool) -> None:
+    """Compiles kernels, each with what it is kept under. LLVM has a thread of its own, where it needs no Python."""
+    from concurrent.futures import ThreadPoolExecutor  # lazy: only when something has to be compiled
+
+    with ThreadPoolExecutor(1) as worker:
+        try:
+            begun = []
+            for function, key in functions:
+                header, finish = _begin(function, target)
+                begun.append((function, key, header, worker.submit(finish)))
+            for function, key, header, code in begun:
+                disk_cache.keep(key, header, code.result())
+                _enter(function, target, link, header, code.result())
+        except BaseException:  # also an interrupt: nobody waits for the rest
+            worker.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def linked_kernels() -> list[tuple[Kernel, Target]]:
@@ -84,20 +133,24 @@ def code_settings() -> tuple[int | str, ...]:
     return (BEAM.value, NOOPT.value, THREADS.value, TF32.value)
 
 
-def _find_or_compile(function: UOp, target: Target, link: bool) -> Kernel:
+def _find_or_compile(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
+    choice, key = _choice_and_key(function, target)
+    entry = None if _is_shown() else disk_cache.find(key)
+    if entry is None:
+        entry = _compiled_as(choice, function, target)
+        disk_cache.keep(key, *entry)
+    return entry
+
+
+def _is_shown() -> bool:
+    return DEBUG >= SHOWS_SOURCE or hooks.recorder is not None
+
+
+def _choice_and_key(function: UOp, target: Target) -> tuple[str | None, str]:
+    """How a kernel is to be tiled, if a search has found that, and what it is kept under."""
     key = kernel_key(function, target)
     choice = _tuned_choice(function, target, key)
-    if choice is not None:
-        key = digest(key, choice)
-    is_shown = DEBUG >= SHOWS_SOURCE or hooks.recorder is not None
-    entry = None if is_shown else disk_cache.find(key)
-    if entry is None:
-        header, code = _compiled_as(choice, function, target)
-        disk_cache.keep(key, header, code)
-    else:
-        header, code = entry
-    library = _load(code, target) if link else None
-    return _kernel(header, library, function)
+    return choice, key if choice is None else digest(key, choice)
 
 
 def _compiled_as(choice: str | None, function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
@@ -149,7 +202,7 @@ def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) 
     key = (function.src[0], target, code_settings(), True)
     with _lock:
         if key not in _kernels:
-            _kernels[key] = _kernel(header, _load(code, target), function)
+            _enter(function, target, True, header, code)
 
 
 def target_text_of(device: str) -> str:
@@ -218,6 +271,14 @@ def compile_kernel(
     function: UOp, target: Target, choice: str | None = None, is_shown: bool = True
 ) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its object code. `choice` is how it is to be tiled (`codegen.choice`)."""
+    header, finish = _begin(function, target, choice, is_shown)
+    return header, finish()
+
+
+def _begin(
+    function: UOp, target: Target, choice: str | None = None, is_shown: bool = True
+) -> tuple[dict[str, Any], Callable[[], bytes]]:
+    """What is kept of a kernel, and what then makes its object code, in any thread if nothing is shown."""
     from whit.codegen import Choice, generate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
 
@@ -228,12 +289,17 @@ def compile_kernel(
     source = render({program.name: program.linear}, target)
     if log is not None:
         log.rendered(program, source)
-    code = _compiled(source, target)
-    if log is not None:
-        log.compiled(code, lambda: _assembly(source, target))
-    if is_shown and DEBUG >= SHOWS_SOURCE:
-        assembly = _assembly(source, target) if DEBUG >= 7 else ""
-        announce(function, program.explanation, source, program.linear, assembly)
+    is_announced = is_shown and DEBUG >= SHOWS_SOURCE
+
+    def finish() -> bytes:
+        code = _compiled(source, target)
+        if log is not None:
+            log.compiled(code, lambda: _assembly(source, target))
+        if is_announced:
+            assembly = _assembly(source, target) if DEBUG >= 7 else ""
+            announce(function, program.explanation, source, program.linear, assembly)
+        return code
+
     header = {
         "name": program.name,
         "title": function.arg.name,  # for people: what computes the same under another name has the same entry
@@ -244,7 +310,7 @@ def compile_kernel(
         "bytes_written": program.bytes_written,
         "explanation": program.explanation,
     }
-    return header, code
+    return header, finish
 
 
 def _load(code: bytes, target: Target) -> Library:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns
 
 from whit.config import DEBUG
-from whit.engine.compile import Kernel, get_kernel, prepare_pool
+from whit.engine.compile import Kernel, get_kernels, prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import target_text
 from whit.engine.disk import allocate
@@ -87,7 +87,7 @@ class CpuDevice:
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
         start = perf_counter()
-        kernels = tuple(get_kernel(step.function, self.target, link=self.is_linked) for step in plan.steps)
+        kernels = get_kernels([step.function for step in plan.steps], self.target, self.is_linked)
         counts = Counts()
         for kernel in kernels:
             counts.add(_counts(kernel))
