@@ -312,8 +312,17 @@ def terms_of(value: UOp) -> list[UOp]:
 
 def _place(product: UOp) -> int:
     """The constant part of where operands are read: what the products of several steps of a loop differ by."""
-    places = [node.src[1] for node in topological((product,)) if node.op is ops.LOAD]
-    return sum(int(place.src[1].arg) for place in places if place.op is ops.ADD and place.src[1].op is ops.CONST)
+    place, stack, seen = 0, [product], {product}
+    while stack:
+        node = stack.pop()
+        if node.op is ops.LOAD:
+            position = node.src[1]
+            if position.op is ops.ADD and position.src[1].op is ops.CONST:
+                place += int(position.src[1].arg)
+        fresh = [s for s in node.src if s not in seen and not is_panel(s)]  # what fills a panel is the same for all
+        seen.update(fresh)
+        stack.extend(fresh)
+    return place
 
 
 def _reduction(

@@ -24,6 +24,7 @@ from whit.simplify.chain import Chain, find_chain
 from whit.simplify.chain_online import as_online
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
+POSITIONS = frozenset({ops.ARANGE, ops.CONST})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
 
 MOST_NODES = 300  # of a part: attention has 30, its gradients as many again
@@ -48,7 +49,6 @@ class _Part:
     statistics: dict[UOp, None] = field(default_factory=dict)
     products: dict[UOp, None] = field(default_factory=dict)
 
-    @property
     def inline(self) -> set[UOp]:
         """What is computed wherever it is needed: the matrices, and what only depends on where one is in them."""
         products = [score.src[0] for score in self.scores]
@@ -79,10 +79,10 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
     for part in parts:
         if not part.nodes.keys().isdisjoint(found.kept):
             continue  # what another chain computes is read from memory
-        aside = _aside(part)
-        tops = _tops(part, users, ends, _lowering(part, aside, lower))
+        aside, inline = _aside(part), part.inline()
+        tops = _tops(part, users, ends, _lowering(inline, aside, lower))
         if tops is not None and _is_closed(part, tops, users):
-            found.inline.update(part.inline)
+            found.inline.update(inline)
             found.scores.update(part.scores)
             found.kept.extend((*tops, *aside))
     return found
@@ -147,12 +147,27 @@ def _beside(node: UOp, size: int, seen: set[UOp]) -> list[UOp]:
 
 
 def _by_position(roots: list[UOp]) -> set[UOp]:
-    """Those of these nodes and the nodes below that are computed from positions alone, as the mask of what is later."""
-    reads: dict[UOp, bool] = {}
-    for node in topological(roots):
-        is_leaf = node.op in (ops.ARANGE, ops.CONST)
-        reads[node] = not is_leaf and (not _is_plain(node) or any(reads[s] for s in node.src))
-    return {node for node, is_read in reads.items() if not is_read}
+    """Those of these nodes, and of what they are made of element by element, that are computed from positions alone, as
+    the mask of what is later."""
+    found: set[UOp] = set()
+    for node in topological(roots, stop=_ends_of(roots)):
+        if node.op in POSITIONS or (_is_plain(node) and found.issuperset(node.src)):
+            found.add(node)
+    return found
+
+
+def _ends_of(roots: list[UOp]) -> set[UOp]:
+    """Where to stop on the way down: what is not made element by element."""
+    stack, seen, ends = list(roots), set(roots), set[UOp]()
+    while stack:
+        node = stack.pop()
+        if not _is_plain(node) and node.op not in POSITIONS:
+            ends.add(node)
+            continue
+        fresh = [s for s in node.src if s not in seen]
+        seen.update(fresh)
+        stack.extend(fresh)
+    return ends
 
 
 def _aside(part: _Part) -> list[UOp]:
@@ -172,8 +187,8 @@ def _aside(part: _Part) -> list[UOp]:
     return found
 
 
-def _lowering(part: _Part, aside: list[UOp], lower: Lower) -> Callable[[UOp, Collection[UOp]], UOp]:
-    return lambda top, kept: lower(top, part.inline, [*aside, *kept])
+def _lowering(inline: set[UOp], aside: list[UOp], lower: Lower) -> Callable[[UOp, Collection[UOp]], UOp]:
+    return lambda top, kept: lower(top, inline, [*aside, *kept])
 
 
 def _tops(

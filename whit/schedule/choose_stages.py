@@ -114,7 +114,7 @@ class Stages:
             return
 
         def lower(root: UOp, inline: Collection[UOp], kept: Collection[UOp]) -> UOp:
-            return lower_kernel(root, self.kept.union(kept), self.writes, inline)[0].value
+            return lower_kernel(root, self.kept.union(kept), self.writes, inline, self.positions)[0].value
 
         found = find_chains(roots, self.kept, lower)
         self.inline |= found.inline
