@@ -25,6 +25,7 @@ RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
 ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
 SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
+MOST_NODES = 1000  # of kernels that have only numbers in common: compiling twice as much takes three times as long
 MOST_CONTRACTIONS = 4  # in a kernel: each has panels of its own
 WORTH_TILES = 1 << 12  # elements of a matrix
 SOON, LATER = 4, 8  # levels that contractions and small kernels may wait for each other
@@ -45,6 +46,7 @@ class Group:
     values: dict[UOp, UOp] = field(default_factory=dict)  # root -> its element, reading what other groups keep
     positions: dict[UOp, Position] = field(default_factory=dict)  # root -> where that element is
     reads: set[UOp] = field(default_factory=set)  # kept nodes and params
+    nodes: int = 0
     scanned: set[UOp] = field(default_factory=set)
     contracts: frozenset[Any] = frozenset()
     contractions: int = 0
@@ -61,6 +63,7 @@ class Facts:
     scanned: frozenset[UOp]  # ranges
     contracts: frozenset[Any]  # the sizes of reductions of products of which each varies with other ranges, as a matmul
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
+    nodes: int
 
 
 def group_kernels(
@@ -116,7 +119,8 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
     scanned: set[UOp] = set()
     reduces, contracts = 0, set[Any]()
     sorts: set[Any] = set()
-    for node in kernel.value.topological():
+    nodes = kernel.value.topological()
+    for node in nodes:
         if node.op is ops.INDEX and node.src[0].op is ops.FUNCTION:
             memory, *position = node.src
             (root,) = memory.src
@@ -135,7 +139,7 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
     if contracts and reduces > 1:
         contracts.add(SEVERAL)
     reads = frozenset(kernel.reads)
-    return Facts(reads, frozenset(moved), frozenset(scanned), frozenset(contracts), frozenset(sorts))
+    return Facts(reads, frozenset(moved), frozenset(scanned), frozenset(contracts), frozenset(sorts), len(nodes))
 
 
 def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
@@ -187,8 +191,11 @@ def _find_home(
         if known.contracts or group.contracts:
             if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
                 return group
-        elif is_near or _have_in_common(known, group, wait):
+        elif _read_the_same(known, group):
             return group
+        elif group.nodes + known.nodes <= MOST_NODES:
+            if is_near or (wait <= LATER and not group.reads.isdisjoint(known.reads)):
+                return group
     if known.contracts or known.scanned:
         return None
     for group in sorted(needed, key=lambda group: group.level, reverse=True):
@@ -242,10 +249,9 @@ def _contract_together(known: Facts, group: Group, wait: int) -> bool:
     return wait <= SOON or any(prod_of(node.shape) >= WORTH_TILES for node in group.reads & known.reads)
 
 
-def _have_in_common(known: Facts, group: Group, wait: int) -> bool:
-    """Whether a kernel and a group read the same values, or the same numbers without waiting long for that."""
-    common = group.reads & known.reads
-    return bool(common) and (wait <= LATER or any(prod_of(node.shape) > 1 for node in common))
+def _read_the_same(known: Facts, group: Group) -> bool:
+    """Whether a kernel and a group read the same values. Numbers are read at no cost."""
+    return any(prod_of(node.shape) > 1 for node in group.reads & known.reads)
 
 
 def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bool:
@@ -283,6 +289,7 @@ def _join(group: Group, kernel: Kernel, known: Facts) -> None:
     group.rows = max(group.rows, prod_of(kernel.root.shape))
     group.positions[kernel.root] = kernel.position
     group.kernels.append(kernel)
+    group.nodes += known.nodes
     group.reads |= {r for r in known.reads if r not in group.values}
     group.scanned |= known.scanned
     group.contracts |= known.contracts
