@@ -33,12 +33,29 @@ def simplify_lanes(body: UOp) -> UOp:
     meanwhile = {node: UOp.param(FIRST_SLOT + i, node.dtype, node.shape) for i, node in enumerate(found)}
     sources = [source for node in found for source in node.src]
     *simplified, result = simplify(UOp.group(*sources, body).substitute(meanwhile)).src
-    back: dict[UOp, UOp] = {}
+    done: dict[UOp, UOp] = {}  # what everything has become, the params first
     rest = iter(simplified)
     for node in found:  # inner ones first
-        src = tuple(_as_wide(next(rest).substitute(back), source) for source in node.src)
-        back[meanwhile[node]] = make(node.op, src, node.arg)
-    return result.substitute(back)
+        src = tuple([_as_wide(_put_back(next(rest), done), source) for source in node.src])
+        done[meanwhile[node]] = make(node.op, src, node.arg)
+    return _put_back(result, done)
+
+
+def _put_back(root: UOp, done: dict[UOp, UOp]) -> UOp:
+    """A graph with what was taken out of it. `done` is for all of them: each node is looked at once."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        missing = [s for s in node.src if s not in done]
+        if missing:
+            stack.extend(missing)
+            continue
+        src = tuple([done[s] for s in node.src])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[root]
 
 
 def _as_wide(value: UOp, before: UOp) -> UOp:
