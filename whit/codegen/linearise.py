@@ -15,7 +15,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from whit.codegen.math import EXPAND_MATH
-from whit.codegen.ranges import free_ranges, in_order, scanned_ranges
+from whit.codegen.ranges import free_ranges, in_order
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
@@ -109,10 +109,10 @@ def _enclosing(item: Item) -> Item:
 def nesting(body: UOp, free: dict[UOp, frozenset[UOp]]) -> dict[UOp, Path]:
     """For every range, the loops around it, outer first."""
     around: dict[UOp, Path] = {}
-    scanned = scanned_ranges(body)
+    scanned = {node.src[1] for node in free if node.op is ops.SCAN}
     for store in body.src:
         _nest((), tuple(in_order(free[store], scanned)), around)
-    for node in reversed(topological((body,))):  # outer reductions before those inside them
+    for node in reversed(free):  # outer reductions before those inside them
         if node.op in (ops.REDUCE, ops.STAGE) and len(node.src) > 1:
             _nest(path_of(free[node], around), node.src[1:], around)
     return around
@@ -147,7 +147,7 @@ def separate_loops(body: UOp) -> UOp:
     own: dict[tuple[UOp, frozenset[UOp]], UOp] = {}
     done: dict[UOp, UOp] = {}
     last = max((node.arg.id for node in free if node.op is ops.RANGE), default=0)
-    for node in topological((body,)):
+    for node in free:
         src = tuple([done[s] for s in node.src])
         if node.op is ops.REDUCE and len(src) > 1:
             value, *ranges = src
@@ -167,16 +167,17 @@ def separate_loops(body: UOp) -> UOp:
 def linearise(body: UOp, has_fma: bool = True) -> UOp:
     """The program of a tiled kernel."""
     body = separate_loops(body)
-    free = free_ranges(body)
+    free = free_ranges(body)  # of all nodes, sources first
     around = nesting(body, free)
+    paths: dict[frozenset[UOp], Path] = {}
     linear = _Linear(has_fma)
     items: dict[UOp, Item] = {}  # node of the kernel -> the instruction that has its value
     values: dict[UOp, UOp] = {}  # node of the kernel -> the node of the program
     registers = 0
-    for node in topological((body,)):
+    for node, ranges in free.items():
         if node.op is ops.GROUP or node.op is ops.STAGE:
             continue
-        path = path_of(free[node], around)
+        path = paths[ranges] if ranges in paths else paths.setdefault(ranges, path_of(ranges, around))
         if node.op is ops.REDUCE and len(node.src) > 1:
             path = around[node.src[1]]
             items[node], values[node] = _reduction(node, path, linear, items, values, registers)
@@ -210,7 +211,7 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
                 continue
             items[node] = linear.add(new, path) if path else linear.add_once(new)
             _need_all(items[node], node.src, items)
-    instructions: list[UOp] = [node for node in topological((body,)) if node.op in (ops.PARAM, ops.VARIABLE)]
+    instructions: list[UOp] = [node for node in free if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
     return make(ops.LINEAR, tuple(_with_memory(_without_unused(instructions))))
 

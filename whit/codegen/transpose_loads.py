@@ -82,12 +82,12 @@ def transpose(rows: list[UOp]) -> list[UOp]:
     bit = 1
     while bit < count:
         swapped = list(rows)
+        keep = tuple(lane if not lane & bit else count + (lane & ~bit) for lane in range(count))
+        move = tuple(lane | bit if not lane & bit else count + lane for lane in range(count))
         for i in range(count):
             if i & bit:
                 continue
             low, high = rows[i], rows[i | bit]
-            keep = tuple(lane if not lane & bit else count + (lane & ~bit) for lane in range(count))
-            move = tuple(lane | bit if not lane & bit else count + lane for lane in range(count))
             swapped[i] = make(ops.SHUFFLE, (low, high), keep)
             swapped[i | bit] = make(ops.SHUFFLE, (low, high), move)
         rows = swapped

@@ -12,6 +12,7 @@ from dataclasses import fields
 from operator import index
 from typing import Any, NoReturn
 
+from whit.cache import register_cache
 from whit.dtype import DType, convert, dtypes, round_float
 from whit.errors import ArgumentError, DeviceError, DTypeError, UserError
 from whit.ir import ops
@@ -35,13 +36,28 @@ def check_node(op: Op, src: Sources, arg: Any) -> None:
             f"{op.name}: the argument {shown(arg)} is a {type(arg).__name__}",
             fix=f"It must be a {op.arg_type.__name__}.",
         )
+    if arg is not None and _good.get(id(arg)) is not arg:
+        _check_parts(op, arg)
+    if op.check is not None:
+        op.check(op, src, arg)
+
+
+MOST_GOOD = 100_000
+_good: dict[
+    int, Any
+] = {}  # arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments
+register_cache(_good.clear, "ir.checked arguments")
+
+
+def _check_parts(op: Op, arg: Any) -> None:
     for name, part, allowed in _parts(op, arg):
         if type(part) not in allowed:
             kinds = " or ".join(kind.__name__ for kind in allowed if kind is not type(None))
             what = f"{op.name}: {part!r} in {name} is a {type(part).__name__}"
             raise ArgumentError(what, f"argument {shown(arg)}", f"It must be a {kinds}.")
-    if op.check is not None:
-        op.check(op, src, arg)
+    if len(_good) > MOST_GOOD:
+        _good.clear()
+    _good[id(arg)] = arg
 
 
 _KINDS: dict[str, type] = {
