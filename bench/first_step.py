@@ -1,11 +1,11 @@
 """How long the first step of training takes in a fresh process: nothing compiled before, and from the disk cache.
 
     python bench/first_step.py                  the models of training_models.py
-    python bench/first_step.py gpt2             GPT-2 of 124 million parameters (and a head of its own): a forward pass of
-                                                64 tokens, and a training step with AdamW, from random weights
+    python bench/first_step.py gpt2             GPT-2 of 124 million parameters (and a head of its own): a forward pass
+                                                of 64 tokens, and a training step with AdamW
 
-Columns: seconds of wall-clock and of processor time, kernels in a step, and how many different ones are compiled. Making
-random weights comes before that, and is "init". A step is everything from the first Tensor to the new weights.
+Columns: seconds of wall-clock and of processor time, kernels in a step, and how many different ones are compiled. A
+step is everything from the first Tensor to the new weights; making random weights comes before that, and is "init".
 """
 
 from __future__ import annotations

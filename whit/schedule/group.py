@@ -25,7 +25,8 @@ RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
 ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
 SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
-MOST_NODES = 1000  # of kernels that have only numbers in common: compiling twice as much takes three times as long
+MOST_NODES = 1000  # of kernels that are joined to save launches: compiling twice as much takes three times as long
+LONG, MOST_LONG = 150, 400  # and where one alone has so many, as random numbers have: a launch is little beside it
 MOST_CONTRACTIONS = 4  # in a kernel: each has panels of its own
 WORTH_TILES = 1 << 12  # elements of a matrix
 SOON, LATER = 4, 8  # levels that contractions and small kernels may wait for each other
@@ -191,11 +192,8 @@ def _find_home(
         if known.contracts or group.contracts:
             if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
                 return group
-        elif _read_the_same(known, group):
+        elif _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near):
             return group
-        elif group.nodes + known.nodes <= MOST_NODES:
-            if is_near or (wait <= LATER and not group.reads.isdisjoint(known.reads)):
-                return group
     if known.contracts or known.scanned:
         return None
     for group in sorted(needed, key=lambda group: group.level, reverse=True):
@@ -252,6 +250,13 @@ def _contract_together(known: Facts, group: Group, wait: int) -> bool:
 def _read_the_same(known: Facts, group: Group) -> bool:
     """Whether a kernel and a group read the same values. Numbers are read at no cost."""
     return any(prod_of(node.shape) > 1 for node in group.reads & known.reads)
+
+
+def _save_a_launch(known: Facts, group: Group, wait: int, is_near: bool) -> bool:
+    """Whether a kernel that is small or reads the same numbers is short enough to join a group for that alone."""
+    if group.nodes + known.nodes > (MOST_LONG if known.nodes > LONG else MOST_NODES):
+        return False
+    return is_near or (wait <= LATER and not group.reads.isdisjoint(known.reads))
 
 
 def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bool:
