@@ -16,7 +16,8 @@ from whit.config import Context
 from whit.dtype import dtypes
 from whit.engine import compile as compile_module
 from whit.engine import disk_cache
-from whit.engine.compile import get_kernel
+from whit.engine.compile import get_kernel, get_kernels
+from whit.errors import BackendError
 from whit.ir.uop import UOp
 from whit.target import parse_target
 
@@ -61,6 +62,34 @@ def test_the_next_process_finds_it_on_disk(compiled: list[UOp], tmp_path: Path) 
     assert len(compiled) == 1
     assert (second.name, second.total, second.ops) == (first.name, first.total, first.ops)
     assert second.address
+
+
+def test_kernels_that_are_compiled_together_are_those_compiled_alone(tmp_path: Path) -> None:
+    target, functions = parse_target("CPU"), [kernel_function(offset) for offset in (1.75, 2.75, 1.75)]
+    compile_module._kernels.clear()
+    with Context(CACHE_DIR=str(tmp_path), THREADS=2):
+        first, second, again = get_kernels(functions, target)
+        codes = {path.name: path.read_bytes() for path in tmp_path.glob("*.kernel")}
+        assert first is again and first is not second and first.address and second.address
+        for path in tmp_path.iterdir():
+            path.unlink()
+        compile_module._kernels.clear()
+        for function in functions:
+            get_kernel(function, target)
+        assert {path.name: path.read_bytes() for path in tmp_path.glob("*.kernel")} == codes and len(codes) == 2
+
+
+def test_an_error_of_a_kernel_that_is_compiled_beside_others_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: str, target: Any) -> bytes:
+        raise BackendError("LLVM: no")
+
+    compile_module._kernels.clear()
+    functions = [kernel_function(3.75), kernel_function(4.75)]
+    with Context(CACHE=0, THREADS=2):
+        with monkeypatch.context() as patch, pytest.raises(BackendError, match="LLVM: no"):
+            patch.setattr(compile_module, "_compiled", fail)
+            get_kernels(functions, parse_target("CPU"))
+        assert all(kernel.address for kernel in get_kernels(functions, parse_target("CPU")))
 
 
 def test_settings_that_change_code_are_part_of_the_key() -> None:

@@ -174,6 +174,13 @@ def test_the_rounds_share_their_sums() -> None:
     assert GlobalCounters.global_ops < 150 * 1024
 
 
+def test_many_random_tensors_are_equal_kernels_and_no_endless_one() -> None:
+    made = [Tensor.rand(64, 64, device="NULL") for _ in range(8)]
+    GlobalCounters.reset()
+    Tensor.realize(*made)
+    assert GlobalCounters.kernel_count == 4
+
+
 @pytest.mark.slow
 def test_random_numbers_fuse_into_their_users() -> None:
     # Made in functions: an assert would keep the random tensors, and what is kept is stored.
