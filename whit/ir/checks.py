@@ -43,9 +43,8 @@ def check_node(op: Op, src: Sources, arg: Any) -> None:
 
 
 MOST_GOOD = 100_000
-_good: dict[
-    int, Any
-] = {}  # arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments
+# Arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments.
+_good: dict[int, Any] = {}
 register_cache(_good.clear, "ir.checked arguments")
 
 
