@@ -14,7 +14,7 @@ from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine import compile
 from whit.errors import ArgumentError, FileError
 from whit.ir.parse import parse
-from whit.ir.rewrite import _recorded_sets
+from whit.ir.watched import _recorded_sets
 from whit.recording import hooks
 from whit.viz.cli import main
 from whit.viz.format import Reading
