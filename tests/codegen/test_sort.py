@@ -89,6 +89,7 @@ def test_programs_mean_what_sorting_means(name: str) -> None:
     check(CASES[name](), run_programs, parse_target("CPU:LLVM:x86-64-v3"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", (LLVM, C), ids=("llvm", "c"))
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_programs_mean_what_sorting_means(name: str, target: Any) -> None:

@@ -28,12 +28,9 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("pages")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "script",
-    [
-        *("make_tour.py", "make_ops.py", "make_errors.py", "make_reference.py"),
-        pytest.param("make_pages.py", marks=pytest.mark.slow),
-    ],
+    "script", ("make_tour.py", "make_ops.py", "make_errors.py", "make_reference.py", "make_pages.py")
 )
 def test_pages_are_up_to_date(script: str) -> None:
     done = _python(f"docs/{script}", "--check")
@@ -76,6 +73,7 @@ def test_the_demo_learns() -> None:
     assert len(re.search(r'points="([^"]*)"', picture)[1].split()) == 100
 
 
+@pytest.mark.slow
 def test_the_stages_are_shown_and_what_was_checked() -> None:
     done = _python("examples/stages.py")
     assert done.returncode == 0, done.stderr
@@ -101,6 +99,7 @@ def test_commands_and_files_in_the_readme_exist() -> None:
     assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
 
 
+@pytest.mark.slow
 def test_the_program_in_the_readme_prints_what_it_says(pages: ModuleType) -> None:
     program, printed = (block for block in pages.blocks((ROOT / "README.md").read_text()) if block.language != "sh")
     done = _python("-c", program.code)

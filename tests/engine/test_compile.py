@@ -177,6 +177,7 @@ def test_a_folder_that_cannot_be_used_is_only_a_warning_and_only_once(
     assert not folder.is_dir() or list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_program_runs_and_warns_once_where_the_folder_cannot_be_used(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

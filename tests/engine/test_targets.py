@@ -48,6 +48,7 @@ def test_a_tensor_lives_on_the_device_with_that_target() -> None:
     assert Device["CPU:C"].target == parse_target("CPU:C")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_default_device_may_have_a_target() -> None:
     with Context(DEV="CPU:C"):
@@ -60,6 +61,7 @@ def test_the_default_device_may_have_a_target() -> None:
     assert run("print(Tensor([1.0]).exp().realize().device)", DEV="cpu:c") == "CPU:C\n"
 
 
+@pytest.mark.slow
 def test_a_name_of_a_device_loads_no_target_and_a_name_of_a_target_no_compiler() -> None:
     program = (
         "Device.canonicalize('{}'); import sys; print(*[n for n in ('whit.target', 'llvmlite') if n in sys.modules])"

@@ -192,6 +192,7 @@ def train(make: Make, steps: int = 3, realise_gradients: bool = False) -> tuple[
     return kernels, peaks, losses
 
 
+@pytest.mark.slow
 def test_a_training_step_of_an_mlp_is_eleven_kernels_and_keeps_its_memory() -> None:
     kernels, peaks, losses = train(optim.Adam)
     assert kernels == [11, 11, 11]
@@ -201,12 +202,14 @@ def test_a_training_step_of_an_mlp_is_eleven_kernels_and_keeps_its_memory() -> N
     assert losses[2] < losses[0]
 
 
+@pytest.mark.slow
 def test_an_update_is_part_of_the_gradient_kernels() -> None:
     none = train(lambda params: optim.SGD(params, lr=0.1))[0][-1]
     momentum = train(lambda params: optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1))[0][-1]
     assert (none, momentum, train(optim.AdamW)[0][-1]) == (10, 10, 11)  # Adam counts its steps: one kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [optim.SGD, optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)], ids=["0", "1", "2"])
 def test_large_odd_weights_are_updated_in_place_as_in_memory_of_their_own(make: Make) -> None:
     """Weights of more than 64 kB are overwritten by the kernels that compute their gradients."""
@@ -223,6 +226,7 @@ def test_large_odd_weights_are_updated_in_place_as_in_memory_of_their_own(make: 
         weight.grad = apart.grad = None
 
 
+@pytest.mark.slow
 def test_fused_training_gives_the_same_losses() -> None:
     one, fused = (train(lambda params, f=f: optim.Adam(params, fused=f)) for f in (False, True))
     np.testing.assert_allclose(fused[2], one[2], rtol=1e-5)

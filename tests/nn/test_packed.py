@@ -63,5 +63,6 @@ def test_weights_whose_scales_are_infinite_or_nan_stay_so() -> None:
     assert weight is not None
     x = Tensor(np.ones((1, 32), np.float32)).realize()
     found = (x @ weight(Tensor(raw).realize()).T).numpy()[0]
-    want = np.sum(weight(Tensor(raw, device="PYTHON")).numpy(), 1)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        want = np.sum(weight(Tensor(raw, device="PYTHON")).numpy(), 1)
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)

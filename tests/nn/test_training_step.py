@@ -50,6 +50,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Plan]]:
     monkeypatch.setattr(cpu, "get_kernels", no_kernels)
     monkeypatch.setattr(cpu.CpuDevice, "load", load)
     clear_caches()
+    for name in ("last_exc", "last_value", "last_traceback"):  # where the tensors of a test that failed live on
+        sys.__dict__.pop(name, None)
     gc.collect()  # what other tests have left is not to be freed while something is measured
     with Context(DEV="NULL"):
         yield made

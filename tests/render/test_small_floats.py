@@ -43,6 +43,7 @@ def oracle(given: Any, source: DType, target: DType) -> Any:
     return evaluate(x.cast(target), {x: given})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("source", SMALL_LIST, ids=lambda d: d.name)
 def test_every_small_float_decodes(source: DType, machine: str) -> None:
@@ -53,6 +54,7 @@ def test_every_small_float_decodes(source: DType, machine: str) -> None:
     assert all(a == b or (a != a and b != b) for a, b in zip(values, expected, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("target", SMALL_LIST, ids=lambda d: d.name)
 def test_float32_is_rounded_once(target: DType, machine: str) -> None:
@@ -60,6 +62,7 @@ def test_float32_is_rounded_once(target: DType, machine: str) -> None:
     assert_same(target, converted(given, F32, target, machine), oracle(given, F32, target), target.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", SMALL_LIST, ids=lambda d: d.name)
 def test_float64_and_wide_integers_are_rounded_once(target: DType) -> None:
     generator = np.random.default_rng(0)

@@ -80,6 +80,7 @@ def test_queries_keys_and_values_have_their_gradients_in_one_kernel() -> None:
     assert "those seen from None on, up to 0" in report
 
 
+@pytest.mark.slow
 def test_scores_that_something_else_reads_are_stored() -> None:
     q, k, v = heads()
     weights = (q @ k.transpose(-2, -1)).softmax()
@@ -89,6 +90,7 @@ def test_scores_that_something_else_reads_are_stored() -> None:
     assert "attention by blocks" not in gradient.explain()
 
 
+@pytest.mark.slow
 def test_what_is_short_symbolic_or_not_wanted_is_computed_as_written() -> None:
     q, k, v = heads()
     assert "attention by blocks" not in q[:, :, :1].scaled_dot_product_attention(k, v).explain()

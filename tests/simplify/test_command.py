@@ -28,6 +28,7 @@ def test_every_rule_is_needed_by_a_graph_of_the_corpus(table: list[Use]) -> None
     assert [use.name for use in table if not use.needed] == []
 
 
+@pytest.mark.slow
 def test_the_table_has_every_rule(table: list[Use]) -> None:
     assert [use.rule for use in table] == list(SIMPLIFY.rules)
     assert all(use.fired >= use.needed for use in table)

@@ -111,6 +111,7 @@ def test_numbers_are_the_same_on_every_device_to_the_last_bit(name: str) -> None
         np.testing.assert_array_equal(found[0], _numbers(lambda: MAKERS[name](37, 3), 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ("rand", "randn", "randint"))
 def test_numbers_do_not_depend_on_shape_or_on_when_they_are_computed(name: str) -> None:
     make = MAKERS[name]

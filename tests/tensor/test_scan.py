@@ -49,6 +49,7 @@ def test_sums_along_any_axis_from_either_end(shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(back.numpy(), np.flip(np.cumsum(np.flip(x, axis), axis), axis))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
 def test_every_dtype(dtype: DType) -> None:
     x = integers((3, 37), dtype)

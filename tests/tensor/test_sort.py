@@ -60,6 +60,7 @@ def check_sort(x: Any, axis: int = -1, descending: bool = False) -> None:
     np.testing.assert_array_equal(Tensor(x).argsort(axis, descending).numpy(), order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", (70, 400), ids=("counted", "radix"))
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
 def test_every_dtype(dtype: DType, size: int) -> None:
@@ -81,6 +82,7 @@ def test_any_axis(axis: int) -> None:
     check_sort(random(dtypes.float32, (3, 200, 2)), axis)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.int64, dtypes.bfloat16), ids=lambda dtype: dtype.name)
 def test_a_long_row(dtype: DType) -> None:
     check_sort(random(dtype, (70_001,)))

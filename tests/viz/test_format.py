@@ -150,6 +150,7 @@ def _values() -> st.SearchStrategy[Any]:
     return st.recursive(leaves, lambda inner: st.lists(inner, max_size=7), max_leaves=10)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_changed_records_raise_errors_of_whit_or_none(data: st.DataObject, recorded: Path, tmp_path: Path) -> None:
