@@ -308,7 +308,8 @@ class CompiledEffects(Effects):
 @pytest.mark.parametrize(
     "machine, length, programs",
     [
-        (Effects, 12, 100),
+        (Effects, 12, 30),
+        pytest.param(Effects, 12, 100, marks=pytest.mark.slow),
         pytest.param(Effects, 40, 100, marks=pytest.mark.slow),
         pytest.param(Effects, 100, 60, marks=pytest.mark.slow),
         pytest.param(CompiledEffects, 30, 12, marks=pytest.mark.slow),
