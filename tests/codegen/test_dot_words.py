@@ -8,7 +8,6 @@ import pytest
 from whit import Tensor, dtypes
 from whit.codegen import generate
 from whit.codegen.dot_words import as_dot
-from whit.codegen.transpose_loads import transpose_loads
 from whit.dtype import DType
 from whit.errors import DTypeError
 from whit.ir import ops
@@ -127,18 +126,3 @@ def test_sums_that_wrap_and_what_follows_them() -> None:
     a, b = np.full((16, 64), -128, np.int8), np.full((64, 48), -128, np.int8)
     found = ((Tensor(a) @ Tensor(b)).float() * 0.5 + 1).relu().numpy()
     assert (found == 64 * 128 * 128 * 0.5 + 1).all()
-
-
-# ---- loads
-
-
-def test_gathers_side_by_side_are_one_load_and_shuffles() -> None:
-    memory, lanes = UOp.param(1, dtypes.uint8, (64,)), UOp.stack(*(const(dtypes.weakint, i) for i in range(8)))
-    loads = [make(ops.LOAD, (memory, lanes * 4 + i), 1) for i in range(4)]
-    body = UOp.group(*(UOp.param(0, dtypes.uint8, (64,)).store(load, 8 * i) for i, load in enumerate(loads)))
-    changed = transpose_loads(body)
-    (load,) = [node for node in changed.topological() if node.op is ops.LOAD]
-    assert load.arg == 32
-    assert [store.src[1].arg for store in changed.src] == [tuple(range(i, 32, 4)) for i in range(4)]
-    alone = UOp.group(*body.src[:3])
-    assert transpose_loads(alone) is alone  # a whole load would read what nobody asked for

@@ -15,6 +15,7 @@ from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.interleave import interleave
 from whit.codegen.linearise import linearise
 from whit.codegen.look_up import has_tables, look_up
 from whit.codegen.math import EXPAND_MATH
@@ -168,7 +169,7 @@ PASSES = (
     Pass(
         "transpose_loads",
         "columns that are read side by side are loaded as rows",
-        lambda body, job: transpose_loads(body),
+        lambda body, job: interleave(transpose_loads(body), job.target),
         is_optimisation=True,
     ),
     Pass(

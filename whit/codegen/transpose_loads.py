@@ -23,13 +23,11 @@ Key = tuple[UOp, UOp, UOp, int, int]  # buffer, position without constant and la
 def transpose_loads(body: UOp) -> UOp:
     """The kernel with every complete square of gathers loaded by rows."""
     squares: dict[Key, dict[int, UOp]] = {}
-    close: dict[Key, dict[int, UOp]] = {}  # by a stride below the width
     for node in topological((body,)):
         found = _column(node)
         if found is not None:
             key, offset = found
-            is_square = key[3] >= key[4] or not is_count(key[2])
-            (squares if is_square else close).setdefault(key, {})[offset] = node
+            squares.setdefault(key, {})[offset] = node
     replaced: dict[UOp, UOp] = {}
     for (buffer, base, lanes, stride, width), columns in squares.items():
         for start in sorted(columns):
@@ -40,15 +38,6 @@ def transpose_loads(body: UOp) -> UOp:
             for load, vector in zip(wanted, transpose(rows), strict=True):
                 assert load is not None
                 replaced[load] = vector
-    for (buffer, base, _, stride, width), columns in close.items():
-        for start in sorted(columns):
-            beside = [columns.get(start + t) for t in range(stride)]
-            if any(load is None or load in replaced for load in beside):
-                continue
-            whole = buffer.load(base + start, stride * width)
-            for t, load in enumerate(beside):
-                assert load is not None
-                replaced[load] = make(ops.SHUFFLE, (whole,), tuple(range(t, stride * width, stride)))
     return body.substitute(replaced)
 
 
@@ -62,7 +51,7 @@ def _column(node: UOp) -> tuple[Key, int] | None:
     if len(vectors) != 1 or not stacks_of(vectors[0]) or position.dtype is not dtypes.weakint:
         return None
     width, stride = position.shape[0], terms[vectors[0]]
-    if width & (width - 1) or (is_count(vectors[0]) and stride < width and stride not in (2, 4)):
+    if width & (width - 1) or (is_count(vectors[0]) and stride < width):
         return None
     base = build_sum({b: c for b, c in terms.items() if not b.shape}, 0, dtypes.weakint)
     return (buffer, base, vectors[0], stride, width), offset
