@@ -299,7 +299,10 @@ TRAINING = ContextVar("TRAINING", False, "Layers behave as in training: dropout 
 DEFAULT_FLOAT = ContextVar("DEFAULT_FLOAT", "float32", "The dtype of tensors made from Python floats.", True)
 DEFAULT_INT = ContextVar("DEFAULT_INT", "int32", "The dtype of tensors made from Python ints.", True)
 WINO = ContextVar(
-    "WINO", False, "Accepted, and without effect: there is no Winograd's algorithm for convolutions yet.", True
+    "WINO",
+    -1,
+    "Winograd's algorithm for 3 x 3 convolutions. 0: never. 1: wherever it can be. -1: where it seems faster.",
+    True,
 )
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)

@@ -198,12 +198,12 @@ def test_casts_are_rounding_points(device: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("join", ["cat", "stack"])
 def test_a_thousand_tensors_are_joined_by_few_kernels(join: str) -> None:
-    """24 parts a kernel: 42 kernels. Each part is read once, and written where it belongs."""
+    """36 parts a kernel: 28 kernels. Each part is read once, and written where it belongs."""
     parts = [ones(4, 8) for _ in range(1000)]
     size = 1000 * 4 * 8 * FLOAT
     first, *rest = parts
     kernels, read, written, peak = measured(lambda x: getattr(x, join)(*rest, dim=0), first)
-    assert kernels == 42
+    assert kernels == 28
     assert (read, written, peak) == (size, size, size)
 
 

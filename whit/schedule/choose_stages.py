@@ -255,7 +255,7 @@ def lower_kernel(
 def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:
     """The STACK that a value shows all of in some order, if it is to be written part by part: many, or large ones."""
     node = root
-    while node.op in WHOLE_VIEWS and (node is root or node not in kept):
+    while (node.op in WHOLE_VIEWS or node.op is ops.STAGE) and (node is root or node not in kept):
         node = node.src[0]
     if node.op is not ops.STACK or (node is not root and node in kept):
         return None

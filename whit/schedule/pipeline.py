@@ -38,7 +38,7 @@ from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
 
 MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})
-PARTS_A_KERNEL = 24  # sources of a long STACK that one kernel writes
+PARTS_A_KERNEL = 36  # sources of a long STACK that one kernel writes
 
 
 def schedule(graph: UOp) -> UOp:
@@ -133,7 +133,8 @@ def place_of_part(kernel: Kernel, part: int) -> tuple[UOp, ...]:
     """Where an element of a source of a STACK is in the value, which may show the STACK in another order."""
     views, node = [], kernel.root
     while node.op is not ops.STACK:
-        views.append(node)
+        if node.op is not ops.STAGE:
+            views.append(node)
         node = node.src[0]
     place: tuple[UOp, ...] = (as_index(part), *kernel.position)
     for view in reversed(views):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from whit.config import WINO
 from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.tensor.convolve import Sliding, convolve
+from whit.tensor.convolve import NEVER, Sliding, convolve
 from whit.tensor.core import storable, whole
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.windows import Windows, each, paddings
@@ -65,7 +66,8 @@ class Convolution(Windows):
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         self._fits("conv2d", kernel, gaps, around)
-        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads))
+        fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
+        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))

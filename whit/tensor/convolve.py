@@ -19,6 +19,9 @@ from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.sliding import windows
+from whit.tensor.winograd import best_tile, winograd
+
+NEVER, ALWAYS = 0, 1  # of the setting WINO
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Sliding:
     sizes: tuple[int, ...]  # of the input's space
     kernel: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]  # zeros around it, before and after
+    winograd: int = NEVER  # the setting where the convolution was written: its gradients follow it, wherever
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -47,6 +51,7 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
     if not value.dtype.is_float:
         return value
     name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel} {slide.padding}"
+    name += f" winograd {slide.winograd}" if slide.winograd != NEVER else ""
     if name not in FORMULAS:
         derivative(name)(partial(rule, slide))
     return value.formula(name, *operands)
@@ -54,9 +59,22 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
 
 def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
-    product, count = _products(x, w, slide), len(slide.kernel)
-    total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
-    return _known(total.reshape((x.shape[0], w.shape[0], *slide.outputs)), "convolution", slide, _of_convolution, x, w)
+    total = _by_winograd(x, w, slide)
+    if total is None:
+        product, count = _products(x, w, slide), len(slide.kernel)
+        total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
+        total = total.reshape((x.shape[0], w.shape[0], *slide.outputs))
+    return _known(total, "convolution", slide, _of_convolution, x, w)
+
+
+def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
+    """The same with fewer products, where that has a form and is allowed or estimated to be faster."""
+    if slide.winograd == NEVER or slide.kernel != (3, 3) or {*slide.stride, *slide.dilation} != {1}:
+        return None
+    if not x.dtype.is_float or not all(isinstance(size, int) for size in slide.sizes):
+        return None
+    m = best_tile(x, w, slide.groups, slide.outputs, always=slide.winograd == ALWAYS)
+    return winograd(x, w, m, slide.groups, slide.padding, slide.outputs) if m else None
 
 
 def _products(x: UOp, w: UOp, slide: Sliding) -> UOp:
@@ -130,7 +148,7 @@ def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: 
     inside = dy.shrink(kept)
     count = len(sizes)
     space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
-    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads))
+    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads), slide.winograd)
     return convolve(inside, _turned(w, slide.groups), back)
 
 
