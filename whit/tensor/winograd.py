@@ -131,7 +131,7 @@ def winograd(x: UOp, w: UOp, m: int, groups: int, padding: Pads, sizes: tuple[in
     places = [[_at_place(around, m, (i, j), groups) for j in range(m + 2)] for i in range(m + 2)]
     taps = [[_tap(w, (i, j), groups) for j in range(3)] for i in range(3)]
     seen = _both_ways(lambda values: _folded(_combined(of_inputs, values)), places)
-    seen = seen.permute((1, 2, 0, 3, 4, 5)).stage()  # elements of a tile close together: 3.3 -> 2.6 ms of 64 channels
+    seen = seen.permute((1, 2, 0, 3, 4, 5)).stage()  # what a tile is made into lies close together
     weights = _both_ways(lambda values: _folded(_combined(of_weights, values)), taps).stage()
     full = (points, groups, outputs // groups, tiles, part)
     left = weights.reshape((*full[:3], 1, part)).expand(full)
