@@ -13,6 +13,7 @@ from whit.ir.args import RangeKind
 from whit.ir.interpret import evaluate
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
+from whit.schedule import split_reduce
 from whit.schedule.choose_stages import choose_stages
 from whit.schedule.group import MOST_BUFFERS, facts_of, group_kernels
 from whit.schedule.lower import REDUCE_IDS
@@ -182,3 +183,52 @@ def test_stages_are_kept() -> None:
     assert len(scheduled((A + B).stage() * 2.0).src) == 1
     assert len(scheduled((A + B).stage().permute((1, 0)) * 2.0).src) == 2
     check_schedule(row_sum((A + B).stage()))
+
+
+@pytest.fixture
+def cheap_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contractions are split that are small enough for the interpreter."""
+    monkeypatch.setattr(split_reduce, "LAUNCH", 0)
+    monkeypatch.setattr(split_reduce, "LEAST_PRODUCTS", 1 << 10)
+
+
+def parts_of(node: UOp) -> list[tuple[int, ...]]:
+    """The shapes of what is kept when a reduction is split."""
+    split = rewrite(node, SPLIT_REDUCE, once=True)
+    return [n.shape for n in split.topological() if n.op is ops.STAGE]
+
+
+@pytest.mark.usefixtures("cheap_parts")
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 800, 9), (8, 1031, 8), (1, 515, 3), (3, 100, 20)])
+def test_the_depth_of_a_product_is_split_and_the_product_stays_what_it_was(m: int, k: int, n: int) -> None:
+    a, b = param(0, m, k, dtype=dtypes.int32), param(1, k, n, dtype=dtypes.int32)
+    node = matmul(a, b)
+    (parts,) = parts_of(node)
+    assert 4 <= parts[0] <= 16 and parts[1:] == (m, n)
+    rng = np.random.default_rng(0)
+    values = {a: rng.integers(-9, 9, (m, k)).astype(np.int32), b: rng.integers(-9, 9, (k, n)).astype(np.int32)}
+    assert np.array_equal(evaluate(rewrite(node, SPLIT_REDUCE, once=True), values), values[a] @ values[b])
+
+
+@pytest.mark.usefixtures("cheap_parts")
+def test_the_outermost_axis_that_divides_is_split() -> None:
+    x = param(0, 1, 16, 300).reshape((1, 1, 16, 300)).expand((9, 1, 16, 300))
+    y = param(1, 9, 1, 16, 300)
+    assert parts_of((x * y).reduce(ops.ADD, (1, 2, 3))) == [(8, 9)]
+
+
+@pytest.mark.usefixtures("cheap_parts")
+def test_what_follows_a_product_in_parts_is_computed_where_they_are_added() -> None:
+    a, b, bias = param(0, 8, 1031), param(1, 1031, 8), param(2, 8, 8)
+    assert check_schedule((matmul(a, b) + bias).maximum(0.0)) == 2
+
+
+@pytest.mark.usefixtures("cheap_parts")
+def test_products_that_the_cores_can_share_are_not_split() -> None:
+    n = UOp.variable("n", 1, 4096)
+    x, y = param(0, 16, 8, 1, 800).expand((16, 8, 8, 800)), param(1, 16, 1, 8, 800).expand((16, 8, 8, 800))
+    assert not parts_of((x * y).reduce(ops.ADD, (3,)))  # a batch
+    assert not parts_of(matmul(param(0, 200, 800), param(1, 800, 200)))  # many results
+    scores = matmul(param(0, 8, 4), param(1, 4, 800))
+    assert not parts_of(matmul(softmax(scores), param(2, 800, 8)))  # attention
+    assert not parts_of(matmul(UOp.param(0, dtypes.float32, (8, n)), UOp.param(1, dtypes.float32, (n, 8))))

@@ -536,10 +536,10 @@ def is_contraction(node: UOp) -> bool:
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return False
     products = prod_of(value.shape)
-    return bool(products >= LEAST_PRODUCTS and products >= REUSED * sum(map(_distinct, value.src)))
+    return bool(products >= LEAST_PRODUCTS and products >= REUSED * sum(map(distinct, value.src)))
 
 
-def _distinct(node: UOp) -> int:
+def distinct(node: UOp) -> int:
     """How many elements a view shows, repeated or not."""
     least: int = prod_of(node.shape)
     while node.op in ops.MOVEMENT or node.op is ops.CAST:

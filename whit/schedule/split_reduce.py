@@ -5,23 +5,45 @@
 A kernel runs its output elements on all cores. A reduction to a handful of elements would use one core, so its longest
 axis of known size is cut into `PIECES` and the partial results are kept. If the axis does not divide, it is padded, and
 the padding replaced by the identity of the op.
+
+    sum over k of a[m, k] * b[k, n]   ->   sum over 8 of kept( sum over k/8 of a[m, p, k'] * b[p, k', n] )
+
+A deep product of matrices with few results is split too: cores that share its rows would all copy the columns, and each
+of them would read lines of memory in part. How many pieces there are depends on sizes alone, and they are added in
+order: the same result on any number of cores. What is left of a depth that does not divide is added to the pieces.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
-from whit.schedule.lower import is_serial
+from whit.schedule.lower import distinct, is_serial
 
 PIECES = 64
 FEWEST = 16  # pieces that are worth a kernel
+PARTS = (8, 10, 6, 12, 9, 7, 16, 14, 5, 4)  # of a contraction, the best first
+FEW_ROWS = 8  # for which nothing is copied
+MOST_COLUMNS = 512  # beside few rows: the parts of lines that a core would read; more of them are runs long enough
+LEAST_PRODUCTS = 1 << 20  # that are worth it beside few rows: 600 -> 340 us for 1 x 65536 x 64 on two cores
+COPY, COPY_WINDOW = 0.25, 0.5  # cycles saved for each element that two cores do not both copy
+ADD_PART = 0.75  # cycles for each result of each part: stored by one core, read by another, added
+LAUNCH = 15_000  # cycles of another kernel
+MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
+FAR = 100  # nodes to look at for a softmax
 
 
 @function_rule(ops.REDUCE)
-def split_serial_reduce(node: UOp) -> UOp | None:
+def split_long_reduce(node: UOp) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
+    split = _split_serial(node)
+    return _split_deep(node) if split is None else split
+
+
+def _split_serial(node: UOp) -> UOp | None:
     (value,) = node.src
     known = [axis for axis in node.arg.axes if isinstance(value.shape[axis], int)]
     if not known or not is_serial(node):
@@ -35,12 +57,16 @@ def split_serial_reduce(node: UOp) -> UOp | None:
         return None
     if pieces is None:
         value, pieces = _padded(value, axis, node), PIECES
-        size = value.shape[axis]
-    shape = (*value.shape[:axis], pieces, size // pieces, *value.shape[axis + 1 :])
-    inner_axes = tuple(a + 1 if a >= axis else a for a in node.arg.axes)
-    partial = value.reshape(shape).reduce(node.arg.op, inner_axes).stage()
-    kept_before = sum(a < axis for a in range(len(value.shape)) if a not in node.arg.axes)
-    return partial.reduce(node.arg.op, (kept_before,))
+    return in_parts(value, axis, pieces, node)
+
+
+def in_parts(value: UOp, axis: int, parts: int, node: UOp) -> UOp:
+    """The reduction of a value in parts of an axis, which are kept one after the other, and then of these."""
+    shape = (*value.shape[:axis], parts, value.shape[axis] // parts, *value.shape[axis + 1 :])
+    first = (axis, *(a for a in range(len(shape)) if a != axis))
+    inner_axes = tuple(a + 1 for a in node.arg.axes)
+    partial = value.reshape(shape).permute(first).reduce(node.arg.op, inner_axes).stage()
+    return partial.reduce(node.arg.op, (0,))
 
 
 def _divisor(size: int) -> int | None:
@@ -61,4 +87,60 @@ def _padded(value: UOp, axis: int, node: UOp) -> UOp:
     return inside.where(padded, const(value.dtype, identity))
 
 
-SPLIT_REDUCE = Rules("split_reduce", (split_serial_reduce,))
+# ---- contractions
+
+
+def _split_deep(node: UOp) -> UOp | None:
+    """sum over k of a * b -> sum over 8 of stage of sum over k/8 of a * b, and what is left of k"""
+    value = node.src[0]
+    if node.arg.op is not ops.ADD or value.op is not ops.MUL or not is_deep(node):
+        return None
+    sizes = {axis: size for axis, size in enumerate(value.shape) if axis in node.arg.axes}
+    axis, parts = next(((a, p) for a in sizes for p in PARTS if sizes[a] % p == 0), (-1, PARTS[0]))
+    if axis < 0:
+        axis = max(sizes, key=lambda a: sizes[a])
+    end = sizes[axis] // parts * parts
+    total = in_parts(_between(value, axis, 0, end), axis, parts, node)
+    left = sizes[axis] - end
+    return total + _between(value, axis, end, left).reduce(ops.ADD, node.arg.axes) if left else total
+
+
+def is_deep(node: UOp) -> bool:
+    """Whether a contraction is so deep beside its results that cores should share its depth."""
+    value = node.src[0]
+    if not all(isinstance(size, int) for size in value.shape) or not prod(value.shape):
+        return False
+    results, products = prod(node.shape), prod(value.shape)
+    if results > MOST_RESULTS:
+        return False
+    depth = products // results
+    rows, columns = sorted(max(distinct(operand) // depth, 1) for operand in value.src)
+    if rows * columns >= 2 * results or _is_after_softmax(value):  # a batch, which the cores share
+        return False
+    if rows < FEW_ROWS:
+        return columns <= MOST_COLUMNS and products >= LEAST_PRODUCTS
+    copy = COPY if rows * columns >= results else COPY_WINDOW  # of a convolution: elements are copied again and again
+    return rows * depth * copy > results * PARTS[0] * ADD_PART + LAUNCH
+
+
+def _between(value: UOp, axis: int, start: int, size: int) -> UOp:
+    """Part of an axis."""
+    if size == value.shape[axis]:
+        return value
+    return value.shrink([(start, size) if a == axis else (0, n) for a, n in enumerate(value.shape)])
+
+
+def _is_after_softmax(value: UOp) -> bool:
+    """Whether a value is made of statistics of exponentials: its product may be computed block by block (`chains`)."""
+    stack, seen = [value], {value}
+    while stack and len(seen) < FAR:
+        node = stack.pop()
+        if node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.REDUCE):
+            fresh = [s for s in node.src if s not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    is_reduced = any(node.op is ops.REDUCE and node.src[0].op is not ops.MUL for node in seen)
+    return is_reduced and any(node.op is ops.EXP2 for node in seen)
+
+
+SPLIT_REDUCE = Rules("split_reduce", (split_long_reduce,))
