@@ -10,7 +10,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
-from whit.render.ahead import ROWS, SHORT_ROW, SOON, _next_rows, bytes_ahead
+from whit.render.ahead import ROWS, SHORT_ROW, SOON, _next_rows, asked_before, bytes_ahead
 from whit.render.llvm import render_llvm
 from whit.render.program import memory_of
 from whit.target import parse_target
@@ -26,12 +26,13 @@ def program(value: UOp) -> UOp:
 
 def test_a_product_asks_for_rows_of_what_it_copies_and_lines_of_its_panel() -> None:
     linear = program(matmul(param(0, 64, 512), param(1, 512, 768)))
-    ahead = bytes_ahead(linear, TARGET)
+    ahead, asked = bytes_ahead(linear, TARGET), asked_before(linear)
     copied = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.PARAM}
     read = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.BUFFER}
     assert copied == {ROWS * 768 * 4}
     assert read == {SOON}
-    assert render_llvm({"kernel": linear}, TARGET).count("call void @llvm.prefetch") == len(ahead)
+    count = len(ahead) + sum(map(len, asked.values()))
+    assert render_llvm({"kernel": linear}, TARGET).count("call void @llvm.prefetch") == count
 
 
 def test_what_fits_the_first_cache_or_is_read_in_order_is_not_asked_for() -> None:
@@ -63,3 +64,15 @@ def test_rows_of_unknown_length_are_not_asked_for() -> None:
     along, row = UOp.range(blocks, 1000, RangeKind.REDUCE), UOp.range(64, 0)
     assert _next_rows(row * 18432 + along * 18) == 0
     assert _next_rows(row * 18432 + UOp.range(16, 1000, RangeKind.REDUCE) * 18) == 18432
+
+
+def test_what_sums_are_added_to_is_asked_for_before_their_loop_and_read_after_it() -> None:
+    linear = program(matmul(param(0, 96, 2048), param(1, 2048, 128)))
+    loads = [node for node in linear.src if node.op is ops.LOAD and node.src[0].op is ops.PARAM and len(node.src) > 2]
+    asked = asked_before(linear)
+    assert loads and len(asked) == 1
+    ((loop, found),) = asked.items()
+    places = {node: place for place, node in enumerate(linear.src)}
+    assert set(found) <= set(loads) and len(found) >= len(loads) - 1
+    assert all(places[load] > places[loop.end()] for load in loads)
+    assert all(places.get(load.src[1], 0) < places[loop] for load in found)

@@ -174,6 +174,7 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
     items: dict[UOp, Item] = {}  # node of the kernel -> the instruction that has its value
     values: dict[UOp, UOp] = {}  # node of the kernel -> the node of the program
     registers = 0
+    late = _read_late(body)
     for node, ranges in free.items():
         if node.op is ops.GROUP or node.op is ops.STAGE:
             continue
@@ -210,10 +211,24 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
             if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE, ops.BUFFER):
                 continue
             items[node] = linear.add(new, path) if path else linear.add_once(new)
+            items[node].number += LATER if node in late else 0
             _need_all(items[node], node.src, items)
     instructions: list[UOp] = [node for node in free if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
     return make(ops.LINEAR, tuple(_with_memory(_without_unused(instructions))))
+
+
+def _read_late(body: UOp) -> set[UOp]:
+    """What a reduction is added to where its sum is stored: read after its loop, or the vectors of a tile would need
+    twice as many registers."""
+    found: set[UOp] = set()
+    for store in body.src:
+        target, value, position = store.src[:3]
+        for node in topological((value,)) if position.op is not ops.CONST else ():
+            loads = [s for s in node.src if s.op is ops.LOAD and s.src[0] is target and s.src[1] is position]
+            is_sum = node.op is ops.ADD and any(s.op is ops.REDUCE and len(s.src) > 1 for s in node.src)
+            found.update(loads if is_sum else ())
+    return found
 
 
 def _without_unused(instructions: list[UOp]) -> list[UOp]:

@@ -21,7 +21,7 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.ahead import bytes_ahead
+from whit.render.ahead import asked_before, bytes_ahead
 from whit.render.fused import expand_fma
 from whit.render.llvm_ops import ELEMENTWISE, cast, combine, reduce_vector
 from whit.render.llvm_values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
@@ -66,7 +66,7 @@ class _Function(Writer):
                     _atomic_spelling(node.arg.combine, node.src[0].dtype)
         self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
-        self.ahead = bytes_ahead(self.linear, target)
+        self.ahead, self.asked = bytes_ahead(self.linear, target), asked_before(self.linear)
         self.past = stores_past_caches(self.linear, target)
 
     def render(self) -> str:
@@ -117,6 +117,8 @@ class _Function(Writer):
                 first = self.value("start", f"trunc i64 %start to {kind}")
                 last = self.value("stop", f"trunc i64 %stop to {kind}")
         self.ends[node] = (name, last)
+        for load in self.asked.get(node, ()):
+            self.prefetch(self.address(*load.src[:2]), 0)
         if size.op is ops.CONST and size.arg > 0 and node.arg.kind is not RangeKind.CORE:
             self.line(f"br label %{name}.loop")
         else:
