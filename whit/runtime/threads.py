@@ -24,8 +24,9 @@ from whit.runtime.pages import Pages, c_library
 from whit.runtime.pool_text import POOL_BYTES, SPINS, pool_text
 from whit.target import available_cores, host_target
 
-# About 40 us: longer than the gap between two kernels of a list, shorter than what a sleeping core costs to wake up.
-SPIN_COUNT = 1000
+# Almost 1 ms: longer than what Python takes between two calls. A worker that sleeps comes 50 us late:
+# 50 -> 23 us for 1 x 512 x 1000, 851 -> 769 us for 512 x 512 x 512, called from Python on two cores.
+SPIN_COUNT = 20_000
 STACK_BYTES = 16 << 20  # of a worker; a kernel's panels lie there
 MOST_WORKERS = 255
 
