@@ -1,7 +1,7 @@
 """Forward passes of whole models on the CPU, beside PyTorch in the same run.
 
     python bench/forward.py                   every model; torch eager and torch.compile where they are installed
-    python bench/forward.py gpt2 decode       only these
+    python bench/forward.py --only gpt2       those with this in their names
     python bench/forward.py --no-compile      without torch.compile (its first calls take long)
     python bench/forward.py --json            one JSON object instead of the table
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ import numpy as np
 
 from whit import Tensor, TinyJit, Variable
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that are left over to disturb times
 try:
     import torch
 except ImportError:
@@ -31,7 +33,7 @@ except ImportError:
 
 RNG = np.random.default_rng(0)
 Weights = dict[str, Any]
-TURN = 3  # runs of a contestant before the next
+TURN, WARM = 3, 4  # runs of a contestant before the next, and before any is timed
 
 
 # ---- the layers, once for each side
@@ -272,6 +274,8 @@ def measure(model: Model, seconds: float, with_compile: bool) -> None:
     for name, call in calls.items():
         results[name] = call(0).numpy()
         model.times.setdefault("first", time.perf_counter() - start)
+        for i in range(1, WARM):  # torch.compile makes another program of a position that changes
+            call(i)
     for name, found in results.items():
         error = np.max(np.abs(found - results["jit"])) / np.max(np.abs(found))
         if not error < 1e-3:
@@ -298,7 +302,7 @@ def row(model: Model) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=", ".join(MODELS))
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each model")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -307,7 +311,7 @@ def main() -> None:
         torch.set_grad_enabled(False)
     found = {}
     for name, build in MODELS.items():
-        if options.names and not any(part in name for part in options.names):
+        if options.only and not any(part in name for part in options.only):
             continue
         model = build()
         measure(model, options.seconds, not options.no_compile)

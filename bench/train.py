@@ -1,7 +1,7 @@
 """Training steps on the CPU, beside PyTorch in the same run.
 
     python bench/train.py                  every model; torch eager and torch.compile where they are installed
-    python bench/train.py mlp gpt          only these
+    python bench/train.py --only mlp gpt   these
     python bench/train.py --no-compile     without torch.compile (its first calls take long)
     python bench/train.py --one-thread     one thread each, by the processor's time: for a machine that others use
     python bench/train.py --json           one JSON object instead of the table
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 
 from whit import Context, GlobalCounters, Tensor, TinyJit, nn
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that are left over to disturb times
 try:
     import torch
 except ImportError:
@@ -264,7 +266,7 @@ def row(name: str, times: dict[str, float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*WORKS, []], help="the models to train")
+    parser.add_argument("--only", nargs="+", choices=WORKS, help="the models to train")
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each model")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--one-thread", action="store_true")
@@ -274,7 +276,7 @@ def main() -> None:
         torch.set_num_threads(1)
     found = {}
     with Context(THREADS=1 if options.one_thread else 0):
-        for name in options.names or WORKS:
+        for name in options.only or WORKS:
             found[name] = measure(name, options, time.thread_time if options.one_thread else time.perf_counter)
             if not options.json:
                 print(row(name, found[name]), flush=True)
