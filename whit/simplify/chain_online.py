@@ -128,7 +128,7 @@ def _is_free(value: UOp, leaves: list[UOp]) -> bool:
 
 
 def plain_powers(root: UOp) -> UOp:
-    """exp2(c * max(x, lowest)) * (1 + error) -> exp2(c * x)        what `exp` is: the lowest is for the error's sake
+    """x < lowest ? 0 : exp2(c * x) * (1 + error) -> exp2(c * x)    what `exp` is
     where(hidden, 0, exp2(c * (where(hidden, -inf, x) - m)))        -> without the outer choice, if m is finite
     """
     names: dict[UOp, UOp] = {}
@@ -147,18 +147,16 @@ def plain_powers(root: UOp) -> UOp:
 
 def _power_of(node: UOp) -> UOp | None:
     """What `exp` would be without the part that makes it exact."""
-    if node.op is not ops.FMA or node.src[0] is not node.src[2] or node.src[0].op is not ops.EXP2:
+    if node.op is not ops.WHERE or node.src[0].op is not ops.LT or not _is_zero(node.src[1]):
         return None
-    power, error, _ = node.src
-    (high,) = power.src
-    choices = [side for side in error.src if side.op is ops.WHERE] if error.op is ops.MUL else []
-    tests = [choice.src[0] for choice in choices]
-    if high.op is not ops.MUL or len(tests) != 1 or tests[0].op is not ops.LT or tests[0].src[0] is not high:
+    is_lower, _, above = node.src
+    if above.op is not ops.FMA or above.src[0] is not above.src[2] or above.src[0].op is not ops.EXP2:
         return None
-    for factor, side in (high.src, high.src[::-1]):
-        if side.op is ops.MAX:
-            x = next((x for x in side.src if not _is_number(x)), None)
-            return None if x is None else make(ops.EXP2, (x * factor,))
+    x = is_lower.src[0]
+    (high,) = above.src[0].src
+    for factor, side in (high.src, high.src[::-1]) if high.op is ops.MUL else ():
+        if side.op is ops.WHERE and side.src[0] is is_lower and side.src[2] is x and _is_number(factor):
+            return make(ops.EXP2, (x * factor,))
     return None
 
 
