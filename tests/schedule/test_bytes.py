@@ -209,13 +209,13 @@ def test_a_thousand_tensors_are_joined_by_few_kernels(join: str) -> None:
 
 @pytest.mark.slow
 def test_a_thousand_tensors_of_different_sizes_are_joined_by_few_kernels() -> None:
-    """16 a value: 63 of them, then 4, then 1; small ones share kernels. All bytes go through memory three times;
-    the first two results are needed at one time, the third is the output."""
+    """16 a value: 63 of them, then 4, then 1; small ones share kernels of up to 1000 nodes. All bytes go through memory
+    three times; the first two results are needed at one time, the third is the output."""
     parts = [ones(2 + i % 3, 8) for i in range(1000)]
     first, *rest = parts
     size = sum(part.nbytes() for part in parts)
     kernels, read, written, peak = measured(lambda x: x.cat(*rest), first)
-    assert (kernels, read, written) == (14 + 1, 3 * size, 3 * size)
+    assert (kernels, read, written) == (37 + 1, 3 * size, 3 * size)
     assert 2 * size < peak < 3.2 * size  # 67 temporaries, each on a boundary of 64 bytes
 
 

@@ -43,7 +43,8 @@ def check_node(op: Op, src: Sources, arg: Any) -> None:
 
 
 MOST_GOOD = 100_000
-# Arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments.
+# Arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments. Not those that may be
+# referred to weakly: something ends when they do.
 _good: dict[int, Any] = {}
 register_cache(_good.clear, "ir.checked arguments")
 
@@ -56,7 +57,8 @@ def _check_parts(op: Op, arg: Any) -> None:
             raise ArgumentError(what, f"argument {shown(arg)}", f"It must be a {kinds}.")
     if len(_good) > MOST_GOOD:
         _good.clear()
-    _good[id(arg)] = arg
+    if not type(arg).__weakrefoffset__:
+        _good[id(arg)] = arg
 
 
 _KINDS: dict[str, type] = {
