@@ -82,6 +82,15 @@ def test_squares_that_end_at_a_symbolic_edge_are_loaded_by_rows() -> None:
     assert not [node for node in program.linear.src if node.op is ops.LOAD and node.src[1].shape]
 
 
+def test_one_square_is_written_and_turned_in_a_loop() -> None:
+    """Four side by side, written out, took LLVM four times as long."""
+    keys = param(1, 512, 512).permute((1, 0))
+    with Context(NOOPT=False):
+        program = generate(kernel(matmul(param(0, 512, 512), keys)), parse_target("CPU:LLVM:skylake-avx512"))
+    turned = [node for node in program.linear.src if node.op is ops.SHUFFLE and len(node.src) == 2]
+    assert "(turned)" in program.explanation and len(turned) == 16 * 4
+
+
 @pytest.mark.parametrize("depth", [40, 707])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "int8"])
 def test_other_dtypes(dtype: str, depth: int) -> None:

@@ -19,6 +19,7 @@ from whit.codegen.contraction import find_contractions
 from whit.codegen.dot_words import as_dot
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges, sizes_of
+from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.split_blocks import write_out_blocks, write_out_fills
 from whit.codegen.strategy import Strategy
 from whit.codegen.tiling import Depth, Plan, Tiling, Way, choose_tiling
@@ -61,7 +62,7 @@ def apply_choice(choice: Choice, body: UOp, target: Target) -> tuple[UOp, list[s
             form = contracted(body, target)
             operand, tiling = tiling_of(choice, form)
             tiled = apply_panels(form, find_contractions(form)[operand], tiling)
-            return write_out_fills(tiled) if form is body else tiled, [str(tiling)]
+            return write_out_fills(simplify_lanes(tiled)) if form is body else tiled, [str(tiling)]
         form = write_out_blocks(body)
         strategy = strategy_of(choice, form)
         return apply_strategy(form, strategy), strategy.reasons

@@ -224,10 +224,15 @@ def _read_late(body: UOp) -> set[UOp]:
     found: set[UOp] = set()
     for store in body.src:
         target, value, position = store.src[:3]
-        for node in topological((value,)) if position.op is not ops.CONST else ():
-            loads = [s for s in node.src if s.op is ops.LOAD and s.src[0] is target and s.src[1] is position]
-            is_sum = node.op is ops.ADD and any(s.op is ops.REDUCE and len(s.src) > 1 for s in node.src)
-            found.update(loads if is_sum else ())
+        stack, seen = [value] if position.op is not ops.CONST else [], set[UOp]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node.op is ops.REDUCE or node.op is ops.LOAD:
+                continue
+            seen.add(node)
+            stack.extend(node.src)
+            if node.op is ops.ADD and any(s.op is ops.REDUCE and len(s.src) > 1 for s in node.src):
+                found.update(s for s in node.src if s.op is ops.LOAD and s.src[0] is target and s.src[1] is position)
     return found
 
 

@@ -114,7 +114,9 @@ def _tile(body: UOp, job: Job) -> UOp:
     plan = choose_tiling(body, job.target)
     if plan is not None:
         job.reasons.append(str(plan))
-        return simplify_lanes(write_out_fills(apply_panels(body, plan.found, plan.tiling)))
+        tiled = simplify_lanes(apply_panels(body, plan.found, plan.tiling))
+        written = write_out_fills(tiled)
+        return tiled if written is tiled else simplify_lanes(written)
     apart = tile_apart(body, job.target)
     if apart is not None:
         job.reasons.extend(apart[1])

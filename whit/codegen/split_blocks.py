@@ -101,7 +101,8 @@ def _written_out(reduce: UOp) -> UOp:
 
 
 def write_out_fills(body: UOp) -> UOp:
-    """The same in what fills panels: a store for each combination of the ranges that are used as numbers."""
+    """The same in what fills panels: a store for each combination of the ranges that are used as numbers. Goes in
+    simplified: a stride that is not looks like a number."""
     done: dict[UOp, UOp] = {}
     for node in topological((body,)):
         src = tuple([done[s] for s in node.src])
