@@ -64,6 +64,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         measure(sys.argv[2])
         return
+    unknown = set(sys.argv[1:]) - {*SMALL, *LARGE}
+    if unknown:
+        raise SystemExit(f"{', '.join(sorted(unknown))}: no such model; there are {', '.join((*SMALL, *LARGE))}")
     print(f"{'model':12s} {'cache':6s} {'init s':>8s} {'wall s':>8s} {'cpu s':>8s} {'kernels':>8s} {'different':>10s}")
     for name in LARGE if sys.argv[1:] == ["gpt2"] else sys.argv[1:] or SMALL:
         with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg, RangeKind
-from whit.ir.graph import topological
+from whit.ir.graph import joined, topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 
@@ -310,25 +310,12 @@ def _products(node: UOp, has_fma: bool) -> list[UOp]:
     value = node.src[0]
     if node.arg.op is not ops.ADD:
         return []
-    parts = terms_of(value)
+    parts = joined(value, ops.ADD)
     if all(part.op is ops.DOT and part.src[2].op is ops.CONST and part.src[2].arg == 0 for part in parts):
         return sorted(parts, key=_place)
     if not has_fma or not node.dtype.is_float:
         return []
     return sorted(parts, key=_place) if all(part.op is ops.MUL for part in parts) else []
-
-
-def terms_of(value: UOp) -> list[UOp]:
-    """What a sum is made of."""
-    terms: list[UOp] = []
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if node.op is ops.ADD:
-            waiting.extend(reversed(node.src))
-        else:
-            terms.append(node)
-    return terms
 
 
 def _place(product: UOp) -> int:

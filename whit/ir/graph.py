@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
 from whit.ir import ops
-from whit.ir.op import spell_int, spelled, without_parentheses
+from whit.ir.op import Op, spell_int, spelled, without_parentheses
 from whit.ir.record import set_digest
 
 if TYPE_CHECKING:
@@ -45,6 +45,19 @@ def topological(roots: Iterable[UOp], enter_functions: bool = False, stop: Itera
             if s not in seen:
                 stack.append(s)
     return order
+
+
+def joined(root: UOp, op: Op) -> list[UOp]:
+    """What an op joins, from left to right: the terms of a sum, the conditions of an `and`."""
+    found: list[UOp] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op is op:
+            stack.extend(reversed(node.src))
+        else:
+            found.append(node)
+    return found
 
 
 def flatten(root: UOp) -> list[tuple[Any, ...]]:

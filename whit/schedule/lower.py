@@ -22,6 +22,7 @@ from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
+from whit.ir.graph import joined
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
@@ -280,7 +281,7 @@ class Lowering:
         ranges: set[UOp] = set()
         for i in position:
             ranges |= self.ranges_of(i)
-        waiting, found = conjuncts(gate), []
+        waiting, found = joined(gate, ops.AND), []
         while True:
             near = [part for part in waiting if not self.ranges_of(part) or not ranges.isdisjoint(self.ranges_of(part))]
             if not near:
@@ -423,19 +424,6 @@ def narrowest(node: UOp) -> UOp:
         if not (widens or repeats or rearranges):
             return node
         node = node.src[0]
-
-
-def conjuncts(gate: UOp) -> list[UOp]:
-    """The conditions that a gate joins by `and`."""
-    parts: list[UOp] = []
-    stack = [gate]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.AND:
-            stack.extend(reversed(node.src))
-        else:
-            parts.append(node)
-    return parts
 
 
 def is_join(node: UOp) -> bool:

@@ -13,24 +13,12 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.graph import joined
 from whit.ir.interval import Interval
 from whit.ir.uop import UOp, const
 from whit.simplify.bounds import bounds
 from whit.simplify.rules import simplify
 from whit.simplify.sums import build_sum, linear_form
-
-
-def clauses(gate: UOp) -> list[UOp]:
-    """The parts of a conjunction."""
-    found: list[UOp] = []
-    stack = [gate]
-    while stack:
-        part = stack.pop()
-        if part.op is ops.AND:
-            stack.extend(reversed(part.src))
-        else:
-            found.append(part)
-    return found
 
 
 def conjunction(parts: list[UOp]) -> UOp:
@@ -44,7 +32,7 @@ def conjunction(parts: list[UOp]) -> UOp:
 def narrowed(gate: UOp) -> dict[UOp, Interval]:
     """Bounds that hold wherever the gate does, for the expressions its clauses speak about."""
     known: dict[UOp, Interval] = {}
-    for clause in clauses(gate):
+    for clause in joined(gate, ops.AND):
         for expression, interval in _facts(clause):
             low, high = known.get(expression) or bounds(expression) or interval
             known[expression] = max(low, interval[0]), min(high, interval[1])
@@ -112,7 +100,7 @@ def _replace(index: UOp, expression: UOp, stand_in: UOp) -> UOp:
 
 def drop_true_clauses(gate: UOp) -> UOp:
     """The gate without the clauses that bounds prove, given the others."""
-    parts = clauses(simplify(gate))
+    parts = joined(simplify(gate), ops.AND)
     kept: list[UOp] = []
     for i, clause in enumerate(parts):
         others = conjunction(kept + parts[i + 1 :])
