@@ -208,3 +208,13 @@ def test_products_move_each_operand_once(left: Any, right: Any) -> None:
     found = [n.op for n in (Tensor.empty(*left) @ Tensor.empty(*right)).uop.topological()]
     assert found.count(ops.RESHAPE) + found.count(ops.EXPAND) <= 4
     assert found.count(ops.PERMUTE) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int32])
+def test_a_deep_product_is_computed_in_parts_and_what_is_left(dtype: DType) -> None:
+    ones = np.random.default_rng(1).integers(-1, 2, (17 + 13, 32003))  # sums of a few hundred
+    a, b = (Tensor(part).cast(dtype).realize() for part in (ones[:17], ones[17:].T))
+    result = (a @ b) * 2 + 1
+    assert len(result.kernels()) == 2
+    np.testing.assert_allclose(result.float().numpy(), ones[:17] @ ones[17:].T * 2 + 1, rtol=2**-7)
