@@ -507,7 +507,8 @@ def _load(graph: Normalised, device: str) -> Any:
 
 def load_scheduler(device: str) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
-    schedule: Callable[[UOp], UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
+    package = importlib.import_module("whit.schedule")  # lazy: the first realize does
+    schedule: Callable[[UOp], UOp] = package.schedule
     target = Device[device].target
     if target is None:
         return schedule
@@ -517,7 +518,8 @@ def load_scheduler(device: str) -> Callable[[UOp], UOp]:
         if target.is_gpu:  # 2 is what tensor cores compute
             blocks = 2 if ATTENTION_BLOCKS == 2 else 0
         with Context(ATTENTION_BLOCKS=blocks):
-            return schedule(graph)
+            linear = schedule(graph)
+        return package.align_rows(linear) if target.is_gpu else linear
 
     return for_target
 
