@@ -347,7 +347,10 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
         return False
     size = prod_of(root.shape)
     whole = [node for node in kernel.reads if 2 * prod_of(node.shape) >= size]
-    if len(whole) != 1 or len(readers.get(whole[0], ())) < 2 or whole[0].dtype.itemsize > root.dtype.itemsize:
+    if len(whole) != 1 or len(readers.get(whole[0], ())) < 2:
+        return False
+    is_wider = whole[0].dtype.itemsize > root.dtype.itemsize  # no matter to those that read it anyway
+    if is_wider and not set(readers.get(whole[0], ())).issuperset(readers.get(root, ())):
         return False
     return weigh(root, kept) <= most
 
