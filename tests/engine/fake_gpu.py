@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -265,8 +265,11 @@ class FakeLibrary:
 
     _cuGetErrorString = _cuGetErrorName
 
-    def get_kernel(self, function: UOp, target: Any, gpu: Any) -> CudaKernel:
+    def get_kernels(self, functions: Sequence[UOp], target: Any, gpu: Any) -> list[CudaKernel]:
         """In place of the compiler."""
+        return [self._kernel(function) for function in functions]
+
+    def _kernel(self, function: UOp) -> CudaKernel:
         nodes = function.topological(enter_functions=True)
         params = sorted({n for n in nodes if n.op is ops.PARAM}, key=lambda n: n.arg.slot)
         variables = sorted({n for n in nodes if n.op is ops.VARIABLE}, key=lambda n: n.arg.name)
@@ -292,6 +295,6 @@ def fake_gpu(monkeypatch: Any, seed: int = 0, gpus: int = 1) -> Iterator[FakeLib
         patch.setattr(runtime_cuda, "device_count", lambda: gpus)
         patch.setattr(runtime_cuda, "_open", {})
         patch.setattr(runtime_cuda, "_forked", "")
-        patch.setattr(engine_cuda, "get_cuda_kernel", library.get_kernel)
+        patch.setattr(engine_cuda, "get_cuda_kernels", library.get_kernels)
         yield library
     whit.clear_caches()

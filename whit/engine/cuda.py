@@ -13,7 +13,7 @@ from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.counters import Counts, GlobalCounters
-from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernel, without_vectors
+from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernels, without_vectors
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.runtime.buffer import Buffer
@@ -73,7 +73,7 @@ class CudaDevice:
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
         start = perf_counter()
-        kernels = [get_cuda_kernel(step.function, self.target, self.gpu) for step in plan.steps]
+        kernels = get_cuda_kernels([step.function for step in plan.steps], self.target, self.gpu)
         counts = Counts()
         for kernel in kernels:
             counts.add(_counts(kernel))
@@ -126,7 +126,8 @@ class CudaDevice:
 
     def without_vectors(self, loaded: LoadedPlan, number: int) -> CudaKernel:
         """The kernel of a step for memory that is not aligned."""
-        return get_cuda_kernel(loaded.plan.steps[number].function, without_vectors(self.target), self.gpu)
+        function = loaded.plan.steps[number].function
+        return get_cuda_kernels([function], without_vectors(self.target), self.gpu)[0]
 
     def synchronize(self) -> None:
         """Returns when everything that was started has finished."""

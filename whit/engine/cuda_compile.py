@@ -1,4 +1,5 @@
-"""Kernels to PTX: each is generated once for a target, kept in memory and on disk, and loaded by the GPU that runs it.
+"""Kernels to PTX: each is generated once for a target, and made machine code by the driver, in several threads. That is
+kept in memory and on disk: a process that finds it there starts no assembler.
 
 A kernel is one launch, or several where its loops have nothing to do with each other. Vectors need memory that begins
 at a multiple of 16 bytes; for memory that does not, the same kernel is made again without vectors.
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from whit.cache import register_cache
 from whit.config import DEBUG
 from whit.engine import disk_cache
-from whit.engine.compile import SHOWS_SOURCE, code_settings, kernel_key
+from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key
 from whit.engine.show import announce
 from whit.ir.uop import UOp
 from whit.runtime.cuda import Gpu, Module
@@ -46,20 +48,21 @@ class CudaKernel:
     module: Module  # keeps the code
 
 
+ASSEMBLERS = 8  # threads
 _kernels: dict[tuple[Any, ...], CudaKernel] = {}
 _lock = threading.RLock()
 register_cache(_kernels.clear, "engine.cuda_kernels")
 
 
-def get_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel:
-    """The kernel of a FUNCTION, compiled if it is not yet."""
-    key = (function.src[0], target, code_settings(), gpu.ordinal)
-    found = _kernels.get(key)
-    if found is None:
-        with _lock:
-            found = _kernels.get(key) or _find_or_compile(function, target, gpu)
-            _kernels[key] = found
-    return found
+def get_cuda_kernels(functions: Sequence[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
+    """The kernels of FUNCTIONs; those that are not compiled yet are compiled together."""
+    settings = code_settings()
+    keys = [(function.src[0], target, settings, gpu.ordinal) for function in functions]
+    with _lock:
+        missing = {key: function for key, function in zip(keys, functions, strict=True) if key not in _kernels}
+        if missing:
+            _kernels.update(zip(missing, _made(list(missing.values()), target, gpu), strict=True))
+        return [_kernels[key] for key in keys]
 
 
 def without_vectors(target: Target) -> Target:
@@ -67,15 +70,35 @@ def without_vectors(target: Target) -> Target:
     return replace(target, vector_bytes=1)
 
 
-def _find_or_compile(function: UOp, target: Target, gpu: Gpu) -> CudaKernel:
-    key = kernel_key(function, target)
-    entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
-    if entry is None:
-        header, text = compile_ptx(function, target)
-        disk_cache.keep(key, header, text)
-    else:
-        header, text = entry
-    module = gpu.load_module(text)
+def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
+    """Kernels from the disk, or compiled: the driver makes machine code in other threads, where it needs no Python,
+    while this one writes the text of the next."""
+    from concurrent.futures import ThreadPoolExecutor  # lazy: only when something has to be loaded
+
+    place = f"machine code for {gpu.compute}"
+    begun: list[tuple[str, dict[str, Any], Any]] = []
+    with ThreadPoolExecutor(ASSEMBLERS) as workers:
+        try:
+            for function in functions:
+                key = digest(kernel_key(function, target), place)
+                entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
+                if entry is not None:
+                    begun.append(("", *entry))
+                    continue
+                header, text = compile_ptx(function, target)
+                begun.append((key, header, workers.submit(gpu.assemble, text)))
+            return [_loaded(key, header, code, gpu) for key, header, code in begun]
+        except BaseException:  # also an interrupt: nobody waits for the rest
+            workers.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _loaded(key: str, header: dict[str, Any], code: Any, gpu: Gpu) -> CudaKernel:
+    """A kernel on the GPU; with a key, its machine code is only coming, and is kept under that."""
+    if key:
+        code = code.result()
+        disk_cache.keep(key, header, code)
+    module = gpu.load_module(code)
     launches = tuple(
         Launch(
             name=record["name"],

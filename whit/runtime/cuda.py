@@ -40,6 +40,7 @@ CHUNK = 16 * MiB  # bytes that are copied through pinned memory at a time
 NON_BLOCKING = 1
 NO_TIMING = 2
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
+PTX = 1  # a kind of what is linked
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
 MOST_SHARED_BYTES = 8  # of a function
 REMEMBERED = 8  # kernels that an error names
@@ -238,20 +239,38 @@ class Gpu:
 
     # ---- code
 
-    def load_module(self, text: bytes) -> Module:
-        """PTX, compiled by the driver for this device."""
+    def assemble(self, text: bytes) -> bytes:
+        """Machine code of PTX, made by the driver for this device. Several threads may do this at once."""
         self.use()
-        log = ctypes.create_string_buffer(8192)
-        options = (ctypes.c_int * 2)(JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES)
-        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        driver, state = self.driver, ctypes.c_void_p()
+        log, options, values = _error_log()
+        driver.cuLinkCreate_v2(2, options, values, ctypes.byref(state))
+        try:
+            driver.cuLinkAddData_v2(state, PTX, text, len(text) + 1, b"kernel", 0, None, None)
+            code, size = ctypes.c_void_p(), ctypes.c_size_t()
+            driver.cuLinkComplete(state, ctypes.byref(code), ctypes.byref(size))
+            return ctypes.string_at(code, size.value)
+        except DriverError as error:
+            raise self._refusal(error, log) from None
+        finally:
+            driver.cuLinkDestroy(state)
+
+    def load_module(self, code: bytes) -> Module:
+        """PTX, or machine code for this device."""
+        self.use()
+        log, options, values = _error_log()
         module = ctypes.c_void_p()
         try:
-            self.driver.cuModuleLoadDataEx(ctypes.byref(module), text, 2, options, values)
+            self.driver.cuModuleLoadDataEx(ctypes.byref(module), code, 2, options, values)
         except DriverError as error:
-            if error.code in LAUNCH_FAILURES:
-                raise self._failure(error) from None
-            raise BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}") from None
+            raise self._refusal(error, log) from None
         return Module(self, module.value)
+
+    def _refusal(self, error: DriverError, log: Any) -> BackendError:
+        """What to raise where the driver does not take code."""
+        if error.code in LAUNCH_FAILURES:
+            return self._failure(error)
+        return BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}")
 
     def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str, shared: int = 0) -> None:
         """Starts a kernel; `parameters` are pointers to its arguments, which are copied."""
@@ -332,6 +351,13 @@ class Event:
     def __del__(self) -> None:
         if not self.gpu.is_lost:
             self.gpu.driver.cuEventDestroy_v2(self.handle)
+
+
+def _error_log() -> tuple[Any, Any, Any]:
+    """Where the driver writes what is wrong with code, and the options that say so."""
+    log = ctypes.create_string_buffer(8192)
+    options = (ctypes.c_int * 2)(JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES)
+    return log, options, (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
 
 
 _open: dict[int, Gpu] = {}
