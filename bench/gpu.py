@@ -1,12 +1,11 @@
-"""Matrix products on the device CUDA beside PyTorch on the same GPU. Results are checked; times are the best of many.
+"""Attention on the device CUDA beside PyTorch on the same GPU. Results are checked; times are the best of many.
 
-python bench/gpu.py                     a table of milliseconds and TFLOP/s
-python bench/gpu.py --only attention    attention and its gradients by tensor cores; errors against float64
+python bench/gpu.py             attention and its gradients by tensor cores; errors against float64
+python bench/gpu_products.py    matrix products
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,16 +22,6 @@ from whit.dtype import dtypes
 REPEATS, IN_A_ROW = 12, 8
 OURS = {torch.bfloat16: dtypes.bfloat16, torch.float16: dtypes.float16, torch.float32: dtypes.float32}
 TOLERANCE = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
-SQUARES = [(torch.bfloat16, (n, n, n)) for n in (4096, 8192)] + [(torch.float16, (n, n, n)) for n in (4096, 8192)]
-EXACT = [(torch.float32, (4096, 4096, 4096)), (torch.float32, (2048, 2048, 2048))]
-# rows, depth, columns: projections and MLPs of GPT-2 (16 x 1024 tokens), BERT (32 x 512) and Llama 8B (4096 and 512)
-MODELS = [
-    (4000, 3000, 5000),
-    *((16384, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))),
-    *((16384, k, n) for k, n in ((1024, 3072), (1024, 1024), (1024, 4096), (4096, 1024))),
-    *((4096, k, n) for k, n in ((4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096))),
-    *((512, k, n) for k, n in ((4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096))),
-]
 
 
 def best_of_both(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
@@ -90,43 +79,6 @@ def random(kind: Any, *shape: int, scale: float = 1.0) -> tuple[Any, Tensor]:
     """The same numbers on both sides."""
     t = (torch.randn(shape, device="cuda") * scale).to(kind)
     return t, Tensor(t.float().cpu().numpy(), device="CUDA").cast(OURS[kind]).realize()
-
-
-def products(rows: Sequence[tuple[Any, Sequence[int]]], tolerance: float = 0.0) -> None:
-    """A table, and the geometric mean of their time over ours."""
-    ratios = []
-    for kind, (m, k, n) in rows:
-        (a, x), (b, y) = random(kind, m, k), random(kind, k, n)
-        name = f"{str(kind)[6:]} {m} x {k} x {n}"
-        ratios.append(
-            row(name, 2.0 * m * n * k, lambda x=x, y=y: x @ y, lambda a=a, b=b: a @ b, tolerance or TOLERANCE[kind])
-        )
-    print(f"geometric mean {float(np.exp(np.mean(np.log(ratios)))):.3f}")
-
-
-def others() -> None:
-    """What is around a product, or is one."""
-    kind, n = torch.bfloat16, 4096
-    (a, x), (b, y), (c, z) = random(kind, n, n), random(kind, n, n, scale=0.02), random(kind, n)
-    flops, tolerance = 2.0 * n**3, TOLERANCE[kind]
-    gelu = torch.nn.functional.gelu
-    row("a.T @ b.T", flops, lambda: x.T @ y.T, lambda: a.T @ b.T, tolerance)
-    row("relu(a @ b + c)", flops, lambda: (x @ y + z).relu(), lambda: torch.relu(a @ b + c), tolerance)
-    row("gelu(a @ b)", flops, lambda: (x @ y).gelu(), lambda: gelu(a @ b, approximate="tanh"), tolerance)
-    row("(a * 2) @ b", flops, lambda: (x * 2) @ y, lambda: (a * 2) @ b, tolerance)
-    (h, q) = random(kind, 16, 12, 1024, 64)
-    row("16 x 12 heads: q @ k.T, 1024 x 64", 2.0 * 192 * 1024 * 1024 * 64, lambda: q @ q.transpose(-1, -2),
-        lambda: h @ h.transpose(-1, -2), tolerance)  # fmt: skip
-    (odd, u), (even, v) = random(kind, 4001, 4003), random(kind, 4003, 4005)
-    row("4001 x 4003 x 4005", 2.0 * 4001 * 4003 * 4005, lambda: u @ v, lambda: odd @ even, tolerance)
-    (image, i), (w3, k3), (w1, k1) = (
-        random(kind, *shape) for shape in ((64, 256, 56, 56), (256, 256, 3, 3), (256, 256, 1, 1))
-    )
-    last = image.to(memory_format=torch.channels_last)
-    flops = 2.0 * 64 * 56 * 56 * 256 * 256
-    row("conv 3x3, 256 -> 256, 64x56x56", 9 * flops, lambda: i.conv2d(k3, padding=1),
-        lambda: torch.conv2d(last, w3.to(memory_format=torch.channels_last), padding=1), tolerance)  # fmt: skip
-    row("conv 1x1, 256 -> 256, 64x56x56", flops, lambda: i.conv2d(k1), lambda: torch.conv2d(last, w1), tolerance)
 
 
 # batch, heads, heads of keys, length, depth, causal, dtype
@@ -232,18 +184,7 @@ def further(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["products", "attention"], help="one of the tables")
-    only = parser.parse_args().only
-    torch.backends.cuda.matmul.allow_tf32 = False
     print(f"{Device['CUDA'].gpu.name}, torch {torch.__version__}")  # type: ignore[attr-defined]
-    if only != "products":
-        wrong = attention()
-        print(f"{wrong} wrong")
-    if only == "attention":
-        sys.exit(bool(wrong))
-    products(SQUARES + EXACT)
-    with Context(TF32=1):
-        products(EXACT[:1], tolerance=1e-3)
-    products([(torch.bfloat16, sizes) for sizes in MODELS])
-    others()
+    wrong = attention()
+    print(f"{wrong} wrong")
+    sys.exit(bool(wrong))
