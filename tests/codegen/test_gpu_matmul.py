@@ -29,6 +29,9 @@ SMALL = {
     "STAGED_MMA": (gpu_atoms.mma(1, 2, 16, 16, 2, pairs=True),),
     "STAGED_FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
     "WGMMA": (gpu_atoms.wgmma(1, 64, 32, 2),),
+    "WGMMA_FP8": (gpu_atoms.of_bytes(gpu_atoms.wgmma(1, 64, 32, 2)),),
+    "WGMMA_INT": (gpu_atoms.of_bytes(gpu_atoms.wgmma(1, 64, 32, 2)),),
+    "BYTES": (gpu_atoms.of_bytes(gpu_atoms.mma(1, 2, 16, 32, 2)),),
     "MMA": (gpu_atoms.mma(1, 2, 16, 32, 2),),
     "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
     "ROUNDED": (gpu_atoms.tf32(1, 2, 16, 32, 2),),
@@ -46,15 +49,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def product(a: UOp, b: UOp) -> UOp:
-    """A (batched) product whose sums are float32."""
+    """A (batched) product whose sums are float32, or int32."""
     *batch, m, k = a.shape
     n = b.shape[-1]
     b = b.permute((*range(len(batch)), len(batch) + 1, len(batch)))
     x = a.reshape((*batch, m, 1, k)).expand((*batch, m, n, k))
     y = b.reshape((*batch, 1, n, k)).expand((*batch, m, n, k))
+    total = F32 if a.dtype.is_float else dtypes.int32
     if a.dtype is not F32:
-        x, y = x.cast(F32), y.cast(F32)
-    return (x * y).reduce(ops.ADD, (len(batch) + 2,)).cast(a.dtype)
+        x, y = x.cast(total), y.cast(total)
+    return (x * y).reduce(ops.ADD, (len(batch) + 2,)).cast(total if a.dtype.itemsize == 1 else a.dtype)
 
 
 def turned(x: UOp) -> UOp:
@@ -107,6 +111,29 @@ def test_products_by_tiles(name: str, dtype: DType, atom: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "turned", "batched"])
 def test_products_by_warp_groups(name: str) -> None:
     check(PRODUCTS[name](F16), "wgmma")
+
+
+E4M3, E5M2, I8, U8 = dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.int8, dtypes.uint8
+
+
+def of_bytes(left: DType, right: DType, m: int, n: int, k: int) -> UOp:
+    """a @ b.T, both along the depth in memory."""
+    return product(param(0, m, k, dtype=left), turned(param(1, n, k, dtype=right)))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("left", "right"), [(E4M3, E4M3), (E4M3, E5M2), (I8, I8), (U8, I8)], ids=lambda d: d.name)
+def test_products_of_bytes(left: DType, right: DType) -> None:
+    check(of_bytes(left, right, 64, 32, 48), "wgmma")
+    check(of_bytes(left, right, 33, 19, 37), "bytes")
+    if left.is_float:
+        check(of_bytes(left, right, 32, 16, 8), "fma", OLD)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["plain", "turned", "batched"])
+def test_bytes_that_do_not_lie_along_the_depth(name: str) -> None:
+    check(PRODUCTS[name](I8), "bytes")
 
 
 STAGED: dict[str, Callable[[DType], UOp]] = {

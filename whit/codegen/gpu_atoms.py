@@ -2,12 +2,15 @@
 
 | atom  | where   | operands          | a thread block                                                            |
 |-------|---------|-------------------|---------------------------------------------------------------------------|
-| wgmma | sm_90a  | float16, bfloat16 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
-| mma   | sm_80   | float16, bfloat16 | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
+| wgmma | sm_90a  | halves, bytes     | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
+| mma   | sm_80   | halves            | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
+| bytes | sm_80   | int8; fp8 later   | as mma                                                                    |
 | fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
 | tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
-Sums are float32. Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads
+Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read bytes along the depth only:
+wgmma takes operands that lie so in memory, others are turned as they are copied. Hopper adds products of fp8 in about
+14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`). Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads
 exchange these, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns
 `lane % 4 * 8` and the next seven.
 """
@@ -23,6 +26,7 @@ from whit.ir.args import Digit, MatrixArg
 from whit.target import Target
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
+FP8S, INTS = (dtypes.fp8e4m3, dtypes.fp8e5m2), (dtypes.int8, dtypes.uint8)
 EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16 x 32 of a warp
 QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
 PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
@@ -68,6 +72,12 @@ def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: flo
     return Atom("mma", (down * rows, across * columns, 32), threads, elements, stages, speed)
 
 
+def of_bytes(atom: Atom) -> Atom:
+    """The same for operands of a byte: as many bytes of the depth."""
+    rows, columns, depth = atom.tile
+    return replace(atom, name="bytes" if atom.name == "mma" else atom.name, tile=(rows, columns, 2 * depth))
+
+
 def tf32(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
     """The same for float32."""
     return replace(
@@ -92,6 +102,16 @@ WGMMA = (
     wgmma(1, 64, 64, 6, 0.5),
 )
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
+WGMMA_INT = tuple(map(of_bytes, WGMMA))
+WGMMA_FP8 = (  # with room for sums twice
+    of_bytes(wgmma(2, 128, 192, 5, cluster=2)),
+    of_bytes(wgmma(2, 128, 192, 5, 0.98)),
+    of_bytes(wgmma(2, 128, 128, 6, 0.9)),
+    of_bytes(wgmma(1, 64, 128, 4, 0.8)),
+    of_bytes(wgmma(2, 128, 64, 8, 0.6)),
+    of_bytes(wgmma(1, 64, 64, 6, 0.5)),
+)
+BYTES = tuple(map(of_bytes, MMA))
 FMA = (fma(2, 4, 128, 32, 3), fma(2, 4, 64, 32, 4, 0.95), fma(2, 2, 32, 32, 4, 0.6))
 STAGED_MMA = (mma(2, 4, 64, 32, 2, pairs=True), mma(2, 2, 32, 32, 2, 0.6, pairs=True))
 ROUNDED = (tf32(2, 4, 64, 32, 4), tf32(2, 2, 32, 32, 4, 0.6))
@@ -99,13 +119,29 @@ STAGED_ROUNDED = (tf32(2, 4, 64, 32, 2, pairs=True), tf32(2, 2, 32, 32, 2, 0.6, 
 STAGED_FMA = (fma(2, 4, 64, 32, 2), fma(2, 2, 32, 32, 2, 0.6))
 
 
+def multiplied(a: DType, b: DType, total: DType, target: Target) -> bool:
+    """Whether tensor cores, or threads, multiply elements of these dtypes and add them in another."""
+    if a in INTS and b in INTS:
+        return total is dtypes.int32
+    if total is not dtypes.float32:
+        return False
+    if a in FP8S and b in FP8S:
+        return target.arch != "sm_80"
+    return a is b and a in (*HALVES, dtypes.float32)
+
+
 def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
 ) -> Atom:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
-    atoms: tuple[Atom, ...] = MMA if dtype in HALVES else ROUNDED if TF32 else FMA
-    if dtype in HALVES and target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices):
-        atoms = WGMMA
+    groups = target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices)
+    if dtype.itemsize == 1:
+        groups = groups and all(matrix.is_depth_major for matrix in matrices)
+        atoms = (WGMMA_FP8 if dtype in FP8S else WGMMA_INT) if groups else BYTES
+    elif dtype in HALVES:
+        atoms = WGMMA if groups else MMA
+    else:
+        atoms = ROUNDED if TF32 else FMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

@@ -17,7 +17,7 @@ from math import gcd, prod
 
 from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
-from whit.codegen.gpu_atoms import Atom, choose_atom, choose_staged
+from whit.codegen.gpu_atoms import FP8S, HALVES, INTS, Atom, choose_atom, choose_staged, multiplied
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
@@ -51,10 +51,11 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
     sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
-    if min(sizes[:2]) < LEAST or not sizes[2] or found.reduce.dtype is not dtypes.float32:
+    total = found.reduce.dtype
+    if min(sizes[:2]) < LEAST or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
-    if a is not None and b is not None and a.memory.dtype is b.memory.dtype:
+    if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
         tile = Tile(found, atom, target.cores)
         return tile.stores(body, tile.effect(a, b)), str(atom)
@@ -80,7 +81,7 @@ def _by_columns(found: Contraction, body: UOp) -> Contraction:
 
 def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) -> Operand | None:
     """An operand that is an element of memory, or one cast up, with a stride along everything."""
-    load = value.src[0] if value.op is ops.CAST and value.src[0].dtype in (dtypes.float16, dtypes.bfloat16) else value
+    load = value.src[0] if value.op is ops.CAST and value.src[0].dtype in (*HALVES, *FP8S, *INTS) else value
     if load.op is not ops.INDEX or load.arg or load.src[0].op is not ops.PARAM:
         return None
     memory, position = load.src

@@ -48,6 +48,7 @@ from whit.target import Target
 
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
+_NEWER = (".e4m3", ".e5m2", ".s8.u8", ".u8.s8")  # in the names of instructions that are of version 8.4
 MOST_PARAMETERS = 32764 // 8
 
 
@@ -58,7 +59,8 @@ def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
     functions = [_Function(name, program).render() for name, program in programs.items()]
     shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
-    version = _VERSIONS.get(target.arch, _VERSION)
+    is_newer = any(word in text for text in functions for word in _NEWER)
+    version = _VERSIONS.get(target.arch, "8.4" if is_newer else _VERSION)
     head = f"// {', '.join(programs)} for {target}\n.version {version}\n.target {target.arch}\n.address_size 64\n"
     return "\n".join([head + shared, *functions])
 

@@ -99,7 +99,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
-    return int(threads + (ptx_wgmma.COPYING if is_by_roles(node) else 0))
+    return int(threads + (ptx_wgmma.copying_threads(node) if is_by_roles(node) else 0))
 
 
 def limits_of(linear: UOp, node: UOp) -> str:

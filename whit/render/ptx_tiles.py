@@ -9,7 +9,8 @@
         atom tf32: registers <- single elements, rounded;   mma.sync
 
 For fma and tf32 both operands lie in shared memory as lines of one step of the depth each, so that neighbours are
-loaded together; for mma as they lie in memory, and squares are turned as they are loaded. Lines are longer than they
+loaded together; for mma as they lie in memory, and squares are turned as they are loaded; for bytes as lines along the
+depth, of which a square has 16 bytes. Lines are longer than they
 have to be, so that what is loaded together is in different banks. What is outside of an operand is copied as zeros.
 """
 
@@ -23,9 +24,10 @@ from whit.ir.uop import UOp
 from whit.render.program import memory_of
 from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma, two_by_two
 from whit.render.ptx_values import Writer, register_type
-from whit.render.ptx_wgmma import SHARED, short
+from whit.render.ptx_wgmma import SHARED, kinds_of, short
 
-PADDING = {"fma": 16, "mma": 16, "tf32": 32}  # bytes
+PADDING = {"fma": 16, "mma": 16, "bytes": 16, "tf32": 32}  # bytes
+BY_SQUARES = ("mma", "bytes")
 
 
 def is_staged(node: UOp) -> bool:
@@ -35,7 +37,7 @@ def is_staged(node: UOp) -> bool:
 
 def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
     """Whether the lines of shared memory are steps of the depth."""
-    return arg.atom != "mma" or not matrix.is_depth_major
+    return arg.atom not in BY_SQUARES or (arg.atom == "mma" and not matrix.is_depth_major)
 
 
 def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
@@ -81,7 +83,7 @@ class Tiles:
         self.arg: BlockMmaArg = node.arg
         self.is_exchanged = self.arg.atom != "fma" and self.arg.elements[-1].count == 8
         self.in_order = in_order_of_mma(registers) if self.is_exchanged else registers
-        if self.arg.atom == "mma" and not self.is_exchanged:
+        if self.arg.atom in BY_SQUARES and not self.is_exchanged:
             self.in_order = in_order_of(registers, self.arg.elements)
         self.dtype = node.src[2].dtype
         self.itemsize = self.dtype.itemsize
@@ -100,7 +102,7 @@ class Tiles:
         self.into = w.value("b32", "into", "mov.u32", "0")  # the stage of the next copies, in bytes
         self.stage = w.value("b32", "stage", "mov.u32", "0")  # of the piece that is computed
         for register in self.registers:
-            w.line(f"mov.f32 {register}, 0f00000000;")
+            w.line(f"mov.b32 {register}, 0;")
         for _ in range(arg.stages - 1):
             self.copy(operands)
         self.places()
@@ -243,8 +245,8 @@ class Tiles:
             return
         value = w.value("b16", "half", "mov.b16", "0")
         test = w.value("pred", "inside", "setp.ne.u32", count, "0") if count else inside
-        w.line(f"@{test} ld.global.b16 {value}, [{source}];")
-        w.line(f"st.shared.b16 [{to}], {value};")
+        w.line(f"@{test} ld.global.b{8 * nbytes} {value}, [{source}];")
+        w.line(f"st.shared.b{8 * nbytes} [{to}], {value};")
 
     # ---- atoms
 
@@ -271,7 +273,7 @@ class Tiles:
             in_four, four = w.value("b32", "in4", "and.b32", lane, "3"), w.value("b32", "f", "shr.u32", lane, "2")
             at = w.value("b32", "at", "mad.lo.u32", in_four, str(bytes_of_line), at)
             at = w.value("b32", "at", "mad.lo.u32", four, "4", at)
-        if arg.atom == "mma":
+        if arg.atom in BY_SQUARES:
             lane = w.value("b32", "lane", "and.b32", self.thread, "31")
             in_eight = w.value("b32", "in8", "and.b32", lane, "7")
             eighth, half = w.value("b32", "e", "shr.u32", lane, "3"), w.value("b32", "h", "shr.u32", lane, "4")
@@ -289,8 +291,8 @@ class Tiles:
 
     def multiply_by_atom(self, a: str, b: str) -> None:
         """All of a piece: what is added to the sums, from these addresses on."""
-        multiply = {"fma": self.multiply, "mma": self.multiply_squares, "tf32": self.multiply_rounded}
-        multiply[self.arg.atom](a, b)
+        multiply = {"fma": self.multiply, "tf32": self.multiply_rounded}
+        multiply.get(self.arg.atom, self.multiply_squares)(a, b)
 
     def multiply(self, a: str, b: str) -> None:
         """Each thread by itself, one step of the depth after another."""
@@ -311,12 +313,13 @@ class Tiles:
         return found
 
     def multiply_squares(self, a: str, b: str) -> None:
-        """16 x 8 pieces of a warp, 16 steps of the depth at a time."""
+        """16 x 8 pieces of a warp, 32 bytes of the depth at a time."""
         w, arg = self.w, self.arg
         down = arg.elements[0].count
         across = len(self.registers) // down // 4
-        kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
-        for step in range(arg.tile[2] // 16):
+        total, of_left, of_right = kinds_of(self.node)
+        depth = 32 // self.itemsize
+        for step in range(arg.tile[2] // depth):
             left = [self.rows_of_a(a, i, step) for i in range(down)]
             right = [self.squares(b, arg.b, arg.tile[1], j, step) for j in range(across // 2)]
             for i in range(down):
@@ -325,7 +328,7 @@ class Tiles:
                     at = (i * across + j) * 4
                     sums = ", ".join(self.in_order[at : at + 4])
                     w.line(
-                        f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+                        f"mma.sync.aligned.m16n8k{depth}.row.col.{total}.{of_left}.{of_right}.{total} "
                         f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"
                     )
 
@@ -338,7 +341,7 @@ class Tiles:
         return two_by_two(self.w, self.dtype, found)
 
     def squares(self, at: str, matrix: MatrixArg, rows: int, number: int, step: int) -> list[str]:
-        """Four squares: 16 rows, 16 steps of the depth."""
+        """Four squares: 16 rows, 32 bytes of the depth."""
         w, arg = self.w, self.arg
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
         turned = is_turned(arg, matrix)

@@ -8,16 +8,20 @@ stages, a piece of both operands each, and two barriers for each stage: `full` i
     computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
                                              then what the program does with the tile
 
-The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 64 elements
+The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 128 bytes
 deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for each row if the depth is contiguous in
 memory, else a line for each step of the depth, of 64 rows at a time. The blocks of a cluster have tiles below each
 other: each copies a part of their common columns to all of them, and waits until the stage is empty in all.
+
+Sums of products of fp8 have about 14 bits while they are in the tensor cores. A piece of the depth, 128 of them, is summed
+there, and then added to a float32 in a register, while the other group multiplies.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from whit.dtype import dtypes
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx_exchange import exchange, in_order_of_mma
@@ -26,6 +30,18 @@ from whit.render.ptx_values import Writer, register_type
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
 COPYING = 32  # threads beside those that compute: so few that all can have the registers that a tile needs
+WIDE = 128  # columns with more of which sums that are kept twice need the registers of a whole group that copies
+FEW, MANY = 40, 232  # registers of a thread that copies then, and of one that computes
+KINDS = {
+    dtypes.float16: "f16",
+    dtypes.bfloat16: "bf16",
+    dtypes.float32: "f32",
+    dtypes.fp8e4m3: "e4m3",
+    dtypes.fp8e5m2: "e5m2",
+    dtypes.int8: "s8",
+    dtypes.uint8: "u8",
+    dtypes.int32: "s32",
+}
 _SWIZZLED = 1 << 30  # in the upper half of a matrix descriptor: lines of 128 bytes
 _GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
 
@@ -67,9 +83,25 @@ def shared_bytes(arg: BlockMmaArg) -> int:
     return arg.stages * (stage_bytes(arg) + 16)
 
 
+def adds_apart(node: UOp) -> bool:
+    """Whether what is summed by tensor cores is added to other registers, piece by piece."""
+    return node.src[1].dtype in dtypes.fp8s
+
+
+def copying_threads(node: UOp) -> int:
+    """Threads that copy: more than one does is only there to give its registers away."""
+    return 128 if adds_apart(node) and node.arg.tile[1] > WIDE else COPYING
+
+
 def blocks_of(arg: BlockMmaArg) -> int:
     """How many blocks a multiprocessor has room for."""
     return 2 // arg.threads[0].count
+
+
+def kinds_of(node: UOp) -> list[str]:
+    """The dtypes of the sums and of both operands, as instructions name them."""
+    sums, a, b, *_ = node.src
+    return [KINDS[x.dtype] for x in (sums, b if node.arg.held else a, b)]
 
 
 def short(w: Writer, node: UOp) -> str:
@@ -86,6 +118,7 @@ class WarpGroups:
         self.w, self.node, self.arg = w, node, node.arg
         self.registers, self.threads = in_order_of_mma(registers), threads
         self.mine = registers
+        self.gives_registers = copying_threads(node) > COPYING
         self.maps = ["map_a", "map_b"]
 
     def parameters(self) -> list[str]:
@@ -111,6 +144,8 @@ class WarpGroups:
             w.line("bar.sync 0;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
+        if self.gives_registers:
+            w.line(f"setmaxnreg.dec.sync.aligned.u32 {FEW};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")
         self.at = [w.value("b64", "map", "cvta.param.u64", w.value("b64", "map", "mov.b64", m)) for m in self.maps]
@@ -121,6 +156,8 @@ class WarpGroups:
         w = self.w
         w.line("ret;")
         w.label("COMPUTING")
+        if self.gives_registers:
+            w.line(f"setmaxnreg.inc.sync.aligned.u32 {MANY};")
         lane = w.value("b32", "lane", "and.b32", self.thread, "31")
         self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
         group = w.value("b32", "group", "shr.u32", self.thread, "7")
@@ -216,6 +253,14 @@ class WarpGroups:
 
     def compute(self) -> None:
         """A tile in registers."""
+        if adds_apart(self.node):
+            self.compute_apart()
+        else:
+            self.compute_in_place()
+        exchange(self.w, self.mine)
+
+    def compute_in_place(self) -> None:
+        """Pieces one after another, two of them at a time."""
         w = self.w
         true = w.value("pred", "true", "setp.eq.u32", self.stage, self.stage)
         before = w.value("b32", "before", "mov.u32", "0")
@@ -226,7 +271,7 @@ class WarpGroups:
         a, b = self.descriptors()
         w.line("wgmma.fence.sync.aligned;")
         for step in range(4):
-            self.multiply(a, b, step, later if step == 0 else true)
+            self.multiply(self.registers, a, b, step, later if step == 0 else true)
         w.line("wgmma.commit_group.sync.aligned;")
         w.line("wgmma.wait_group.sync.aligned 1;")
         self.release(before, w.value("pred", "release", "and.pred", later, self.is_first_lane))
@@ -234,7 +279,27 @@ class WarpGroups:
         self.close_pieces(piece)
         w.line("wgmma.wait_group.sync.aligned 0;")
         self.release(before, self.is_first_lane)
-        exchange(w, self.mine)
+
+    def compute_apart(self) -> None:
+        """Each piece by itself, then added to the sums."""
+        w = self.w
+        true, false = (w.value("pred", "adds", f"setp.{test}.u32", self.stage, self.stage) for test in ("eq", "ne"))
+        parts = [w.register("f32", "part") for _ in self.registers]
+        for register in self.registers:
+            w.line(f"mov.b32 {register}, 0;")
+        piece = self.open_pieces()
+        barrier = self.barrier()
+        self.wait(barrier)
+        a, b = self.descriptors()
+        w.line("wgmma.fence.sync.aligned;")
+        for step in range(4):
+            self.multiply(parts, a, b, step, true if step else false)
+        w.line("wgmma.commit_group.sync.aligned;")
+        w.line("wgmma.wait_group.sync.aligned 0;")
+        self.release(w.value("b32", "bar", "add.u32", barrier, "8"), self.is_first_lane)
+        for total, part in zip(self.registers, parts, strict=True):
+            w.line(f"add.rn.f32 {total}, {total}, {part};")
+        self.close_pieces(piece)
 
     def release(self, barrier: str, test: str) -> None:
         """A stage is empty for this warp: says so to all who copy into it."""
@@ -259,21 +324,23 @@ class WarpGroups:
             lows.append(w.value("b32", "low", "add.u32", line, str(leading << 16)))
         return lows[0], lows[1]
 
-    def multiply(self, a: str, b: str, step: int, adds: str) -> None:
-        """16 steps of the depth, for each 64 rows."""
+    def multiply(self, registers: list[str], a: str, b: str, step: int, adds: str) -> None:
+        """32 bytes of the depth, for each 64 rows."""
         w, arg = self.w, self.arg
-        _, columns, _ = arg.tile
-        kind = "bf16" if self.node.src[1].dtype.name == "bfloat16" else "f16"
+        _, columns, depth = arg.tile
+        total, left, right = kinds_of(self.node)
         turned = [0 if matrix.is_depth_major else 1 for matrix in (arg.a, arg.b)]
-        steps = [(16 * LINE if turn else 32) >> 4 for turn in turned]  # from 16 of the depth to the next
+        steps = [(16 * LINE if turn else 32) >> 4 for turn in turned]  # from there to the next
+        how = {1: ", 1, 1", 2: f", 1, 1, {turned[0]}, {turned[1]}"}[self.node.src[1].dtype.itemsize]
+        how = "" if total == "s32" else how
         of_b = self.descriptor(b, step * steps[1])
         count = columns // 2
-        for piece in range(len(self.registers) // count):
+        for piece in range(len(registers) // count):
             of_a = self.descriptor(a, step * steps[0] + piece * (64 * LINE >> 4))
-            sums = ", ".join(self.registers[piece * count : (piece + 1) * count])
+            sums = ", ".join(registers[piece * count : (piece + 1) * count])
             w.line(
-                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
-                f"{{{sums}}}, {of_a}, {of_b}, {adds}, 1, 1, {turned[0]}, {turned[1]};"
+                f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth // 4}.{total}.{left}.{right} "
+                f"{{{sums}}}, {of_a}, {of_b}, {adds}{how};"
             )
 
     def descriptor(self, low: str, offset: int) -> str:
