@@ -8,11 +8,13 @@
 | fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
 | tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
-Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read bytes along the depth only:
+Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read bytes along the depth:
 wgmma takes operands that lie so in memory, others are turned as they are copied. Hopper adds products of fp8 in about
-14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`). Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads
-exchange these, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns
-`lane % 4 * 8` and the next seven.
+14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
+
+Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads exchange these,
+so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns `lane % 4 * 8` and the next
+seven.
 """
 
 from __future__ import annotations

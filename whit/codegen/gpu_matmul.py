@@ -31,7 +31,7 @@ from whit.target import Target
 
 BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 16  # of ranges: in the order in which they nest
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
-LEAST = 32  # rows and columns below which a tile is mostly empty
+LEAST = 17  # rows and columns below which a tile is mostly empty
 ZERO = as_index(0)
 
 
@@ -115,9 +115,9 @@ def _as_one(terms: dict[UOp, int], ranges: list[UOp]) -> int | None:
 
 
 def _copied(dtype: DType, start: int, line: int, batch: int, target: Target) -> int:
-    """How many neighbouring bytes are certainly aligned: 16, or one element."""
+    """How many neighbouring bytes are certainly aligned: 16, 8, 4, or one element."""
     parts = gcd(start, line, batch) * dtype.itemsize
-    return 16 if parts % 16 == 0 and target.vector_bytes >= 16 else dtype.itemsize
+    return max(dtype.itemsize, min(gcd(parts, 16), target.vector_bytes))
 
 
 # ---- the kernel

@@ -508,7 +508,7 @@ def _load(graph: Normalised, device: str) -> Any:
 def load_scheduler(device: str) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
     package = importlib.import_module("whit.schedule")  # lazy: the first realize does
-    schedule: Callable[[UOp], UOp] = package.schedule
+    schedule: Callable[..., UOp] = package.schedule
     target = Device[device].target
     if target is None:
         return schedule
@@ -518,7 +518,7 @@ def load_scheduler(device: str) -> Callable[[UOp], UOp]:
         if target.is_gpu:  # 2 is what tensor cores compute
             blocks = 2 if ATTENTION_BLOCKS == 2 else 0
         with Context(ATTENTION_BLOCKS=blocks):
-            linear = schedule(graph)
+            linear = schedule(graph, target)
         return package.align_rows(linear) if target.is_gpu else linear
 
     return for_target

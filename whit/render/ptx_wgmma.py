@@ -13,8 +13,8 @@ deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for eac
 memory, else a line for each step of the depth, of 64 rows at a time. The blocks of a cluster have tiles below each
 other: each copies a part of their common columns to all of them, and waits until the stage is empty in all.
 
-Sums of products of fp8 have about 14 bits while they are in the tensor cores. A piece of the depth, 128 of them, is summed
-there, and then added to a float32 in a register, while the other group multiplies.
+Sums of products of fp8 have about 14 bits while they are in the tensor cores. A piece of the depth, 128 of them, is
+summed there, and then added to a float32 in a register, while the other group multiplies.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ from whit.schedule.lower import (
 )
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import Positions, over, source_position
+from whit.schedule.operands import operands_of, reads_memory
+from whit.target import Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
@@ -79,10 +81,12 @@ class Writes:
 NO_WRITES = Writes({})
 
 
-def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES) -> dict[UOp, Kernel]:
+def choose_stages(
+    outputs: Iterable[UOp], writes: Writes = NO_WRITES, target: Target | None = None
+) -> dict[UOp, Kernel]:
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
-    stages = Stages(writes, set(roots), Counter(s for node in topological(roots) for s in node.src))
+    stages = Stages(writes, set(roots), Counter(s for node in topological(roots) for s in node.src), target)
     stages.compute_in_blocks(roots)
     stages.settle(roots)
     stages.reconsider(roots)
@@ -96,6 +100,7 @@ class Stages:
     writes: Writes
     kept: set[UOp]
     uses: Counter[UOp]  # of nodes, in the graph
+    target: Target | None = None
     kernels: dict[UOp, Kernel] = field(default_factory=dict)
     owners: dict[UOp, UOp] = field(default_factory=dict)  # expensive node -> the kernel that has it fused
     users: dict[UOp, dict[UOp, None]] = field(default_factory=dict)  # node -> the kernels that have computed it
@@ -105,6 +110,7 @@ class Stages:
     dropped: list[UOp] = field(default_factory=list)  # kernels that were to be lowered again
     positions: Positions = field(default_factory=dict)
     scores: set[UOp] = field(default_factory=set)  # contractions whose results are never kept
+    operands: set[UOp] = field(default_factory=set)  # values that products are to read from memory
 
     def compute_in_blocks(self, roots: list[UOp]) -> None:
         """Finds the matrices that are never kept, and keeps what is made of them."""
@@ -133,7 +139,12 @@ class Stages:
             if self.scores and not self.scores.isdisjoint(kernel.fused):
                 kernel = replace(kernel, is_chained=True)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
-            fresh = self._fresh(to_keep, to_compute(root, kept) if is_join(root) else ())
+            parts = to_compute(root, kept) if is_join(root) else []
+            if reads_memory(self.target) and not kernel.is_chained:
+                operands = [node for node in operands_of((root, *kernel.fused), kept) if node is not root]
+                self.operands.update(operands)
+                parts = [*parts, *operands]
+            fresh = self._fresh(to_keep, parts)
             self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
             if fresh:
                 todo.append(root)
@@ -148,7 +159,7 @@ class Stages:
         fixed = set(roots)
         for node in list(self.kernels):
             kernel = self.kernels.get(node)
-            if kernel is None or node in fixed:
+            if kernel is None or node in fixed or node in self.operands:
                 continue
             is_maybe = node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers)
             if is_maybe and self._give_up(node, self._reading(node)):

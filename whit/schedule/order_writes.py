@@ -24,16 +24,19 @@ from whit.schedule.choose_stages import Kernel, Writes, choose_stages
 from whit.schedule.lower import KEPT
 from whit.schedule.movement import flat_position
 from whit.schedule.writes import value_order
+from whit.target import Target
 
 ONE_BY_ONE = 8  # so many conflicts are solved alone, to copy as little as possible; then all that are left at once
 
 
-def choose_writes(outputs: Iterable[UOp], over: dict[UOp, UOp]) -> tuple[dict[UOp, Kernel], dict[UOp, list[UOp]]]:
+def choose_writes(
+    outputs: Iterable[UOp], over: dict[UOp, UOp], target: Target | None = None
+) -> tuple[dict[UOp, Kernel], dict[UOp, list[UOp]]]:
     """The kernels of outputs and writes, and for each write the kernels that must run before it."""
     writes = Writes(over)
     roots = list(outputs)
     for attempt in range(ONE_BY_ONE + 2 * len(over) + 1):
-        kernels = choose_stages(roots, writes)
+        kernels = choose_stages(roots, writes, target)
         if not over:
             return kernels, {}
         if _stage_own_reads(kernels, writes):

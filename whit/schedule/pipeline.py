@@ -5,6 +5,7 @@ part_targets     first: rewriting would tell what is written to from its views
 split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
 turn_scans       flips go in front of scans
+turn_bytes       products of bytes read both operands along the depth, where tensor cores want that
 settle_writes    which stores are values like others, and which are written into memory that has a content
 choose_stages    which values get a buffer; movement ops become index arithmetic on the way
 choose_writes    around it, again until every read comes before the write that it must not see
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from whit.ir import ops
 from whit.ir.rewrite import rewrite
@@ -28,6 +30,7 @@ from whit.schedule.group import Group, group_kernels
 from whit.schedule.join import put_inside, stores_of
 from whit.schedule.lower import is_join, prod_of
 from whit.schedule.movement import view_position
+from whit.schedule.operands import TURN_BYTES, reads_memory
 from whit.schedule.order_again import order_again
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.share_loops import share_loops
@@ -36,23 +39,26 @@ from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
 from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
+from whit.target import Target
 
 MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})
 PARTS_A_KERNEL = 36  # sources of a long STACK that one kernel writes
 
 
-def schedule(graph: UOp) -> UOp:
+def schedule(graph: UOp, target: Target | None = None) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
-    buffers. A read of a param that is also stored to sees what was there before."""
+    buffers. A read of a param that is also stored to sees what was there before. A target may have wishes."""
     if any(node.op is ops.CALL for node in graph.topological()):
-        return schedule_with_calls(graph, schedule, _schedule)
-    return _schedule(graph, {})
+        return schedule_with_calls(graph, partial(schedule, target=target), partial(_schedule, machine=target))
+    return _schedule(graph, {}, target)
 
 
-def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
+def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None) -> UOp:
     """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
     graph = part_targets(graph)
-    graph = rewrite(rewrite(graph, SPLIT_REDUCE, once=True), SPLIT_SORT, once=True)
+    graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, once=True)
+    if reads_memory(machine):
+        graph = rewrite(graph, TURN_BYTES, once=True)
     settled = settle_writes(rewrite(graph, TURN_SCANS))
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
     homes: dict[UOp, UOp] = {}  # copy that is written over -> the param that gets it in the end
@@ -69,7 +75,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]]) -> UOp:
             targets.setdefault(value, []).append(target)
     nodes = value_order([*targets, *settled.writes])
     forced = [node for node in nodes if node.op is ops.STAGE and prod_of(node.shape)]
-    kernels, earlier = choose_writes([*targets, *forced], settled.writes)
+    kernels, earlier = choose_writes([*targets, *forced], settled.writes, machine)
     memory = _places(kernels, targets, homes, settled.writes)
     taken = {*targets, *homes, *settled.writes, *settled.writes.values()}
     inside = put_inside((root for root in kernels if is_join(root)), memory, taken)

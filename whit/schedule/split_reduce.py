@@ -11,6 +11,9 @@ the padding replaced by the identity of the op.
 A deep product of matrices with few results is split too: cores that share its rows would all copy the columns, and each
 of them would read lines of memory in part. How many pieces there are depends on sizes alone, and they are added in
 order: the same result on any number of cores. What is left of a depth that does not divide is added to the pieces.
+
+On a GPU a tile of the result is computed by one multiprocessor. Where there are fewer tiles than half of these, as
+there are of gradients of small weights by many tokens, the depth is split so that all have something to do.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
 from whit.schedule.lower import distinct, is_serial
+from whit.target import Target
 
 PIECES = 64
 FEWEST = 16  # pieces that are worth a kernel
@@ -34,13 +38,15 @@ ADD_PART = 0.75  # cycles for each result of each part: stored by one core, read
 LAUNCH = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
 FAR = 100  # nodes to look at for a softmax
+GPU_ROWS, GPU_TILE = 17, 128  # rows and columns of a product that is computed by tiles on a GPU; those of a tile
+GPU_PARTS, GPU_DEPTH = (8, 6, 5, 4, 3, 2), 1024  # of a contraction, the most first; of a part at least
 
 
 @function_rule(ops.REDUCE)
-def split_long_reduce(node: UOp) -> UOp | None:
+def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
     split = _split_serial(node)
-    return _split_deep(node) if split is None else split
+    return _split_deep(node, target) if split is None else split
 
 
 def _split_serial(node: UOp) -> UOp | None:
@@ -90,10 +96,16 @@ def _padded(value: UOp, axis: int, node: UOp) -> UOp:
 # ---- contractions
 
 
-def _split_deep(node: UOp) -> UOp | None:
+def _split_deep(node: UOp, target: Target | None) -> UOp | None:
     """sum over k of a * b -> sum over 8 of stage of sum over k/8 of a * b, and what is left of k"""
     value = node.src[0]
-    if node.arg.op is not ops.ADD or value.op is not ops.MUL or not is_deep(node):
+    if node.arg.op is not ops.ADD or value.op is not ops.MUL:
+        return None
+    if target is not None and target.is_gpu and (sides := _sides(node)) is not None and sides[0] >= GPU_ROWS:
+        axis = max(node.arg.axes, key=lambda a: value.shape[a])
+        parts = gpu_parts(*sides, value.shape[axis], target.cores)
+        return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None
+    if not is_deep(node):
         return None
     sizes = {axis: size for axis, size in enumerate(value.shape) if axis in node.arg.axes}
     axis, parts = next(((a, p) for a in sizes for p in PARTS if sizes[a] % p == 0), (-1, PARTS[0]))
@@ -103,6 +115,25 @@ def _split_deep(node: UOp) -> UOp | None:
     total = in_parts(_between(value, axis, 0, end), axis, parts, node)
     left = sizes[axis] - end
     return total + _between(value, axis, end, left).reduce(ops.ADD, node.arg.axes) if left else total
+
+
+def _sides(node: UOp) -> tuple[int, int, int] | None:
+    """Rows, columns and batches of a contraction of known sizes, rows the fewer."""
+    value = node.src[0]
+    if not all(isinstance(size, int) for size in value.shape) or not prod(value.shape):
+        return None
+    results, products = prod(node.shape), prod(value.shape)
+    rows, columns = sorted(max(distinct(operand) * results // products, 1) for operand in value.src)
+    return rows, columns, max(results // (rows * columns), 1)
+
+
+def gpu_parts(rows: int, columns: int, batches: int, depth: int, cores: int) -> int:
+    """In how many parts a GPU computes a product."""
+    side = GPU_TILE if rows > GPU_TILE // 2 else GPU_TILE // 2
+    tiles = -(-rows // side) * -(-columns // side) * batches
+    room = cores * GPU_TILE // side  # two blocks of small tiles
+    fits = (p for p in GPU_PARTS if p * tiles <= room and depth % p == 0 and depth >= p * GPU_DEPTH)
+    return next(fits, 1)
 
 
 def is_deep(node: UOp) -> bool:
