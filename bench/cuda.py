@@ -1,153 +1,237 @@
-"""The device CUDA beside PyTorch on the same GPU: copies, and kernels that memory limits. Best of many, by events.
+"""Kernels that memory limits, on the device CUDA beside a copy and PyTorch on the same GPU, in one process.
 
-python bench/cuda.py                    a table of milliseconds and GB/s
-python bench/cuda.py cumsum scatter     what has these words in its name
+python bench/cuda.py                            a table of milliseconds and GB/s
+python bench/cuda.py --only softmax cumsum      what has one of these words in its name
+python bench/cuda.py --eager                    without torch.compile, which takes seconds for each row
+
+Times are of kernels alone, the best of many, by events, in turns; results are compared with PyTorch's. GB/s counts what
+the work has to read and write once. A copy of a GiB by the driver, in the same run, is what there is to reach.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
-from whit import Device, Tensor
+from whit import Device, Tensor, dtypes
 
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
+REPEATS, IN_A_ROW = 12, 4
+GIB = 1 << 30
+CHECKED = 1 << 20  # elements of a result that are compared
+F = torch.nn.functional
+Case = tuple[str, int, Callable[[], Tensor], Callable[[], Any]]  # name, bytes, ours, theirs
 
-REPEATS = 20
+
+def kernels_of(compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+    """The result, and what starts the same kernels again on the same memory: Python is hardly measured."""
+    device: Any = Device["CUDA"]
+    seen: list[tuple[Any, ...]] = []
+    original = device.run
+
+    def noting(*arguments: Any) -> None:
+        seen.append(arguments)
+        original(*arguments)
+
+    device.run = noting
+    try:
+        result = compute().realize()
+    finally:
+        del device.run
+    return result, lambda: [original(*arguments) for arguments in seen] and None
 
 
-def timed(run: Callable[[], Any]) -> float:
-    """Seconds of one run on the device: the best of many, a few in a row each so that Python is not measured."""
+def seconds_of(run: Callable[[], Any]) -> float:
+    """Of one run, on PyTorch's stream."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(IN_A_ROW):
+        run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / IN_A_ROW / 1e3
+
+
+def our_seconds_of(run: Callable[[], Any]) -> float:
+    """The same on ours."""
     gpu = Device["CUDA"].gpu  # type: ignore[attr-defined]
-    run()
-    gpu.synchronize()
-    best = float("inf")
-    for _ in range(REPEATS):
-        start = gpu.event()
-        _kept = [run() for _ in range(4)]
-        best = min(best, gpu.event().since(start) / 4)
-    return best
+    start = gpu.event()
+    for _ in range(IN_A_ROW):
+        run()
+    return float(gpu.event().since(start)) / IN_A_ROW
 
 
-def torch_timed(run: Callable[[], Any]) -> float:
-    """The same for PyTorch."""
-    run()
+def best_of(ours: Callable[[], Any], *theirs: Callable[[], Any]) -> list[float]:
+    """The best of many of each, in turns, since a busy chip lowers its clock."""
+    for run in (ours, *theirs):
+        run()
     torch.cuda.synchronize()
-    best = float("inf")
+    found = [float("inf")] * (1 + len(theirs))
     for _ in range(REPEATS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(4):
-            run()
-        end.record()
-        end.synchronize()
-        best = min(best, start.elapsed_time(end) / 4e3)
-    return best
+        found[0] = min(found[0], our_seconds_of(ours))
+        found[1:] = [min(best, seconds_of(run)) for best, run in zip(found[1:], theirs, strict=True)]
+    return found
 
 
-def row(name: str, nbytes: int, ours: float, theirs: float | None) -> None:
-    rate = f"{nbytes / ours / 1e9:8.0f} GB/s"
-    beside = f"{theirs * 1e3:9.3f} ms {nbytes / theirs / 1e9:8.0f} GB/s  {theirs / ours:5.2f}x" if theirs else ""
-    print(f"{name:36s} {ours * 1e3:9.3f} ms {rate}   {beside}", flush=True)
+def error_of(result: Tensor, expected: Any) -> float:
+    """How far a result is from PyTorch's, relative to the largest element, of the first ones."""
+    got = result.reshape(-1)[:CHECKED].cast(dtypes.float32).numpy()
+    right = expected.reshape(-1)[:CHECKED].float().cpu().numpy()
+    return float(np.abs(got - right).max() / max(np.abs(right).max(), 1e-30)) if got.size else 0.0
 
 
-def copies() -> None:
-    data = np.ones(1 << 28, np.uint8)
-    x = Tensor(data, device="CUDA").realize()
-    up = down = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        x = Tensor(data, device="CUDA").realize()
-        Device["CUDA"].synchronize()
-        up = min(up, time.perf_counter() - start)
-        start = time.perf_counter()
-        x.numpy()
-        down = min(down, time.perf_counter() - start)
-    row("host to device, 256 MiB", data.nbytes, up, None)
-    row("device to host, 256 MiB", data.nbytes, down, None)
+def rate(nbytes: int, seconds: float) -> str:
+    return f"{seconds * 1e3:8.3f} ms {nbytes / seconds / 1e9:6.0f} GB/s"
 
 
-def kernels(words: list[str]) -> None:
-    n, rows, columns = 1 << 28, 16384, 8192
-    rng = np.random.default_rng(0)
-    flat = rng.standard_normal(n // 16, np.float32)
-    x = Tensor(np.tile(flat, 16), device="CUDA").realize()
-    matrix = x[: rows * columns].reshape(rows, columns).realize()
-    square = x[: 1 << 24].reshape(4096, 4096).realize()
-    t = torch.from_numpy(np.tile(flat, 16)).cuda() if torch else None
-    tm = t[: rows * columns].view(rows, columns) if torch else None
-    ts = t[: 1 << 24].view(4096, 4096) if torch else None
-    f, m, s, o = 4 * n, 4 * rows * columns, 4 << 24, 4 * rows * (columns - 1)
-    odd = x[: rows * (columns - 1)].reshape(rows, columns - 1).realize()
-    half, heads = matrix.bfloat16().realize(), x[: 16 * 1024 * 768].reshape(16, 1024, 12, 64).realize()
-    batch = x[: 64 * 768 * 1024].reshape(64, 768, 1024).realize()
-    tokens = rng.integers(0, 50257, 1 << 20).astype(np.int32)
-    places = Tensor(tokens, device="CUDA").realize()
-    wide = places[:16384].reshape(16384, 1).expand(16384, 768)
-    table, rows768 = x[: 50257 * 768].reshape(50257, 768).realize(), x[: 16384 * 768].reshape(16384, 768).realize()
-    counts, ones = (Tensor(np.ones(k, np.int32), device="CUDA").realize() for k in (50257, 1 << 20))
-    counts_f = counts.float().realize()
-    if torch:
-        to, th = t[: rows * (columns - 1)].view(rows, columns - 1), tm.bfloat16()
-        thd, tb = t[: 16 * 1024 * 768].view(16, 1024, 12, 64), t[: 64 * 768 * 1024].view(64, 768, 1024)
-        tp = torch.from_numpy(tokens.astype(np.int64)).cuda()
-        tw, tt = tp[:16384].view(16384, 1).expand(16384, 768), t[: 50257 * 768].view(50257, 768)
-        tr768, tc, to1 = t[: 16384 * 768].view(16384, 768), torch.ones_like(tp)[:50257].int(), torch.ones_like(tp).int()
-        tcf = tc.float()
-    both: list[tuple[str, int, Callable[[], Any], Callable[[], Any]]] = [
-        ("x * 2 + 1, 2^28 f32", 2 * f, lambda: (x * 2 + 1).realize(), lambda: t * 2 + 1),
-        ("gelu(x*2+1)*x, 2^28 f32", 2 * f, lambda: ((x * 2 + 1).gelu() * x).realize(),
-         lambda: torch.nn.functional.gelu(t * 2 + 1, approximate="tanh") * t),
-        ("sum of 2^28 f32", f, lambda: x.sum().realize(), lambda: t.sum()),
-        ("sum of rows, 16384x8192", m, lambda: matrix.sum(1).realize(), lambda: tm.sum(1)),
-        ("sum of columns, 16384x8192", m, lambda: matrix.sum(0).realize(), lambda: tm.sum(0)),
-        ("softmax, 16384x8192", 2 * m, lambda: matrix.softmax(-1).realize(), lambda: tm.softmax(-1)),
-        ("layer norm, 16384x8192", 2 * m, lambda: matrix.layernorm().realize(),
-         lambda: torch.nn.functional.layer_norm(tm, (columns,))),
-        ("transpose, 4096x4096", 2 * s, lambda: square.transpose(0, 1).contiguous().realize(),
-         lambda: ts.t().contiguous()),
-        ("cumsum of rows, 4096x4096", 2 * s, lambda: square.cumsum(1).realize(), lambda: ts.cumsum(1)),
-        ("cumsum of rows, 16384x8192", 2 * m, lambda: matrix.cumsum(1).realize(), lambda: tm.cumsum(1)),
-        ("cumsum of columns, 16384x8192", 2 * m, lambda: matrix.cumsum(0).realize(), lambda: tm.cumsum(0)),
-        ("cummax of rows, 16384x8192", 2 * m, lambda: matrix.cummax(1).realize(), lambda: tm.cummax(1)),
-        ("cumsum of rows, 16384x8191", 2 * o, lambda: odd.cumsum(1).realize(), lambda: to.cumsum(1)),
-        ("cumsum of one row of 2^28", 2 * f, lambda: x.cumsum(0).realize(), lambda: t.cumsum(0)),
-        ("transpose, 16384x8192", 2 * m, lambda: matrix.transpose(0, 1).contiguous().realize(),
-         lambda: tm.t().contiguous()),
-        ("transpose, 16384x8191", 2 * o, lambda: odd.transpose(0, 1).contiguous().realize(),
-         lambda: to.t().contiguous()),
-        ("transpose, 16384x8192 bf16", m, lambda: half.transpose(0, 1).contiguous().realize(),
-         lambda: th.t().contiguous()),
-        ("permute(0, 2, 1, 3) of 16x1024x12x64", 2 * 4 * 16 * 1024 * 768,
-         lambda: heads.permute(0, 2, 1, 3).contiguous().realize(), lambda: thd.permute(0, 2, 1, 3).contiguous()),
-        ("permute(0, 2, 1) of 64x768x1024", 2 * 4 * 64 * 768 * 1024,
-         lambda: batch.permute(0, 2, 1).contiguous().realize(), lambda: tb.permute(0, 2, 1).contiguous()),
-        ("scatter-add f32, 16384 rows of 768", 3 * 4 * 16384 * 768,
-         lambda: table.scatter_add(0, wide, rows768).realize(), lambda: tt.scatter_add(0, tw, tr768)),
-        ("bincount of 2^20 in 50257", 4 << 20,
-         lambda: counts.scatter_add(0, places, ones).realize(), lambda: tc.scatter_add(0, tp, to1)),
-        ("scatter-add f32, 2^20 in 50257", 8 << 20,
-         lambda: counts_f.scatter_add(0, places, x[: 1 << 20]).realize(), lambda: tcf.scatter_add(0, tp, t[: 1 << 20])),
-        ("matmul f32 4096^3 (bytes: 3 matrices)", 3 * s, lambda: (square @ square).realize(), lambda: ts @ ts),
-    ]  # fmt: skip
-    for name, nbytes, ours, theirs in both:
+def copy_rate() -> float:
+    """GB/s of a copy by the driver, counting reads and writes."""
+    one, other = (torch.zeros(GIB, dtype=torch.uint8, device="cuda") for _ in range(2))
+    return 2 * GIB / min(seconds_of(lambda: one.copy_(other)) for _ in range(REPEATS)) / 1e9
+
+
+def table(cases: list[Case], words: list[str], is_compiled: bool) -> int:
+    """Prints a line for each; how many were wrong."""
+    copy = copy_rate()
+    print(f"copy of a GiB: {copy:.0f} GB/s")
+    wrong = 0
+    for name, nbytes, ours, theirs in cases:
         if words and not any(word in name for word in words):
             continue
         try:
-            row(name, nbytes, timed(lambda run=ours: run()), torch_timed(theirs) if torch else None)  # type: ignore[misc]
+            result, run = kernels_of(ours)
+            error = error_of(result, theirs())
+            them = [theirs, torch.compile(theirs, dynamic=False)] if is_compiled else [theirs]
+            mine, *others = best_of(run, *them)
+            beside = "   ".join(
+                f"{label} {rate(nbytes, seconds)} {seconds / mine:5.2f}x"
+                for label, seconds in zip(("torch", "compile"), others, strict=False)
+            )
+            verdict = "" if error < 2e-2 else f"   WRONG: {error:.1e}"
+            wrong += bool(verdict)
+            share = nbytes / mine / 1e9 / copy
+            print(f"{name:36s} {rate(nbytes, mine)} {share:5.2f} of copy   {beside}{verdict}", flush=True)
         except Exception as error:  # a table with a hole is better than none
-            print(f"{name:36s} {type(error).__name__}: {error}", flush=True)
+            wrong += 1
+            print(f"{name:36s} {type(error).__name__}: {str(error)[-300:]}", flush=True)
+    return wrong
+
+
+def pair(*shape: int, of: tuple[Tensor, Any], half: bool = False) -> tuple[Tensor, Any]:
+    """The first elements of the numbers of both, in a shape; as bfloat16."""
+    count = int(np.prod(shape))
+    x, t = of[0][:count].reshape(*shape), of[1][:count].view(*shape)
+    return (x.bfloat16().realize(), t.bfloat16()) if half else (x.realize(), t)
+
+
+def wanted() -> list[Case]:
+    """All rows."""
+    cases: list[Case] = []
+    flat = torch.randn(1 << 28, device="cuda")
+    both = Tensor(flat.cpu().numpy(), device="CUDA").realize(), flat
+    (x, t), f = both, 4 << 28
+
+    def add(name: str, nbytes: int, ours: Callable[[], Tensor], theirs: Callable[[], Any]) -> None:
+        cases.append((name, nbytes, ours, theirs))
+
+    add("x * 2 + 1, 2^28 f32", 2 * f, lambda: x * 2 + 1, lambda: t * 2 + 1)
+    add("gelu(x*2+1)*x, 2^28 f32", 2 * f, lambda: (x * 2 + 1).gelu() * x,
+        lambda: F.gelu(t * 2 + 1, approximate="tanh") * t)  # fmt: skip
+    add("sum of 2^28 f32", f, lambda: x.sum(), lambda: t.sum())
+    for half in (False, True):
+        kind, size = ("bf16", 2) if half else ("f32", 4)
+        rows_of(add, kind, size, *pair(16384, 8192, of=both, half=half))
+        a, ta = pair(32768, 4096, of=both, half=half)
+        w, tw = pair(4096, of=both, half=half)
+        m = size * 32768 * 4096
+        add(f"layer norm, 32768x4096 {kind}", 2 * m, lambda a=a, w=w: a.layernorm() * w + w,
+            lambda ta=ta, tw=tw: F.layer_norm(ta, (4096,), tw, tw))  # fmt: skip
+        add(f"rms norm, 32768x4096 {kind}", 2 * m,
+            lambda a=a, w=w: (a.float() * (a.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt()).cast(a.dtype) * w,
+            lambda ta=ta, tw=tw: F.rms_norm(ta, (4096,), tw, 1e-6))  # fmt: skip
+        b, tb = pair(4096, 8192, of=both, half=half)
+        add(f"cumsum of rows, 4096x8192 {kind}", 2 * size * 4096 * 8192, lambda b=b: b.cumsum(1),
+            lambda tb=tb: tb.cumsum(1))  # fmt: skip
+        gathers(add, kind, size, *pair(50257, 768, of=both, half=half))
+        c, tc = pair(16384, 768, of=both, half=half)
+        add(f"layer norm, 16384x768 {kind}", 2 * size * 16384 * 768, lambda c=c: c.layernorm(),
+            lambda tc=tc: F.layer_norm(tc, (768,)))  # fmt: skip
+    scatters(add, both)
+    permutes(add, both)
+    return cases
+
+
+def rows_of(add: Callable[..., None], kind: str, size: int, x: Tensor, t: Any) -> None:
+    """Of a large matrix."""
+    rows, columns = x.shape
+    m, shape = size * rows * columns, f"{rows}x{columns} {kind}"
+    add(f"sum of rows, {shape}", m, lambda: x.sum(1), lambda: t.sum(1))
+    add(f"sum of columns, {shape}", m, lambda: x.sum(0), lambda: t.sum(0))
+    add(f"softmax, {shape}", 2 * m, lambda: x.softmax(-1), lambda: t.softmax(-1))
+    add(f"log softmax, {shape}", 2 * m, lambda: x.log_softmax(-1), lambda: t.log_softmax(-1))
+    add(f"transpose, {shape}", 2 * m, lambda: x.transpose(0, 1).contiguous(), lambda: t.t().contiguous())
+    add(f"cumsum of rows, {shape}", 2 * m, lambda: x.cumsum(1), lambda: t.cumsum(1))
+    add(f"cumsum of columns, {shape}", 2 * m, lambda: x.cumsum(0), lambda: t.cumsum(0))
+    if size == 4:
+        count = rows * (columns - 1)
+        o, to = x.reshape(-1)[:count].reshape(rows, columns - 1).realize(), t.view(-1)[:count].view(rows, columns - 1)
+        m, shape = 4 * count, f"{rows}x{columns - 1} {kind}"
+        add(f"softmax, {shape}", 2 * m, lambda: o.softmax(-1), lambda: to.softmax(-1))
+        add(f"transpose, {shape}", 2 * m, lambda: o.transpose(0, 1).contiguous(), lambda: to.t().contiguous())
+        add(f"cumsum of rows, {shape}", 2 * m, lambda: o.cumsum(1), lambda: to.cumsum(1))
+
+
+def positions(count: int, size: int) -> tuple[Tensor, Any]:
+    """Random positions."""
+    found = torch.randint(0, size, (count,), device="cuda")
+    return Tensor(found.int().cpu().numpy(), device="CUDA").realize(), found
+
+
+def gathers(add: Callable[..., None], kind: str, size: int, table: Tensor, t: Any) -> None:
+    """Rows of a table of words."""
+    for count in (16384, 131072):
+        p, tp = positions(count, 50257)
+        add(f"gather {count} rows of 768 {kind}", 2 * size * count * 768, lambda p=p: table[p], lambda tp=tp: t[tp])
+
+
+def scatters(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
+    """What is added at positions."""
+    for half in (False, True):
+        kind, size = ("bf16", 2) if half else ("f32", 4)
+        (x, t), (p, tp) = pair(16384, 768, of=both, half=half), positions(16384, 50257)
+        wide, tw = p.reshape(16384, 1).expand(16384, 768), tp.view(16384, 1).expand(16384, 768)
+        zeros, tz = Tensor.zeros(50257, 768, dtype=x.dtype, device="CUDA"), torch.zeros(50257, 768, device="cuda").to(t)
+        add(f"embedding gradient, 16384x768 {kind}", size * (16384 + 50257) * 768,
+            lambda zeros=zeros, wide=wide, x=x: zeros.scatter_add(0, wide, x),
+            lambda tz=tz, tw=tw, t=t: tz.scatter_add(0, tw, t))  # fmt: skip
+    (x, t), (p, tp) = pair(1 << 20, of=both), positions(1 << 20, 50257)
+    counts, ones = (Tensor(np.ones(k, np.int32), device="CUDA").realize() for k in (50257, 1 << 20))
+    tc, to = torch.ones(50257, device="cuda").int(), torch.ones(1 << 20, device="cuda").int()
+    floats, tf = counts.float().realize(), tc.float()
+    add("bincount of 2^20 in 50257", 4 << 20, lambda: counts.scatter_add(0, p, ones), lambda: tc.scatter_add(0, tp, to))
+    add("scatter-add f32, 2^20 in 50257", 8 << 20, lambda: floats.scatter_add(0, p, x),
+        lambda: tf.scatter_add(0, tp, t))  # fmt: skip
+
+
+def permutes(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
+    """Other orders of axes, and one long row."""
+    (h, th), (b, tb) = pair(16, 1024, 12, 64, of=both), pair(64, 768, 1024, of=both)
+    add("permute(0, 2, 1, 3) of 16x1024x12x64", 8 * 16 * 1024 * 768, lambda: h.permute(0, 2, 1, 3).contiguous(),
+        lambda: th.permute(0, 2, 1, 3).contiguous())  # fmt: skip
+    add("permute(0, 2, 1) of 64x768x1024", 8 * 64 * 768 * 1024, lambda: b.permute(0, 2, 1).contiguous(),
+        lambda: tb.permute(0, 2, 1).contiguous())  # fmt: skip
+    x, t = both
+    add("cumsum of one row of 2^28", 8 << 28, lambda: x.cumsum(0), lambda: t.cumsum(0))
 
 
 if __name__ == "__main__":
-    print(f"{Device['CUDA'].gpu.name}, {Device['CUDA'].target}; torch {torch.__version__ if torch else 'not here'}")  # type: ignore[attr-defined]
-    if not sys.argv[1:]:
-        copies()
-    kernels(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], help="words")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    given = parser.parse_args()
+    print(f"{Device['CUDA'].gpu.name}, {Device['CUDA'].target}; torch {torch.__version__}")  # type: ignore[attr-defined]
+    sys.exit(bool(table(wanted(), given.only, not given.eager)))

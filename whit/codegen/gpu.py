@@ -21,7 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
 from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
+from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import MOST_SCANS, share_scans, threads_of_a_scan
 from whit.codegen.gpu_scatter import in_parts
 from whit.codegen.gpu_transpose import find_transpose, tile_transpose
@@ -36,7 +38,6 @@ from whit.codegen.ranges import (
     size_of,
     stride,
 )
-from whit.codegen.strategy import vector_width
 from whit.ir import ops
 from whit.ir.args import RangeArg, RangeKind
 from whit.ir.atomic import is_atomic
@@ -52,8 +53,6 @@ TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
 BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 2, 16  # of ranges: in the order in which they nest
-
-Free = dict[UOp, frozenset[UOp]]
 
 
 @dataclass(slots=True)
@@ -95,6 +94,10 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     along = _shared_reductions(kernel, found)
     few = prod(size_of(r) for r in _results(kernel, along)) < FEW
     if along and _gain(kernel, found, along) > 0:
+        rows = find_rows(body, target, free, found, along, parallel)
+        if rows is not None:
+            result, reason = tile_rows(body, free, rows)
+            return result, [reason]
         result = _block_for_a_row(kernel, along)
     elif along and _is_of_columns(kernel, along):
         result = _block_for_columns(kernel, along)
@@ -170,15 +173,15 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     rows = _results(kernel, along)
     count = prod(size_of(r) for r in rows)
     longest = max(size_of(r) for r in along.values())
-    width = vector_width(kernel.body, kernel.target)
+    width = width_of(kernel.body, kernel.target, {*along.values(), *kernel.parallel[-1:]}, free)
     threads = MOST_THREADS if count < 2 * kernel.target.cores and longest >= 8 * MOST_THREADS else THREADS
     while threads > WARP and threads > longest:
         threads //= 2
     threads = _team_size(kernel, along, threads, WARP)
     team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
-    digits = _digits(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
+    digits = digits_of(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
     kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
-    body = share_reductions(kernel.body, along, team, lambda node, r: _lanes_of(r, width, _places(node.src[0]), free))
+    body = share_reductions(kernel.body, along, team, lambda node, r: lanes_of(r, width, _places(node.src[0]), free))
     stores = []
     numbers: dict[tuple[UOp, ...], dict[UOp, UOp]] = {}
     for store, old in zip(body.src, kernel.body.src, strict=True):
@@ -187,7 +190,7 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
             numbers[rest] = _along_threads(kernel, old, rest, team, width, FIRST_ID + 16 * len(numbers))
         new = replace_ranges(store, {**digits, **numbers.get(rest, {})}, {})
         gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
-        stores.append(_only_where(new, gates))
+        stores.append(only_where(new, gates))
     return UOp.group(*stores)
 
 
@@ -201,10 +204,10 @@ def _along_threads(
 ) -> dict[UOp, UOp]:
     """Ranges of a store as digits of a number that threads share."""
     inner = rest[-1]
-    lanes = _lanes_of(inner, width, [store.src[2], *_places(store.src[1])], kernel.free)
+    lanes = lanes_of(inner, width, [store.src[2], *_places(store.src[1])], kernel.free)
     count = prod(size_of(r) for r in rest) // lanes
     loop = UOp.range(trips(as_index(count), team), first_id)
-    digits = _digits(loop * team.threads + team.thread, list(rest), {inner: lanes})
+    digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
     return {**digits, inner: spread(digits[inner], lanes)}
 
 
@@ -228,13 +231,13 @@ def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), WARP)
     blocks = prod(size_of(r) for r in kernel.parallel) // WARP
     block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
-    digits = _digits(block * WARP + team.column, kernel.parallel, {})
+    digits = digits_of(block * WARP + team.column, kernel.parallel, {})
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {WARP} columns")
     body = share_reductions(kernel.body, along, team, lambda node, r: 1)
     stores = []
     for store, old in zip(body.src, kernel.body.src, strict=True):
         gates = [digits[r].eq(0) for r in kernel.parallel if r not in kernel.free[old]]
-        stores.append(_only_where(replace_ranges(store, digits, {}), [*gates, team.part.eq(0)]))
+        stores.append(only_where(replace_ranges(store, digits, {}), [*gates, team.part.eq(0)]))
     return UOp.group(*stores)
 
 
@@ -262,12 +265,12 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     blocks = -(-total // columns)
     number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
     kernel.reasons.append(f"{blocks} blocks of {threads} threads that share a scan, {lanes} elements in each")
-    digits = _digits(number, rows, {})
+    digits = digits_of(number, rows, {})
     new = share_scans(body, along, team, lanes, digits, number < total if total % columns else None)
     stores = []
     for store, old in zip(new.src, body.src, strict=True):
         gates = [digits[r].eq(0) for r in rows if r not in free[old]]
-        stores.append(_only_where(store, gates if along in free[old] else [*gates, team.part.eq(0)]))
+        stores.append(only_where(store, gates if along in free[old] else [*gates, team.part.eq(0)]))
     return UOp.group(*stores)
 
 
@@ -282,12 +285,12 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
         return UOp.group(*(_renumbered(kernel, store, {}) for store in body.src))
     inner = parallel[-1]
     total = prod(size_of(r) for r in parallel)
-    width = 1 if kernel.serial or any(store.arg.combine for store in body.src) else vector_width(body, kernel.target)
+    width = 1 if kernel.serial or any(store.arg.combine for store in body.src) else width_of(body, kernel.target, (inner,), free)
     places = [store.src[2] for store in body.src]
     places += [load.src[1] for region in found for load in region.loads]
     while width > 1 and total // width < ENOUGH:
         width //= 2
-    lanes = _lanes_of(inner, width, places, free)
+    lanes = lanes_of(inner, width, places, free)
     across = _across(kernel, found, total // lanes) if lanes > 1 else None
     copies = TILE if across is not None else 1
     count = total // (lanes * copies)
@@ -296,7 +299,7 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     block, thread = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), UOp.range(threads, THREAD_ID, RangeKind.THREAD)
     number = block * threads + thread
     steps = {inner: lanes} if across is None else {inner: lanes, across: copies}
-    digits = _digits(number, parallel, steps)
+    digits = digits_of(number, parallel, steps)
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, {copies} x {lanes} elements in each")
     known = all(isinstance(r.size, int) for r in parallel)
     if not known or blocks * threads != count:
@@ -309,7 +312,7 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
             values[across] = digits[across] * copies + copy
         for store, old in zip(body.src, kernel.body.src, strict=True):
             gates = [digits[r].eq(0) for r in parallel if r not in free[old]]
-            stores.append(_only_where(_renumbered(kernel, store, values), gates))
+            stores.append(only_where(_renumbered(kernel, store, values), gates))
     return UOp.group(*stores)
 
 
@@ -343,42 +346,6 @@ def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
             src = (src[0].after(guard), *src[1:])
         done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[body]
-
-
-# ---- both
-
-
-def _digits(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
-    """The ranges as digits of a number, the last one the lowest; a range with a step has so many times fewer."""
-    digits: dict[UOp, UOp] = {}
-    for i, r in enumerate(reversed(ranges)):
-        size = as_index(r.size) // steps.get(r, 1)
-        digits[r] = number if i == len(ranges) - 1 else number % size
-        number = number // size
-    return digits
-
-
-def _lanes_of(r: UOp, width: int, places: list[UOp], free: Free) -> int:
-    """How many neighbours along a range are one vector: a power of two that divides it."""
-    steps = [stride(place, r, free) for place in places]
-    if not isinstance(r.size, int) or 1 not in steps or any(step not in (0, 1) for step in steps):
-        return 1
-    while width > 1 and r.size % width:
-        width //= 2
-    return max(width, 1)
-
-
-def _only_where(store: UOp, gates: list[UOp]) -> UOp:
-    """A store under more conditions."""
-    if not gates:
-        return store
-    target, value, position, *gate = store.src
-    every = gate[0] if gate else gates.pop()
-    for more in gates:
-        every = every & more
-    if position.shape and not every.shape:
-        every = UOp.stack(*([every] * position.shape[0]))
-    return target.store(value, position, combine=store.arg.combine, gate=every)
 
 
 def on_blocks(linear: UOp) -> UOp:

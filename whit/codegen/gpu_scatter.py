@@ -25,24 +25,24 @@ PARTS = (1021, 509, 251, 127, 61, 31, 13)  # primes: rows of a power of two are 
 def in_parts(body: UOp, parallel: list[UOp], threads: int, most: int) -> tuple[UOp, list[UOp]]:
     """The kernel with a range over parts, as many as there is room for beside so many threads; or as it is."""
     count = next((n for n in PARTS if n * threads <= most), 1)
-    if count == 1 or not all(_loads(store.src[2]) for store in body.src):
+    if count == 1 or not all(loads_of(store.src[2]) for store in body.src):
         return body, []
     part = UOp.range(count, PART_ID)
     stores = []
     for store in body.src:
-        decide = [load for s in store.src[2:] for load in _loads(s)]
+        decide = [load for s in store.src[2:] for load in loads_of(s)]
         # 32 bits, since remainders of 64 take long
-        mine = (_row(store.src[2], set(parallel)).cast(dtypes.uint32) % count).eq(part.cast(dtypes.uint32))
+        mine = (row_of(store.src[2], set(parallel)).cast(dtypes.uint32) % count).eq(part.cast(dtypes.uint32))
         stores.append(gated(store, mine, *decide))
     return UOp.group(*stores), [part]
 
 
-def _row(place: UOp, parallel: set[UOp]) -> UOp:
+def row_of(place: UOp, parallel: set[UOp]) -> UOp:
     """A position without what is the same for all that one thread writes: neighbours are then in one part."""
     free = free_ranges(place)
     terms, _ = linear_form(place)
     return build_sum({base: factor for base, factor in terms.items() if not free[base] <= parallel}, 0, place.dtype)
 
 
-def _loads(value: UOp) -> list[UOp]:
+def loads_of(value: UOp) -> list[UOp]:
     return [node for node in value.topological() if node.op is ops.INDEX]

@@ -163,11 +163,15 @@ def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:
         src = tuple([done[s] for s in node.src])
         if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
             memory, position, *given = src
-            done[node] = memory.index(position, gate=gate & given[0] if given else gate)
+            done[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
         elif node.op is ops.STORE:
             memory, value, position, *given = src
-            both = gate & given[0] if given else gate
+            both = _as_wide(gate & given[0] if given else gate, position)
             done[node] = memory.store(value, position, combine=node.arg.combine, gate=both)
         else:
             done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[graph]
+
+
+def _as_wide(gate: UOp, position: UOp) -> UOp:
+    return UOp.stack(*([gate] * position.shape[0])) if position.shape and not gate.shape else gate

@@ -14,11 +14,12 @@ from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
+from whit.codegen.gpu_scatter_list import write_scatter
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.interleave import interleave
 from whit.codegen.linearise import linearise
 from whit.codegen.look_up import has_tables, look_up
-from whit.codegen.math import EXPAND_MATH
+from whit.codegen.math import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
@@ -84,7 +85,7 @@ def runs_apart(body: UOp) -> bool:
 
 def _tile(body: UOp, job: Job) -> UOp:
     if job.target.is_gpu:
-        program = write_chain(body, job.target)
+        program = write_chain(body, job.target) or write_scatter(body, job.target)
         if program is not None:
             job.reasons.append(program[1])
             return program[0]
@@ -194,7 +195,7 @@ PASSES = (
     Pass(
         "expand_math",
         "transcendental functions as polynomials, on whole vectors",
-        lambda body, job: rewrite(body, EXPAND_MATH),
+        lambda body, job: rewrite(body, EXPAND_MATH_BUT_EXP2 if job.target.is_gpu else EXPAND_MATH),
     ),
     Pass(
         "linearise",

@@ -849,7 +849,7 @@ ACROSS = define(
     arity=2,
     dtype=of_first,
     shape=shape_of_first,
-    stages=PROGRAM,
+    stages=KERNEL | PROGRAM,
     arg_type=AcrossArg,
     doc="The value combined with those of neighbouring threads, all of which have the result. Sources: value, thread.",
 )

@@ -15,7 +15,7 @@ from whit.dtype import DType
 from whit.ir.args import Digit, place_of
 from whit.ir.uop import UOp
 from whit.render.ptx_ops import spell
-from whit.render.ptx_values import Writer
+from whit.render.ptx_values import Writer, register_type
 
 
 def in_order_of_mma(registers: list[str]) -> list[str]:
@@ -64,7 +64,19 @@ def across(w: Writer, node: UOp) -> str:
     """What neighbouring threads have, combined: first of two, then of those with one between."""
     x, step = w.operand(node.src[0]), 1
     while step < node.arg.threads:
-        taken = w.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")
-        x = spell(w, node.arg.op, node.dtype, [x, taken])
+        x = spell(w, node.arg.op, node.dtype, [x, _taken(w, register_type(node.dtype), x, step)])
         step *= 2
     return x
+
+
+def _taken(w: Writer, kind: str, x: str, step: int) -> str:
+    """What the thread has that is so far away, in registers of a kind: 32 bits at a time."""
+    if kind == "pred":
+        bit = w.value("b32", "bit", "selp.b32", "1", "0", x)
+        return w.value("pred", "take", "setp.ne.u32", _taken(w, "b32", bit, step), "0")
+    if kind in ("b64", "f64"):
+        low, high = w.register("b32", "low"), w.register("b32", "high")
+        w.line(f"mov.b64 {{{low}, {high}}}, {x};")
+        halves = ", ".join(_taken(w, "b32", half, step) for half in (low, high))
+        return w.value(kind, "take", "mov.b64", f"{{{halves}}}")
+    return w.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")

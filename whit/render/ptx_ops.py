@@ -114,8 +114,8 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return w.value(kind, op.name, f"{op.name}.{kind}", *x)
     if op is ops.SQRT:
         return w.value(kind, "sqrt", f"sqrt.rn.{kind}", *x)
-    if op is ops.EXP2 and dtype is dtypes.float32:  # 2 ulp off, 0 below 2**-126: left only where a half becomes of it
-        return w.value(kind, "exp2", "ex2.approx.ftz.f32", *x)
+    if op is ops.EXP2 and dtype is dtypes.float32:
+        return w.value(kind, "exp2", w.exp2, *x)
     if op is ops.RECIPROCAL:
         return w.value(kind, "rcp", f"rcp.rn.{kind}", *x)
     if op in (ops.MAX, ops.MIN):

@@ -72,6 +72,8 @@ def lane_count(node: UOp) -> int:
 class Writer:
     """The lines of one function, and the registers of its values."""
 
+    exp2 = "ex2.approx.f32"  # 2 ulps off at most
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[UOp, list[str]] = {}  # one register for each lane

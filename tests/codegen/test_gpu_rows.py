@@ -1,0 +1,76 @@
+"""Rows kept in registers: programs for GPUs mean what their kernels mean, and read every element once."""
+
+from collections.abc import Callable
+
+import pytest
+from schedule.build import layernorm, param, scheduled, softmax, total
+from test_gpu import TARGET, check
+from test_kernel_programs import ints
+
+from whit.codegen import generate, gpu_rows
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.render.program import memory_of
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
+
+def away_from_sum(x: UOp) -> UOp:
+    """x less its sum along rows."""
+    rows, columns = x.shape
+    return x - x.reduce(ops.ADD, (1,)).reshape((rows, 1)).expand((rows, columns))
+
+
+ROWS: dict[str, Callable[[], UOp]] = {
+    "of a warp, in vectors": lambda: away_from_sum(ints(0, 4, 256)),
+    "of a warp, some threads without elements": lambda: away_from_sum(ints(0, 3, 36)),
+    "of a warp, single elements and not all": lambda: away_from_sum(ints(0, 2, 67)),
+    "of several warps": lambda: away_from_sum(ints(0, 2, 300)),
+    "of 64 bits": lambda: away_from_sum(param(0, 2, 70, dtype=dtypes.int64)),
+    "of bytes, whose sums wrap": lambda: away_from_sum(param(0, 2, 70, dtype=dtypes.uint8)),
+    "of booleans": lambda: (ints(0, 3, 40) < -8).reduce(ops.OR, (1,)),
+    "that are summed alone": lambda: total(ints(0, 3, 129)),
+    "products": lambda: (ints(0, 3, 40) * ints(1, 3, 40)).reduce(ops.ADD, (1,)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_mean_what_kernels_mean(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_rows, "ENOUGH", 1)
+    (program,) = check(ROWS[name]())
+    assert "for each row" in program.explanation
+
+
+@pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.bfloat16, dtypes.float64))
+def test_rows_of_floats_mean_what_kernels_mean(dtype: DType) -> None:
+    x = param(0, 2, 140, dtype=dtype)
+    tolerance = 1e-2 if dtype is dtypes.bfloat16 else 1e-5
+    check(layernorm(x, param(1, 140, dtype=dtype), param(2, 140, dtype=dtype)), tolerance)
+    check(softmax(x), tolerance)
+
+
+def loads_of(value: UOp) -> list[tuple[int, ...]]:
+    """The shapes of all loads of a program from memory that has rows."""
+    (call,) = scheduled(value).src
+    linear = generate(call.src[0].src[0], TARGET).linear
+    loads = [node for node in linear.src if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM]
+    return [node.shape for node in loads if node.src[1].op is not ops.CONST]
+
+
+def test_softmax_reads_a_row_once() -> None:
+    assert loads_of(softmax(param(0, 16384, 8192))) == [(4,)] * 8  # 256 threads
+    assert loads_of(softmax(param(0, 16384, 8192, dtype=dtypes.bfloat16))) == [(8,)] * 4
+
+
+def test_rows_of_a_warp_need_no_barrier_and_share_a_block() -> None:
+    (call,) = scheduled(softmax(param(0, 16384, 768))).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert program.threads == gpu_rows.THREADS and program.total == 16384 // (gpu_rows.THREADS // 32)
+    assert not any(node.op is ops.BARRIER for node in program.linear.src)
+
+
+def test_rows_that_registers_do_not_hold_are_read_again() -> None:
+    (call,) = scheduled(softmax(param(0, 4096, 1 << 16))).src
+    program = generate(call.src[0].src[0], TARGET)
+    assert "for each row" not in program.explanation.replace("one for each row", "")

@@ -1,0 +1,57 @@
+"""Where the threads of a GPU are in a kernel: ranges as digits of a number, neighbours in vectors, stores of some.
+
+number, ranges r0 < 40 and r1 < 48      ->      r0 = number // 48, r1 = number % 48
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from whit.codegen.ranges import stride
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index
+from whit.target import Target
+
+Free = dict[UOp, frozenset[UOp]]
+
+
+def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
+    """The ranges as digits of a number, the last one the lowest; a range with a step has so many times fewer."""
+    digits: dict[UOp, UOp] = {}
+    for i, r in enumerate(reversed(ranges)):
+        size = as_index(r.size) // steps.get(r, 1)
+        digits[r] = number if i == len(ranges) - 1 else number % size
+        number = number // size
+    return digits
+
+
+def width_of(body: UOp, target: Target, ranges: Collection[UOp], free: Free) -> int:
+    """Lanes of 16 bytes of the widest dtype that is read or written along ranges: 8 of halves, whatever they are
+    computed in."""
+    accesses = [node for node in topological((body,)) if node.op in (ops.INDEX, ops.STORE)]
+    along = [node.src[0].dtype.itemsize for node in accesses if not free[node].isdisjoint(ranges)]
+    return max(target.vector_bytes // max(along, default=4), 1)
+
+
+def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free) -> int:
+    """How many neighbours along a range are one vector: a power of two that divides it."""
+    steps = [stride(place, r, free) for place in places]
+    if not isinstance(r.size, int) or 1 not in steps or any(step not in (0, 1) for step in steps):
+        return 1
+    while width > 1 and r.size % width:
+        width //= 2
+    return max(width, 1)
+
+
+def only_where(store: UOp, gates: list[UOp]) -> UOp:
+    """A store under more conditions."""
+    if not gates:
+        return store
+    target, value, position, *gate = store.src
+    every = gate[0] if gate else gates.pop()
+    for more in gates:
+        every = every & more
+    if position.shape and not every.shape:
+        every = UOp.stack(*([every] * position.shape[0]))
+    return target.store(value, position, combine=store.arg.combine, gate=every)

@@ -1,0 +1,220 @@
+"""Scatters whose order matters, by blocks that look for what is theirs.
+
+    for i < n in order: p0[idx[i]*768 + c] += x[i, c]        over c < 768
+
+    ->  block b has the rows of p0 whose number is b modulo 1021. Of each 1536 positions:
+        a thread looks at eight neighbours i, and counts those with idx[i]*768 % 1021 == b;
+        what the threads before it have counted says where in a list, in shared memory, it puts them: in order;
+        for each i of the list: p0[idx[i]*768 + c] += x[i, c], where a thread always has the same c
+
+All blocks read all positions, which are few beside what is added, and come from the cache; the rest is read once. Where
+rows are short, the threads of a block share them too, by row. Everything that is written to one place is written by one
+thread, in the order that it had: results are the same bits, in every run and on every device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from whit.codegen.gpu_places import digits_of, lanes_of, width_of
+from whit.codegen.gpu_reduce import GROUP, spread
+from whit.codegen.gpu_scatter import PARTS, loads_of, row_of
+from whit.codegen.gpu_staged import gated
+from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.lanes import all_of, lane_numbers
+from whit.codegen.math import EXPAND_MATH_BUT_EXP2
+from whit.codegen.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
+from whit.codegen.simplify_lanes import simplify_lanes
+from whit.codegen.vector_access import VECTOR_ACCESS
+from whit.codegen.writer import Writer
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.atomic import is_atomic
+from whit.ir.graph import topological
+from whit.ir.rewrite import rewrite
+from whit.ir.uop import UOp, const, make
+from whit.target import Target
+
+LANES = 8  # positions that a thread looks at
+LEAST = 512  # positions that are worth a list
+MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
+WARP, FEW_THREADS, MANY_THREADS, MOST_THREADS = 32, 128, 256, 1024
+MANY = 1 << 17  # positions from which on a block has all the threads that it can
+I32 = dtypes.int32
+
+
+def write_scatter(body: UOp, target: Target) -> tuple[UOp, str] | None:
+    """The program and why it is so; None if the kernel is no scatter in order, or one of few positions."""
+    store, *others = body.src
+    if others or is_atomic(store) or any(node.op in (ops.REDUCE, ops.SCAN) for node in topological((body,))):
+        return None
+    free = free_ranges(body)
+    ordered = ordered_ranges(body, free)
+    parallel = [r for r in in_order(free[body]) if r not in ordered]
+    if len(ordered) != 1 or not all(isinstance(r.size, int) for r in free[body]):
+        return None
+    (along,) = ordered
+    row = row_of(store.src[2], set(parallel))
+    if size_of(along) < LEAST or not loads_of(row) or free_ranges(row)[row] != {along}:
+        return None
+    kernel = Scatter.of(store, row, along, parallel, target)
+    return kernel.write(), str(kernel)
+
+
+@dataclass(slots=True)
+class Scatter:
+    """Writes the program."""
+
+    store: UOp
+    row: UOp
+    along: UOp
+    parallel: list[UOp]
+    lanes: int  # of what is added
+    blocks: int
+    threads: int
+    width: int  # threads of a row
+    w: Writer = field(default_factory=Writer)
+
+    @classmethod
+    def of(cls, store: UOp, row: UOp, along: UOp, parallel: list[UOp], target: Target) -> Scatter:
+        """With as many blocks as may look at all positions, and threads for a row, or for several."""
+        free, count = free_ranges(store), size_of(along)
+        lanes = 1
+        if parallel:
+            places = [store.src[2], *(load.src[1] for load in loads_of(store.src[1]))]
+            lanes = lanes_of(parallel[-1], width_of(store, target, parallel[-1:], free), places, free)
+        blocks = next((n for n in PARTS if n * count <= MOST_LOOKS), PARTS[-1])
+        vectors = prod(size_of(r) for r in parallel) // lanes
+        if vectors >= 2 * WARP:
+            threads = min(max(-(-vectors // WARP) * WARP, FEW_THREADS), MANY_THREADS)
+            return cls(store, row, along, parallel, lanes, blocks, threads, threads)
+        threads = MOST_THREADS if count >= MANY else MANY_THREADS
+        return cls(store, row, along, parallel, lanes, blocks, threads, 1 << max(vectors - 1, 0).bit_length())
+
+    def __str__(self) -> str:
+        return f"{self.blocks} blocks of {self.threads} threads that list what they add, {self.width} for each row"
+
+    @property
+    def shares(self) -> int:
+        """Parts of a block's rows, by its threads."""
+        return self.threads // self.width
+
+    @property
+    def groups(self) -> int:
+        return self.threads // GROUP
+
+    @property
+    def vectors(self) -> int:
+        """Of a row."""
+        return prod(size_of(r) for r in self.parallel) // self.lanes
+
+    @property
+    def gates(self) -> list[UOp]:
+        """Conditions that are the same for a whole row."""
+        return [gate for gate in self.store.src[3:] if free_ranges(gate)[gate] <= {self.along}]
+
+    @property
+    def index(self) -> DType:
+        return dtypes.int32 if fits_in_32_bits(UOp.group(self.store, self.row)) else dtypes.int64
+
+    def write(self) -> UOp:
+        """The program: loops over blocks, threads and pieces of the positions."""
+        w, step = self.w, self.threads * LANES
+        pieces = -(-size_of(self.along) // step)
+        self.counts, self.sums, self.listed = (w.buffer(I32, size) for size in (self.threads, self.groups, step))
+        self.keys = w.buffer(I32, step) if self.shares > 1 else None
+        block, thread = UOp.range(self.blocks, 0, RangeKind.BLOCK), UOp.range(self.threads, 1, RangeKind.THREAD)
+        piece = UOp.range(pieces, 2)
+        adds = [self._add(thread, copy) for copy in range(-(-self.vectors // self.width))]
+        sizes = [const(self.index, size) for size in (self.blocks, self.threads, pieces)]
+        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me, w.loop(sizes[2]):
+            count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
+            with w.loop(count) as m:
+                if self.keys is None:
+                    self._write(adds, m)
+                else:
+                    with w.when(w.load(self.keys, m).eq((me // self.width).cast(I32))):
+                        self._write(adds, m)
+        params = sorted({node for node in topological((self.store,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
+        return w.linear(params)
+
+    def _lowered(self, *roots: UOp) -> list[UOp]:
+        """Expressions, or stores, of the kernel as those of a program."""
+        group = rewrite(simplify_lanes(UOp.group(*roots)), VECTOR_ACCESS, once=True)
+        found = rewrite(fix_index_dtype(simplify_lanes(group), self.index), EXPAND_MATH_BUT_EXP2).src
+        return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
+
+    # ---- what is listed
+
+    def _mine(self, block: UOp, thread: UOp, piece: UOp, step: int) -> tuple[UOp, UOp, UOp]:
+        """Which of the positions of a thread are this block's, whose of its threads, and what they are."""
+        along, size = self.along, size_of(self.along)
+        place = piece * step + thread * LANES + lane_numbers(LANES)
+        inside = place < size if size % step else None
+        row, *gates = (replace_ranges(part, {along: place}, {}) for part in (self.row, *self.gates))
+        if inside is not None:
+            row, *gates = (gated(part, inside) for part in (row, *gates))
+        number = row.cast(dtypes.uint32)  # remainders of 64 bits take long
+        mine = (number % self.blocks).eq(block.cast(dtypes.uint32))
+        is_mine = all_of(mine, inside, *gates)
+        assert is_mine is not None
+        return is_mine, (number // self.blocks % self.shares).cast(I32), place.cast(I32)
+
+    def _list(self, me: UOp, mine: UOp, key: UOp, place: UOp) -> UOp:
+        """Puts them where those of the threads before end; how many there are."""
+        w = self.w
+        mine, key, place = (w.value(part) for part in (mine, key, place))
+        ones = w.value(mine.where(const(I32, 1), const(I32, 0)))
+        w.store(self.counts, w.value(ones.reduce(ops.ADD, axes=(0,))), me)
+        self._wait(self.counts)
+        near, group = self._before(self.counts, me // GROUP * GROUP, GROUP, me % GROUP)
+        w.store(self.sums, group, w.value(me // GROUP), gate=w.value((me % GROUP).eq(0)))
+        self._wait(self.sums)
+        far, every = self._before(self.sums, const(self.index, 0), self.groups, me // GROUP)
+        at = w.value(far + near)
+        for lane in range(LANES):
+            is_mine = w.value(mine.index(lane))
+            w.store(self.listed, w.value(place.index(lane)), w.value(at.cast(self.index)), gate=is_mine)
+            if self.keys is not None:
+                w.store(self.keys, w.value(key.index(lane)), w.value(at.cast(self.index)), gate=is_mine)
+            at = w.value(at + ones.index(lane))
+        self._wait(self.listed, *([] if self.keys is None else [self.keys]))
+        return w.value(every.cast(self.index))
+
+    def _wait(self, *memories: UOp) -> None:
+        """All threads wait for what others have put there."""
+        last = tuple(self.w.last_store[memory] for memory in memories)
+        self.w.effect(make(ops.BARRIER, last), *memories)
+
+    def _before(self, memory: UOp, start: UOp, count: int, mine: UOp) -> tuple[UOp, UOp]:
+        """The sum of the numbers before mine, and of all."""
+        w = self.w
+        values = w.load(memory, w.value(start), count)
+        numbers = UOp.stack(*(const(self.index, i) for i in range(count)))
+        before = (numbers < mine).where(values, const(I32, 0)).reduce(ops.ADD, axes=(0,))
+        return w.value(before), w.value(values.reduce(ops.ADD, axes=(0,)))
+
+    # ---- what is added
+
+    def _add(self, thread: UOp, copy: int) -> UOp:
+        """The store of one vector of a thread, at a position that is yet to come."""
+        number = thread % self.width + copy * self.width if self.shares > 1 else thread + copy * self.width
+        values = digits_of(number, self.parallel, {r: self.lanes for r in self.parallel[-1:]})
+        values.update({r: spread(values[r], self.lanes) for r in self.parallel[-1:]})
+        new = replace_ranges(self.store, values, {})
+        (store,) = self._lowered(gated(new, number < self.vectors) if self.vectors % self.width else new)
+        return store
+
+    def _write(self, adds: list[UOp], m: UOp) -> None:
+        w = self.w
+        place = {fix_index_dtype(self.along, self.index): w.value(w.load(self.listed, m).cast(self.index))}
+        for store in adds:
+            target, *rest = (source.substitute(place) for source in store.src)
+            value, position, *gate = (w.value(source) for source in rest)
+            w.store(target, value, position, combine=store.arg.combine, gate=gate[0] if gate else None)
+
+
+def _as_wide(value: UOp, before: UOp) -> UOp:
+    return value if value.shape or not before.shape else UOp.stack(*([value] * before.shape[0]))
