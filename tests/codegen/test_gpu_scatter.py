@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_gpu import TARGET
 
-from whit.codegen import generate, gpu
+from whit.codegen import generate, gpu, gpu_scatter_list
 from whit.codegen.pipeline import Program
 from whit.dtype import DType, dtypes
 from whit.ir import ops
@@ -20,27 +20,27 @@ pytestmark = pytest.mark.slow  # every thread is interpreted
 ROWS, COLUMNS, PLACES = 70, 3, 8
 
 
-def scatter(dtype: DType, combine: Op | None) -> UOp:
+def scatter(dtype: DType, combine: Op | None, rows: int, columns: int) -> UOp:
     """p0[p1[i]*3 + c] op= p2[i, c], where p1[i] is a place."""
-    target, source = UOp.param(0, dtype, (PLACES * COLUMNS,)), UOp.param(2, dtype, (ROWS * COLUMNS,))
-    i, c = UOp.range(ROWS, 0, RangeKind.ORDERED), UOp.range(COLUMNS, 1)
-    place = UOp.param(1, dtypes.int32, (ROWS,)).index(i)
+    target, source = UOp.param(0, dtype, (PLACES * columns,)), UOp.param(2, dtype, (rows * columns,))
+    i, c = UOp.range(rows, 0, RangeKind.ORDERED), UOp.range(columns, 1)
+    place = UOp.param(1, dtypes.int32, (rows,)).index(i)
     gate = (place < PLACES) & (place >= 0)
-    value = source.index(i * COLUMNS + c, gate=gate)
-    return UOp.group(target.store(value, place.cast(dtypes.weakint) * COLUMNS + c, combine=combine, gate=gate))
+    value = source.index(i * columns + c, gate=gate)
+    return UOp.group(target.store(value, place.cast(dtypes.weakint) * columns + c, combine=combine, gate=gate))
 
 
-def check(dtype: DType, combine: Op | None) -> Program:
+def check(dtype: DType, combine: Op | None, rows: int = ROWS, columns: int = COLUMNS) -> Program:
     """The program of a scatter, whose results have the bits that they have in order."""
-    body = scatter(dtype, combine)
+    body = scatter(dtype, combine, rows, columns)
     program = generate(body, TARGET)
     verify(program.linear, PROGRAM)
     rng = np.random.default_rng(0)
     kind = numpy_dtype(dtype)
     arrays = {
-        0: (rng.standard_normal(PLACES * COLUMNS) * 9).astype(kind),
-        1: rng.integers(-2, PLACES + 2, ROWS, dtype=np.int32),
-        2: (rng.standard_normal(ROWS * COLUMNS) * 9).astype(kind),
+        0: (rng.standard_normal(PLACES * columns) * 9).astype(kind),
+        1: rng.integers(-2, PLACES + 2, rows, dtype=np.int32),
+        2: (rng.standard_normal(rows * columns) * 9).astype(kind),
     }
     found, wanted = ({slot: array.copy() for slot, array in arrays.items()} for _ in range(2))
     run(program.linear, {node: found[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
@@ -68,3 +68,17 @@ def test_the_rest_is_done_in_order_by_who_has_the_place(
     program = check(dtype, combine)
     assert program.total * program.threads >= 13 * COLUMNS
     assert "red.global" not in render({"f": program.linear}, TARGET)
+
+
+@pytest.mark.parametrize(("dtype", "combine"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("rows", "columns"), ((70, 3), (150, 1), (64, 2), (20, 33), (20, 264)))
+def test_blocks_list_what_is_theirs_and_add_it_in_order(
+    dtype: DType, combine: Op | None, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"LEAST": 8, "PARTS": (3,), "FEW_THREADS": 32, "MANY_THREADS": 96, "LANES": 2}
+    for name, value in small.items():
+        monkeypatch.setattr(gpu_scatter_list, name, value)
+    program = check(dtype, combine, rows, columns)
+    assert program.total == 3 and "list" in program.explanation
+    assert program.threads == 96
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 3

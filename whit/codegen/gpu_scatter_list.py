@@ -40,9 +40,9 @@ from whit.target import Target
 LANES = 8  # positions that a thread looks at
 LEAST = 512  # positions that are worth a list
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
-WARP, FEW_THREADS, MANY_THREADS, MOST_THREADS = 32, 128, 256, 1024
+WARP, FEW_THREADS, MANY_THREADS, MOST_THREADS = 32, 128, 256, 512
 MANY = 1 << 17  # positions from which on a block has all the threads that it can
-I32 = dtypes.int32
+I32, U16 = dtypes.int32, dtypes.uint16
 
 
 def write_scatter(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -63,7 +63,7 @@ def write_scatter(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return kernel.write(), str(kernel)
 
 
-@dataclass(slots=True)
+@dataclass
 class Scatter:
     """Writes the program."""
 
@@ -90,8 +90,9 @@ class Scatter:
         if vectors >= 2 * WARP:
             threads = min(max(-(-vectors // WARP) * WARP, FEW_THREADS), MANY_THREADS)
             return cls(store, row, along, parallel, lanes, blocks, threads, threads)
-        threads = MOST_THREADS if count >= MANY else MANY_THREADS
-        return cls(store, row, along, parallel, lanes, blocks, threads, 1 << max(vectors - 1, 0).bit_length())
+        width = 1 << max(vectors - 1, 0).bit_length()
+        threads = max(MOST_THREADS if count >= MANY else MANY_THREADS, width)
+        return cls(store, row, along, parallel, lanes, blocks, threads, width)
 
     def __str__(self) -> str:
         return f"{self.blocks} blocks of {self.threads} threads that list what they add, {self.width} for each row"
@@ -123,20 +124,22 @@ class Scatter:
         """The program: loops over blocks, threads and pieces of the positions."""
         w, step = self.w, self.threads * LANES
         pieces = -(-size_of(self.along) // step)
-        self.counts, self.sums, self.listed = (w.buffer(I32, size) for size in (self.threads, self.groups, step))
-        self.keys = w.buffer(I32, step) if self.shares > 1 else None
+        self.counts, self.sums = w.buffer(I32, self.threads), w.buffer(I32, self.groups)
+        self.listed = w.buffer(U16, step)  # places in a piece
+        self.keys = w.buffer(U16, step) if self.shares > 1 else None
         block, thread = UOp.range(self.blocks, 0, RangeKind.BLOCK), UOp.range(self.threads, 1, RangeKind.THREAD)
         piece = UOp.range(pieces, 2)
         adds = [self._add(thread, copy) for copy in range(-(-self.vectors // self.width))]
         sizes = [const(self.index, size) for size in (self.blocks, self.threads, pieces)]
-        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me, w.loop(sizes[2]):
+        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me, w.loop(sizes[2]) as at:
+            first = w.value(at * step)
             count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
             with w.loop(count) as m:
                 if self.keys is None:
-                    self._write(adds, m)
+                    self._write(adds, first, m)
                 else:
-                    with w.when(w.load(self.keys, m).eq((me // self.width).cast(I32))):
-                        self._write(adds, m)
+                    with w.when(w.load(self.keys, m).eq((me // self.width).cast(U16))):
+                        self._write(adds, first, m)
         params = sorted({node for node in topological((self.store,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
         return w.linear(params)
 
@@ -151,8 +154,11 @@ class Scatter:
     def _mine(self, block: UOp, thread: UOp, piece: UOp, step: int) -> tuple[UOp, UOp, UOp]:
         """Which of the positions of a thread are this block's, whose of its threads, and what they are."""
         along, size = self.along, size_of(self.along)
-        place = piece * step + thread * LANES + lane_numbers(LANES)
-        inside = place < size if size % step else None
+        first = thread * LANES
+        place = piece * step + first + lane_numbers(LANES)
+        inside = None
+        if size % step:  # one condition where lanes are all inside, or none is
+            inside = place < size if size % LANES else UOp.stack(*([piece * step + first < size] * LANES))
         row, *gates = (replace_ranges(part, {along: place}, {}) for part in (self.row, *self.gates))
         if inside is not None:
             row, *gates = (gated(part, inside) for part in (row, *gates))
@@ -160,7 +166,7 @@ class Scatter:
         mine = (number % self.blocks).eq(block.cast(dtypes.uint32))
         is_mine = all_of(mine, inside, *gates)
         assert is_mine is not None
-        return is_mine, (number // self.blocks % self.shares).cast(I32), place.cast(I32)
+        return is_mine, (number // self.blocks % self.shares).cast(U16), (first + lane_numbers(LANES)).cast(U16)
 
     def _list(self, me: UOp, mine: UOp, key: UOp, place: UOp) -> UOp:
         """Puts them where those of the threads before end; how many there are."""
@@ -207,9 +213,9 @@ class Scatter:
         (store,) = self._lowered(gated(new, number < self.vectors) if self.vectors % self.width else new)
         return store
 
-    def _write(self, adds: list[UOp], m: UOp) -> None:
+    def _write(self, adds: list[UOp], first: UOp, m: UOp) -> None:
         w = self.w
-        place = {fix_index_dtype(self.along, self.index): w.value(w.load(self.listed, m).cast(self.index))}
+        place = {fix_index_dtype(self.along, self.index): w.value(w.load(self.listed, m).cast(self.index) + first)}
         for store in adds:
             target, *rest = (source.substitute(place) for source in store.src)
             value, position, *gate = (w.value(source) for source in rest)

@@ -161,7 +161,7 @@ def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:
         if node in done:
             continue
         src = tuple([done[s] for s in node.src])
-        if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
+        if node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is not ops.CONST:
             memory, position, *given = src
             done[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
         elif node.op is ops.STORE:
