@@ -98,8 +98,8 @@ def test_threads_run_along_neighbours_and_vectors_of_16_bytes() -> None:
 def test_a_row_is_reduced_by_a_block() -> None:
     (call,) = scheduled(softmax(param(0, 20, 512))).src
     program = generate(call.src[0].src[0], TARGET)
-    assert (program.total, program.threads) == (20, 256)
-    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 4
+    assert (program.total, program.threads) == (20, 128)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 2
 
 
 def test_many_columns_are_reduced_by_a_thread_each() -> None:

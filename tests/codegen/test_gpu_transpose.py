@@ -28,6 +28,8 @@ TURNED: dict[str, Callable[[], UOp]] = {
     "padded": lambda: ints(0, 20, 33).permute((1, 0)).pad(((1, 2), (3, 0))) + 1,
     "a part": lambda: ints(0, 40, 50).shrink(((3, 20), (5, 40))).permute((1, 0)) + 1,
     "bytes": lambda: param(0, 40, 17, dtype=dtypes.int8).permute((1, 0)).cast(dtypes.int32),
+    "halves, two at a time": lambda: param(0, 40, 34, dtype=dtypes.int16).permute((1, 0)) + 1,
+    "halves, two at a time one way": lambda: param(0, 35, 34, dtype=dtypes.int16).permute((1, 0)) + 1,
     "ends first": lambda: ints(0, 2, 18, 17).permute((2, 0, 1)) + 1,
 }
 
@@ -39,11 +41,11 @@ def test_what_transposes_mean(name: str) -> None:
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == (2 if name == "two loads" else 1)
 
 
-def test_a_tile_has_four_elements_of_each_thread() -> None:
+def test_a_tile_has_sixteen_elements_of_each_thread() -> None:
     (call,) = scheduled(param(0, 4096, 4096).permute((1, 0)) * 2.0).src
     program = generate(call.src[0].src[0], TARGET)
-    assert (program.total, program.threads) == (128 * 128, 256)
-    assert sum(node.op is ops.STORE for node in program.linear.src) == 8
+    assert (program.total, program.threads) == (64 * 64, 256)
+    assert sum(node.op is ops.STORE for node in program.linear.src) == 32
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
-from whit.codegen.gpu_reduce import Team, share_reductions, spread, trips
+from whit.codegen.gpu_reduce import AT_ONCE, Team, share_reductions, spread, trips
 from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import MOST_SCANS, share_scans, threads_of_a_scan
 from whit.codegen.gpu_scatter import in_parts
@@ -293,6 +293,9 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     lanes = lanes_of(inner, width, places, free)
     across = _across(kernel, found, total // lanes) if lanes > 1 else None
     copies = TILE if across is not None else 1
+    if across is None:
+        across = _gathered(kernel, found, total // lanes)
+        copies = AT_ONCE if across is not None else 1
     count = total // (lanes * copies)
     threads = min(THREADS, -(-count // WARP) * WARP)
     blocks = -(-count // threads)
@@ -326,6 +329,19 @@ def _across(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
             every = all(r in free[store] for store in kernel.body.src)
             if only_r and only_inner and every and isinstance(r.size, int) and r.size % TILE == 0:
                 return r if threads // TILE >= ENOUGH // 4 else None
+    return None
+
+
+def _gathered(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
+    """A range along which positions are read, and then what is there: a thread has several, so that more loads are on
+    their way."""
+    for load in found[0].loads:
+        for position in load.src[1].topological():
+            if position.op is ops.INDEX:
+                for r in kernel.parallel[:-1]:
+                    every = all(r in kernel.free[store] for store in kernel.body.src)
+                    if r in kernel.free[position] and every and size_of(r) % AT_ONCE == 0:
+                        return r if threads // AT_ONCE >= ENOUGH and isinstance(r.size, int) else None
     return None
 
 

@@ -27,6 +27,7 @@ GROUP = 16
 PARTIAL_ID = 10_000  # of the loops of one thread
 FIRST_ID = 20_000  # of the ranges over shared values
 LEVELS = 2
+AT_ONCE = 4  # elements, or vectors, that a thread reads before it combines them
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,23 @@ def share_reductions(body: UOp, along: dict[UOp, UOp], team: Team, lanes_of: Cal
 
 
 def _partial(node: UOp, r: UOp, team: Team, lanes: int) -> UOp:
-    """What one thread has of a reduction."""
+    """What one thread has of a reduction: several elements in each step, so that as many loads are on their way."""
     value, *ranges = node.src
-    op = node.arg.op
-    loop = UOp.range(trips(as_index(r.size) // lanes, team), PARTIAL_ID + r.arg.id, r.arg.kind)
-    part = replace_ranges(value, {r: spread(loop * team.parts + team.part, lanes)}, {})
-    if lanes > 1 and not part.shape:
-        part = UOp.stack(*([part] * lanes))
+    op, count = node.arg.op, as_index(r.size) // lanes
+    copies = AT_ONCE
+    while copies > 1 and (count.op is not ops.CONST or count.arg % (team.parts * copies)):
+        copies //= 2
+    loop = UOp.range(trips(count // copies, team), PARTIAL_ID + r.arg.id, r.arg.kind)
+    total: UOp | None = None
+    for copy in range(copies):
+        number = (loop * copies + copy) * team.parts + team.part
+        part = replace_ranges(value, {r: spread(number, lanes)}, {})
+        if lanes > 1 and not part.shape:
+            part = UOp.stack(*([part] * lanes))
+        total = part if total is None else make(op, (total, part))
+    assert total is not None
     others = [other for other in ranges if other is not r]
-    total = part.reduce(op, ranges=(*others, loop))
+    total = total.reduce(op, ranges=(*others, loop))
     return total.reduce(op, axes=(0,)) if total.shape else total
 
 

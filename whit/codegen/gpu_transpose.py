@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from whit.codegen.gpu_reduce import spread
 from whit.codegen.gpu_staged import gated
 from whit.codegen.ranges import Region, replace_ranges, stride
 from whit.ir import ops
@@ -21,6 +22,7 @@ from whit.ir.uop import UOp, make
 THREADS = 256
 LEAST = 16  # elements along both ranges that are worth a tile
 MOST_LOADS = 4  # of tiles in shared memory
+MOST_SHARED = 48 * 1024  # bytes of these
 
 Free = dict[UOp, frozenset[UOp]]
 
@@ -36,8 +38,14 @@ class Turned:
 
     @property
     def tile(self) -> int:
-        """Elements along both sides: lines of at least 64 bytes."""
-        return 32 if min(load.dtype.itemsize for load in self.loads) >= 4 else 64
+        """Elements along both sides: as many as there is room for, but not many more than there are."""
+        room = sum(64 * 65 * load.dtype.itemsize for load in self.loads) <= MOST_SHARED
+        return 64 if room and min(self.inner.size, self.across.size) > 32 else 32
+
+    def lanes(self, r: UOp) -> int:
+        """Neighbours along a range that a thread reads or writes: 4 bytes."""
+        lanes = max(4 // max(load.dtype.itemsize for load in self.loads), 1)
+        return lanes if r.size % lanes == 0 else 1
 
 
 def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Free) -> Turned | None:
@@ -64,7 +72,8 @@ def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Fr
 
 def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
     """The kernel by tiles, and what it is."""
-    tile, sizes = turned.tile, [turned.across.size, turned.inner.size]
+    tile, line_size = turned.tile, turned.tile + 1
+    sizes = [turned.across.size, turned.inner.size]
     tiles = [-(-size // tile) for size in sizes]
     blocks = prod(tiles) * prod(r.size for r in turned.others)
     block, thread = UOp.range(blocks, 0, RangeKind.BLOCK), UOp.range(THREADS, 1, RangeKind.THREAD)
@@ -73,8 +82,6 @@ def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
     for r in reversed(turned.others):
         places[r] = number % r.size
         number = number // r.size
-    line, column = thread // tile, thread % tile
-    steps = range(0, tile, THREADS // tile)
 
     def at(across: UOp, inner: UOp, graph: UOp) -> UOp:
         """A load or a store at a place of the tile."""
@@ -83,14 +90,21 @@ def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
         gates = [values[r] < r.size for r in (turned.across, turned.inner) if r.size % tile]
         return gated(new, gates[0] & gates[-1], *shared) if gates else new
 
+    def lines(lanes: int) -> list[tuple[UOp, UOp]]:
+        """The lines of a thread, and its neighbours in them."""
+        in_line = tile // lanes
+        neighbours = spread(thread % in_line, lanes)
+        return [(thread // in_line + i, neighbours) for i in range(0, tile, THREADS // in_line)]
+
     shared: list[UOp] = []
     for id, load in enumerate(turned.loads):
-        memory = UOp.buffer(id, load.dtype, (tile * (tile + 1),), memory=Memory.SHARED)
-        fills = [memory.store(at(column, line + i, load), (line + i) * (tile + 1) + column) for i in steps]
+        memory = UOp.buffer(id, load.dtype, (tile * line_size,), memory=Memory.SHARED)
+        found = lines(turned.lanes(turned.across))
+        fills = [memory.store(at(column, line, load), line * line_size + column) for line, column in found]
         shared.append(memory.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED))))
     stores = []
-    for i in steps:
-        position = column * (tile + 1) + line + i
+    for line, column in lines(turned.lanes(turned.inner)):
+        position = column * line_size + line
         kept = {load: memory.index(position) for load, memory in zip(turned.loads, shared, strict=True)}
-        stores += [at(line + i, column, store.substitute(kept)) for store in body.src]
+        stores += [at(line, column, store.substitute(kept)) for store in body.src]
     return UOp.group(*stores), f"{blocks} blocks of {THREADS} threads, tiles of {tile} x {tile} in shared memory"

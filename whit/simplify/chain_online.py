@@ -133,7 +133,7 @@ def plain_powers(root: UOp) -> UOp:
     """
     names: dict[UOp, UOp] = {}
     for node in topological((root,)):
-        power = _power_of(node)
+        power = power_of(node)
         if power is not None:
             names[node] = with_values(power, names)
     value = with_values(root, names) if names else root
@@ -145,7 +145,7 @@ def plain_powers(root: UOp) -> UOp:
     return power if is_plain and _is_hidden(power, gate, hidden) else value
 
 
-def _power_of(node: UOp) -> UOp | None:
+def power_of(node: UOp) -> UOp | None:
     """What `exp` would be without the part that makes it exact."""
     if node.op is not ops.WHERE or node.src[0].op is not ops.LT or not _is_zero(node.src[1]):
         return None
