@@ -285,7 +285,8 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
         return UOp.group(*(_renumbered(kernel, store, {}) for store in body.src))
     inner = parallel[-1]
     total = prod(size_of(r) for r in parallel)
-    width = 1 if kernel.serial or any(store.arg.combine for store in body.src) else width_of(body, kernel.target, (inner,), free)
+    is_single = kernel.serial or any(store.arg.combine for store in body.src)
+    width = 1 if is_single else width_of(body, kernel.target, (inner,), free)
     places = [store.src[2] for store in body.src]
     places += [load.src[1] for region in found for load in region.loads]
     while width > 1 and total // width < ENOUGH:

@@ -2,7 +2,7 @@
 
     store p0[r0, k] = x[r0, k] / (sum over j < 8192 of x[r0, j])
 
-    ->  r0 = block; thread t has the elements 4*t + (0, 1, 2, 3), 1024 + 4*t + (0, 1, 2, 3), ... 7168 + ..., eight loads;
+    ->  r0 = block; thread t has the elements 4*t + (0, 1, 2, 3), 1024 + 4*t + (0, 1, 2, 3), ...: eight loads;
         their sum; of 32 threads by exchange between them, of a block through shared memory;
         eight quotients, and eight stores, of the vectors that were loaded for the sum
 
@@ -138,7 +138,7 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
                 src = tuple([copy[s] for s in node.src])
                 copy[node] = node if src == node.src else make(node.op, src, node.arg)
                 if is_along and node.op is ops.FDIV and free[node.src[1]].isdisjoint(rows.along):
-                    copy[node] = _quotient(*src, is_short)
+                    copy[node] = _quotient(src[0], src[1], is_short)
                 if is_along and gate is not None and node.op is ops.INDEX and node.src[0].op is ops.PARAM:
                     memory, position, *given = src
                     copy[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))

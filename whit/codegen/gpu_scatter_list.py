@@ -207,7 +207,7 @@ class Scatter:
     def _add(self, thread: UOp, copy: int) -> UOp:
         """The store of one vector of a thread, at a position that is yet to come."""
         number = thread % self.width + copy * self.width if self.shares > 1 else thread + copy * self.width
-        values = digits_of(number, self.parallel, {r: self.lanes for r in self.parallel[-1:]})
+        values = digits_of(number, self.parallel, dict.fromkeys(self.parallel[-1:], self.lanes))
         values.update({r: spread(values[r], self.lanes) for r in self.parallel[-1:]})
         new = replace_ranges(self.store, values, {})
         (store,) = self._lowered(gated(new, number < self.vectors) if self.vectors % self.width else new)
