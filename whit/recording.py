@@ -8,6 +8,7 @@ One recorder serves the whole process: memory is freed, and kernels run, on any 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -42,6 +43,12 @@ class Recorder(Protocol):
     def ran(self, device: str, plan: Any, kernels: Any, times: list[int]) -> None:
         """A plan ran: `perf_counter_ns` before and after each kernel in turn."""
 
+    def started(self, device: str, plan: Any, kernels: Any, queue: str) -> Callable[[list[int]], None]:
+        """A plan was started on a queue of a device. Its times are told to what this returns, later."""
+
+    def copied(self, device: str, what: str, nbytes: int) -> Callable[[list[int]], None]:
+        """The same for a copy ("host to device"), which has a beginning and an end."""
+
     def allocated(self, buffer: Any) -> None:
         """A buffer has memory."""
 
@@ -61,13 +68,21 @@ class Recorder(Protocol):
         """Anything else, as a JIT that captures or replays: fields are JSON."""
 
 
-class Hooks:
-    """Holds the recorder, if there is one."""
+class Clock(Protocol):
+    """What knows the times of a device that works by itself."""
 
-    __slots__ = ("recorder",)
+    def settle(self) -> None:
+        """Waits for what was started, and tells its times."""
+
+
+class Hooks:
+    """Holds the recorder, if there is one, and the clocks that are to be settled when it ends."""
+
+    __slots__ = ("clocks", "recorder")
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
+        self.clocks: weakref.WeakSet[Clock] = weakref.WeakSet()
 
 
 hooks = Hooks()

@@ -66,6 +66,7 @@ class Stream:
     """What is still to be done, in order: each a test whether it may begin, and the deed."""
 
     pending: list[tuple[Callable[[], bool], Callable[[], None]]] = field(default_factory=list)
+    context: int = 0
     is_held: bool = False  # nothing is done for the time being
 
 
@@ -90,6 +91,10 @@ class FakeLibrary:
     graphs: dict[int, list[Node]] = field(default_factory=dict)
     newest: int = 0  # handle
     context: int = 0
+    has_peers: bool = True
+    owners: dict[int, int] = field(default_factory=dict)  # the contexts of events
+    now: float = 0.0  # milliseconds on the device: everything that is done takes one
+    moments: dict[int, float] = field(default_factory=dict)  # of events
     codes: dict[str, int] = field(default_factory=dict)  # what functions return that are to fail
     missing: set[str] = field(default_factory=set)  # functions that an old driver does not have
 
@@ -127,10 +132,11 @@ class FakeLibrary:
             able = [s for s in self.streams.values() if s.pending and not s.is_held and s.pending[0][0]()]
             assert able, "the streams wait for each other"
             self.source.choice(able).pending.pop(0)[1]()
+            self.now += 1.0
 
     def _cuStreamCreate(self, out: Any, flags: int) -> None:
         number = self._new()
-        self.streams[number] = Stream()
+        self.streams[number] = Stream(context=self.context)
         self._fill(out, number)
 
     def _cuStreamSynchronize(self, stream: int) -> None:
@@ -139,6 +145,7 @@ class FakeLibrary:
     def _cuEventCreate(self, out: Any, flags: int) -> None:
         number = self._new()
         self.events[number] = [True]
+        self.owners[number] = self.context
         self._fill(out, number)
 
     def _cuEventDestroy_v2(self, event: int) -> None:
@@ -146,7 +153,16 @@ class FakeLibrary:
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         done = self.events[event] = [False]
-        self.submit(stream, lambda: done.__setitem__(0, True))
+        assert self.owners[event] == self.streams[stream].context
+
+        def deed() -> None:
+            done[0] = True
+            self.moments[event] = self.now
+
+        self.submit(stream, deed)
+
+    def _cuEventQuery(self, event: int) -> int:
+        return 0 if self.events[event][0] else 600
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         done = self.events[event]
@@ -157,7 +173,8 @@ class FakeLibrary:
         self.work(lambda: done[0])
 
     def _cuEventElapsedTime(self, out: Any, start: int, end: int) -> None:
-        self._fill(out, 1.0)
+        assert self.events[start][0] and self.events[end][0]
+        self._fill(out, self.moments[end] - self.moments[start])
 
     # ---- memory
 
@@ -197,11 +214,22 @@ class FakeLibrary:
     def _cuMemcpyDtoDAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self.submit(stream, lambda: _move(target, source, nbytes))
 
+    def _cuDeviceCanAccessPeer(self, out: Any, device: int, peer: int) -> None:
+        self._fill(out, int(self.has_peers))
+
+    def _cuCtxEnablePeerAccess(self, peer: int, flags: int) -> None:
+        assert self.has_peers and peer != self.context
+
+    def _cuMemcpyPeerAsync(self, target: int, here: int, source: int, there: int, nbytes: int, stream: int) -> None:
+        assert self.streams[stream].context == here == self.context != there
+        self.submit(stream, lambda: _move(target, source, nbytes))
+
     # ---- kernels
 
     def _cuLaunchKernel(self, function: int, *rest: Any) -> None:
         stream, pointers = rest[7], rest[8]
         kernel = self.kernels[function]
+        assert self.streams[stream].context == self.context
         arguments = kernel.read(ctypes.addressof(pointers))
         self.submit(stream, lambda: kernel.run(arguments))
 

@@ -14,7 +14,7 @@ from engine.fake_gpu import FakeLibrary, fake_gpu
 from whit import Context, Device, Tensor, TinyJit, Variable
 from whit.engine.storage import storage
 from whit.errors import BackendError, DeviceError
-from whit.runtime import cuda as runtime_cuda
+from whit.runtime import cuda_transfers
 
 rng = np.random.default_rng(0)
 
@@ -212,8 +212,35 @@ def test_a_thread_uses_two_gpus_in_turn(monkeypatch: pytest.MonkeyPatch) -> None
         assert y.to("CUDA").tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("has_peers", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_between_gpus_come_in_order(monkeypatch: pytest.MonkeyPatch, has_peers: bool, seed: int) -> None:
+    with fake_gpu(monkeypatch, seed, gpus=2) as library:
+        library.has_peers = has_peers
+        found = []
+        for _ in range(4):
+            data = array(4, 4)
+            there = (Tensor(data, device="CUDA:1") * 2).realize()
+            here = (there.to("CUDA") + 1).realize()
+            there.assign(Tensor.zeros(4, 4, device="CUDA:1")).realize()  # after the copy has read it
+            found.append((here.to("CUDA:1") * 3, data))
+            del there, here
+        for got, data in found:
+            np.testing.assert_allclose(got.numpy(), (data * 2 + 1) * 3, rtol=1e-6)
+        assert library.calls.count("cuMemcpyPeerAsync") == 8 and "cuMemcpyDtoHAsync_v2" in library.calls
+        assert library.calls.count("cuCtxEnablePeerAccess") == (4 if has_peers else 0)
+        assert library.calls.count("cuMemcpyDtoHAsync_v2") == 4  # of the results
+
+
+def test_copies_of_many_pieces_by_many_threads(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_transfers, "PIECE", 1 << 20)
+    data = rng.integers(0, 255, (9 << 20) + 13).astype(np.uint8)
+    np.testing.assert_array_equal(Tensor(data, device="CUDA").numpy(), data)
+    np.testing.assert_array_equal(Tensor(data).to("CUDA").to("CPU").numpy(), data)
+
+
 def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_cuda, "LARGE", 0)
+    monkeypatch.setattr(cuda_transfers, "LARGE", 0)
     step = TinyJit(lambda x, w: ((x @ w).relu() @ w).sum(1))
     w = Tensor(weights := array(4, 4), device="CUDA").realize()
     found = []
@@ -227,8 +254,8 @@ def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: py
 
 
 def test_a_new_tensor_does_not_wait_for_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_cuda, "LARGE", 0)
-    monkeypatch.setattr(runtime_cuda, "CHUNK", 16)  # bytes, so that copies wait for pinned memory
+    monkeypatch.setattr(cuda_transfers, "LARGE", 0)
+    monkeypatch.setattr(cuda_transfers, "PIECE", 16)  # bytes, so that copies wait for pinned memory
     x = Tensor(array(16), device="CUDA").realize()
     _kept = (x * 2).realize()
     main = gpu.streams[Device["CUDA"].gpu.stream]  # type: ignore[attr-defined]

@@ -51,6 +51,8 @@ def write_hostile(path: Path) -> Path:
             "stack": 1,
         },
         {"record": "run", "schedule": 0, "stack": 1, "thread": 1, "times": [60, 20]},
+        {"record": "run", "schedule": 0, "stack": 1, "thread": 1, "times": [60, 20], "queue": ATTACK},
+        {"record": "copy", "device": ATTACK, "what": ATTACK, "nbytes": 64, "stack": 1, "times": [50, 9]},
         {"record": "memory", "events": [["+", 61, 1, 64, ATTACK, 1, ATTACK], ["=", 1, ATTACK]]},
         {"record": "event", "kind": ATTACK, "at": 70, "stack": 1, "fields": {"name": ATTACK}},
         {"record": "limit", "dropped": ATTACK, "at": 70},

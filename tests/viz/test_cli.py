@@ -142,6 +142,7 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
                 }
             ],
             "kernels": [KERNEL],
+            "copies": [{"device": str, "what": str, "count": int, "bytes": int, "total_ns": int}],
             "events": [{"kind": str, "fields": dict, "count": int}],
         },
     ),

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from time import perf_counter_ns
 
 import whit
 from whit import Tensor
@@ -18,6 +19,7 @@ def test_records_and_fields_are_those_of_the_page(recorded: Path, tmp_path: Path
     with whit.trace(tmp_path / "more"):
         (x * 3).realize()  # known
         hooks.recorder.event("test")
+        hooks.recorder.copied("CUDA", "host to device", 8)([perf_counter_ns()] * 2)
         hooks.recorder.writer.limit = 1
         hooks.recorder._flush()
     found: dict[str, list[str]] = {}

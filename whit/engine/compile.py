@@ -85,7 +85,7 @@ def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> 
     with _lock:
         settings = code_settings()
         missing = {f.src[0]: f for f in functions if (f.src[0], target, settings, link) not in _kernels}
-        if len(missing) > 1 and threads.thread_count() > 1 and BEAM.value == 0 and not _is_shown():
+        if len(missing) > 1 and threads.thread_count() > 1 and BEAM.value == 0 and not shows_compiling():
             _find_or_compile_all(list(missing.values()), target, link)
         return tuple(get_kernel(function, target, link) for function in functions)
 
@@ -135,14 +135,15 @@ def code_settings() -> tuple[int | str, ...]:
 
 def _find_or_compile(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     choice, key = _choice_and_key(function, target)
-    entry = None if _is_shown() else disk_cache.find(key)
+    entry = None if shows_compiling() else disk_cache.find(key)
     if entry is None:
         entry = _compiled_as(choice, function, target)
         disk_cache.keep(key, *entry)
     return entry
 
 
-def _is_shown() -> bool:
+def shows_compiling() -> bool:
+    """Whether somebody wants to see how kernels are compiled."""
     return DEBUG >= SHOWS_SOURCE or hooks.recorder is not None
 
 

@@ -16,6 +16,8 @@ from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernels, without_vectors
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
+from whit.engine.timings import note_time
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda import open_gpu
 from whit.runtime.cuda_buffer import CudaBuffer, ordinal_of
@@ -93,29 +95,53 @@ class CudaDevice:
             addresses.append(addresses[place] + start)
         self.gpu.use()
         with self.gpu.lock:
-            for number, step in enumerate(plan.steps):
-                given = [addresses[place] for place in step.places]
-                self._start(loaded, number, given, variables)
+            if DEBUG >= 2 or hooks.recorder is not None:
+                self._run_timed(loaded, addresses, variables)
+            else:
+                for number in range(len(plan.steps)):
+                    self._start(loaded, number, addresses, variables)
         if DEBUG < 2:
             GlobalCounters.add(self.name, loaded.counts)
 
-    def _start(self, loaded: LoadedPlan, number: int, given: list[int], variables: Mapping[str, int]) -> None:
-        """One step, with a line for it where that is wanted."""
+    def _run_timed(self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int]) -> None:
+        """With events around each step: read at once for the lines of DEBUG, later for a recording."""
+        gpu, times, functions = self.gpu, self.gpu.times, [step.function for step in loaded.plan.steps]
+        events: list[Any] = []
+        for number in range(len(functions)):
+            events.append(times.mark(gpu.stream))
+            self._start(loaded, number, addresses, variables)
+            events.append(times.mark(gpu.stream))
+            if DEBUG >= 2:
+                self._show(loaded, number, times.seconds(*events[-2:]))
+        recorder = hooks.recorder
+        told = recorder.started(self.name, loaded.plan, loaded.kernels, "stream") if recorder is not None else None
+
+        def note(moments: list[int]) -> None:
+            for function, start, end in zip(functions, moments[::2], moments[1::2], strict=True):
+                note_time(function, self.name, (end - start) * 1e-9)
+            if told is not None:
+                told(moments)
+
+        times.tell(events, note)
+
+    def _show(self, loaded: LoadedPlan, number: int, seconds: float) -> None:
+        """The line of a step that has run."""
+        call = loaded.plan.linear.src[number]
+        counts = _counts(loaded.kernels[number])
+        counts.time_sum_s = seconds
+        GlobalCounters.add(self.name, counts)
+        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+
+    def _start(self, loaded: LoadedPlan, number: int, addresses: Sequence[int], variables: Mapping[str, int]) -> None:
+        """One step, on the memory of the places of its plan."""
+        given = [addresses[place] for place in loaded.plan.steps[number].places]
         arguments = loaded.arguments[number]
         if any(address % VECTOR for address in given):
             arguments = self._unaligned(loaded, number)
-        first = self.gpu.event() if DEBUG >= 2 else None
         for each in arguments:
             each.fill(given, variables)
             launch = each.launch
             self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name, launch.shared)
-        if first is not None:
-            seconds = self.gpu.event().since(first)
-            call = loaded.plan.linear.src[number]
-            counts = _counts(loaded.kernels[number])
-            counts.time_sum_s = seconds
-            GlobalCounters.add(self.name, counts)
-            show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
 
     def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
         """The same step without vectors."""

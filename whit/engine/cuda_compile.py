@@ -16,9 +16,10 @@ from typing import Any
 from whit.cache import register_cache
 from whit.config import DEBUG
 from whit.engine import disk_cache
-from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key
+from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key, shows_compiling
 from whit.engine.show import announce
 from whit.ir.uop import UOp
+from whit.recording import KernelLog, hooks
 from whit.runtime.cuda import Gpu, Module
 from whit.target import Target
 
@@ -46,6 +47,12 @@ class CudaKernel:
     bytes_read: int
     bytes_written: int
     module: Module  # keeps the code
+    explanation: str = ""
+
+    @property
+    def total(self) -> int:
+        """The blocks of all its launches."""
+        return sum(launch.blocks for launch in self.launches)
 
 
 ASSEMBLERS = 8  # threads
@@ -76,28 +83,31 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
     from concurrent.futures import ThreadPoolExecutor  # lazy: only when something has to be loaded
 
     place = f"machine code for {gpu.compute}"
-    begun: list[tuple[str, dict[str, Any], Any]] = []
+    begun: list[tuple[str, dict[str, Any], Any, KernelLog | None]] = []
     with ThreadPoolExecutor(ASSEMBLERS) as workers:
         try:
             for function in functions:
                 key = digest(kernel_key(function, target), place)
-                entry = disk_cache.find(key) if DEBUG < SHOWS_SOURCE else None
+                entry = None if shows_compiling() else disk_cache.find(key)
                 if entry is not None:
-                    begun.append(("", *entry))
+                    begun.append(("", *entry, None))
                     continue
-                header, text = compile_ptx(function, target)
-                begun.append((key, header, workers.submit(gpu.assemble, text)))
-            return [_loaded(key, header, code, gpu) for key, header, code in begun]
+                log = recorder.kernel(function, target) if (recorder := hooks.recorder) is not None else None
+                header, text = compile_ptx(function, target, log)
+                begun.append((key, header, workers.submit(gpu.assemble, text), log))
+            return [_loaded(key, header, code, log, gpu) for key, header, code, log in begun]
         except BaseException:  # also an interrupt: nobody waits for the rest
             workers.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _loaded(key: str, header: dict[str, Any], code: Any, gpu: Gpu) -> CudaKernel:
+def _loaded(key: str, header: dict[str, Any], code: Any, log: KernelLog | None, gpu: Gpu) -> CudaKernel:
     """A kernel on the GPU; with a key, its machine code is only coming, and is kept under that."""
     if key:
         code = code.result()
         disk_cache.keep(key, header, code)
+    if log is not None:
+        log.compiled(code, lambda: "")  # the driver does not show its machine code
     module = gpu.load_module(code)
     launches = tuple(
         Launch(
@@ -112,10 +122,11 @@ def _loaded(key: str, header: dict[str, Any], code: Any, gpu: Gpu) -> CudaKernel
         )
         for record in header["launches"]
     )
-    return CudaKernel(launches, header["ops"], header["bytes_read"], header["bytes_written"], module)
+    amounts = header["ops"], header["bytes_read"], header["bytes_written"]
+    return CudaKernel(launches, *amounts, module, header["explanation"])
 
 
-def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
+def compile_ptx(function: UOp, target: Target, log: KernelLog | None = None) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its text."""
     from whit.codegen import generate, separate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
@@ -124,11 +135,21 @@ def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
 
     (body,) = function.src
     stem = "k_" + re.sub(r"\W", "_", str(function.arg.name), flags=re.ASCII)[:60]
-    programs = [generate(part, target, f"{stem}_{i}") for i, part in enumerate(separate(body))]
+    observe = None if log is None else log.passed
+    programs = [generate(part, target, f"{stem}_{i}", observe=observe) for i, part in enumerate(separate(body))]
     text = render({program.name: program.linear for program in programs}, target)
+    whole = replace(
+        programs[0],
+        total=sum(program.total for program in programs),
+        ops=sum(program.ops for program in programs),
+        bytes_read=sum(program.bytes_read for program in programs),
+        bytes_written=sum(program.bytes_written for program in programs),
+        explanation="\n".join(program.explanation for program in programs),
+    )
+    if log is not None:
+        log.rendered(whole, text)
     if DEBUG >= SHOWS_SOURCE:
-        reasons = "\n".join(program.explanation for program in programs)
-        announce(function, reasons, text, programs[0].linear, "")
+        announce(function, whole.explanation, text, whole.linear, "")
     launches = [
         {
             "name": program.name,
@@ -141,8 +162,9 @@ def compile_ptx(function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     ]
     header = {
         "launches": launches,
-        "ops": sum(program.ops for program in programs),
-        "bytes_read": sum(program.bytes_read for program in programs),
-        "bytes_written": sum(program.bytes_written for program in programs),
+        "ops": whole.ops,
+        "bytes_read": whole.bytes_read,
+        "bytes_written": whole.bytes_written,
+        "explanation": whole.explanation,
     }
     return header, text.encode()

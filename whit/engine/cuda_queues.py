@@ -13,8 +13,9 @@ from typing import Any
 
 from whit.engine.queues import Calls, Way, copy_queue
 from whit.runtime.buffer import Buffer
-from whit.runtime.cuda import NO_TIMING, Gpu, open_gpu
+from whit.runtime.cuda import Gpu, open_gpu
 from whit.runtime.cuda_buffer import ordinal_of
+from whit.runtime.cuda_transfers import NO_TIMING
 
 
 @dataclass(slots=True)
@@ -33,7 +34,7 @@ class GpuCopy:
         target, source = table[self.target].address, table[self.source].address
         name = "cuMemcpyHtoDAsync_v2" if self.is_upload else "cuMemcpyDtoHAsync_v2"
         found: Calls = [(self.gpu.driver.function(name), target, source, self.nbytes, self.stream)]
-        if not self.is_upload or self.gpu.is_pinned(source):
+        if not self.is_upload or self.gpu.transfers.is_pinned(source):
             found.append((self.gpu.driver.function("cuStreamSynchronize"), self.stream))
         return found
 
@@ -50,11 +51,11 @@ class GpuQueues:
             device, _, copies = queue.partition(" ")
             self._gpu = gpu = open_gpu(ordinal_of(device))
             gpu.use()
-            self._streams[queue] = gpu.copies if copies else gpu.stream
+            self._streams[queue] = gpu.transfers.stream if copies else gpu.stream
             if copies:
                 event = self._event(gpu)
                 self.begin += [(gpu.driver.function("cuEventRecord"), event, gpu.stream)]
-                self.begin += [(gpu.driver.function("cuStreamWaitEvent"), gpu.copies, event, 0)]
+                self.begin += [(gpu.driver.function("cuStreamWaitEvent"), gpu.transfers.stream, event, 0)]
 
     def _event(self, gpu: Gpu) -> Any:
         self._kept.append(_Event(gpu))

@@ -20,9 +20,8 @@ from typing import Any
 from whit.engine.cpu import RECORD, Resident
 from whit.engine.edges import Access, edges
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import native_call, native_kernel, thread_count
+from whit.runtime.threads import COPY_CHUNK, native_call, native_kernel, thread_count
 
-COPY_CHUNK = 1 << 18  # bytes that a thread copies at once
 LITTLE = 1 << 16  # bytes and operations, about 10 us of work: less than that is not shared
 
 

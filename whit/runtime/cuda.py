@@ -2,14 +2,13 @@
 
     gpu = open_gpu(0)
     address = gpu.take(1024)            # from the pool, or from the driver
-    gpu.upload(address, view)           # through pinned memory; the view may change as soon as this returns
+    gpu.transfers.upload(address, source, 1024)
     gpu.launch(function, 8, 256, parameters, "kernel")
-    gpu.download(view, address)         # waits
+    gpu.transfers.download(target, address, 1024)       # waits
 
 Work of a GPU goes to one stream, in the order in which it was given, so memory that is given back can be taken again at
-once: what used it runs before what uses it next. Copies into memory that was just taken (`fill`) go to a second stream:
-they wait only for what used that memory before, not for kernels that were started since. A process that forks after its
-first use of a GPU has none in the child.
+once: what used it runs before what uses it next. A process that forks after its first use of a GPU has none in the
+child.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from collections import deque
 from typing import Any
 
 from whit.errors import BackendError, DeviceError
-from whit.runtime.blocks import MiB, size_class
+from whit.runtime import cuda_transfers
+from whit.runtime.blocks import size_class
 from whit.runtime.cuda_driver import (
     ILLEGAL_ADDRESS,
     LAUNCH_FAILURES,
@@ -32,13 +32,10 @@ from whit.runtime.cuda_driver import (
     DriverError,
     load_driver,
 )
+from whit.runtime.cuda_times import Times
+from whit.runtime.cuda_transfers import NO_TIMING, NON_BLOCKING, Transfers
 
 SMALLEST = 512  # bytes of a block of memory
-LARGE = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
-MEMORY_TYPE = 2  # what the driver is asked about an address
-CHUNK = 16 * MiB  # bytes that are copied through pinned memory at a time
-NON_BLOCKING = 1
-NO_TIMING = 2
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
 PTX = 1  # a kind of what is linked
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
@@ -67,6 +64,7 @@ class Gpu:
         self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
         device = self.number("cuDeviceGet", ctypes.c_int, ordinal)
         self.device = device
+        self.label = f"CUDA:{ordinal}" if ordinal else "CUDA"  # the name of the device in whit
         name = ctypes.create_string_buffer(100)
         driver.cuDeviceGetName(name, 100, device)
         self.name = name.value.decode()
@@ -76,15 +74,8 @@ class Gpu:
         self.use()
         self.stream = self.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
         self.has_graphs = hasattr(driver.library, "cuGraphAddKernelNode_v2")  # drivers of CUDA 12 and newer
-        self._staging: list[tuple[int, Any]] = []
-        self._copies: Any = None
-
-    @property
-    def copies(self) -> Any:
-        """A second stream, for copies beside kernels. Who uses it says what waits for what, by events."""
-        if self._copies is None:
-            self._copies = self.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
-        return self._copies
+        self.times = Times(self)
+        self.transfers = Transfers(self)
 
     def number(self, function: str, kind: Any, *arguments: Any) -> Any:
         """The result of a function that fills in its first argument."""
@@ -134,12 +125,16 @@ class Gpu:
         """The memory may be taken again."""
         with self.lock:
             size = self.sizes[address]
-            if size >= LARGE and not self.is_lost:
+            if size >= cuda_transfers.LARGE and not self.is_lost:
                 self.use()
                 if address not in self._used:
                     self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
                 self.driver.cuEventRecord(self._used[address], self.stream)
             self.pool.setdefault(size, []).append(address)
+
+    def last_use(self, address: int) -> Any:
+        """The event after all that used a large block before it was given back; None if nothing did."""
+        return self._used.get(address)
 
     def release(self) -> None:
         """Gives all memory that nobody uses back to the driver."""
@@ -161,81 +156,6 @@ class Gpu:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
-
-    # ---- copies
-
-    def staging(self) -> list[tuple[int, Any]]:
-        """Two pieces of pinned memory, each with the event after which it is free."""
-        if not self._staging:
-            for _ in range(2):
-                address = self.number("cuMemHostAlloc", ctypes.c_void_p, CHUNK, 0)
-                self._staging.append((address, self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)))
-        return self._staging
-
-    def is_pinned(self, address: int) -> bool:
-        """Whether the driver knows this memory of the machine, so that it is read after a copy has been started."""
-        kind = ctypes.c_uint()
-        return not self.driver.function("cuPointerGetAttribute")(ctypes.byref(kind), MEMORY_TYPE, address)
-
-    def upload(self, target: int, source: int, nbytes: int) -> None:
-        """Copies from the machine's memory. Its content is taken before this returns."""
-        self.use()
-        with self.lock:
-            self._upload(target, source, nbytes, self.stream)
-
-    def fill(self, target: int, source: int, nbytes: int) -> None:
-        """The same into memory that was just taken: large copies run beside kernels that were started before."""
-        if nbytes < LARGE:
-            self.upload(target, source, nbytes)
-            return
-        self.use()
-        with self.lock:
-            if target in self._used:
-                self._checked(self.driver.cuStreamWaitEvent, self.copies, self._used[target], 0)
-            last = self._upload(target, source, nbytes, self.copies)
-            self._checked(self.driver.cuStreamWaitEvent, self.stream, last, 0)
-
-    def _upload(self, target: int, source: int, nbytes: int, stream: Any) -> Any:
-        """Copies on a stream; the event after the last piece."""
-        staging = self.staging()
-        event = None
-        for number, start in enumerate(range(0, nbytes, CHUNK)):
-            pinned, event = staging[number % 2]
-            count = min(CHUNK, nbytes - start)
-            self._checked(self.driver.cuEventSynchronize, event)
-            ctypes.memmove(pinned, source + start, count)
-            self._checked(self.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, stream)
-            self.driver.cuEventRecord(event, stream)
-        return event
-
-    def download(self, target: int, source: int, nbytes: int) -> None:
-        """Copies to the machine's memory, when everything before is done."""
-        self.use()
-        with self.lock:
-            staging = self.staging()
-            waiting: deque[tuple[int, Any, int, int]] = deque()
-
-            def finish() -> None:
-                pinned, event, start, count = waiting.popleft()
-                self._checked(self.driver.cuEventSynchronize, event)
-                ctypes.memmove(target + start, pinned, count)
-
-            for number, start in enumerate(range(0, nbytes, CHUNK)):
-                if len(waiting) == len(staging):
-                    finish()
-                pinned, event = staging[number % 2]
-                count = min(CHUNK, nbytes - start)
-                self._checked(self.driver.cuEventSynchronize, event)
-                self._checked(self.driver.cuMemcpyDtoHAsync_v2, pinned, source + start, count, self.stream)
-                self.driver.cuEventRecord(event, self.stream)
-                waiting.append((pinned, event, start, count))
-            while waiting:
-                finish()
-
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copies inside the device's memory."""
-        self.use()
-        self._checked(self.driver.cuMemcpyDtoDAsync_v2, target, source, nbytes, self.stream)
 
     # ---- code
 
@@ -283,10 +203,11 @@ class Gpu:
     def synchronize(self) -> None:
         """Returns when everything that was started has finished."""
         self.use()
-        self._checked(self.driver.cuStreamSynchronize, self.stream)
+        self.checked(self.driver.cuStreamSynchronize, self.stream)
         self.recent.clear()
 
-    def _checked(self, function: Any, *arguments: Any) -> None:
+    def checked(self, function: Any, *arguments: Any) -> None:
+        """Calls a function of the driver, whose error may be that of an earlier kernel."""
         try:
             function(*arguments)
         except DriverError as error:
@@ -343,7 +264,7 @@ class Event:
 
     def since(self, start: Event) -> float:
         """Seconds after another event; waits for this one."""
-        self.gpu._checked(self.gpu.driver.cuEventSynchronize, self.handle)
+        self.gpu.checked(self.gpu.driver.cuEventSynchronize, self.handle)
         milliseconds = ctypes.c_float()
         self.gpu.driver.cuEventElapsedTime(ctypes.byref(milliseconds), start.handle, self.handle)
         return milliseconds.value / 1e3

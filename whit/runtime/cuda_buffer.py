@@ -57,7 +57,7 @@ class CudaBuffer(Buffer):
         """The same bytes in the machine's memory."""
         host = Buffer("CPU", self.nbytes)
         if self.nbytes:
-            self.gpu.download(host.address, self.address, self.nbytes)
+            self.gpu.transfers.download(host.address, self.address, self.nbytes)
         return host
 
     def write(self, data: memoryview, offset: int = 0) -> None:
@@ -65,12 +65,12 @@ class CudaBuffer(Buffer):
         if offset + data.nbytes > self.nbytes:
             raise ArgumentError(f"buffer: {data.nbytes} bytes into {self.nbytes - offset}", fix="Stay inside.")
         if data.nbytes:
-            self.gpu.upload(self.address + offset, address_of(data), data.nbytes)
+            self.gpu.transfers.upload(self.address + offset, address_of(data), data.nbytes)
 
     def fill(self, data: memoryview) -> None:
         """Writes all bytes of a buffer that nobody has used yet."""
         if data.nbytes:
-            self.gpu.fill(self.address, address_of(data), data.nbytes)
+            self.gpu.transfers.fill(self.address, address_of(data), data.nbytes)
 
     def copy_from(self, other: Buffer) -> None:
         """All bytes of another buffer of the same size."""
@@ -78,13 +78,17 @@ class CudaBuffer(Buffer):
         if not self.nbytes:
             return
         if isinstance(other, CudaBuffer) and other.gpu is self.gpu:
-            self.gpu.copy(self.address, other.address, self.nbytes)
+            self.gpu.transfers.copy(self.address, other.address, self.nbytes)
+        elif isinstance(other, CudaBuffer):
+            self.gpu.transfers.copy_from(other.gpu, self.address, other.address, self.nbytes)
         else:
             self.write(other.memory())
 
     def copy_to(self, target: Buffer) -> None:
         """Into memory of the machine."""
-        if not is_on_host(target.device):
+        if isinstance(target, CudaBuffer):
+            target.copy_from(self)
+        elif not is_on_host(target.device):
             target.write(self.memory())
         elif self.nbytes:
-            self.gpu.download(target.address, self.address, self.nbytes)
+            self.gpu.transfers.download(target.address, self.address, self.nbytes)

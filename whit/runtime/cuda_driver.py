@@ -30,6 +30,7 @@ Out = Annotated[Any, ctypes.c_void_p]  # a reference to what the function fills 
 
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
+PEER_IS_ENABLED = 704
 ILLEGAL_ADDRESS = 700
 MISALIGNED = 716
 LAUNCH_FAILURES = (700, 715, 716, 717, 718, 719)  # the context is lost after these
@@ -111,6 +112,10 @@ class Driver:
     @native
     def cuDevicePrimaryCtxRetain(self, context: Out, device: Int) -> None: ...
     @native
+    def cuDeviceCanAccessPeer(self, can: Out, device: Int, peer: Int) -> None: ...
+    @native
+    def cuCtxEnablePeerAccess(self, peer: Handle, flags: UInt) -> None: ...
+    @native
     def cuCtxSetCurrent(self, context: Handle) -> None: ...
 
     # ---- memory
@@ -131,6 +136,10 @@ class Driver:
     def cuMemcpyDtoHAsync_v2(self, target: Handle, source: Address, nbytes: Size, stream: Handle) -> None: ...
     @native
     def cuMemcpyDtoDAsync_v2(self, target: Address, source: Address, nbytes: Size, stream: Handle) -> None: ...
+    @native
+    def cuMemcpyPeerAsync(
+        self, target: Address, here: Handle, source: Address, there: Handle, nbytes: Size, stream: Handle
+    ) -> None: ...
 
     # ---- streams and events
 
@@ -146,6 +155,8 @@ class Driver:
     def cuEventDestroy_v2(self, event: Handle) -> None: ...
     @native
     def cuEventRecord(self, event: Handle, stream: Handle) -> None: ...
+    @native
+    def cuEventQuery(self, event: Handle) -> None: ...
     @native
     def cuEventSynchronize(self, event: Handle) -> None: ...
     @native

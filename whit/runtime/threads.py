@@ -15,6 +15,7 @@ import functools
 import os
 import signal
 import threading
+from array import array
 from typing import Any
 
 from whit.config import THREADS
@@ -29,6 +30,8 @@ from whit.target import available_cores, host_target
 SPIN_COUNT = 20_000
 STACK_BYTES = 16 << 20  # of a worker; a kernel's panels lie there
 MOST_WORKERS = 255
+COPY_CHUNK = 1 << 18  # bytes that a thread copies at once
+COPY_THREADS = 8  # that copy together: more do not make memory faster
 
 
 class Launch(ctypes.Structure):
@@ -70,6 +73,18 @@ def native_call(launches: int, count: int, threads: int) -> tuple[Any, int, int,
     if threads > pool.threads:
         pool.grow(threads)
     return pool.run, pool.address, launches, count
+
+
+def copy_memory(target: int, source: int, nbytes: int) -> None:
+    """Copies bytes, large ones by several threads."""
+    if nbytes < 2 * COPY_CHUNK:
+        ctypes.memmove(target, source, nbytes)
+        return
+    threads = min(thread_count(), COPY_THREADS, nbytes // COPY_CHUNK)
+    pointers = array("Q", (target, source))
+    words = native_kernel("whit_copy"), pointers.buffer_info()[0], 0, nbytes, COPY_CHUNK, threads
+    launch = array("Q", words)
+    run_native(launch.buffer_info()[0], 1, threads)
 
 
 def native_kernel(name: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from whit.errors import ParseError
 from whit.viz.format import Reading, Record
-from whit.viz.model import Allocation, Kernel, Pass, Rewriting, Rule, Run, Schedule, Trace
+from whit.viz.model import Allocation, Copy, Kernel, Pass, Rewriting, Rule, Run, Schedule, Trace
 
 LARGEST = 1 << 62
 
@@ -101,6 +102,7 @@ class _Loader:
             "rewrites": self.rewrites,
             "rules": self.rules,
             "run": self.run,
+            "copy": self.copy,
             "memory": self.memory,
             "limit": self.limit,
             "end": self.end,
@@ -216,22 +218,29 @@ class _Loader:
 
     # ---- what ran
 
+    def moments(self, f: Fields) -> list[int]:
+        found = list(accumulate(f.numbers("times")))
+        self.seen(max(found, default=0))
+        return found
+
     def run(self, f: Fields) -> None:
-        moments = []
-        now = 0
-        for delta in f.numbers("times"):
-            now += delta
-            moments.append(now)
-        self.seen(now)
+        moments = self.moments(f)
         times = list(zip(moments[::2], moments[1::2], strict=False))
         schedule = self.trace.schedules.get(f.number("schedule"))
-        self.trace.runs.append(Run(f.number("schedule"), f.number("stack"), f.number("thread"), times))
+        queue = f.text("queue", missing="")
+        self.trace.runs.append(Run(f.number("schedule"), f.number("stack"), f.number("thread"), times, queue))
         if schedule is not None:
             schedule.runs += 1
             for number, (start, end) in zip(schedule.calls, times, strict=False):
                 kernel = self.trace.kernels.get(number)
                 if kernel is not None:
                     kernel.durations.append(end - start)
+
+    def copy(self, f: Fields) -> None:
+        moments = self.moments(f)
+        if len(moments) == 2:
+            fields = f.text("device"), f.text("what"), f.number("nbytes"), f.number("stack")
+            self.trace.copies.append(Copy(*fields, *moments))
 
     def memory(self, f: Fields) -> None:
         for row in f.items("events"):

@@ -125,6 +125,23 @@ class Run:
     stack: int
     thread: int
     times: list[tuple[int, int]]
+    queue: str = ""  # of the device, where it is not the thread
+
+    @property
+    def queue_name(self) -> str:
+        return self.queue or f"thread {self.thread}"
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy to, from or inside a device that works by itself."""
+
+    device: str
+    what: str  # "host to device"
+    nbytes: int
+    stack: int
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -156,6 +173,7 @@ class Trace:
     kernels: dict[int, Kernel] = field(default_factory=dict)
     schedules: dict[int, Schedule] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     freed_before: list[tuple[int, str, int]] = field(default_factory=list)  # time, device, bytes: from before it began
     elsewhere: Rewriting = field(default_factory=Rewriting)

@@ -30,6 +30,7 @@ from whit.viz.writer import Writer
 FLUSH_NS = 200_000_000  # what ran less than this ago may be lost when the process is killed
 MOST_NOTES = 512
 MOST_ASSEMBLY = 200_000  # letters of the machine code of one kernel
+Told = Callable[[list[int]], None]
 
 
 class Recorder:
@@ -138,22 +139,44 @@ class Recorder:
 
     def ran(self, device: str, plan: Any, kernels: Sequence[Any], times: list[int]) -> None:
         """A plan ran: `perf_counter_ns` before and after each kernel in turn."""
+        self._started(device, plan, kernels, "", user_stack(3)[0])(times)
+
+    def started(self, device: str, plan: Any, kernels: Sequence[Any], queue: str) -> Told:
+        """A plan was started; its times are told later."""
+        return self._started(device, plan, kernels, queue, user_stack(3)[0])
+
+    def _started(self, device: str, plan: Any, kernels: Sequence[Any], queue: str, frames: Any) -> Told:
         with self._lock:
             if self.is_full:
                 self._left_out += 1
-                return
+                return lambda times: None
             number = self._schedule(plan, device)
             if number not in self._has_run:
                 self._has_run.add(number)
                 for step, kernel in zip(plan.steps, kernels, strict=False):
                     self._describe(step.function, kernel)
-            stack = self._stacks.number(user_stack(3)[0])
+            stack, thread = self._stacks.number(frames), threading.get_native_id()
+        fields = {"schedule": number, "stack": stack, "thread": thread, "queue": queue}
+        return lambda times: self._write_times("run", times, **fields)
+
+    def copied(self, device: str, what: str, nbytes: int) -> Told:
+        """A copy was started; when it began and ended is told later."""
+        with self._lock:
+            stack = self._stacks.number(user_stack(2)[0])
+        fields = {"device": device, "what": what, "nbytes": nbytes, "stack": stack}
+        return lambda times: self._write_times("copy", times, **fields)
+
+    def _write_times(self, kind: str, times: list[int], **fields: Any) -> None:
+        with self._lock:
+            if self.is_full:
+                self._left_out += 1
+                return
             last = self.start
             deltas = []
             for moment in times:
                 deltas.append(moment - last)
                 last = moment
-            self.writer.add("run", schedule=number, stack=stack, thread=threading.get_native_id(), times=deltas)
+            self.writer.add(kind, **fields, times=deltas)
             if last - self._flushed > FLUSH_NS:
                 self._flush()
             elif len(self._memory) > MOST_NOTES:

@@ -79,6 +79,8 @@ def _end(recorder: Recorder) -> None:
     if hooks.recorder is recorder:
         hooks.recorder = None
     if recorder.process == os.getpid():
+        for clock in list(hooks.clocks):
+            clock.settle()
         recorder.close()
 
 

@@ -25,15 +25,16 @@ MOST_RULES_LISTED = 200
 
 
 def timeline_document(trace: Trace) -> Data:
-    """Lanes (a queue of a device is a thread that launches), launches as columns, and what the host did."""
-    lanes: dict[tuple[str, int], int] = {}
+    """Lanes (a queue of a device: a thread that launches, or a stream), launches as columns, copies, and what the host
+    did."""
+    lanes: dict[tuple[str, str], int] = {}
     columns: dict[str, list[int]] = {name: [] for name in ("lane", "start", "ns", "kernel", "call", "run")}
     runs: list[list[int]] = []
     left_out = 0
     for run in trace.runs:
         schedule = trace.schedules.get(run.schedule)
         device, calls = (schedule.device, schedule.calls) if schedule is not None else ("?", [])
-        lane = lanes.setdefault((device, run.thread), len(lanes))
+        lane = lanes.setdefault((device, run.queue_name), len(lanes))
         if len(columns["start"]) >= MOST_LAUNCHES:
             left_out += len(run.times)
             continue
@@ -41,10 +42,16 @@ def timeline_document(trace: Trace) -> Data:
             for name, value in zip(columns, (lane, start, end - start, kernel, call, len(runs)), strict=True):
                 columns[name].append(value)
         runs.append([run.schedule, run.stack])
+    ways: dict[tuple[str, str], int] = {}  # lanes of copies, after the others
+    copies = [
+        [len(lanes) + ways.setdefault((c.device, c.what), len(ways)), c.start, c.end - c.start, c.nbytes, c.stack]
+        for c in trace.copies[:MOST_LAUNCHES]
+    ]
     return {
         "end": trace.last,
-        "lanes": [{"device": device, "queue": f"thread {thread}"} for device, thread in lanes],
+        "lanes": [{"device": device, "queue": queue} for device, queue in (*lanes, *ways)],
         "launches": columns,
+        "copies": copies,
         "runs": runs,
         "host": _host(trace),
         "events": [
@@ -52,7 +59,7 @@ def timeline_document(trace: Trace) -> Data:
             for event in trace.events
             if type(event.get("at")) is int and isinstance(event.get("fields"), dict | None)
         ],
-        "left_out": left_out,
+        "left_out": left_out + len(trace.copies) - len(copies),
     }
 
 

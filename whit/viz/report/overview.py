@@ -25,6 +25,7 @@ def overview_data(trace: Trace) -> Data:
             for schedule in trace.schedules.values()
         ],
         "kernels": [kernel_data(kernel) for kernel in trace.kernels.values()],
+        "copies": _copies(trace),
         "events": _events(trace),
     }
 
@@ -35,6 +36,18 @@ def _events(trace: Trace) -> list[Data]:
     for event in trace.events:
         data = {"kind": str(event.get("kind")), "fields": event.get("fields"), "count": 0}
         found.setdefault(json.dumps(data, sort_keys=True), data)["count"] += 1
+    return list(found.values())
+
+
+def _copies(trace: Trace) -> list[Data]:
+    """By device and direction."""
+    found: dict[tuple[str, str], Data] = {}
+    for copy in trace.copies:
+        new = {"device": copy.device, "what": copy.what, "count": 0, "bytes": 0, "total_ns": 0}
+        data = found.setdefault((copy.device, copy.what), new)
+        data["count"] += 1
+        data["bytes"] += copy.nbytes
+        data["total_ns"] += copy.end - copy.start
     return list(found.values())
 
 
@@ -88,8 +101,24 @@ def overview_text(data: Data) -> str:
         left=(0, 1, 6),
     )
     parts = [head_text(data["trace"]), schedules, kernels_text(data["kernels"])]
+    parts += [_copies_text(data["copies"])] if data["copies"] else []
     parts += ["\n".join(_event_text(event) for event in data["events"])] if data["events"] else []
     return "\n\n".join(parts)
+
+
+def _copies_text(copies: list[Data]) -> str:
+    rows = [
+        (
+            c["device"],
+            c["what"],
+            str(c["count"]),
+            amount(c["bytes"]),
+            ms(c["total_ns"]),
+            f"{c['bytes'] / max(c['total_ns'], 1):.1f}",
+        )
+        for c in copies
+    ]
+    return table(("device", "copies", "number", "bytes", "total ms", "GB/s"), rows, left=(0, 1))
 
 
 def _event_text(event: Data) -> str:

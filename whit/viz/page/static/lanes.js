@@ -1,5 +1,6 @@
 // Lanes of spans under a time axis. What is narrower than a pixel is drawn together with its neighbours.
 import { AXIS } from "./axis.js";
+import { bytes } from "./format.js";
 import { colour, kernelColour } from "./theme.js";
 
 const SPACE = 34; // between lanes
@@ -23,6 +24,10 @@ export class LaneChart {
       this.lanes[lane[index] + 1].spans.push([from, from + ns[index], index]);
       if (!this.runs[run[index]][1]) this.runs[run[index]][0] = index;
       this.runs[run[index]][1] = index + 1;
+    });
+    data.copies.forEach(([lane, from, ns], index) => {
+      this.lanes[lane + 1].kind = "copy";
+      this.lanes[lane + 1].spans.push([from, from + ns, index]);
     });
     this.lanes.forEach((one) => one.spans.sort((a, b) => a[0] - b[0]));
   }
@@ -51,6 +56,10 @@ export class LaneChart {
   spanOf(item) {
     if (item.kind === "host") {
       const [start, ns] = this.data.host[item.index];
+      return [start, start + ns];
+    }
+    if (item.kind === "copy") {
+      const [, start, ns] = this.data.copies[item.index];
       return [start, start + ns];
     }
     const { start, ns } = this.data.launches;
@@ -129,13 +138,12 @@ export class LaneChart {
 
   fillOf(kind, index) {
     if (kind === "launch") return kernelColour(this.data.launches.kernel[index]);
+    if (kind === "copy") return colour("--kind-call");
     return this.data.host[index][2] === "kernel" ? kernelColour(this.data.host[index][3], 0.75) : colour("--kind-call");
   }
 
   words(context, kind, index, x1, x2, top) {
-    const number = kind === "launch" ? this.data.launches.kernel[index] : this.data.host[index][3];
-    const isSchedule = kind === "host" && this.data.host[index][2] === "schedule";
-    const text = isSchedule ? `schedule s${number}` : `k${number} ${this.nameOf(number)}`;
+    const text = this.textOf(kind, index);
     const left = Math.max(x1, this.axis.left);
     context.save();
     context.beginPath();
@@ -145,6 +153,13 @@ export class LaneChart {
     context.font = `11px ${colour("--mono")}`;
     context.fillText(text, left + 5, top + this.tall / 2);
     context.restore();
+  }
+
+  textOf(kind, index) {
+    if (kind === "copy") return bytes(this.data.copies[index][3]);
+    const number = kind === "launch" ? this.data.launches.kernel[index] : this.data.host[index][3];
+    const isSchedule = kind === "host" && this.data.host[index][2] === "schedule";
+    return isSchedule ? `schedule s${number}` : `k${number} ${this.nameOf(number)}`;
   }
 
   events(context, height) {

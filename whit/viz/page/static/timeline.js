@@ -179,6 +179,15 @@ class Timeline {
         ["at", duration(start)],
       ]);
     }
+    if (item.kind === "copy") {
+      const { name, size, line } = this.copyFacts(item);
+      return showTip(event, name, [
+        ["took", duration(end - start)],
+        ["at", duration(start)],
+        ["moves", size],
+        ["line", place(line)],
+      ]);
+    }
     const number = this.data.launches.kernel[item.index];
     const kernel = this.kernels.get(number);
     return showTip(event, `k${number} ${kernel?.name ?? ""}`, [
@@ -195,6 +204,7 @@ class Timeline {
     if (!item)
       fill(this.body, el("p", { class: "empty" }, "Click a launch: its kernel, what it waits for, your line."));
     else if (item.kind === "host") fill(this.body, this.hostDetails(item));
+    else if (item.kind === "copy") fill(this.body, this.copyDetails(item));
     else {
       const needs = await this.needsOf(item);
       if (this.chart.chosen !== item) return;
@@ -214,6 +224,26 @@ class Timeline {
       el("p", {}, `${duration(ns)}, from ${duration(start)}. `, el("a", { href: link(what, number) }, "open it")),
       el("h4", {}, "your line"),
       stackBlock(this.stacks[row?.stack]),
+    );
+  }
+
+  copyFacts(item) {
+    const [lane, , ns, size, stack] = this.data.copies[item.index];
+    const { device, queue } = this.data.lanes[lane];
+    const speed = `${(size / Math.max(ns, 1)).toFixed(2)} GB/s`;
+    return { name: `${device}: copy, ${queue}`, size: bytes(size), speed, line: this.stacks[stack] };
+  }
+
+  copyDetails(item) {
+    const { name, size, speed, line } = this.copyFacts(item);
+    const [start, end] = this.chart.spanOf(item);
+    return el(
+      "div",
+      { class: "details" },
+      el("h3", {}, name),
+      el("p", {}, `${size} in ${duration(end - start)}, from ${duration(start)}: ${speed}`),
+      el("h4", {}, "your line"),
+      stackBlock(line),
     );
   }
 
@@ -267,7 +297,7 @@ class Timeline {
 
   open() {
     const item = this.chart.chosen;
-    if (!item) return;
+    if (!item || item.kind === "copy") return;
     if (item.kind === "host") go(link(this.data.host[item.index][2], this.data.host[item.index][3]));
     else go(link("kernel", this.data.launches.kernel[item.index]));
   }

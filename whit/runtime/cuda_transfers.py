@@ -1,0 +1,175 @@
+"""Copies to, from and inside the memory of a GPU, and between GPUs.
+
+    transfers.upload(address, source, nbytes)       # what was at `source` is taken before this returns
+    transfers.download(target, address, nbytes)     # waits
+    transfers.copy(target, address, nbytes)         # in the order of other work
+
+The GPU reads and writes pinned memory only. So copies go through pieces of it: while one is on its way, threads fill or
+empty another. Copies into memory that was just taken (`fill`) go to a stream of their own: they wait only for what used
+that memory before, not for kernels that were started since.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from whit.recording import hooks
+from whit.runtime.blocks import MiB
+from whit.runtime.cuda_driver import PEER_IS_ENABLED, DriverError
+from whit.runtime.threads import copy_memory
+
+if TYPE_CHECKING:
+    from whit.runtime.cuda import Gpu
+
+LARGE = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
+PIECE = 4 * MiB  # bytes that are copied through pinned memory at a time
+PIECES = 4
+NO_TIMING = 2
+NON_BLOCKING = 1
+MEMORY_TYPE = 2  # what the driver is asked about an address
+
+
+class Transfers:
+    """The copies of one GPU."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._stream: Any = None
+        self._pinned: list[tuple[int, Any]] = []
+        self._events: dict[Gpu, tuple[Any, Any]] = {}  # for copies from another GPU: of that one, of this one
+
+    @property
+    def stream(self) -> Any:
+        """A second stream, for copies beside kernels. Who uses it says what waits for what, by events."""
+        if self._stream is None:
+            self._stream = self.gpu.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
+        return self._stream
+
+    def _pieces(self, nbytes: int) -> Iterator[tuple[int, Any, int, int]]:
+        """Pinned memory in turns, each with the event after which it is free, a place in the copy, and bytes there."""
+        if not self._pinned:
+            memory = self.gpu.number("cuMemHostAlloc", ctypes.c_void_p, PIECE * PIECES, 0)
+            events = [self.gpu.number("cuEventCreate", ctypes.c_void_p, NO_TIMING) for _ in range(PIECES)]
+            self._pinned = [(memory + PIECE * number, event) for number, event in enumerate(events)]
+        for number, start in enumerate(range(0, nbytes, PIECE)):
+            yield (*self._pinned[number % PIECES], start, min(PIECE, nbytes - start))
+
+    # ---- between the machine and the device
+
+    def is_pinned(self, address: int) -> bool:
+        """Whether the driver knows this memory of the machine, so that it is read after a copy has been started."""
+        kind = ctypes.c_uint()
+        return not self.gpu.driver.function("cuPointerGetAttribute")(ctypes.byref(kind), MEMORY_TYPE, address)
+
+    def upload(self, target: int, source: int, nbytes: int) -> None:
+        """Copies from the machine's memory. Its content is taken before this returns."""
+        self.gpu.use()
+        with self.gpu.lock:
+            self._upload(target, source, nbytes, self.gpu.stream)
+
+    def fill(self, target: int, source: int, nbytes: int) -> None:
+        """The same into memory that was just taken: large copies run beside kernels that were started before."""
+        if nbytes < LARGE:
+            self.upload(target, source, nbytes)
+            return
+        gpu = self.gpu
+        gpu.use()
+        with gpu.lock:
+            if (before := gpu.last_use(target)) is not None:
+                gpu.checked(gpu.driver.cuStreamWaitEvent, self.stream, before, 0)
+            last = self._upload(target, source, nbytes, self.stream)
+            gpu.checked(gpu.driver.cuStreamWaitEvent, gpu.stream, last, 0)
+
+    def _upload(self, target: int, source: int, nbytes: int, stream: Any) -> Any:
+        """Copies on a stream; the event after the last piece."""
+        gpu, event = self.gpu, None
+        begin = self._begin(stream)
+        for pinned, event, start, count in self._pieces(nbytes):
+            gpu.checked(gpu.driver.cuEventSynchronize, event)
+            copy_memory(pinned, source + start, count)
+            gpu.checked(gpu.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, stream)
+            gpu.driver.cuEventRecord(event, stream)
+        self._end(begin, stream, "host to device", nbytes)
+        return event
+
+    def download(self, target: int, source: int, nbytes: int) -> None:
+        """Copies to the machine's memory, when everything before is done."""
+        gpu = self.gpu
+        gpu.use()
+        waiting: deque[tuple[int, Any, int, int]] = deque()
+
+        def finish() -> None:
+            pinned, event, start, count = waiting.popleft()
+            gpu.checked(gpu.driver.cuEventSynchronize, event)
+            copy_memory(target + start, pinned, count)
+
+        with gpu.lock:
+            begin = self._begin(gpu.stream)
+            for pinned, event, start, count in self._pieces(nbytes):
+                if len(waiting) == PIECES:
+                    finish()
+                gpu.checked(gpu.driver.cuEventSynchronize, event)
+                gpu.checked(gpu.driver.cuMemcpyDtoHAsync_v2, pinned, source + start, count, gpu.stream)
+                gpu.driver.cuEventRecord(event, gpu.stream)
+                waiting.append((pinned, event, start, count))
+            self._end(begin, gpu.stream, "device to host", nbytes)
+            while waiting:
+                finish()
+
+    # ---- between devices
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies inside the device's memory."""
+        gpu = self.gpu
+        gpu.use()
+        with gpu.lock:
+            begin = self._begin(gpu.stream)
+            gpu.checked(gpu.driver.cuMemcpyDtoDAsync_v2, target, source, nbytes, gpu.stream)
+            self._end(begin, gpu.stream, "inside the device", nbytes)
+
+    def copy_from(self, other: Gpu, target: int, source: int, nbytes: int) -> None:
+        """Copies from the memory of another GPU: directly where they reach each other, else the driver goes through the
+        machine's memory. It comes after what the other was given before, and before what it is given then."""
+        gpu, driver = self.gpu, self.gpu.driver
+        here, there = self._connected(other)
+        other.use()
+        driver.cuEventRecord(there, other.stream)
+        gpu.use()
+        with gpu.lock:
+            gpu.checked(driver.cuStreamWaitEvent, gpu.stream, there, 0)
+            begin = self._begin(gpu.stream)
+            ends = target, gpu.context, source, other.context
+            gpu.checked(driver.cuMemcpyPeerAsync, *ends, nbytes, gpu.stream)
+            self._end(begin, gpu.stream, f"from {other.label}", nbytes)
+            driver.cuEventRecord(here, gpu.stream)
+        other.use()
+        other.checked(driver.cuStreamWaitEvent, other.stream, here, 0)
+
+    def _connected(self, other: Gpu) -> tuple[Any, Any]:
+        """An event of this GPU and one of another, which are made once; then they may reach each other's memory."""
+        if other not in self._events:
+            made = []
+            for gpu, peer in ((self.gpu, other), (other, self.gpu)):
+                gpu.use()
+                made.append(gpu.number("cuEventCreate", ctypes.c_void_p, NO_TIMING))
+                if gpu.number("cuDeviceCanAccessPeer", ctypes.c_int, gpu.device, peer.device):
+                    try:
+                        gpu.driver.cuCtxEnablePeerAccess(peer.context, 0)
+                    except DriverError as error:
+                        if error.code != PEER_IS_ENABLED:
+                            raise
+            self._events[other] = made[0], made[1]
+        return self._events[other]
+
+    # ---- recordings
+
+    def _begin(self, stream: Any) -> Any:
+        return self.gpu.times.mark(stream) if hooks.recorder is not None else None
+
+    def _end(self, begin: Any, stream: Any, what: str, nbytes: int) -> None:
+        if begin is not None and (recorder := hooks.recorder) is not None:
+            told = recorder.copied(self.gpu.label, what, nbytes)
+            self.gpu.times.tell([begin, self.gpu.times.mark(stream)], told)
