@@ -70,6 +70,9 @@ class Stream:
     is_held: bool = False  # nothing is done for the time being
 
 
+LEGACY = 1  # the stream of libraries that name none
+
+
 @dataclass
 class Node:
     kernel: Kernel
@@ -86,10 +89,10 @@ class FakeLibrary:
     kernels: dict[int, Kernel] = field(default_factory=dict)
     memory: dict[int, Any] = field(default_factory=dict)
     pinned: list[tuple[int, int]] = field(default_factory=list)
-    streams: dict[int, Stream] = field(default_factory=dict)
+    streams: dict[int, Stream] = field(default_factory=lambda: {LEGACY: Stream()})
     events: dict[int, list[bool]] = field(default_factory=dict)  # whether the last record of each is done
     graphs: dict[int, list[Node]] = field(default_factory=dict)
-    newest: int = 0  # handle
+    newest: int = 2  # handle
     context: int = 0
     has_peers: bool = True
     owners: dict[int, int] = field(default_factory=dict)  # the contexts of events
@@ -139,6 +142,9 @@ class FakeLibrary:
         self.streams[number] = Stream(context=self.context)
         self._fill(out, number)
 
+    def _cuCtxSynchronize(self) -> None:
+        self.work(lambda: not any(stream.pending for stream in self.streams.values()))
+
     def _cuStreamSynchronize(self, stream: int) -> None:
         self.work(lambda: not self.streams[stream].pending)
 
@@ -153,7 +159,7 @@ class FakeLibrary:
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         done = self.events[event] = [False]
-        assert self.owners[event] == self.streams[stream].context
+        assert stream == LEGACY or self.owners[event] == self.streams[stream].context
 
         def deed() -> None:
             done[0] = True
@@ -197,7 +203,8 @@ class FakeLibrary:
         return any(start <= address < start + size for start, size in self.pinned)
 
     def _cuPointerGetAttribute(self, out: Any, attribute: int, address: int) -> int:
-        return 0 if self._is_pinned(address) else 1
+        self._fill(out, 1 if self._is_pinned(address) else 2)
+        return 0 if any(start <= address < start + len(memory) for start, memory in self.memory.items()) else 1
 
     def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:
         if self._is_pinned(source):

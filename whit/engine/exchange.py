@@ -7,6 +7,8 @@ counts as shared: a tensor that is assigned to gets memory of its own first, and
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -40,21 +42,28 @@ def _kinds() -> dict[DType, tuple[int, int]]:
     return kinds
 
 
-def export_buffer(node: UOp, *, copy: bool, versioned: bool) -> Any:
-    """A DLPack capsule with the elements of a BUFFER."""
+def export_buffer(node: UOp, *, copy: bool, versioned: bool, stream: int | None = None) -> Any:
+    """A DLPack capsule with the elements of a BUFFER. `stream` is that of the consumer, on a GPU."""
     shape, memory = concrete_shape(node.shape), storage(node)
     if not has_memory(memory.device):
         raise BufferError(f"__dlpack__: {memory.device} has no data")
-    if not is_on_host(memory.device):
-        raise BufferError(f"__dlpack__: memory of {memory.device} is not shared yet; move it first: x.to('CPU')")
     if copy:
-        owner = Buffer(memory.device, memory.nbytes)
-        owner.copy_from(memory)
+        shown = allocate(memory.device, memory.nbytes)
+        shown.copy_from(memory)
     else:
-        owner = memory.view(0, memory.nbytes)  # counts as shared
+        shown = memory.view(0, memory.nbytes)  # counts as shared
     flags = dlpack.IS_COPIED if copy else dlpack.READ_ONLY
-    address = owner.address if owner.nbytes else 0
-    return dlpack.export(_native_code(), address, shape, _kinds()[node.dtype], owner, flags, versioned)
+    address = shown.address if shown.nbytes else 0
+    kind, owner, device = _kinds()[node.dtype], shown, dlpack.HOST
+    if not is_on_host(memory.device):
+        owner, device = _gpus().lend(shown, stream)
+    return dlpack.export(_native_code(), address, shape, kind, owner, flags, versioned, device)
+
+
+def _gpus() -> Any:
+    from whit.engine import cuda_exchange  # lazy: loads the driver
+
+    return cuda_exchange
 
 
 @functools.cache
@@ -65,11 +74,14 @@ def _native_code() -> bytes:
 
 def import_dlpack(producer: Any, device: str | None) -> UOp:
     """A BUFFER over the array of an object that has `__dlpack__`; also of a capsule itself."""
-    taken = dlpack.take(_capsule_of(producer))
+    capsule, is_in_order = _capsule_of(producer)
+    taken = dlpack.take(capsule)
     dtype = next((dtype for dtype, kind in _kinds().items() if kind == (taken.code, taken.bits)), None)
     if dtype is None:
         what = "complex numbers" if taken.code == COMPLEX else f"elements of code {taken.code} with {taken.bits} bits"
         raise DTypeError(f"from_dlpack: there is no dtype for {what}", fix="Convert the array first.")
+    if taken.gpu is not None:
+        return _import_from_gpu(taken, dtype, device, is_in_order)
     name, nbytes = canonicalize(device), prod(taken.shape) * dtype.itemsize
     if not nbytes or not has_memory(name):
         return attach(allocate(name, nbytes), dtype, taken.shape)
@@ -79,16 +91,47 @@ def import_dlpack(producer: Any, device: str | None) -> UOp:
     return from_bytes(_gathered(taken, dtype), dtype, taken.shape, name)
 
 
-def _capsule_of(producer: Any) -> Any:
+def _import_from_gpu(taken: dlpack.Taken, dtype: DType, device: str | None, is_in_order: bool) -> UOp:
+    """The same for an array on a GPU, which stays there unless another device is asked for."""
+    there, nbytes = canonicalize(f"CUDA:{taken.gpu}"), prod(taken.shape) * dtype.itemsize
+    name = there if device is None else canonicalize(device)
+    if not nbytes or not has_memory(name):
+        return attach(allocate(name, nbytes), dtype, taken.shape)
+    low, high = _reach(taken, dtype)
+    memory = _gpus().borrow(there, taken.address + low, high - low, taken.owner, is_in_order)
+    if not _is_row_major(taken) or taken.address % dtype.itemsize:
+        host = memory.fetched()
+        elements = _gathered(replace(taken, address=host.address - low), dtype)
+        return from_bytes(elements, dtype, taken.shape, name)
+    if name != there:
+        copied = allocate(name, nbytes)
+        copied.copy_from(memory)
+        memory = copied
+    return attach(memory, dtype, taken.shape)
+
+
+def _capsule_of(producer: Any) -> tuple[Any, bool]:
+    """The capsule, and whether the producer was told on which stream of a GPU its array is used."""
     if type(producer).__name__ == "PyCapsule":
-        return producer
+        return producer, False
     if not hasattr(producer, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: a {type(producer).__name__} has no __dlpack__", fix="Give an array.")
-    try:
+    kind, number = _asked(producer, getattr(producer, "__dlpack_device__", lambda: dlpack.HOST))
+    order = {"stream": _gpus().stream_of(number)} if kind in dlpack.GPU_KINDS else {}
+
+    def ask() -> Any:
         try:
-            return producer.__dlpack__(max_version=dlpack.VERSION)
+            return producer.__dlpack__(max_version=dlpack.VERSION, **order)
         except TypeError:
-            return producer.__dlpack__()  # from before version 1
+            return producer.__dlpack__(**order)  # from before version 1
+
+    return _asked(producer, ask), True
+
+
+def _asked(producer: Any, ask: Callable[[], Any]) -> Any:
+    """What a producer answers."""
+    try:
+        return ask()
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise ArgumentError(
             f"from_dlpack: the {type(producer).__name__} cannot be shared", f"{error}", "Copy or detach it first."
@@ -104,15 +147,20 @@ def _is_row_major(taken: dlpack.Taken) -> bool:
     return True
 
 
+def _reach(taken: dlpack.Taken, dtype: DType) -> tuple[int, int]:
+    """The bytes that an array with elements has, from its address on: the first, and the one after the last."""
+    reach = [(size - 1) * stride * dtype.itemsize for size, stride in zip(taken.shape, taken.strides, strict=True)]
+    return sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + dtype.itemsize
+
+
 def _gathered(taken: dlpack.Taken, dtype: DType) -> bytes:
     """The elements of an array with gaps, copied one behind the other."""
     import ctypes  # lazy: with NumPy, which only this needs
 
     import numpy as np  # lazy: `import whit` must not load it
 
-    reach = [(size - 1) * stride * dtype.itemsize for size, stride in zip(taken.shape, taken.strides, strict=True)]
-    low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
-    memory: Any = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(taken.address + low)
+    low, high = _reach(taken, dtype)
+    memory: Any = (ctypes.c_char * (high - low)).from_address(taken.address + low)
     strides = tuple(stride * dtype.itemsize for stride in taken.strides)
     raw = np.ndarray(taken.shape, np.dtype(f"V{dtype.itemsize}"), memory, -low, strides)
     return raw.tobytes()
@@ -123,8 +171,10 @@ def from_memory(memory: Any, dtype: DType, shape: tuple[int, ...], device: str |
     name, view = canonicalize(device), memoryview(memory)
     if not view.nbytes or not has_memory(name):
         return attach(allocate(name, view.nbytes), dtype, shape)
-    if not view.c_contiguous or not is_on_host(name):
+    if not view.c_contiguous:
         return from_bytes(view.tobytes(), dtype, shape, name)
+    if not is_on_host(name):
+        return from_bytes(Buffer.wrap("CPU", view).memory(), dtype, shape, name)
     buffer = Buffer.wrap(name, view)
     if buffer.address % dtype.itemsize:
         return from_bytes(view, dtype, shape, name)
@@ -137,7 +187,7 @@ def from_address(address: int, dtype: DType, shape: tuple[int, ...], device: str
     nbytes = prod(shape) * dtype.itemsize
     if not nbytes or not has_memory(name):
         return attach(allocate(name, nbytes), dtype, shape)
-    if not is_on_host(name):
+    if not is_on_host(name) and not _gpus().is_on_device(name, address):
         raise ArgumentError(
             f"from_blob: {name} cannot use memory of the machine", fix='Give device="CPU", and move it.'
         )
@@ -146,6 +196,8 @@ def from_address(address: int, dtype: DType, shape: tuple[int, ...], device: str
             f"from_blob: {address:#x} is not aligned for {dtype.name}",
             fix=f"Give an address that is a multiple of {dtype.itemsize}.",
         )
+    if not is_on_host(name):
+        return attach(_gpus().borrow(name, address, nbytes, None, False), dtype, shape)
     return attach(Buffer.at_address(name, address, nbytes, writable=False), dtype, shape)
 
 

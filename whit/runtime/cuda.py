@@ -18,6 +18,8 @@ import functools
 import os
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from whit.errors import BackendError, DeviceError
@@ -36,6 +38,7 @@ from whit.runtime.cuda_times import Times
 from whit.runtime.cuda_transfers import NO_TIMING, NON_BLOCKING, Transfers
 
 SMALLEST = 512  # bytes of a block of memory
+MEMORY_TYPE = 2  # what the driver is asked about an address
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
 PTX = 1  # a kind of what is linked
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
@@ -61,6 +64,7 @@ class Gpu:
         self.pool: dict[int, list[int]] = {}  # size -> addresses
         self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
         self.recent: deque[str] = deque(maxlen=REMEMBERED)
+        self._leaving: deque[tuple[Any, Any]] = deque()  # memory of others, each with the event after which it may go
         self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
         device = self.number("cuDeviceGet", ctypes.c_int, ordinal)
         self.device = device
@@ -95,6 +99,17 @@ class Gpu:
             self.driver.cuCtxSetCurrent(self.context)
             _current.gpu = self
 
+    @contextmanager
+    def visited(self) -> Iterator[None]:
+        """The same for a short while, inside something that may be done with another GPU: as when memory goes."""
+        before = getattr(_current, "gpu", None)
+        self.use()
+        try:
+            yield
+        finally:
+            if before is not None and not before.is_lost:
+                before.use()
+
     # ---- memory
 
     def take(self, nbytes: int) -> int:
@@ -126,10 +141,10 @@ class Gpu:
         with self.lock:
             size = self.sizes[address]
             if size >= cuda_transfers.LARGE and not self.is_lost:
-                self.use()
-                if address not in self._used:
-                    self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
-                self.driver.cuEventRecord(self._used[address], self.stream)
+                with self.visited():
+                    if address not in self._used:
+                        self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
+                    self.driver.cuEventRecord(self._used[address], self.stream)
             self.pool.setdefault(size, []).append(address)
 
     def last_use(self, address: int) -> Any:
@@ -149,6 +164,26 @@ class Gpu:
                     if address in self._used:
                         self.driver.cuEventDestroy_v2(self._used.pop(address))
             self.pool.clear()
+
+    def memory_type(self, address: int) -> int | None:
+        """1: memory of the machine that the driver knows, 2: of a GPU; None: it does not know it."""
+        kind = ctypes.c_uint()
+        failed = self.driver.function("cuPointerGetAttribute")(ctypes.byref(kind), MEMORY_TYPE, address)
+        return None if failed else kind.value
+
+    def keep_until_done(self, owner: Any) -> None:
+        """Keeps what somebody else may take back when all that was started so far is done."""
+        with self.lock:
+            event = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
+            self.driver.cuEventRecord(event, self.stream)
+            self._leaving.append((event, owner))
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Lets go of what is no longer needed of that."""
+        while self._leaving and not self.driver.function("cuEventQuery")(self._leaving[0][0]):
+            event, _owner = self._leaving.popleft()
+            self.driver.cuEventDestroy_v2(event)
 
     def free_bytes(self) -> tuple[int, int]:
         """Memory that the driver has left, and all there is."""
@@ -205,6 +240,7 @@ class Gpu:
         self.use()
         self.checked(self.driver.cuStreamSynchronize, self.stream)
         self.recent.clear()
+        self.let_go()
 
     def checked(self, function: Any, *arguments: Any) -> None:
         """Calls a function of the driver, whose error may be that of an earlier kernel."""

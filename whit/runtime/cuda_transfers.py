@@ -29,7 +29,6 @@ PIECE = 4 * MiB  # bytes that are copied through pinned memory at a time
 PIECES = 4
 NO_TIMING = 2
 NON_BLOCKING = 1
-MEMORY_TYPE = 2  # what the driver is asked about an address
 
 
 class Transfers:
@@ -61,8 +60,7 @@ class Transfers:
 
     def is_pinned(self, address: int) -> bool:
         """Whether the driver knows this memory of the machine, so that it is read after a copy has been started."""
-        kind = ctypes.c_uint()
-        return not self.gpu.driver.function("cuPointerGetAttribute")(ctypes.byref(kind), MEMORY_TYPE, address)
+        return self.gpu.memory_type(address) is not None
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
         """Copies from the machine's memory. Its content is taken before this returns."""

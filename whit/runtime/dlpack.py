@@ -23,9 +23,11 @@ from whit.runtime.library import Library
 from whit.runtime.link import load_object
 from whit.target import host_target
 
-CPU = 1  # DLDeviceType: memory of the host
+CPU, CUDA = 1, 2  # DLDeviceType: memory of the host, and of a GPU
+HOST = (CPU, 0)
 HOST_KINDS = {CPU: "CPU", 3: "CUDA, in host memory", 11: "ROCm, in host memory"}
-DEVICE_NAMES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
+GPU_KINDS = {CUDA: "CUDA", 13: "CUDA, managed by the driver"}
+DEVICE_NAMES = {4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
 VERSION = (1, 0)
 READ_ONLY, IS_COPIED = 1, 2  # flags
 PLAIN, VERSIONED = ctypes.create_string_buffer(b"dltensor"), ctypes.create_string_buffer(b"dltensor_versioned")
@@ -187,10 +189,17 @@ _is_ending = False
 
 
 def export(
-    code: bytes, address: int, shape: tuple[int, ...], kind: tuple[int, int], owner: Any, flags: int, versioned: bool
+    code: bytes,
+    address: int,
+    shape: tuple[int, ...],
+    kind: tuple[int, int],
+    owner: Any,
+    flags: int,
+    versioned: bool,
+    device: tuple[int, int] = HOST,
 ) -> Any:
     """A capsule with an array that somebody else may use; `owner` lives as long as they do. `code` is what
-    `native_object` gave, `kind` the code and the bits of the elements."""
+    `native_object` gave, `kind` the code and the bits of the elements, `device` the kind and number of the device."""
     library = load_native(code)
     sweep()
     record: Any = ManagedVersioned() if versioned else Managed()
@@ -201,7 +210,8 @@ def export(
         record.major, record.minor = VERSION
         record.flags = flags
     array = record.array
-    array.data, array.device, array.ndim = address, CPU, len(shape)
+    array.data, array.ndim = address, len(shape)
+    array.device, array.device_id = device
     array.code, array.bits, array.lanes = *kind, 1
     array.shape, array.strides = result.shape, result.strides
     place = ctypes.addressof(record)
@@ -256,6 +266,7 @@ class Taken:
     code: int
     bits: int
     owner: Owner  # keeps the elements
+    gpu: int | None  # the number of the GPU it is on; None: the host
 
 
 class Owner:
@@ -307,7 +318,7 @@ def _taken(record: Any, owner: Owner) -> Taken:
             fix=f"whit reads version {VERSION[0]}. Ask for it with max_version={VERSION}.",
         )
     array = record.array
-    if array.device not in HOST_KINDS:
+    if array.device not in HOST_KINDS and array.device not in GPU_KINDS:
         where = DEVICE_NAMES.get(array.device, f"a device of kind {array.device}")
         raise NotSupportedError(f"from_dlpack: the array is on {where}", fix="Copy it to the host first.")
     if array.lanes != 1:
@@ -319,4 +330,5 @@ def _taken(record: Any, owner: Owner) -> Taken:
     if array.strides:
         strides = [array.strides[i] for i in range(array.ndim)]
     address = (array.data or 0) + array.offset
-    return Taken(address, shape, tuple(strides), array.code, array.bits, owner)
+    gpu = array.device_id if array.device in GPU_KINDS else None
+    return Taken(address, shape, tuple(strides), array.code, array.bits, owner, gpu)

@@ -3,6 +3,8 @@
     torch.from_dlpack(x), np.from_dlpack(x)       # the tensor's own memory, not copied
     Tensor.from_dlpack(y), Tensor(y)              # the memory of y, where it is row-major and aligned
 
+The same on CUDA: whose work waits for whose is told in `engine.cuda_exchange`.
+
 Memory that is shared is never written by whit: a tensor that is assigned to gets memory of its own. Others should not
 write to it either; NumPy sees it as read-only.
 """
@@ -20,6 +22,7 @@ from whit.tensor.data import Data
 from whit.tensor.realize import export_dlpack, from_address, import_dlpack
 
 HOST = (1, 0)  # DLPack's name for the memory of the host
+CUDA = 2  # and of a GPU, with its number
 
 
 class NotSharedError(DeviceError, BufferError):
@@ -39,29 +42,39 @@ class Exchange(Data):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements for another library, computed first. They are a copy if it asks for one."""
+        """The elements for another library, computed first. They are a copy if it asks for one. On CUDA its work on
+        `stream` waits for them: by default the legacy stream, 1, or 2 for that of the thread, or a handle; -1: none."""
         device = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != device:
-            raise NotSharedError(
-                f"__dlpack__: {tuple(dl_device)} is not the host, {HOST}", self._made(), "Copy it there."
-            )
-        if stream is not None:
+            if tuple(dl_device) == HOST and copy is not False:
+                return self.to("CPU").__dlpack__(max_version=max_version)
+            where = f"the host, {HOST}" if device == HOST else f"where it is, {device}"
+            raise NotSharedError(f"__dlpack__: {tuple(dl_device)} is not {where}", self._made(), "Copy it there.")
+        if stream is not None and device == HOST:
             raise ArgumentError(f"__dlpack__: the host has no streams, and stream is {stream!r}", fix="Leave it out.")
+        if stream is not None and (type(stream) is not int or stream < -1 or not stream):
+            raise ArgumentError(
+                f"__dlpack__: {stream!r} is no stream of CUDA",
+                fix="1 is the default one, 2 that of the thread, -1 none.",
+            )
         versioned = max_version is not None and max_version[0] >= 1
-        return export_dlpack(self._buffer(), bool(copy), versioned)
+        return export_dlpack(self._buffer(), bool(copy), versioned, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the elements are, in DLPack's numbers."""
-        if is_disk(self.device) or self.device.startswith(("NULL", "CUDA")):
+        if is_disk(self.device) or self.device.startswith("NULL"):
             raise NotSharedError(f"__dlpack__: {self.device} has no memory to share", fix='Move it first: x.to("CPU").')
+        if self.device.startswith("CUDA"):
+            return CUDA, int(self.device.partition(":")[2] or 0)
         return HOST
 
     @classmethod
     def from_dlpack(cls, x: Any, device: str | None = None) -> Self:
         """A tensor on the memory of another library's array, or of a DLPack capsule. Nothing is copied where the
-        elements are row-major and aligned."""
-        name = usable(device)
-        return cls._make(import_dlpack(x, name), name)
+        elements are row-major and aligned, and on the device that is asked for; an array of a GPU stays there if none
+        is."""
+        node = import_dlpack(x, None if device is None else usable(device))
+        return cls._make(node, node.device)
 
     @classmethod
     def from_blob(

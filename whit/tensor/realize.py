@@ -155,9 +155,9 @@ def import_dlpack(producer: Any, device: str | None) -> UOp:
     return _outside()[1].import_dlpack(producer, device)  # type: ignore[no-any-return]
 
 
-def export_dlpack(buffer: UOp, copy: bool, versioned: bool) -> Any:
+def export_dlpack(buffer: UOp, copy: bool, versioned: bool, stream: int | None) -> Any:
     """A capsule with the elements of a BUFFER, for another library."""
-    return _outside()[1].export_buffer(buffer, copy=copy, versioned=versioned)
+    return _outside()[1].export_buffer(buffer, copy=copy, versioned=versioned, stream=stream)
 
 
 def shared_memory(buffer: UOp) -> memoryview:
