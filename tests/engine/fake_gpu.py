@@ -21,6 +21,7 @@ import numpy as np
 
 import whit
 from whit.engine import cuda as engine_cuda
+from whit.engine import cuda_report
 from whit.engine.cuda_compile import CudaKernel, Launch
 from whit.engine.storage import concrete_shape
 from whit.ir import ops
@@ -87,6 +88,7 @@ class FakeLibrary:
     source: random.Random
     calls: list[str] = field(default_factory=list)  # the names of functions that do or order something
     kernels: dict[int, Kernel] = field(default_factory=dict)
+    made: dict[UOp, CudaKernel] = field(default_factory=dict)
     memory: dict[int, Any] = field(default_factory=dict)
     pinned: list[tuple[int, int]] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=lambda: {LEGACY: Stream()})
@@ -287,7 +289,14 @@ class FakeLibrary:
         name.value = b"a GPU of Python"
 
     def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
-        self._fill(out, {75: 8, 76: 0}.get(attribute, 4))
+        known = {13: 1_000_000, 36: 2_000_000, 37: 1024, 39: 2048, 75: 8, 76: 0}
+        self._fill(out, known.get(attribute, 4))
+
+    def _cuFuncGetAttribute(self, out: Any, attribute: int, function: int) -> None:
+        self._fill(out, {1: 1024, 3: 0, 4: 40}[attribute])
+
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
+        self._fill(out, 3)
 
     def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         self._fill(out, 1000 + device)
@@ -312,7 +321,12 @@ class FakeLibrary:
         self.kernels[handle] = Kernel(function, params, variables)
         names = tuple(node.arg.name for node in variables)
         launch = Launch(function.arg.name, 1, 1, tuple(p.arg.slot for p in params), names, ctypes.c_void_p(handle))
-        return CudaKernel((launch,), 0, 0, 0, None)  # type: ignore[arg-type]
+        kernel = self.made[function.src[0]] = CudaKernel((launch,), 0, 0, 0, None)  # type: ignore[arg-type]
+        return kernel
+
+    def find_kernel(self, function: UOp, target: Any, gpu: Any) -> CudaKernel | None:
+        """The same, of what is compiled."""
+        return self.made.get(function.src[0])
 
 
 def _move(target: int, source: int, nbytes: int) -> None:
@@ -331,5 +345,7 @@ def fake_gpu(monkeypatch: Any, seed: int = 0, gpus: int = 1) -> Iterator[FakeLib
         patch.setattr(runtime_cuda, "_open", {})
         patch.setattr(runtime_cuda, "_forked", "")
         patch.setattr(engine_cuda, "get_cuda_kernels", library.get_kernels)
+        patch.setattr(cuda_report, "get_cuda_kernels", library.get_kernels)
+        patch.setattr(cuda_report, "find_cuda_kernel", library.find_kernel)
         yield library
     whit.clear_caches()

@@ -97,51 +97,64 @@ class CudaDevice:
         with self.gpu.lock:
             if DEBUG >= 2 or hooks.recorder is not None:
                 self._run_timed(loaded, addresses, variables)
-            else:
-                for number in range(len(plan.steps)):
-                    self._start(loaded, number, addresses, variables)
-        if DEBUG < 2:
-            GlobalCounters.add(self.name, loaded.counts)
+                return
+            for number in range(len(plan.steps)):
+                for each in self._filled(loaded, number, addresses, variables):
+                    self.launch(each)
+        GlobalCounters.add(self.name, loaded.counts)
 
-    def _run_timed(self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int]) -> None:
-        """With events around each step: read at once for the lines of DEBUG, later for a recording."""
-        gpu, times, functions = self.gpu, self.gpu.times, [step.function for step in loaded.plan.steps]
-        events: list[Any] = []
-        for number in range(len(functions)):
-            events.append(times.mark(gpu.stream))
-            self._start(loaded, number, addresses, variables)
-            events.append(times.mark(gpu.stream))
-            if DEBUG >= 2:
-                self._show(loaded, number, times.seconds(*events[-2:]))
-        recorder = hooks.recorder
-        told = recorder.started(self.name, loaded.plan, loaded.kernels, "stream") if recorder is not None else None
-
-        def note(moments: list[int]) -> None:
-            for function, start, end in zip(functions, moments[::2], moments[1::2], strict=True):
-                note_time(function, self.name, (end - start) * 1e-9)
-            if told is not None:
-                told(moments)
-
-        times.tell(events, note)
-
-    def _show(self, loaded: LoadedPlan, number: int, seconds: float) -> None:
-        """The line of a step that has run."""
-        call = loaded.plan.linear.src[number]
-        counts = _counts(loaded.kernels[number])
-        counts.time_sum_s = seconds
-        GlobalCounters.add(self.name, counts)
-        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
-
-    def _start(self, loaded: LoadedPlan, number: int, addresses: Sequence[int], variables: Mapping[str, int]) -> None:
-        """One step, on the memory of the places of its plan."""
+    def _filled(
+        self, loaded: LoadedPlan, number: int, addresses: Sequence[int], variables: Mapping[str, int]
+    ) -> list[Arguments]:
+        """The launches of a step, on the memory of the places of its plan."""
         given = [addresses[place] for place in loaded.plan.steps[number].places]
         arguments = loaded.arguments[number]
         if any(address % VECTOR for address in given):
             arguments = self._unaligned(loaded, number)
         for each in arguments:
             each.fill(given, variables)
-            launch = each.launch
-            self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name, launch.shared)
+        return arguments
+
+    def launch(self, each: Arguments) -> None:
+        """Starts a launch whose arguments are filled."""
+        launch = each.launch
+        self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name, launch.shared)
+
+    def _run_timed(self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int]) -> None:
+        """With events around each step. They are read after the run for the lines of DEBUG, else later."""
+        gpu, plan = self.gpu, loaded.plan
+        events: list[Any] = []
+        for number in range(len(plan.steps)):
+            launches = self._filled(loaded, number, addresses, variables)
+            events.append(gpu.times.mark(gpu.stream))
+            for each in launches:
+                self.launch(each)
+            events.append(gpu.times.mark(gpu.stream))
+        recorder, is_shown = hooks.recorder, DEBUG >= 2
+        told = recorder.started(self.name, plan, loaded.kernels, "stream") if recorder is not None else None
+
+        def note(moments: list[int]) -> None:
+            for number, (start, end) in enumerate(zip(moments[::2], moments[1::2], strict=True)):
+                note_time(plan.steps[number].function, self.name, (end - start) * 1e-9)
+                if is_shown:
+                    self._show(loaded, number, (end - start) * 1e-9)
+            if told is not None:
+                told(moments)
+
+        gpu.times.tell(events, note)
+        if is_shown:
+            self.synchronize()
+            gpu.times.settle()
+        else:
+            GlobalCounters.add(self.name, loaded.counts)
+
+    def _show(self, loaded: LoadedPlan, number: int, seconds: float) -> None:
+        """Counts a step that has run, and prints its line."""
+        call = loaded.plan.linear.src[number]
+        counts = _counts(loaded.kernels[number])
+        counts.time_sum_s = seconds
+        GlobalCounters.add(self.name, counts)
+        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
 
     def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
         """The same step without vectors."""

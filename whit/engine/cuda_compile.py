@@ -23,6 +23,9 @@ from whit.recording import KernelLog, hooks
 from whit.runtime.cuda import Gpu, Module
 from whit.target import Target
 
+WARP = 32
+THREADS_ON_ONE = 39  # attribute of a device: the most threads on a multiprocessor
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -70,6 +73,22 @@ def get_cuda_kernels(functions: Sequence[UOp], target: Target, gpu: Gpu) -> list
         if missing:
             _kernels.update(zip(missing, _made(list(missing.values()), target, gpu), strict=True))
         return [_kernels[key] for key in keys]
+
+
+def find_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel | None:
+    """The same; None if it is not compiled."""
+    return _kernels.get((function.src[0], target, code_settings(), gpu.ordinal))
+
+
+def occupancy(launch: Launch, gpu: Gpu) -> str:
+    """How a launch fills the GPU."""
+    use = gpu.usage_of(launch.function, launch.threads, launch.shared)
+    warps, most = use.blocks * launch.threads // WARP, gpu.attribute(THREADS_ON_ONE) // WARP
+    spilled = f", {use.spilled} bytes spilled" if use.spilled else ""
+    return (
+        f"{launch.blocks} blocks of {launch.threads} threads, {use.registers} registers{spilled}, "
+        f"{use.shared / 1024:.1f} KiB of shared memory: {use.blocks} on a multiprocessor, {warps} of {most} warps"
+    )
 
 
 def without_vectors(target: Target) -> Target:
@@ -123,6 +142,9 @@ def _loaded(key: str, header: dict[str, Any], code: Any, log: KernelLog | None, 
         for record in header["launches"]
     )
     amounts = header["ops"], header["bytes_read"], header["bytes_written"]
+    if DEBUG >= SHOWS_SOURCE:
+        for launch in launches:
+            print(f"{launch.name}: {occupancy(launch, gpu)}", flush=True)
     return CudaKernel(launches, *amounts, module, header["explanation"])
 
 

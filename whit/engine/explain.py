@@ -103,6 +103,8 @@ class Report:
             same = first.setdefault(step.body, number)
             reasons = step.reasons if same == number else (f"the same kernel as {same}",)
             self.lines += [f"     {reason}" for reason in reasons]
+            if device.startswith("CUDA") and same == number:
+                self.lines.append(f"     {step.bound()}{step.achieved()}")
         self.memory(graph, plan, changed)
 
     def memory(self, graph: Normalised, plan: Plan, changed: int) -> None:

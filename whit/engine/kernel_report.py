@@ -5,15 +5,17 @@
     print(kernel.explain())
 
 Nothing is computed and no machine code is made before `measure`; `explain` looks at the limits of this machine once in
-a process, which takes half a second, and only for kernels that can run on it."""
+a process, which takes half a second, and only for kernels that can run on it; what a GPU allows its driver says."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 from whit.config import NOOPT
 from whit.engine.compile import get_kernel, known_tuning, prepare_pool
+from whit.engine.device import Device
 from whit.engine.show import UNTILED
 from whit.engine.timings import best_time, note_time
 from whit.errors import ArgumentError
@@ -69,16 +71,24 @@ class KernelReport:
         return f"{self.ops} operations, reads {read}, writes {written}"
 
     @functools.cached_property
+    def _programs(self) -> tuple[Any, ...]:
+        """The programs that it is: several on a GPU, where loops have nothing to do with each other."""
+        assert self.target is not None
+        from whit.codegen import Choice, generate, separate  # lazy: only when something is to be explained
+
+        if self.target.is_gpu:
+            return tuple(generate(part, self.target) for part in separate(self.body))
+        tuned = None if NOOPT else known_tuning(self.function, self.target)
+        choice = None if tuned is None or tuned.choice is None else Choice(tuned.choice)
+        return (generate(self.body, self.target, choice=choice),)
+
+    @functools.cached_property
     def reasons(self) -> tuple[str, ...]:
         """Why it is tiled as it is."""
         if self.target is None:
             return ("by the interpreter",)
-        from whit.codegen import Choice, generate  # lazy: only when something is to be explained
-
-        tuned = None if NOOPT or self.target.is_gpu else known_tuning(self.function, self.target)
-        choice = None if tuned is None or tuned.choice is None else Choice(tuned.choice)
-        found = tuple(generate(self.body, self.target, choice=choice).explanation.splitlines())
-        return found or (UNTILED,)
+        found = [line for program in self._programs for line in program.explanation.splitlines()]
+        return tuple(found) or (UNTILED,)
 
     @property
     def best_seconds(self) -> float | None:
@@ -87,11 +97,17 @@ class KernelReport:
 
     def measure(self, seconds: float = 0.1) -> float:
         """Runs it for so long on random inputs of its own; the time of the fastest run."""
-        if not self._runs_here or any(node.op is ops.VARIABLE for node in self.body.topological()):
+        has_variables = any(node.op is ops.VARIABLE for node in self.body.topological())
+        if has_variables or not (self._runs_here or self._is_on_gpu):
             raise ArgumentError(
                 f"measure: {self.name} cannot run alone on {self.device}",
                 fix="Only kernels for this processor, without symbolic sizes, are measured so. Use DEBUG=2 elsewhere.",
             )
+        best = self._measure_on_gpu(seconds) if self._is_on_gpu else self._measure_here(seconds)
+        note_time(self.function, self.device, best)
+        return best
+
+    def _measure_here(self, seconds: float) -> float:
         from whit.engine.tune.alone import Alone  # lazy: few programs measure
         from whit.engine.tune.check import values  # lazy: the same
 
@@ -99,40 +115,83 @@ class KernelReport:
         prepare_pool()
         alone = Alone(self.body)
         alone.fill({slot: values(param, "random", False, slot) for slot, param in alone.params.items()})
-        best = alone.best_seconds(get_kernel(self.function, self.target), seconds)
-        note_time(self.function, self.device, best)
-        return best
+        return alone.best_seconds(get_kernel(self.function, self.target), seconds)
+
+    def _measure_on_gpu(self, seconds: float) -> float:
+        from whit.engine.cuda_report import measure  # lazy: loads the driver
+
+        return measure(self.function, self.device, seconds)
 
     @property
     def _runs_here(self) -> bool:
         is_host = self.target is not None and not self.target.is_gpu and not missing_features(self.target)
         return is_host and self.device.startswith("CPU")
 
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.device.startswith("CUDA")
+
     def explain(self) -> str:
         """Tiling, roofline, and what was achieved."""
         where = self.device if self.target is None else f"{self.device} ({self.target})"
         lines = [f"{self.name} on {where}, {self.result}", f"  {self.amounts}", "tiling:"]
         lines += [f"  {reason}" for reason in self.reasons]
+        if self._is_on_gpu:
+            from whit.engine.cuda_report import occupancies  # lazy: loads the driver
+
+            found = occupancies(self.function, self.device)
+            lines += ["occupancy:", *(f"  {line}" for line in found)] if found else []
         return "\n".join([*lines, *self._roofline()])
+
+    @functools.cached_property
+    def roof(self) -> tuple[Any, str] | None:
+        """What the device allows, and its name; None where that is not known here."""
+        if self._is_on_gpu:
+            from whit.engine.cuda_report import gpu_roof  # lazy: loads the driver
+
+            gpu = Device[self.device].gpu  # type: ignore[attr-defined]
+            roof, units = gpu_roof(gpu, self._programs)
+            return roof, f"{gpu.name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
+        if not self._runs_here:
+            return None
+        from whit.engine.roof import roof_of_this_machine  # lazy: measures
+
+        roof = roof_of_this_machine()
+        return roof, f"this machine: {roof.bandwidth / 1e9:.1f} GB/s, {spell_rate(roof.flops)}"
+
+    def bound(self) -> str:
+        """The least time, and what needs it; where the roof is known."""
+        assert self.roof is not None
+        floor, limit = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
+        return f"at least {floor * 1e6:.1f} us, bound by {'bytes' if limit == 'memory' else 'operations'}"
 
     def _roofline(self) -> list[str]:
         moved = self.bytes_read + self.bytes_written
         lines = [f"roofline: {self.ops / max(moved, 1):.2f} operations a byte"]
-        if not self._runs_here:
+        if self.roof is None:
             return [*lines, "  what the machine allows is measured there, not here"]
-        from whit.engine.roof import roof_of_this_machine  # lazy: measures
-
-        roof = roof_of_this_machine()
-        floor, limit = roof.floor(moved, self.ops)
-        lines.append(
-            f"  this machine: {roof.bandwidth / 1e9:.1f} GB/s, {roof.flops / 1e9:.1f} GFLOP/s; "
-            f"at least {floor * 1e6:.1f} us, bound by {'bytes' if limit == 'memory' else 'operations'}"
-        )
+        lines.append(f"  {self.roof[1]}; {self.bound()}")
         best = self.best_seconds
         if best is None:
             return [*lines, "achieved: not timed yet; kernel.measure(), DEBUG=2 or a recording do that"]
-        speed = f"{self.ops / best / 1e9:.1f} GFLOP/s, {moved / best / 1e9:.1f} GB/s"
-        return [*lines, f"achieved: best {best * 1e6:.1f} us, {speed}, {100 * floor / best:.0f} % of the roof"]
+        speed = f"{spell_rate(self.ops / best)}, {moved / best / 1e9:.1f} GB/s"
+        return [*lines, f"achieved: best {best * 1e6:.1f} us, {speed}, {self._share():.0f} % of the roof"]
+
+    def achieved(self) -> str:
+        """The fastest run beside the least time, where there was one."""
+        if self.best_seconds is None:
+            return ""
+        return f"; best {self.best_seconds * 1e6:.1f} us, {self._share():.0f} % of the roof"
+
+    def _share(self) -> float:
+        assert self.roof is not None and self.best_seconds is not None
+        floor, _ = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
+        return float(100 * floor / self.best_seconds)
+
+
+def spell_rate(flops: float) -> str:
+    """Operations a second for people."""
+    return f"{flops / 1e12:.1f} TFLOP/s" if flops >= 1e13 else f"{flops / 1e9:.1f} GFLOP/s"
 
 
 def spell_bytes(count: int) -> str:

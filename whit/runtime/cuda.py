@@ -20,6 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import BackendError, DeviceError
@@ -42,7 +43,7 @@ MEMORY_TYPE = 2  # what the driver is asked about an address
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
 PTX = 1  # a kind of what is linked
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
-MOST_SHARED_BYTES = 8  # of a function
+SHARED_BYTES, LOCAL_BYTES, REGISTERS, MOST_SHARED_BYTES = 1, 3, 4, 8  # attributes of a function
 REMEMBERED = 8  # kernels that an error names
 
 
@@ -227,6 +228,16 @@ class Gpu:
             return self._failure(error)
         return BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}")
 
+    def usage_of(self, function: Any, threads: int, shared: int) -> FunctionUsage:
+        """What a kernel takes of a multiprocessor, launched so."""
+        self.use()
+        own, spilled, registers = (
+            self.number("cuFuncGetAttribute", ctypes.c_int, which, function)
+            for which in (SHARED_BYTES, LOCAL_BYTES, REGISTERS)
+        )
+        blocks = self.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.c_int, function, threads, shared)
+        return FunctionUsage(blocks, registers, own + shared, spilled)
+
     def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str, shared: int = 0) -> None:
         """Starts a kernel; `parameters` are pointers to its arguments, which are copied."""
         self.recent.append(name)
@@ -272,6 +283,16 @@ class Gpu:
         """A point in the stream of work."""
         self.use()
         return Event(self, self.number("cuEventCreate", ctypes.c_void_p, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionUsage:
+    """What a kernel takes of a multiprocessor."""
+
+    blocks: int  # that run there at once
+    registers: int  # of a thread
+    shared: int  # bytes of a block
+    spilled: int  # bytes of a thread
 
 
 class Module:

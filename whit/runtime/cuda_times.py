@@ -79,19 +79,15 @@ class Times:
         known, moment = self._anchor
         moments = []
         for event in events:
-            moment += round(self.seconds(known, event) * 1e9)
+            self.gpu.driver.cuEventSynchronize(event)
+            milliseconds = ctypes.c_float()
+            self.gpu.driver.cuEventElapsedTime(ctypes.byref(milliseconds), known, event)
+            moment += round(milliseconds.value * 1e6)
             moments.append(moment)
             self._free.append(known)
             known = event
         self._anchor = known, moment
         told(moments)
-
-    def seconds(self, start: Any, end: Any) -> float:
-        """How far one event is after another; waits for it."""
-        self.gpu.driver.cuEventSynchronize(end)
-        milliseconds = ctypes.c_float()
-        self.gpu.driver.cuEventElapsedTime(ctypes.byref(milliseconds), start, end)
-        return milliseconds.value / 1e3
 
     def settle(self) -> None:
         """Waits for all events, and says when they were; nothing of a device that has failed."""

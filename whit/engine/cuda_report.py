@@ -1,0 +1,108 @@
+"""What a GPU allows a kernel, and how long it takes there: for the reports about kernels.
+
+    roof, units = gpu_roof(gpu, programs)       bytes and operations a second; "bfloat16 by tensor cores"
+    measure(function, "CUDA", 0.1)              the fastest run on memory of its own
+
+The limits follow from clocks, the width of the memory's bus and the number of multiprocessors, which the driver knows,
+and from what a multiprocessor does in a clock. A busy GPU lowers its clocks, so kernels come near them, not to them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from whit.dtype import DType, dtypes
+from whit.engine.cuda import Arguments, CudaDevice
+from whit.engine.cuda_compile import find_cuda_kernel, get_cuda_kernels, occupancy
+from whit.engine.device import Device
+from whit.engine.roof import Roof
+from whit.engine.storage import nbytes_of
+from whit.engine.tune.check import values
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.runtime.cuda import Gpu
+from whit.runtime.cuda_buffer import CudaBuffer
+
+# Operations of a multiprocessor in a clock, two for a multiply-add: NVIDIA's tables of throughput, and data sheets.
+PEAKS: dict[tuple[int, int], dict[str, int]] = {
+    (8, 0): {"float64": 64, "float32": 128, "tf32": 1024, "half": 2048, "fp8": 2048, "int8": 4096},
+    (8, 6): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 512, "int8": 2048},
+    (8, 9): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 1024, "int8": 2048},
+    (9, 0): {"float64": 128, "float32": 256, "tf32": 2048, "half": 4096, "fp8": 8192, "int8": 8192},
+    (10, 0): {"float64": 128, "float32": 256, "tf32": 4096, "half": 8192, "fp8": 16384, "int8": 16384},
+    (12, 0): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 1024, "int8": 2048},
+}
+CLOCK, MEMORY_CLOCK, BUS_WIDTH = 13, 36, 37  # kHz, kHz, bits
+IN_A_ROW = 10
+
+
+def gpu_roof(gpu: Gpu, programs: Sequence[Any]) -> tuple[Roof, str]:
+    """The limits for kernels that use the units that these programs use, and what those are."""
+    known = [compute for compute in PEAKS if compute <= gpu.compute] or [min(PEAKS)]
+    unit, words = _unit([node for program in programs for node in program.linear.topological()])
+    flops = PEAKS[max(known)][unit] * gpu.multiprocessors * gpu.attribute(CLOCK) * 1e3
+    bandwidth = 2 * gpu.attribute(MEMORY_CLOCK) * 1e3 * gpu.attribute(BUS_WIDTH) / 8  # two bits of a line in a clock
+    return Roof(bandwidth, flops, 1), words
+
+
+def _unit(nodes: Sequence[UOp]) -> tuple[str, str]:
+    """The units that do most of the work."""
+    for node in nodes:
+        if node.op is ops.BLOCK_MMA and node.arg.atom != "fma":
+            dtype = node.src[2].dtype
+            unit = "tf32" if node.arg.atom == "tf32" else _operands(dtype)
+            return unit, f"{'tf32' if unit == 'tf32' else dtype.name} by tensor cores"
+    unit = "float64" if any(node.dtype is dtypes.float64 for node in nodes) else "float32"
+    return unit, unit
+
+
+def _operands(dtype: DType) -> str:
+    if dtype.itemsize == 1:
+        return "fp8" if dtype.is_float else "int8"
+    return "half"
+
+
+def occupancies(function: UOp, device: str) -> list[str]:
+    """How each launch of a kernel fills the GPU; nothing if it was not compiled yet."""
+    backend = Device[device]
+    assert isinstance(backend, CudaDevice)
+    kernel = find_cuda_kernel(function, backend.target, backend.gpu)
+    return [] if kernel is None else [occupancy(launch, backend.gpu) for launch in kernel.launches]
+
+
+def measure(function: UOp, device: str, seconds: float) -> float:
+    """Runs a kernel for so long on random inputs, launch after launch; the time of the fastest run."""
+    backend = Device[device]
+    assert isinstance(backend, CudaDevice)
+    gpu = backend.gpu
+    (kernel,) = get_cuda_kernels([function], backend.target, gpu)
+    params = {node.arg.slot: node for node in function.src[0].topological() if node.op is ops.PARAM}
+    memory = {slot: CudaBuffer(device, nbytes_of(param.dtype, param.shape)) for slot, param in params.items()}
+    for slot, param in params.items():
+        content = values(param, "random", False, slot)
+        if content.nbytes:
+            gpu.transfers.upload(memory[slot].address, content.ctypes.data, content.nbytes)
+    addresses = [memory[slot].address if slot in memory else 0 for slot in range(max(params, default=-1) + 1)]
+    launches = [Arguments(launch) for launch in kernel.launches]
+    for each in launches:
+        each.fill(addresses, {})
+    found: list[int] = []
+
+    def note(moments: list[int]) -> None:
+        found.extend(end - start for start, end in zip(moments[::2], moments[1::2], strict=True))
+
+    end = time.perf_counter() + seconds
+    with gpu.lock:
+        while not found or time.perf_counter() < end:
+            events = []
+            for _ in range(IN_A_ROW):
+                events.append(gpu.times.mark(gpu.stream))
+                for each in launches:
+                    backend.launch(each)
+                events.append(gpu.times.mark(gpu.stream))
+            gpu.times.tell(events, note)
+            gpu.synchronize()
+            gpu.times.settle()
+    return min(found) * 1e-9
