@@ -309,6 +309,18 @@ class FakeLibrary:
 
     _cuGetErrorString = _cuGetErrorName
 
+    def _cuInit(self, flags: int) -> None: ...
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        self._fill(out, 0)
+
+    def _cuMemGetInfo_v2(self, free: Any, total: Any) -> None:
+        self._fill(free, 1000)
+        self._fill(total, 2000)
+
+    def _cuModuleLoadDataEx(self, out: Any, text: bytes, *options: Any) -> None:
+        self._fill(out, self._new())
+
     def get_kernels(self, functions: Sequence[UOp], target: Any, gpu: Any) -> list[CudaKernel]:
         """In place of the compiler."""
         return [self._kernel(function) for function in functions]
@@ -320,7 +332,9 @@ class FakeLibrary:
         handle = self._new()
         self.kernels[handle] = Kernel(function, params, variables)
         names = tuple(node.arg.name for node in variables)
-        launch = Launch(function.arg.name, 1, 1, tuple(p.arg.slot for p in params), names, ctypes.c_void_p(handle))
+        name, slots = function.arg.name, tuple(param.arg.slot for param in params)
+        started = name, (f"// {name}".encode,)
+        launch = Launch(name, 1, 1, slots, names, ctypes.c_void_p(handle), started=started)
         kernel = self.made[function.src[0]] = CudaKernel((launch,), 0, 0, 0, None)  # type: ignore[arg-type]
         return kernel
 

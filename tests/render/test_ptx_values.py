@@ -46,7 +46,7 @@ def call(module: Module, name: str, arrays: list[Any]) -> None:
     values = (ctypes.c_uint64 * len(places))(*places)
     start = ctypes.addressof(values)
     pointers = (ctypes.c_void_p * len(places))(*(start + 8 * i for i in range(len(places))))
-    gpu.launch(module.function(name), 1, 1, pointers, name)
+    gpu.launch(module.function(name), 1, 1, pointers, (name, ()))
     gpu.transfers.download(arrays[0].ctypes.data, places[0], arrays[0].nbytes)
     for place in places:
         gpu.give_back(place)

@@ -118,7 +118,7 @@ class CudaDevice:
     def launch(self, each: Arguments) -> None:
         """Starts a launch whose arguments are filled."""
         launch = each.launch
-        self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.name, launch.shared)
+        self.gpu.launch(launch.function, launch.blocks, launch.threads, each.pointers, launch.started, launch.shared)
 
     def _run_timed(self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int]) -> None:
         """With events around each step. They are read after the run for the lines of DEBUG, else later."""

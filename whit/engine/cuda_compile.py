@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from whit.cache import register_cache
@@ -21,6 +22,7 @@ from whit.engine.show import announce
 from whit.ir.uop import UOp
 from whit.recording import KernelLog, hooks
 from whit.runtime.cuda import Gpu, Module
+from whit.runtime.cuda_failure import Started
 from whit.target import Target
 
 WARP = 32
@@ -39,6 +41,7 @@ class Launch:
     function: Any
     shared: int = 0  # bytes of shared memory beyond what the function declares
     maps: tuple[dict[str, Any], ...] = ()  # tensor maps that it takes after the others
+    started: Started = ("", ())  # what an error says about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +105,34 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
     from concurrent.futures import ThreadPoolExecutor  # lazy: only when something has to be loaded
 
     place = f"machine code for {gpu.compute}"
-    begun: list[tuple[str, dict[str, Any], Any, KernelLog | None]] = []
+    begun: list[tuple[UOp, str, dict[str, Any], Any, KernelLog | None]] = []
     with ThreadPoolExecutor(ASSEMBLERS) as workers:
         try:
             for function in functions:
                 key = digest(kernel_key(function, target), place)
                 entry = None if shows_compiling() else disk_cache.find(key)
                 if entry is not None:
-                    begun.append(("", *entry, None))
+                    begun.append((function, "", *entry, None))
                     continue
                 log = recorder.kernel(function, target) if (recorder := hooks.recorder) is not None else None
                 header, text = compile_ptx(function, target, log)
-                begun.append((key, header, workers.submit(gpu.assemble, text), log))
-            return [_loaded(key, header, code, log, gpu) for key, header, code, log in begun]
+                begun.append((function, key, header, workers.submit(gpu.assemble, text), log))
+            return [_loaded(gpu, target, *each) for each in begun]
         except BaseException:  # also an interrupt: nobody waits for the rest
             workers.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _loaded(key: str, header: dict[str, Any], code: Any, log: KernelLog | None, gpu: Gpu) -> CudaKernel:
+def _loaded(
+    gpu: Gpu, target: Target, function: UOp, key: str, header: dict[str, Any], code: Any, log: KernelLog | None
+) -> CudaKernel:
     """A kernel on the GPU; with a key, its machine code is only coming, and is kept under that."""
     if key:
         code = code.result()
         disk_cache.keep(key, header, code)
     if log is not None:
         log.compiled(code, lambda: "")  # the driver does not show its machine code
-    module = gpu.load_module(code)
+    module, source = gpu.load_module(code), partial(_source, function, target)
     launches = tuple(
         Launch(
             name=record["name"],
@@ -138,6 +143,7 @@ def _loaded(key: str, header: dict[str, Any], code: Any, log: KernelLog | None, 
             function=module.function(record["name"], record["shared"]),
             shared=record["shared"],
             maps=tuple(record["maps"]),
+            started=(record["name"], (source,)),
         )
         for record in header["launches"]
     )
@@ -146,6 +152,11 @@ def _loaded(key: str, header: dict[str, Any], code: Any, log: KernelLog | None, 
         for launch in launches:
             print(f"{launch.name}: {occupancy(launch, gpu)}", flush=True)
     return CudaKernel(launches, *amounts, module, header["explanation"])
+
+
+def _source(function: UOp, target: Target) -> bytes:
+    """The text of a kernel once more, for an error."""
+    return compile_ptx(function, target)[1]
 
 
 def compile_ptx(function: UOp, target: Target, log: KernelLog | None = None) -> tuple[dict[str, Any], bytes]:

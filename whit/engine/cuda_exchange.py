@@ -95,6 +95,6 @@ class Borrowed:
 def _order(gpu: Gpu, first: Any, then: Any) -> None:
     """Work on one stream waits for what was started on another."""
     event = gpu.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
-    gpu.driver.cuEventRecord(event, first)
-    gpu.driver.cuStreamWaitEvent(then, event, 0)
+    gpu.checked(gpu.driver.cuEventRecord, event, first)
+    gpu.checked(gpu.driver.cuStreamWaitEvent, then, event, 0)
     gpu.driver.cuEventDestroy_v2(event)  # the driver keeps it as long as somebody waits for it

@@ -45,7 +45,9 @@ class CudaResident:
         self._unaligned: set[int] = set()  # slots whose memory vectors cannot access
         names = [step.function.arg.name for step in plan.steps]
         more = ", ..." if len(names) > NAMED else ""
-        self._name = f"a graph of {len(names)} kernels ({', '.join(names[:NAMED])}{more})"
+        name = f"a graph of {len(names)} kernels ({', '.join(names[:NAMED])}{more})"
+        sources = [source for launches in self._launches for launch in launches for source in launch.started[1]]
+        self._started = name, list(dict.fromkeys(sources))
 
     def _fitting(self, step: int) -> tuple[Launch, ...]:
         """The launches of a step; without vectors where a part of a memory begins in between."""
@@ -143,5 +145,5 @@ class CudaResident:
         if self._stale:
             update(self.device.gpu, self._stale)
             self._stale.clear()
-        self.device.gpu.recent.append(self._name)
+        self.device.gpu.recent.append(self._started)
         return True

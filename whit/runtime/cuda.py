@@ -3,7 +3,7 @@
     gpu = open_gpu(0)
     address = gpu.take(1024)            # from the pool, or from the driver
     gpu.transfers.upload(address, source, 1024)
-    gpu.launch(function, 8, 256, parameters, "kernel")
+    gpu.launch(function, 8, 256, parameters, ("kernel", (lambda: ptx,)))
     gpu.transfers.download(target, address, 1024)       # waits
 
 Work of a GPU goes to one stream, in the order in which it was given, so memory that is given back can be taken again at
@@ -19,7 +19,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,12 @@ from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_transfers
 from whit.runtime.blocks import size_class
 from whit.runtime.cuda_driver import (
-    ILLEGAL_ADDRESS,
-    LAUNCH_FAILURES,
-    MISALIGNED,
     OUT_OF_MEMORY,
     Driver,
     DriverError,
     load_driver,
 )
+from whit.runtime.cuda_failure import LASTING, Started, failure, kept
 from whit.runtime.cuda_times import Times
 from whit.runtime.cuda_transfers import NO_TIMING, NON_BLOCKING, Transfers
 
@@ -64,7 +62,7 @@ class Gpu:
         self.is_lost = ""  # why nothing can be done any more
         self.pool: dict[int, list[int]] = {}  # size -> addresses
         self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
-        self.recent: deque[str] = deque(maxlen=REMEMBERED)
+        self.recent: deque[Started] = deque(maxlen=REMEMBERED)
         self._leaving: deque[tuple[Any, Any]] = deque()  # memory of others, each with the event after which it may go
         self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
         device = self.number("cuDeviceGet", ctypes.c_int, ordinal)
@@ -85,7 +83,7 @@ class Gpu:
     def number(self, function: str, kind: Any, *arguments: Any) -> Any:
         """The result of a function that fills in its first argument."""
         result = kind()
-        getattr(self.driver, function)(ctypes.byref(result), *arguments)
+        self.checked(getattr(self.driver, function), ctypes.byref(result), *arguments)
         return result.value
 
     def attribute(self, which: int) -> int:
@@ -134,7 +132,7 @@ class Gpu:
             return int(self.number("cuMemAlloc_v2", ctypes.c_uint64, size))
         except DriverError as error:
             if error.code != OUT_OF_MEMORY:
-                raise self._failure(error) from None
+                raise
             raise CudaMemoryError(f"{size} bytes") from None
 
     def give_back(self, address: int) -> None:
@@ -142,10 +140,10 @@ class Gpu:
         with self.lock:
             size = self.sizes[address]
             if size >= cuda_transfers.LARGE and not self.is_lost:
-                with self.visited():
+                with self.visited(), suppress(BackendError):  # somebody else will see the error
                     if address not in self._used:
                         self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
-                    self.driver.cuEventRecord(self._used[address], self.stream)
+                    self.checked(self.driver.cuEventRecord, self._used[address], self.stream)
             self.pool.setdefault(size, []).append(address)
 
     def last_use(self, address: int) -> Any:
@@ -176,7 +174,7 @@ class Gpu:
         """Keeps what somebody else may take back when all that was started so far is done."""
         with self.lock:
             event = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
-            self.driver.cuEventRecord(event, self.stream)
+            self.checked(self.driver.cuEventRecord, event, self.stream)
             self._leaving.append((event, owner))
             self.let_go()
 
@@ -207,7 +205,7 @@ class Gpu:
             driver.cuLinkComplete(state, ctypes.byref(code), ctypes.byref(size))
             return ctypes.string_at(code, size.value)
         except DriverError as error:
-            raise self._refusal(error, log) from None
+            raise self._refusal(error, log, text) from None
         finally:
             driver.cuLinkDestroy(state)
 
@@ -215,18 +213,24 @@ class Gpu:
         """PTX, or machine code for this device."""
         self.use()
         log, options, values = _error_log()
-        module = ctypes.c_void_p()
         try:
-            self.driver.cuModuleLoadDataEx(ctypes.byref(module), code, 2, options, values)
+            try:
+                handle = self.number("cuModuleLoadDataEx", ctypes.c_void_p, code, 2, options, values)
+            except DriverError as error:
+                if error.code != OUT_OF_MEMORY:
+                    raise
+                self.release()
+                handle = self.number("cuModuleLoadDataEx", ctypes.c_void_p, code, 2, options, values)
         except DriverError as error:
-            raise self._refusal(error, log) from None
-        return Module(self, module.value)
+            raise self._refusal(error, log, code) from None
+        return Module(self, handle)
 
-    def _refusal(self, error: DriverError, log: Any) -> BackendError:
+    def _refusal(self, error: DriverError, log: Any, code: bytes) -> BackendError:
         """What to raise where the driver does not take code."""
-        if error.code in LAUNCH_FAILURES:
+        if error.code in LASTING:
             return self._failure(error)
-        return BackendError("CUDA: the driver does not take a kernel", f"{error}\n{log.value.decode()}")
+        details = f"{error}\n{log.value.decode()}".strip()
+        return BackendError("CUDA: the driver does not take a kernel", f"{details}\n{kept(code)}")
 
     def usage_of(self, function: Any, threads: int, shared: int) -> FunctionUsage:
         """What a kernel takes of a multiprocessor, launched so."""
@@ -238,9 +242,11 @@ class Gpu:
         blocks = self.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.c_int, function, threads, shared)
         return FunctionUsage(blocks, registers, own + shared, spilled)
 
-    def launch(self, function: Any, blocks: int, threads: int, parameters: Any, name: str, shared: int = 0) -> None:
+    def launch(
+        self, function: Any, blocks: int, threads: int, parameters: Any, started: Started, shared: int = 0
+    ) -> None:
         """Starts a kernel; `parameters` are pointers to its arguments, which are copied."""
-        self.recent.append(name)
+        self.recent.append(started)
         try:
             self.driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, self.stream, parameters, None)
         except DriverError as error:
@@ -258,6 +264,8 @@ class Gpu:
         try:
             function(*arguments)
         except DriverError as error:
+            if error.code not in LASTING:
+                raise
             raise self._failure(error) from None
 
     def check(self, function: str, code: int) -> None:
@@ -266,16 +274,10 @@ class Gpu:
             raise self._failure(self.driver.error(function, code)) from None
 
     def _failure(self, error: DriverError) -> BackendError:
-        """What a failed kernel leaves: an error for every call after it."""
-        names = ", ".join(dict.fromkeys(self.recent)) or "none since the last synchronize"
-        if error.code in LAUNCH_FAILURES:
-            self.is_lost = f"an earlier kernel failed with {error.name}"
-        what = {ILLEGAL_ADDRESS: "a kernel accessed memory that is not its own", MISALIGNED: "a kernel is misaligned"}
-        return BackendError(
-            f"CUDA: {what.get(error.code, 'the device failed')}: {error.name}",
-            f"{error}\nstarted last: {names}",
-            "Run it under Context(CHECK_OOB=1), which proves every access before it runs, or on the device PYTHON.",
-        )
+        """The error about what the driver has returned; after most of them every call is one."""
+        if error.code in LASTING:
+            self.is_lost = self.is_lost or f"an earlier kernel failed with {error.name}"
+        return failure(error, self.recent)
 
     # ---- time
 
@@ -317,7 +319,7 @@ class Event:
     def __init__(self, gpu: Gpu, handle: Any) -> None:
         self.gpu = gpu
         self.handle = handle
-        gpu.driver.cuEventRecord(handle, gpu.stream)
+        gpu.checked(gpu.driver.cuEventRecord, handle, gpu.stream)
 
     def since(self, start: Event) -> float:
         """Seconds after another event; waits for this one."""

@@ -31,9 +31,7 @@ Out = Annotated[Any, ctypes.c_void_p]  # a reference to what the function fills 
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
 PEER_IS_ENABLED = 704
-ILLEGAL_ADDRESS = 700
-MISALIGNED = 716
-LAUNCH_FAILURES = (700, 715, 716, 717, 718, 719)  # the context is lost after these
+NO_GPU = 'Use "CPU". CUDA_VISIBLE_DEVICES may hide the GPUs of this machine.'
 _LIBRARIES = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
 Declared = TypeVar("Declared", bound=Callable[..., None])
 
@@ -73,7 +71,12 @@ class Driver:
     def bind(self, symbol: str, declared: Callable[..., None]) -> Any:
         """Looks a function up and gives it its types."""
         hints = get_type_hints(declared, include_extras=True)
-        function = getattr(self.library, symbol)
+        try:
+            function = getattr(self.library, symbol)
+        except AttributeError:
+            raise BackendError(
+                f"CUDA: the driver has no {symbol}", fix="It is too old: install one for CUDA 12 or newer."
+            ) from None
         function.argtypes = [hint.__metadata__[0] for name, hint in hints.items() if name != "return"]
         function.restype = ctypes.c_int
         self.functions[symbol] = function
@@ -256,5 +259,7 @@ def load_driver() -> Driver:
     try:
         driver.cuInit(0)
     except DriverError as error:
+        if error.code == NO_DEVICE:
+            raise DeviceError("CUDA: there is no NVIDIA GPU that can be used", str(error), NO_GPU) from None
         raise DeviceError("CUDA: the driver cannot be used", str(error), "See whether nvidia-smi works.") from None
     return driver

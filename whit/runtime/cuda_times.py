@@ -46,7 +46,7 @@ class Times:
         if self._anchor is None or (not self._waiting and perf_counter_ns() - self._set_at > STALE_NS):
             self._set_anchor()
         event = self._event()
-        self.gpu.driver.cuEventRecord(event, stream)
+        self.gpu.checked(self.gpu.driver.cuEventRecord, event, stream)
         return event
 
     def _event(self) -> Any:
@@ -59,8 +59,8 @@ class Times:
             self._free.append(self._anchor[0])
         event = self._event()
         before = perf_counter_ns()
-        self.gpu.driver.cuEventRecord(event, self.gpu.stream)
-        self.gpu.driver.cuEventSynchronize(event)
+        self.gpu.checked(self.gpu.driver.cuEventRecord, event, self.gpu.stream)
+        self.gpu.checked(self.gpu.driver.cuEventSynchronize, event)
         self._set_at = perf_counter_ns()
         self._anchor = event, (before + self._set_at) // 2
 
@@ -79,9 +79,9 @@ class Times:
         known, moment = self._anchor
         moments = []
         for event in events:
-            self.gpu.driver.cuEventSynchronize(event)
+            self.gpu.checked(self.gpu.driver.cuEventSynchronize, event)
             milliseconds = ctypes.c_float()
-            self.gpu.driver.cuEventElapsedTime(ctypes.byref(milliseconds), known, event)
+            self.gpu.checked(self.gpu.driver.cuEventElapsedTime, ctypes.byref(milliseconds), known, event)
             moment += round(milliseconds.value * 1e6)
             moments.append(moment)
             self._free.append(known)

@@ -89,7 +89,7 @@ class Transfers:
             gpu.checked(gpu.driver.cuEventSynchronize, event)
             copy_memory(pinned, source + start, count)
             gpu.checked(gpu.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, stream)
-            gpu.driver.cuEventRecord(event, stream)
+            gpu.checked(gpu.driver.cuEventRecord, event, stream)
         self._end(begin, stream, "host to device", nbytes)
         return event
 
@@ -111,7 +111,7 @@ class Transfers:
                     finish()
                 gpu.checked(gpu.driver.cuEventSynchronize, event)
                 gpu.checked(gpu.driver.cuMemcpyDtoHAsync_v2, pinned, source + start, count, gpu.stream)
-                gpu.driver.cuEventRecord(event, gpu.stream)
+                gpu.checked(gpu.driver.cuEventRecord, event, gpu.stream)
                 waiting.append((pinned, event, start, count))
             self._end(begin, gpu.stream, "device to host", nbytes)
             while waiting:
@@ -134,7 +134,7 @@ class Transfers:
         gpu, driver = self.gpu, self.gpu.driver
         here, there = self._connected(other)
         other.use()
-        driver.cuEventRecord(there, other.stream)
+        other.checked(driver.cuEventRecord, there, other.stream)
         gpu.use()
         with gpu.lock:
             gpu.checked(driver.cuStreamWaitEvent, gpu.stream, there, 0)
@@ -142,7 +142,7 @@ class Transfers:
             ends = target, gpu.context, source, other.context
             gpu.checked(driver.cuMemcpyPeerAsync, *ends, nbytes, gpu.stream)
             self._end(begin, gpu.stream, f"from {other.label}", nbytes)
-            driver.cuEventRecord(here, gpu.stream)
+            gpu.checked(driver.cuEventRecord, here, gpu.stream)
         other.use()
         other.checked(driver.cuStreamWaitEvent, other.stream, here, 0)
 
