@@ -201,6 +201,10 @@ class FakeLibrary:
         self.pinned.append((ctypes.addressof(memory), nbytes))
         self._fill(out, ctypes.addressof(memory))
 
+    def _cuMemFreeHost(self, address: int) -> None:
+        self.pinned = [piece for piece in self.pinned if piece[0] != address]
+        del self.memory[address]
+
     def _is_pinned(self, address: int) -> bool:
         return any(start <= address < start + size for start, size in self.pinned)
 

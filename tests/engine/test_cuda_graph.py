@@ -174,6 +174,26 @@ def test_a_copy_waits_for_kernels_of_the_last_run_that_read_the_one_before(gpu: 
         np.testing.assert_allclose(got.numpy(), (data @ data).sum(0), rtol=1e-4, atol=1e-5)
 
 
+def test_what_a_program_is_given_is_read_before_it_begins(gpu: FakeLibrary) -> None:
+    step = TinyJit(lambda x: (x.to("CUDA") @ x.to("CUDA"), x + 1))
+    x = Tensor(data := array(3, 3))
+    step(x)
+    Device["CUDA"].synchronize()
+    main = gpu.streams[Device["CUDA"].gpu.stream]  # type: ignore[attr-defined]
+    main.is_held = True
+    got, _ = step(x)  # does not wait for the GPU
+    assert main.pending
+    main.is_held = False
+    np.testing.assert_allclose(got.numpy(), data @ data, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_program_computes_is_copied_when_it_is_there(gpu: FakeLibrary) -> None:
+    step = TinyJit(lambda x: (x * 2).to("CUDA") + 1)
+    for _ in range(3):
+        data = array(3, 3)
+        np.testing.assert_allclose(step(Tensor(data)).numpy(), data * 2 + 1, rtol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_functions_under_the_jit(gpu: FakeLibrary, seed: int) -> None:

@@ -100,6 +100,12 @@ class Submission:
             return 0 if _kind(batch.queue) == "CUDA" else 2
         return 3 if _kind(way.source) == "CUDA" else 1 if _kind(way.target) == "CUDA" else 2
 
+    def _is_given(self, batch: Batch) -> bool:
+        """Whether what a copy reads was there before the program."""
+        _, source = self._calls[batch.calls.start].accesses
+        before = [access for call in self._calls[: batch.calls.start] for access in call.accesses]
+        return not any(access.writes and access.memory == source.memory for access in before)
+
     def _accesses(self, batch: Batch) -> list[Sequence[Access]]:
         return [self._calls[call].accesses for call in batch.calls]
 
@@ -112,7 +118,7 @@ class Submission:
         if way is None:
             self._items.append(Fixed([part.resident.add_graph(batch.steps, self._accesses(batch))]))
         else:
-            self._items.append(self._gpus.copy(batch.queue, part.places, way))
+            self._items.append(self._gpus.copy(batch.queue, part.places, way, self._is_given(batch)))
         if any(number in other.waits for other in self.batches):
             self._items.append(Fixed([self._gpus.record(number, batch.queue)]))
 

@@ -7,9 +7,11 @@ b.memory()                          # a copy in the machine's memory, read-only
 
 from __future__ import annotations
 
+import ctypes
 import gc
+from contextlib import suppress
 
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, BackendError
 from whit.runtime.buffer import Buffer, address_of, is_on_host, out_of_memory, plain_buffer
 from whit.runtime.cuda import CudaMemoryError, Gpu, open_gpu
 
@@ -17,6 +19,23 @@ from whit.runtime.cuda import CudaMemoryError, Gpu, open_gpu
 def ordinal_of(device: str) -> int:
     """The number of a GPU, of its canonical name."""
     return int(device.partition(":")[2] or 0)
+
+
+class PinnedBuffer:
+    """Memory of the machine that a GPU reads and writes by itself."""
+
+    __slots__ = ("address", "gpu")
+
+    def __init__(self, gpu: Gpu, nbytes: int) -> None:
+        self.gpu = gpu
+        self.address = 0
+        self.address = int(gpu.number("cuMemHostAlloc", ctypes.c_void_p, max(nbytes, 1), 0))
+
+    def __del__(self) -> None:
+        if self.address and not self.gpu.is_lost:
+            with self.gpu.visited(), suppress(BackendError):
+                self.gpu.checked(self.gpu.driver.cuCtxSynchronize)  # copies may be on their way
+                self.gpu.checked(self.gpu.driver.cuMemFreeHost, self.address)
 
 
 class CudaBuffer(Buffer):
