@@ -84,6 +84,7 @@ def test_their_work_waits_for_ours(gpu: FakeLibrary, is_copy: bool) -> None:
 
 def test_what_takes_the_memory_next_waits_for_them(gpu: FakeLibrary) -> None:
     for stream in (LEGACY, new_stream(gpu)):
+        gc.collect()  # what other tests have left
         used = usage("CUDA").now
         x = Tensor([1.0, 2.0], device="CUDA").realize()
         taken = dlpack.take(x.__dlpack__(stream=stream))
