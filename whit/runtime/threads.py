@@ -31,7 +31,7 @@ SPIN_COUNT = 20_000
 STACK_BYTES = 16 << 20  # of a worker; a kernel's panels lie there
 MOST_WORKERS = 255
 COPY_CHUNK = 1 << 18  # bytes that a thread copies at once
-COPY_THREADS = 8  # that copy together: more do not make memory faster
+COPY_THREADS = 16  # that copy together: 10 GB/s by one, 37 by 8, 55 by 16 of an H200's machine
 
 
 class Launch(ctypes.Structure):
