@@ -33,9 +33,7 @@ FAULTS_OF_DEVICES = {
 }
 LASTING = frozenset({*FAULTS_OF_KERNELS, *FAULTS_OF_DEVICES})  # nothing works in this process after these
 
-Started = tuple[
-    str, Sequence[Callable[[], bytes]]
-]  # the name of a kernel or of a graph of them, and what has their PTX
+Started = tuple[str, Sequence[Callable[[], bytes]]]  # a kernel or a graph of them: the name, and what has the PTX
 
 
 def failure(error: DriverError, recent: Iterable[Started]) -> BackendError:
