@@ -189,6 +189,8 @@ class _Block:
             return (np.left_shift if op == "shl" else np.right_shift)(a[0], a[1].astype(a[0].dtype))
         if op == "neg":
             return -a[0]
+        if op == "not":
+            return np.invert(a[0])
         if op == "ex2":
             return np.exp2(a[0])
         if op == "rcp":

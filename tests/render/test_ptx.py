@@ -1,13 +1,16 @@
 """PTX: its text, and that NVIDIA's assembler takes it for every op, dtype and kind of kernel. No GPU is needed."""
 
+import re
 import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cpu_programs import BEFORE, accepts, mapped, operand_dtypes
+from ptx_machine import run_ptx
 
 from whit.codegen import generate, gpu_atoms, separate
 from whit.config import Context
@@ -15,6 +18,7 @@ from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, place_of
+from whit.ir.interpret import evaluate
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.render import render
@@ -205,6 +209,21 @@ def step_of_a_warp(line: str, values: list[dict[str, Any]]) -> None:
 def test_the_text_of_a_small_kernel() -> None:
     text = render({"twice": programs_of(UOp.param(0, dtypes.float32, (100,)) * 2.0)["kernel0"]}, TARGET)
     assert text == Path(__file__).with_name("twice.ptx").read_text()
+
+
+@pytest.mark.parametrize("dtype", (dtypes.int32, dtypes.uint32), ids=lambda dtype: dtype.name)
+def test_no_minus_is_left_to_the_assembler(dtype: DType) -> None:
+    """That of CUDA 13.0 loses the one in max(max(a, -x), b); every way to write it is spelled ~x + 1."""
+    a, x = (UOp.param(i, dtype, (3, 5)) for i in range(2))
+    for minus in (-x, const(dtype, 0) - x, x * const(dtype, dtype.max if dtype.is_unsigned else -1)):
+        value = make(ops.MAX, (a, minus)).reduce(ops.MAX, (0,))
+        (program,) = programs_of(value).values()
+        text = render({"k": program}, TARGET)
+        assert "not.b32" in text and not re.search(r"neg\.|sub\.\w+ %\w+, 0|, (-1|4294967295);", text)
+        arrays = {node: np.arange(15, dtype=dtype.name).reshape(3, 5) - 4 for node in (a, x)}
+        found = np.zeros(5, dtype.name)
+        run_ptx(text, 1, 32, {"p0": found, "p1": arrays[a], "p2": arrays[x]})
+        np.testing.assert_array_equal(found, evaluate(value, arrays))
 
 
 def test_vectors_are_one_access_where_they_are_aligned() -> None:
