@@ -1,6 +1,11 @@
-"""How hard hypothesis tries: HYPOTHESIS_PROFILE is `default`, `quick` or `deep`. What is left out is not imported."""
+"""How hard hypothesis tries: HYPOTHESIS_PROFILE is `default`, `quick` or `deep`. What is left out is not imported.
+
+Tests run on the device that DEV names, as in `DEV=CUDA pytest`; those about the CPU are marked `cpu` and stay there.
+"""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +20,28 @@ settings.register_profile("quick", deadline=None, max_examples=20, derandomize=_
 settings.register_profile("deep", deadline=None, max_examples=2000, derandomize=_is_ci)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
 
+ABOUT_THE_CPU = ("cli", "codegen", "docs", "errors")  # folders whose tests all are
+SLOW = re.compile(r"^pytestmark = \[?pytest\.mark\.slow", re.MULTILINE)
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Modules that are slow as a whole: collecting them takes half the time of collecting all, in every process."""
     if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
         return None
-    return "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") or None
+    return bool(SLOW.search(collection_path.read_text("utf-8"))) or None
+
+
+@pytest.fixture(autouse=True)
+def _device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The device of tests that are about the CPU, in all threads and in programs that they start."""
+    is_about_the_cpu = request.path.parent.name in ABOUT_THE_CPU or request.node.get_closest_marker("cpu")
+    if not os.environ.get("DEV") or not is_about_the_cpu:
+        yield
+        return
+    from whit import Device  # here: most runs need none of it
+
+    before = Device.DEFAULT
+    monkeypatch.setenv("DEV", "CPU")
+    Device.DEFAULT = "CPU"
+    yield
+    Device.DEFAULT = before

@@ -173,6 +173,7 @@ def test_out_of_memory_names_the_largest_buffers_and_who_made_them() -> None:
     assert big.nbytes
 
 
+@pytest.mark.cpu
 def test_a_tensor_that_does_not_fit_names_the_largest_ones_and_their_lines() -> None:
     kept = [Tensor.ones(size << 18).contiguous().realize() for size in (3, 8, 5)]
     with pytest.raises(OutOfMemoryError) as caught:
@@ -188,6 +189,7 @@ def test_a_tensor_that_does_not_fit_names_the_largest_ones_and_their_lines() -> 
     assert len(kept) == 3
 
 
+@pytest.mark.cpu
 def test_a_computation_that_does_not_fit_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     x = Tensor.ones(1 << 20).contiguous().realize()
     real = buffer_module.take
@@ -242,6 +244,7 @@ print((x + 1).sum().item())
 """
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of address space")
 def test_a_system_that_gives_no_more_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)

@@ -84,6 +84,7 @@ def test_a_device_that_cannot_be_opened_says_which_can() -> None:
         Device["REMOTE:x"]
 
 
+@pytest.mark.cpu
 def test_the_default_can_be_set_for_a_block_or_for_good() -> None:
     assert Device.DEFAULT == "CPU"
     with Context(DEV="python"):

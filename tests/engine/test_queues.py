@@ -111,6 +111,7 @@ def test_a_program_explains_its_batches() -> None:
     ]
 
 
+@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 150])
 def test_a_program_on_two_devices_gives_what_a_plain_run_gives(size: int) -> None:

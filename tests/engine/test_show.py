@@ -51,6 +51,7 @@ def test_2_is_a_line_for_each_kernel(capsys: pytest.CaptureFixture[str]) -> None
     assert re.fullmatch(pattern, line)
 
 
+@pytest.mark.cpu
 def test_3_says_how_kernels_are_tiled_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     with Context(NOOPT=0):
         first, *_ = shown(3, capsys)

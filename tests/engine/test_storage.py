@@ -73,6 +73,7 @@ def test_every_dtype_goes_through_numpy_and_back(dtype: DType) -> None:
     assert to_list(node) == array.astype(np.float64).tolist()
 
 
+@pytest.mark.cpu
 def test_numpy_memory_is_used_as_it_is_where_possible() -> None:
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert storage(from_numpy(array)).address == array.ctypes.data
@@ -83,6 +84,7 @@ def test_numpy_memory_is_used_as_it_is_where_possible() -> None:
     assert to_numpy(from_numpy(np.float32(3.5).reshape(()))).shape == ()
 
 
+@pytest.mark.cpu
 def test_numpy_results_are_copies_unless_asked() -> None:
     node = from_bytes(b"abcd", dtypes.uint8, (4,))
     copied = to_numpy(node)

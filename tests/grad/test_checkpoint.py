@@ -26,7 +26,7 @@ Block = Callable[..., Any]
 
 def floats(*shape: int, seed: int = 0) -> Tensor:
     values = np.random.default_rng([seed, *shape]).standard_normal(shape) / np.sqrt(shape[0])
-    return Tensor(values.astype(np.float32), device="CPU")
+    return Tensor(values.astype(np.float32))
 
 
 def small(*shape: int, seed: int = 0) -> Tensor:

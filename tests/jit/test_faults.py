@@ -172,6 +172,7 @@ print("done")
 """)
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_fork_after_use() -> None:
     run_alone("""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.jit.programs import EQUAL
-from whit import Context, JitError, Tensor, TinyJit, Variable, nn
+from whit import Context, Device, JitError, Tensor, TinyJit, Variable, nn
 from whit.engine import jit_files
 from whit.engine.disk_cache import pack, unpack
 from whit.engine.jit_files import MAGIC
@@ -180,7 +180,7 @@ def functions() -> dict[str, Any]:
 
     def devices(x: Tensor) -> tuple[Tensor, Tensor]:
         there.assign(there + x.to("CPU:1"))
-        return there * 2, there.to("CPU") + x
+        return there * 2, there.to(x.device) + x
 
     def sizes(x: Tensor, position: Any) -> Tensor:
         cache[position] = x
@@ -253,7 +253,7 @@ def test_other_targets_and_versions_are_refused(tmp_path: Path, monkeypatch: pyt
     assert TinyJit.load(path)(Tensor([3.0])).item() == 6.0
     with monkeypatch.context() as patch:
         patch.setattr(jit_files, "target_text_of", lambda device: "another machine")
-        with pytest.raises(JitError, match="was compiled for another CPU than this one"):
+        with pytest.raises(JitError, match=f"was compiled for another {Device.DEFAULT} than this one"):
             TinyJit.load(path)
     with monkeypatch.context() as patch:
         patch.setattr(jit_files, "FORMAT", 99)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor, dtypes, nn
+from whit import Device, Tensor, dtypes, nn
 from whit.errors import WhitError
 from whit.nn import optim
 
@@ -40,8 +40,8 @@ def test_states_on_another_device_change_nothing(kind: Any, fused: bool) -> None
                 param.grad = Tensor(gradient)
             opt.step()
         states = opt.b if kind is optim.SGD else [*opt.m, *opt.v]
-        assert {tensor.device for tensor in (*states, opt.lr)} == {device or "CPU"}
-        assert {param.device for param in params} == {"CPU"}
+        assert {tensor.device for tensor in (*states, opt.lr)} == {device or Device.DEFAULT}
+        assert {param.device for param in params} == {Device.DEFAULT}
         results.append([param.numpy() for param in params])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-6)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor, dtypes
+from whit import Device, Tensor, dtypes
 from whit.nn.state import StateError, get_parameters, get_state_dict, load_state_dict, safe_load, safe_save
 
 Pair = namedtuple("Pair", ["left", "right"])
@@ -145,9 +145,9 @@ def test_a_model_in_a_file_gets_other_values_and_the_file_stays(tmp_path: Path) 
     before = (tmp_path / "x").read_bytes()
     model = dict(safe_load(tmp_path / "x"))
     load_state_dict(model, safe_load(tmp_path / "x"))
-    assert model["w"].tolist() == [1, 2] and model["w"].device == "CPU"
+    assert model["w"].tolist() == [1, 2] and model["w"].device == Device.DEFAULT
     load_state_dict(model, {"w": Tensor([3, 4])})
-    assert model["w"].tolist() == [3, 4] and model["w"].dtype is dtypes.float32 and model["w"].device == "CPU"
+    assert model["w"].tolist() == [3, 4] and model["w"].dtype is dtypes.float32 and model["w"].device == Device.DEFAULT
     assert (tmp_path / "x").read_bytes() == before
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensor.check import FLOATS, INTS, same, some, value
-from whit import Context, Tensor, UOp
+from whit import Context, Device, Tensor, UOp
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from whit.ir import ops
@@ -49,6 +49,7 @@ def test_arrays_keep_their_dtype(dtype: DType) -> None:
         same(Tensor(array), array, dtype)
 
 
+@pytest.mark.cpu
 def test_an_array_is_not_copied() -> None:
     array = np.array([1.0, 2.0], np.float32)
     tensor = Tensor(array)
@@ -187,7 +188,7 @@ def test_long_chains_are_built_and_shown() -> None:
     x = Tensor([1.0])
     for _ in range(20_000):
         x = x + 1
-    assert repr(x) == "<Tensor (1,) float32 on CPU, lazy>"
+    assert repr(x) == f"<Tensor (1,) float32 on {Device.DEFAULT}, lazy>"
 
 
 def test_questions() -> None:
@@ -196,7 +197,7 @@ def test_questions() -> None:
     assert x.size() == (2, 3)
     assert x.size(-1) == 3
     assert x.is_floating_point() and not Tensor([1]).is_floating_point()
-    assert x.device == "CPU"
+    assert x.device == Device.DEFAULT
     with Context(DEV="PYTHON"):
         assert x.device == "PYTHON"
     assert Tensor.zeros(2, device="cpu:1").device == "CPU:1"
@@ -205,10 +206,10 @@ def test_questions() -> None:
 
 def test_repr_computes_nothing() -> None:
     x = Tensor([[1.0, 2.0]])
-    assert repr(x) == "<Tensor (1, 2) float32 on CPU, realised>"
+    assert repr(x) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, realised>"
     y = x + 1
     before = y.uop
-    assert repr(y) == "<Tensor (1, 2) float32 on CPU, lazy>"
+    assert repr(y) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, lazy>"
     assert y.uop is before
-    assert repr(x.T) == "<Tensor (2, 1) float32 on CPU, view>"
-    assert repr(Tensor(3)) == "<Tensor () int32 on CPU, constant>"
+    assert repr(x.T) == f"<Tensor (2, 1) float32 on {Device.DEFAULT}, view>"
+    assert repr(Tensor(3)) == f"<Tensor () int32 on {Device.DEFAULT}, constant>"

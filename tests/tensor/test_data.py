@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from whit import Context, Tensor, UOp, Variable, dtypes, fetch
+from whit import Context, Device, Tensor, UOp, Variable, dtypes, fetch
 from whit.dtype import DType
 from whit.engine.storage import storage
 from whit.errors import ArgumentError, BackendError, DTypeError, FileMissingError, ShapeError
@@ -194,6 +194,7 @@ def test_objects_that_numpy_can_convert() -> None:
 # ---- addresses and addresses of the network
 
 
+@pytest.mark.cpu
 def test_memory_at_an_address() -> None:
     array = np.arange(6, dtype=np.float32)
     x = Tensor.from_blob(array.ctypes.data, (2, 3))
@@ -248,21 +249,21 @@ def test_urls(tmp_path: pathlib.Path) -> None:
 
 def test_repr_says_what_it_is_and_computes_nothing() -> None:
     x = Tensor([[1.0, 2.0]])
-    assert repr(x) == "<Tensor (1, 2) float32 on CPU, realised>"
+    assert repr(x) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, realised>"
     y = x * 2
-    assert repr(y) == "<Tensor (1, 2) float32 on CPU, lazy>"
+    assert repr(y) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, lazy>"
     assert y.uop.op is ops.MUL
-    assert repr(x.T) == "<Tensor (2, 1) float32 on CPU, view>"
+    assert repr(x.T) == f"<Tensor (2, 1) float32 on {Device.DEFAULT}, view>"
     assert repr(Tensor.ones(3, device="PYTHON")) == "<Tensor (3,) float32 on PYTHON, constant>"
-    assert repr(Tensor(3)) == "<Tensor () int32 on CPU, constant>"
-    assert repr(y.realize()) == "<Tensor (1, 2) float32 on CPU, realised>"
+    assert repr(Tensor(3)) == f"<Tensor () int32 on {Device.DEFAULT}, constant>"
+    assert repr(y.realize()) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, realised>"
 
 
 def test_one_number_takes_a_format_and_no_format_computes_nothing() -> None:
     assert f"{Tensor([1.0, 2.0]).mean():.2f}" == "1.50"
     assert f"{Tensor([[255]]):#x} {Tensor(7):>3} {Tensor(0.25):.0%} {Tensor(True):d}" == "0xff   7 25% 1"
     lazy = Tensor([1.0]) * 2
-    assert f"{lazy}" == "<Tensor (1,) float32 on CPU, lazy>"
+    assert f"{lazy}" == f"<Tensor (1,) float32 on {Device.DEFAULT}, lazy>"
 
 
 def test_several_numbers_take_no_format() -> None:

@@ -24,7 +24,7 @@ from whit.ir.interpret import numpy_dtype
 from whit.runtime import dlpack
 from whit.runtime.buffer import usage
 
-pytestmark = pytest.mark.slow  # many
+pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # many; of the machine's memory
 
 
 @pytest.fixture(autouse=True)

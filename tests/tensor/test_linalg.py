@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor
+from whit import Device, Tensor
 from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.realize import _plans
@@ -384,7 +384,7 @@ def test_kernels_grow_with_the_rows_and_are_compiled_once(name: str, kernels: in
 def test_one_round_of_rotations_is_two_kernels() -> None:
     for step in (partial(rotate._orthogonalise, 4), rotate._diagonalise):
         state = [Tensor(_random((1, 8, 4))).uop]
-        assert _kernels(lambda step=step, state=state: repeat(step, state, 5, "CPU")) == 10
+        assert _kernels(lambda step=step, state=state: repeat(step, state, 5, Device.DEFAULT)) == 10
 
 
 # ---- mistakes

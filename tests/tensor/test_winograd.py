@@ -116,6 +116,7 @@ def test_strides_and_dilations_have_no_such_form(how: dict[str, int]) -> None:
         assert Tensor.ones(1, 2, 5, 5).cast("int32").conv2d(Tensor.ones(2, 2, 3, 3).cast("int32")).shape == (1, 2, 3, 3)
 
 
+@pytest.mark.cpu
 def test_by_default_it_is_taken_where_it_was_measured_to_win() -> None:
     assert nodes(8, 64, 56, 56, out=64, padding=1) > 50
     with Context(WINO=0):
