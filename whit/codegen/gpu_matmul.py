@@ -32,6 +32,8 @@ from whit.target import Target
 BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 16  # of ranges: in the order in which they nest
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST = 17  # rows and columns below which a tile is mostly empty
+LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gpu_matvec`
+LEAST_BESIDE = 512  # columns beside few rows
 ZERO = as_index(0)
 
 
@@ -51,16 +53,18 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
     sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
-    total = found.reduce.dtype
-    if min(sizes[:2]) < LEAST or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
+    total, is_small = found.reduce.dtype, min(sizes[:2]) < LEAST
+    if min(sizes[:2]) < LEAST_HALVES or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
+        if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
+            return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
         tile = Tile(found, atom, target.cores)
         return tile.stores(body, tile.effect(a, b)), str(atom)
     dtype = staged_dtype(found)
-    if dtype is None:
+    if dtype is None or is_small:
         return None
     atom = choose_staged(dtype, sizes, batches, target)
     tile = Tile(found, atom, target.cores)

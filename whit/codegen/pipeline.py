@@ -14,7 +14,9 @@ from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import on_blocks, tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
+from whit.codegen.gpu_matvec import tile_matvec
 from whit.codegen.gpu_scatter_list import write_scatter
+from whit.codegen.gpu_vecmat import tile_vecmat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.interleave import interleave
 from whit.codegen.linearise import linearise
@@ -89,7 +91,7 @@ def _tile(body: UOp, job: Job) -> UOp:
         if program is not None:
             job.reasons.append(program[1])
             return program[0]
-        matmul = tile_matmul(body, job.target)
+        matmul = tile_matmul(body, job.target) or tile_matvec(body, job.target) or tile_vecmat(body, job.target)
         if matmul is not None:
             job.reasons.append(matmul[1])
             return simplify_lanes(matmul[0])

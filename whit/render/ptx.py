@@ -332,7 +332,7 @@ class _Function(Writer):
             self.line(f"{f'@{test} ' if test else ''}mov.{kind} {cell}, {new};")
 
     def across(self, node: UOp) -> None:
-        self.names[node] = [across(self, node)]
+        self.names[node] = [across(self, node, lane) for lane in range(lane_count(node))]
 
     # ---- vectors
 

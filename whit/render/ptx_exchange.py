@@ -60,9 +60,9 @@ def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
     return [w.value("b32", "two", f"cvt.rn.{kind}.f32", high, low) for low, high in pairs]
 
 
-def across(w: Writer, node: UOp) -> str:
-    """What neighbouring threads have, combined: first of two, then of those with one between."""
-    x, step = w.operand(node.src[0]), 1
+def across(w: Writer, node: UOp, lane: int) -> str:
+    """What neighbouring threads have in a lane, combined: first of two, then of those with one between."""
+    x, step = w.operand(node.src[0], lane), 1
     while step < node.arg.threads:
         x = spell(w, node.arg.op, node.dtype, [x, _taken(w, register_type(node.dtype), x, step)])
         step *= 2

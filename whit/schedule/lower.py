@@ -519,12 +519,18 @@ def is_serial(node: UOp) -> bool:
 
 
 def is_contraction(node: UOp) -> bool:
-    """Whether a value is a sum of many products that uses each of its operands several times."""
+    """Whether a value is a sum of many products that uses each of its operands several times, or is a product of a
+    vector and a matrix: of many, long rows, one operand of all of which is the same."""
     value = node.src[0]
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return False
     products = prod_of(value.shape)
-    return bool(products >= LEAST_PRODUCTS and products >= REUSED * sum(map(distinct, value.src)))
+    if products < LEAST_PRODUCTS:
+        return False
+    parts = sorted(map(distinct, value.src))
+    return bool(
+        products >= REUSED * sum(parts) or (products == parts[1] and products == parts[0] * prod_of(node.shape))
+    )
 
 
 def distinct(node: UOp) -> int:

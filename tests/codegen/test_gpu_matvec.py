@@ -1,0 +1,84 @@
+"""Products of few rows on a GPU: groups of threads share rows of a matrix, and mean what kernels mean."""
+
+from collections.abc import Callable
+
+import pytest
+from schedule.build import matmul, param, relu, total
+from test_gpu import TARGET, check
+
+from whit.codegen import gpu_matvec, gpu_vecmat
+from whit.dtype import dtypes
+from whit.ir.uop import UOp
+from whit.render import render
+
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
+
+def turned(x: UOp) -> UOp:
+    return x.permute((1, 0))
+
+
+def halves(slot: int, *shape: int) -> UOp:
+    return param(slot, *shape, dtype=dtypes.bfloat16).cast(dtypes.float32)
+
+
+W, U = param(1, 8, 64), param(2, 8, 64)
+CASES: dict[str, tuple[Callable[[], UOp], str]] = {
+    "a warp for two rows": (
+        lambda: matmul(param(0, 1, 256), turned(param(1, 8, 256))),
+        "4 groups of 32 threads, 2 x 1",
+    ),
+    "halves": (lambda: matmul(halves(0, 1, 512), turned(halves(1, 6, 512))), "3 groups of 32 threads, 2 x 1"),
+    "rows that are left over": (lambda: matmul(param(0, 1, 128), turned(param(1, 7, 128))), "7 groups of 32 threads"),
+    "vectors that are left over": (
+        lambda: matmul(param(0, 1, 132), turned(param(1, 4, 132))),
+        "2 groups of 32 threads",
+    ),
+    "three rows": (lambda: matmul(param(0, 3, 128), turned(param(1, 8, 128))), "4 groups of 32 threads, 2 x 3"),
+    "short rows": (lambda: matmul(param(0, 1, 36), turned(param(1, 20, 36))), "10 groups of 8 threads, 2 x 1"),
+    "two matrices, and what follows": (
+        lambda: (
+            relu(matmul(param(0, 1, 64), turned(param(1, 8, 64)))) * matmul(param(0, 1, 64), turned(param(2, 8, 64)))
+        ),
+        "4 groups of 16 threads, 2 x 1",
+    ),
+}
+
+
+COLUMNS: dict[str, tuple[Callable[[], UOp], str]] = {
+    "columns side by side": (
+        lambda: matmul(param(0, 1, 256), param(1, 256, 32)),
+        "2 blocks of 512 threads, 16 columns",
+    ),
+    "halves": (lambda: matmul(halves(0, 1, 256), halves(1, 256, 32)), "1 blocks of 512 threads, 32 columns of 1"),
+    "a depth that is left over": (lambda: matmul(param(0, 1, 131), param(1, 131, 16)), "1 blocks of 512 threads"),
+    "three rows": (lambda: matmul(param(0, 3, 128), param(1, 128, 16)), "1 blocks of 512 threads, 16 columns of 3"),
+    "divided by the sum of the row": (
+        lambda: matmul(param(0, 1, 128), param(1, 128, 16)) / total(param(0, 1, 128)).reshape((1, 1)).expand((1, 16)),
+        "1 blocks of 512 threads",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_matvec, "LEAST_ROWS", 1)
+    monkeypatch.setattr(gpu_matvec, "WARPS_A_CORE", 0)
+    monkeypatch.setattr(gpu_matvec, "MOST_ROWS", 2)
+    monkeypatch.setattr(gpu_vecmat, "LEAST_ELEMENTS", 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_of_few_rows(name: str) -> None:
+    value, reason = CASES[name]
+    (program,) = check(value(), 1e-5)
+    assert program.explanation.startswith(reason)
+    render({program.name: program.linear}, TARGET)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_products_with_columns_side_by_side(name: str) -> None:
+    value, reason = COLUMNS[name]
+    (program,) = check(value(), 1e-5)
+    assert program.explanation.startswith(reason)
+    render({program.name: program.linear}, TARGET)

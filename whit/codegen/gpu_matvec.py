@@ -1,0 +1,203 @@
+"""Products of few rows on a GPU: matrices that are read once, at the speed of memory.
+
+    y[n] = relu(sum over k of w[n, k] * x[k])           4096 x 4096, bfloat16
+
+    ->  n = (block*4 + thread // 32)*2 + 0 .. 1         a warp for two rows of w: x is loaded once for both
+        sum over o of w[n, o*256 + thread % 32 * 8 + 0 .. 7] * x[..]
+        across the 32 threads of the warp               by exchanging registers: nothing waits for other warps
+
+Each thread reads 16 neighbouring bytes of the matrix at once, and has several rows, so that many bytes are on their
+way. A short row is shared by fewer threads, and a warp has more rows. Results that read the same element of the matrix
+are computed by the same threads: a product with up to eight rows reads the matrix once.
+
+The other layout, w[k, n], has results side by side: see `gpu_vecmat`. Sums are in an order that depends on sizes alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from whit.codegen.gpu_staged import gated
+from whit.codegen.lanes import lane_numbers
+from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
+from whit.codegen.split_blocks import split_blocks
+from whit.ir import ops
+from whit.ir.args import AcrossArg, RangeKind
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, make
+from whit.target import Target
+
+BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 10_000  # of ranges: in the order in which they nest
+THREADS, WARP = 128, 32
+MOST_TOGETHER = 8  # results that share what they read of the matrix
+MOST_ROWS = 4  # of the matrix, for each group of threads
+WARPS_A_CORE = 12  # that have enough on their way, with two rows each
+LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
+LEAST_DEPTH = 32
+ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
+
+Free = dict[UOp, frozenset[UOp]]
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Products that read the same rows of matrices."""
+
+    free: Free
+    along: dict[UOp, UOp]  # REDUCE -> the range along which its operands are neighbours
+    rows: list[UOp]  # ranges of the matrices' rows
+    together: list[UOp]  # ranges of results that read the same
+    lanes: int  # elements of a matrix in 16 bytes
+
+
+def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
+    """The kernel with a group of threads for each few rows of a matrix and why, if it is a product of few rows."""
+    body = split_blocks(body)
+    few = _find(body, target)
+    if few is None:
+        return None
+    depth = max(size_of(r) for r in few.along.values())
+    threads = WARP
+    while threads > 2 and threads * few.lanes > depth:
+        threads //= 2
+    copies = _rows_of_a_group(few, threads, target)
+    groups = THREADS // threads
+    thread = UOp.range(THREADS, THREAD_ID, RangeKind.THREAD)
+    count = prod(size_of(r) for r in few.rows) // copies
+    blocks = -(-count // groups)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * groups + thread // threads
+    digits = digits_of(number, few.rows, copies)
+    inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
+    is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
+    together = prod(size_of(r) for r in few.together)
+    shared = _shared(body, few, thread, threads, max(ON_THE_WAY // (copies * len(few.along) * together), 1))
+    stores = []
+    for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
+        at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
+        inner = few.rows[-1]
+        values = {**digits, **at, inner: digits[inner] * copies + places[0]}
+        for store in shared.src:
+            new = replace_ranges(store, values, {})
+            stores.append(_stored(new, thread % threads, None if is_whole else inside))
+    return UOp.group(*stores), f"{count} groups of {threads} threads, {copies} x {together} products in each"
+
+
+def _find(body: UOp, target: Target) -> Few | None:
+    """The products of a kernel, if they are of few rows, and everything that is stored is one of them."""
+    free = free_ranges(body)
+    if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in free) or any(store.arg.combine for store in body.src):
+        return None
+    found = regions(body)[1:]
+    every = free[body]
+    if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
+        return None
+    if all(len(region.loads) < 2 for region in found):
+        return None  # sums of rows, not products
+    if any(region.reduce is None or not free[region.reduce] <= every for region in found):
+        return None
+    rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
+    together = in_order(every - rows)
+    if not rows or not all(isinstance(r.size, int) for r in together) or prod(map(size_of, together)) > MOST_TOGETHER:
+        return None
+    along = {region.reduce: _along(region, free) for region in found if region.reduce is not None}
+    known = {reduce: r for reduce, r in along.items() if r is not None}
+    width = min((_lanes(region, known[region.reduce], target) for region in found if region.reduce in known), default=1)
+    if len(known) < len(along) or prod(map(size_of, rows)) < LEAST_ROWS or width < 2:
+        return None
+    return Few(free, known, in_order(rows), together, width)
+
+
+def matrix_of(region: Region, free: Free) -> UOp:
+    """What a product reads most of."""
+    return max(region.loads, key=lambda load: prod(size_of(r) for r in free[load]))
+
+
+def _along(region: Region, free: Free) -> UOp | None:
+    """The range of a reduction along which its operands are neighbours, or the same."""
+    assert region.reduce is not None
+    if region.reduce.dtype.itemsize != 4 or not region.reduce.dtype.is_float:
+        return None
+    for r in region.reduce.src[1:]:
+        steps = [stride(load.src[1], r, free) for load in region.loads]
+        if isinstance(r.size, int) and r.size >= LEAST_DEPTH and 1 in steps and all(step in (0, 1) for step in steps):
+            return r if stride(matrix_of(region, free).src[1], r, free) == 1 else None
+    return None
+
+
+def _lanes(region: Region, r: UOp, target: Target) -> int:
+    """How many neighbours of the widest operand a thread reads at once."""
+    widest = max(load.dtype.itemsize for load in region.loads)
+    lanes = max(target.vector_bytes // widest, 1)
+    while lanes > 1 and size_of(r) % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
+    """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
+    inner, total = few.rows[-1], prod(size_of(r) for r in few.rows)
+    copies = MOST_ROWS
+    matrices = len(few.along)
+    while copies > 1 and (
+        not isinstance(inner.size, int)
+        or inner.size % copies
+        or copies * matrices * prod(size_of(r) for r in few.together) > MOST_TOGETHER
+        or total // copies * threads < WARPS_A_CORE * WARP * target.cores
+    ):
+        copies //= 2
+    return copies
+
+
+def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
+    """Ranges as digits of a number, the last one the lowest, with so many times fewer values."""
+    digits: dict[UOp, UOp] = {}
+    for i, r in reversed(list(enumerate(ranges))):
+        size = as_index(r.size) // (step if r is ranges[-1] else 1)
+        digits[r] = number % size if i else number
+        number = number // size
+    return digits
+
+
+def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
+    """Every product shared between the threads of a group, all of which have the result; so many steps at once."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        done[node] = _across(new, few.along[node], few.lanes, thread, threads, steps) if node in few.along else new
+    return done[body]
+
+
+def _across(node: UOp, r: UOp, lanes: int, thread: UOp, threads: int, steps: int) -> UOp:
+    """A reduction over a range -> over every so-manieth of its vectors, then over their lanes, then across threads."""
+    value, *ranges = node.src
+    op, lane = node.arg.op, thread % threads
+    vectors = size_of(r) // lanes
+    while steps > 1 and vectors % (threads * steps):
+        steps //= 2
+    rounds = as_index(vectors // (threads * steps))
+    if vectors % threads:
+        rounds = (vectors + (threads - 1) - lane) // threads
+    loop = UOp.range(rounds, LOOP_ID + r.arg.id, r.arg.kind)
+    parts = []
+    for step in range(steps):
+        vector = (loop * steps + step) * threads + lane
+        part = replace_ranges(value, {r: vector * lanes + lane_numbers(lanes)}, {})
+        parts.append(part if part.shape else UOp.stack(*([part] * lanes)))
+    part = functools.reduce(lambda a, b: make(op, (a, b)), parts)
+    others = [other for other in ranges if other is not r]
+    total = part.reduce(op, ranges=(*others, loop)).reduce(op, axes=(0,))
+    return make(ops.ACROSS, (total, thread), AcrossArg(op, threads))
+
+
+def _stored(store: UOp, lane: UOp, inside: UOp | None) -> UOp:
+    """A store by the first thread of a group, of one that there is."""
+    first = lane.eq(0)
+    gate = first if inside is None else first & inside
+    if inside is not None:
+        store = gated(store, inside)
+    target, value, position, *given = store.src
+    return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)
