@@ -22,6 +22,17 @@ def halves(slot: int, *shape: int) -> UOp:
     return param(slot, *shape, dtype=dtypes.bfloat16).cast(dtypes.float32)
 
 
+def packed(rows: int, blocks: int, size: int, parts: int) -> UOp:
+    """Rows of blocks: a byte that is their scale, then bytes of so many numbers each. Shape (rows, depth)."""
+    count = rows * blocks
+    raw = param(1, count, size + 1, dtype=dtypes.uint8)
+    scale = raw.shrink(((0, count), (0, 1))).reshape((count, 1, 1)).expand((count, parts, size))
+    numbers = raw.shrink(((0, count), (1, size))).reshape((count, 1, size)).expand((count, parts, size))
+    shifts = (UOp.arange(parts, dtypes.uint8) * 4).reshape((1, parts, 1)).expand((count, parts, size))
+    value = ((numbers >> shifts) & 15).cast(dtypes.float32) * scale.cast(dtypes.float32)
+    return value.reshape((rows, blocks * parts * size))
+
+
 W, U = param(1, 8, 64), param(2, 8, 64)
 CASES: dict[str, tuple[Callable[[], UOp], str]] = {
     "a warp for two rows": (
@@ -40,7 +51,15 @@ CASES: dict[str, tuple[Callable[[], UOp], str]] = {
         lambda: (
             relu(matmul(param(0, 1, 64), turned(param(1, 8, 64)))) * matmul(param(0, 1, 64), turned(param(2, 8, 64)))
         ),
-        "4 groups of 16 threads, 2 x 1",
+        "4 groups of 16 threads, 2 x 2",
+    ),
+    "packed weights": (
+        lambda: matmul(param(0, 1, 512), turned(packed(4, 16, 32, 1))),
+        "2 groups of 32 threads, 2 x 1",
+    ),
+    "two numbers in a byte": (
+        lambda: matmul(param(0, 1, 192), turned(packed(4, 6, 16, 2))),
+        "2 groups of 16 threads, 2 x 1",
     ),
 }
 

@@ -23,7 +23,7 @@ from math import prod
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
-from whit.codegen.split_blocks import split_blocks
+from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.ir import ops
 from whit.ir.args import AcrossArg, RangeKind
 from whit.ir.graph import topological
@@ -38,6 +38,7 @@ WARPS_A_CORE = 12  # that have enough on their way, with two rows each
 LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
 LEAST_DEPTH = 32
 ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
+MOST_LOADS = 64  # of any kind
 
 Free = dict[UOp, frozenset[UOp]]
 
@@ -48,20 +49,32 @@ class Few:
 
     free: Free
     along: dict[UOp, UOp]  # REDUCE -> the range along which its operands are neighbours
+    blocks: dict[UOp, UOp]  # REDUCE -> the range of blocks that threads share too, where there are few neighbours
     rows: list[UOp]  # ranges of the matrices' rows
     together: list[UOp]  # ranges of results that read the same
     lanes: int  # elements of a matrix in 16 bytes
+    loads: int  # of one step along the most complicated of them
+
+    @property
+    def depth(self) -> int:
+        """What threads share of the longest of them."""
+        blocks = {node: size_of(r) for node, r in self.blocks.items()}
+        return max(size_of(r) * blocks.get(node, 1) for node, r in self.along.items())
+
+    @property
+    def products(self) -> int:
+        """How many there are for each row of a matrix."""
+        return len(self.along) * prod(map(size_of, self.together))
 
 
 def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with a group of threads for each few rows of a matrix and why, if it is a product of few rows."""
-    body = split_blocks(body)
+    body = write_out_blocks(split_blocks(body))
     few = _find(body, target)
     if few is None:
         return None
-    depth = max(size_of(r) for r in few.along.values())
     threads = WARP
-    while threads > 2 and threads * few.lanes > depth:
+    while threads > 2 and threads * few.lanes > few.depth:
         threads //= 2
     copies = _rows_of_a_group(few, threads, target)
     groups = THREADS // threads
@@ -72,8 +85,8 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     digits = digits_of(number, few.rows, copies)
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
     is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
-    together = prod(size_of(r) for r in few.together)
-    shared = _shared(body, few, thread, threads, max(ON_THE_WAY // (copies * len(few.along) * together), 1))
+    steps = max(min(ON_THE_WAY // (copies * few.products), MOST_LOADS // (copies * few.loads)), 1)
+    shared = _shared(body, few, thread, threads, steps)
     stores = []
     for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
         at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
@@ -82,7 +95,7 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
         for store in shared.src:
             new = replace_ranges(store, values, {})
             stores.append(_stored(new, thread % threads, None if is_whole else inside))
-    return UOp.group(*stores), f"{count} groups of {threads} threads, {copies} x {together} products in each"
+    return UOp.group(*stores), f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
 
 
 def _find(body: UOp, target: Target) -> Few | None:
@@ -107,7 +120,9 @@ def _find(body: UOp, target: Target) -> Few | None:
     width = min((_lanes(region, known[region.reduce], target) for region in found if region.reduce in known), default=1)
     if len(known) < len(along) or prod(map(size_of, rows)) < LEAST_ROWS or width < 2:
         return None
-    return Few(free, known, in_order(rows), together, width)
+    blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
+    shared = {reduce: r for reduce, r in blocks.items() if r is not None}
+    return Few(free, known, shared, in_order(rows), together, width, max(len(region.loads) for region in found))
 
 
 def matrix_of(region: Region, free: Free) -> UOp:
@@ -120,9 +135,12 @@ def _along(region: Region, free: Free) -> UOp | None:
     assert region.reduce is not None
     if region.reduce.dtype.itemsize != 4 or not region.reduce.dtype.is_float:
         return None
-    for r in region.reduce.src[1:]:
+    ranges = region.reduce.src[1:]
+    if prod(map(size_of, ranges)) < LEAST_DEPTH:
+        return None
+    for r in ranges:
         steps = [stride(load.src[1], r, free) for load in region.loads]
-        if isinstance(r.size, int) and r.size >= LEAST_DEPTH and 1 in steps and all(step in (0, 1) for step in steps):
+        if isinstance(r.size, int) and 1 in steps and all(step in (0, 1) for step in steps):
             return r if stride(matrix_of(region, free).src[1], r, free) == 1 else None
     return None
 
@@ -136,15 +154,21 @@ def _lanes(region: Region, r: UOp, target: Target) -> int:
     return lanes
 
 
+def _blocks(reduce: UOp, r: UOp, lanes: int) -> UOp | None:
+    """The longest other range of a reduction, if a warp has more threads than there are vectors of neighbours."""
+    vectors = size_of(r) // lanes
+    others = [other for other in reduce.src[1:] if other is not r and isinstance(other.size, int)]
+    return max(others, key=size_of) if others and vectors < WARP and WARP % vectors == 0 else None
+
+
 def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
     inner, total = few.rows[-1], prod(size_of(r) for r in few.rows)
     copies = MOST_ROWS
-    matrices = len(few.along)
     while copies > 1 and (
         not isinstance(inner.size, int)
         or inner.size % copies
-        or copies * matrices * prod(size_of(r) for r in few.together) > MOST_TOGETHER
+        or copies * few.products > MOST_TOGETHER
         or total // copies * threads < WARPS_A_CORE * WARP * target.cores
     ):
         copies //= 2
@@ -167,29 +191,33 @@ def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
     for node in topological((body,)):
         src = tuple([done[s] for s in node.src])
         new = node if src == node.src else make(node.op, src, node.arg)
-        done[node] = _across(new, few.along[node], few.lanes, thread, threads, steps) if node in few.along else new
+        done[node] = _across(new, node, few, thread, threads, steps) if node in few.along else new
     return done[body]
 
 
-def _across(node: UOp, r: UOp, lanes: int, thread: UOp, threads: int, steps: int) -> UOp:
-    """A reduction over a range -> over every so-manieth of its vectors, then over their lanes, then across threads."""
+def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
+    """A reduction -> over every so-manieth vector of neighbours or block, then over lanes, then across threads."""
     value, *ranges = node.src
-    op, lane = node.arg.op, thread % threads
-    vectors = size_of(r) // lanes
-    while steps > 1 and vectors % (threads * steps):
+    op, lanes, lane = node.arg.op, few.lanes, thread % threads
+    along, block = few.along[old], few.blocks.get(old)
+    beside = min(size_of(along) // lanes, threads) if block is not None else 1
+    shared = along if block is None else block
+    parts, part = threads // beside, lane // beside
+    count = size_of(along) // lanes if block is None else size_of(block)
+    while steps > 1 and count % (parts * steps):
         steps //= 2
-    rounds = as_index(vectors // (threads * steps))
-    if vectors % threads:
-        rounds = (vectors + (threads - 1) - lane) // threads
-    loop = UOp.range(rounds, LOOP_ID + r.arg.id, r.arg.kind)
-    parts = []
+    rounds = (count + (parts - 1) - part) // parts if count % parts else as_index(count // (parts * steps))
+    loop = UOp.range(rounds, LOOP_ID + shared.arg.id, shared.arg.kind)
+    values = []
     for step in range(steps):
-        vector = (loop * steps + step) * threads + lane
-        part = replace_ranges(value, {r: vector * lanes + lane_numbers(lanes)}, {})
-        parts.append(part if part.shape else UOp.stack(*([part] * lanes)))
-    part = functools.reduce(lambda a, b: make(op, (a, b)), parts)
-    others = [other for other in ranges if other is not r]
-    total = part.reduce(op, ranges=(*others, loop)).reduce(op, axes=(0,))
+        number = (loop * steps + step) * parts + part
+        vector = number if block is None else lane % beside
+        at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
+        found = replace_ranges(value, at, {})
+        values.append(found if found.shape else UOp.stack(*([found] * lanes)))
+    every = functools.reduce(lambda a, b: make(op, (a, b)), values)
+    others = [r for r in ranges if r is not along and r is not block]
+    total = every.reduce(op, ranges=(*others, loop)).reduce(op, axes=(0,))
     return make(ops.ACROSS, (total, thread), AcrossArg(op, threads))
 
 
