@@ -7,7 +7,8 @@
             c[row + .., column + ..] = relu(acc[0..1]), relu(acc[2..3]), ...
 
 An atom computes a tile, and says which of its elements a thread has (`gpu_atoms`). Operands are read from memory as
-they lie there, with any strides of which one is 1; whatever becomes of a sum is computed before it is stored.
+they lie there, with any strides of which one is 1, or are windows of images (`gpu_window`); whatever becomes of a sum is
+computed before it is stored.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
 from whit.codegen.gpu_atoms import FP8S, HALVES, INTS, Atom, choose_atom, choose_staged, multiplied
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
+from whit.codegen.gpu_window import find_window
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
 from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
@@ -57,6 +59,8 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if min(sizes[:2]) < LEAST_HALVES or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
+    if (a is None) != (b is None) and target.arch == "sm_90a":
+        a, b = _window(found, found.a, found.m, a, b), _window(found, found.b, found.n, b, a)
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
         if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
             return None
@@ -105,6 +109,14 @@ def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) ->
         count += (size_of(r) - 1) * (step // unit)
     matrix = MatrixArg(start, row, depth, unit, count, _copied(memory.dtype, start, row * depth, unit, target))
     return Operand(memory, matrix, batch)
+
+
+def _window(found: Contraction, value: UOp, rows: list[UOp], known: Operand | None, other: Operand | None) -> Operand | None:
+    """An operand that is windows of images, beside one whose lines are copied by the copy engine, too."""
+    if known is not None or other is None or other.matrix.copied != 16:
+        return known
+    window = find_window(found, value, rows)
+    return None if window is None else Operand(*window)
 
 
 def _as_one(terms: dict[UOp, int], ranges: list[UOp]) -> int | None:

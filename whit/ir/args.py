@@ -160,8 +160,26 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True)
+class AxisArg:
+    """An axis of an image along which windows lie: tap j of window i is at i*step + j*gap - before. Outside there are
+    zeros."""
+
+    size: int  # of the image
+    stride: int  # elements from one to the next
+    count: int  # windows
+    step: int = 1
+    taps: int = 1
+    gap: int = 1
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixArg:
-    """How a matrix lies in memory: elements before the first, and from one row, depth and batch to the next."""
+    """How a matrix lies in memory: elements before the first, and from one row, depth and batch to the next.
+
+    With axes it is a matrix of the windows of images: one side of it counts all windows, the other, whose stride is 1,
+    the channels of all taps, those of one tap side by side. The first axis is that of images; so is a batch.
+    """
 
     start: int
     row: int
@@ -170,6 +188,8 @@ class MatrixArg:
     batches: int = 1
     copied: int = 1  # bytes that may be copied together
     lines: int = 0  # of how many lines of 64 elements a tile in shared memory is, each swizzled; 0: it is as it says
+    axes: tuple[AxisArg, ...] = ()  # of images, the innermost last
+    channels: int = 0
 
     @property
     def is_depth_major(self) -> bool:
@@ -270,6 +290,7 @@ RECORDS: dict[str, Any] = {
         StoreArg,
         MmaArg,
         Digit,
+        AxisArg,
         MatrixArg,
         BlockMmaArg,
         AcrossArg,

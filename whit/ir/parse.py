@@ -197,6 +197,7 @@ FIELD_READERS: dict[str, ReadValue] = {
     "tuple[int | None, ...]": lambda line: line.tuple_of(FIELD_READERS["int | None"]),
     "tuple[ParamArg, ...]": lambda line: line.tuple_of(FIELD_READERS["ParamArg"]),
     "tuple[Digit, ...]": lambda line: line.tuple_of(FIELD_READERS["Digit"]),
+    "tuple[AxisArg, ...]": lambda line: line.tuple_of(FIELD_READERS["AxisArg"]),
 }
 
 

@@ -26,6 +26,7 @@ from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx_exchange import exchange, in_order_of_mma
 from whit.render.ptx_values import Writer, register_type
+from whit.render.ptx_window import copy_windows, window_map
 
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
@@ -48,6 +49,8 @@ _GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
 
 def tensor_map(memory: UOp, matrix: MatrixArg, rows: int, tile_rows: int, depth: int) -> dict[str, Any]:
     """What the copy engine has to know about an operand; strides are in bytes, of all axes but the first."""
+    if matrix.axes:
+        return window_map(memory, matrix, tile_rows)
     itemsize = memory.dtype.itemsize
     lanes = LINE // itemsize
     if matrix.is_depth_major:
@@ -241,6 +244,9 @@ class WarpGroups:
         self, matrix: MatrixArg, at: str, rows: int, to: str, first: str, k: str, batch: str, goes_to: str, how: str
     ) -> None:
         """Rows of an operand from the first one on."""
+        if matrix.axes:
+            copy_windows(self.w, matrix, at, rows, to, first, k, batch, goes_to)
+            return
         w = self.w
         how = how if "," in goes_to else ""
         instruction = f"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes{how}"

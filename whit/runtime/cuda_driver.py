@@ -212,6 +212,25 @@ class Driver:
         fill: Int,
     ) -> None: ...
     @native
+    def cuTensorMapEncodeIm2col(
+        self,
+        tensor_map: Handle,
+        dtype: Int,
+        rank: UInt,
+        address: Address,
+        sizes: Out,
+        strides: Out,
+        lower: Out,
+        upper: Out,
+        channels: UInt,
+        pixels: UInt,
+        steps: Out,
+        interleave: Int,
+        swizzle: Int,
+        promotion: Int,
+        fill: Int,
+    ) -> None: ...
+    @native
     def cuLaunchKernel(
         self,
         function: Handle,

@@ -17,10 +17,23 @@ SWIZZLE_128, PROMOTE_TO_256 = 3, 3
 
 
 class TensorMap:
-    """One map; its bytes never move. Sizes are those of all axes from the innermost; strides those of all but it."""
+    """One map; its bytes never move. Sizes are those of all axes from the innermost; strides those of all but it.
+
+    With corners it is of windows of images (im2col): how far the first windows are before the image, and the last ones
+    after its last element; `steps` from one window to the next, and in the box channels and windows.
+    """
 
     def __init__(
-        self, driver: Driver, slot: int, itemsize: int, start: int, sizes: Any, strides: Any, box: Any
+        self,
+        driver: Driver,
+        slot: int,
+        itemsize: int,
+        start: int,
+        sizes: Any,
+        strides: Any,
+        box: Any,
+        steps: Any = (),
+        corners: Any = (),
     ) -> None:
         self.driver = driver
         self.slot = slot
@@ -29,7 +42,8 @@ class TensorMap:
         self.sizes = (ctypes.c_uint64 * len(sizes))(*sizes)
         self.strides = (ctypes.c_uint64 * len(strides))(*strides)
         self.box = (ctypes.c_uint32 * len(box))(*box)
-        self.steps = (ctypes.c_uint32 * len(box))(*([1] * len(box)))
+        self.steps = (ctypes.c_uint32 * len(sizes))(*(steps or [1] * len(sizes)))
+        self.corners = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
         self._room = (ctypes.c_char * (NBYTES + ALIGNMENT))()
         self.address = -(-ctypes.addressof(self._room) // ALIGNMENT) * ALIGNMENT
         self._of = 0  # the memory that it describes now
@@ -38,18 +52,10 @@ class TensorMap:
         """Describes a matrix at an address."""
         if memory == self._of:
             return
-        self.driver.cuTensorMapEncodeTiled(
-            self.address,
-            DTYPES[self.itemsize],
-            len(self.sizes),
-            memory + self.start,
-            self.sizes,
-            self.strides,
-            self.box,
-            self.steps,
-            0,
-            SWIZZLE_128,
-            PROMOTE_TO_256,
-            0,
-        )
+        matrix = (self.address, DTYPES[self.itemsize], len(self.sizes), memory + self.start, self.sizes, self.strides)
+        how = (self.steps, 0, SWIZZLE_128, PROMOTE_TO_256, 0)
+        if self.corners:
+            self.driver.cuTensorMapEncodeIm2col(*matrix, *self.corners, *self.box, *how)
+        else:
+            self.driver.cuTensorMapEncodeTiled(*matrix, self.box, *how)
         self._of = memory

@@ -18,6 +18,7 @@ from functools import partial
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
+from whit.tensor.channels_last import channels_last, is_copied, rounded, summed, summed_weight
 from whit.tensor.sliding import windows
 from whit.tensor.winograd import best_tile, winograd
 
@@ -35,6 +36,7 @@ class Sliding:
     kernel: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]  # zeros around it, before and after
     winograd: int = NEVER  # the setting where the convolution was written: its gradients follow it, wherever
+    last: bool = False  # whether operands are kept with their channels last, where that suits them
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -52,6 +54,7 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
         return value
     name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel} {slide.padding}"
     name += f" winograd {slide.winograd}" if slide.winograd != NEVER else ""
+    name += " channels last" if slide.last else ""
     if name not in FORMULAS:
         derivative(name)(partial(rule, slide))
     return value.formula(name, *operands)
@@ -60,8 +63,11 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
 def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
     total = _by_winograd(x, w, slide)
+    count = len(slide.kernel)
+    if total is None and slide.last and slide.groups == 1 and is_copied(x) and is_copied(w):
+        total = summed(_products(channels_last(x), channels_last(w), slide), count)
     if total is None:
-        product, count = _products(x, w, slide), len(slide.kernel)
+        product = _products(x, w, slide)
         total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
         total = total.reshape((x.shape[0], w.shape[0], *slide.outputs))
     return _known(total, "convolution", slide, _of_convolution, x, w)
@@ -105,10 +111,16 @@ def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
     """What the weight gets: (out, in / groups, *window)."""
     batch, outputs, groups, count = dy.shape[0], dy.shape[1], slide.groups, len(slide.kernel)
     part = x.shape[1] // groups
+    is_last = slide.last and groups == 1 and is_copied(x) and is_copied(dy)
+    if is_last:
+        x, dy = channels_last(x), channels_last(dy)
     full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
     given = dy.reshape((batch, groups, outputs // groups, *slide.outputs, *(1,) * (1 + count)))
     product = _seen(x, slide).expand(full) * given.expand(full)
-    total = product.reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
+    if is_last:
+        total = summed_weight(product, count)
+    else:
+        total = product.reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
     return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
 
 
@@ -148,7 +160,7 @@ def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: 
     inside = dy.shrink(kept)
     count = len(sizes)
     space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
-    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads), slide.winograd)
+    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads), slide.winograd, slide.last)
     return convolve(inside, _turned(w, slide.groups), back)
 
 
@@ -173,7 +185,9 @@ def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
         for axis, (r, s, tap) in enumerate(zip(parts, slide.stride, taps, strict=True), 2):
             part = _every(part, axis, r, s, tap)
         starts = tuple(place // s for place, s in zip(places, slide.stride, strict=True))
-        pieces.append(_slid_back(dy, part, slide, starts, rows).stage())
+        piece = _slid_back(dy, part, slide, starts, rows)
+        is_last = slide.last and slide.groups == 1 and is_copied(dy) and is_copied(w)
+        pieces.append(rounded(piece, dy) if is_last else piece.stage())
     return _interleaved(pieces, slide, (batch, inputs), rows)
 
 

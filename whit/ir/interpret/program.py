@@ -332,9 +332,26 @@ def _rows_held(node: UOp, rows: list[int], state: _State) -> Array:
     return cast(b.dtype, a.dtype, found)
 
 
+def _places_in_windows(matrix: Any, row: Array, depth: Array, batch: int) -> tuple[Array, Array]:
+    """The positions of elements of windows, and which are inside of the image."""
+    window, tap = (row, depth // matrix.channels) if matrix.is_depth_major else (depth, row // matrix.channels)
+    positions = matrix.start + (depth if matrix.is_depth_major else row) % matrix.channels
+    inside = np.ones(np.broadcast_shapes(row.shape, depth.shape), bool)
+    for number, axis in reversed([*enumerate(matrix.axes)]):
+        at = (window % axis.count if number else window + batch) * axis.step
+        at = at + tap % axis.taps * axis.gap - axis.before
+        positions, inside = positions + at * axis.stride, inside & (at >= 0) & (at < axis.size)
+        window, tap = window // axis.count, tap // axis.taps
+    return positions, inside
+
+
 def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, batch: int, state: _State) -> Array:
     """Rows of an operand over the whole depth."""
     depth = np.arange(node.arg.sizes[2])
+    if matrix.axes:
+        positions, inside = _places_in_windows(matrix, np.array(rows)[:, None], depth[None, :], batch)
+        inside = inside & (np.array(rows) < size)[:, None]
+        return gather(node, _flat_memory(node, memory, state), [positions.astype(object)], inside)
     starts = matrix.start + batch * matrix.batch + np.array(rows)[:, None] * matrix.row
     inside = np.broadcast_to((np.array(rows) < size)[:, None], (len(rows), depth.size))
     positions = (starts + depth * matrix.depth).astype(object)

@@ -1,0 +1,87 @@
+"""Convolutions whose operands lie with their channels last, as matrix units that read windows of memory want them.
+
+    x (batch, in, h, w)       ->  kept as (batch, h, w, in)       one copy, or where the values are computed first
+    w (out, in, i, j)         ->  kept as (out, i, j, in)
+    y[b, h, w, o] = sum over i, j, c of x[b, h + i, w + j, c] * w[o, i, j, c]       shown as (batch, out, h, w)
+
+Along the sum 64 neighbours in memory are always of one pixel: all inside of the image, or all zeros beside it. The
+scheduler keeps what is made of y in the order of y (`raise_permutes`): nothing is turned between two convolutions.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.uop import UOp
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+CHANNELS = 64  # that are copied together
+TILE, FILLS = (128, 192), 160  # of a product; so many fill a large chip
+
+
+def is_copied(x: UOp) -> bool:
+    """Whether a value (batch, channels, *space) is made of halves, and of enough channels to copy it by the pixel."""
+    known = all(isinstance(size, int) for size in x.shape)
+    return known and x.shape[1] % CHANNELS == 0 and _narrow(x) is not None
+
+
+def channels_last(x: UOp) -> UOp:
+    """The same value, kept with the channels (axis 1) last."""
+    narrow, count = _narrow(x), len(x.shape) - 2
+    assert narrow is not None
+    kept = narrow.permute((0, *range(2, 2 + count), 1)).stage()
+    return kept.permute((0, 1 + count, *range(1, 1 + count))).cast(x.dtype)
+
+
+def _narrow(x: UOp) -> UOp | None:
+    """The halves that a value is cast up from."""
+    views = []
+    while x.op in ops.MOVEMENT:
+        views.append(x)
+        x = x.src[0]
+    if x.op is not ops.CAST or x.src[0].dtype not in HALVES:
+        return None
+    (narrow,) = x.src
+    for view in reversed(views):
+        narrow = view.replace(src=(narrow, *view.src[1:]))
+    return narrow
+
+
+def summed(product: UOp, count: int) -> UOp:
+    """(batch, 1, out, *space, in, *window) -> (batch, out, *space): summed over windows, channels innermost."""
+    batch, _, outputs, *_ = product.shape
+    space, window = range(3, 3 + count), range(4 + count, 4 + 2 * count)
+    turned = product.permute((0, *space, 1, 2, *window, 3 + count))
+    total = turned.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
+    sizes = tuple(product.shape[axis] for axis in space)
+    return total.reshape((batch, *sizes, outputs)).permute((0, 1 + count, *range(1, 1 + count)))
+
+
+def summed_weight(product: UOp, count: int) -> UOp:
+    """(batch, 1, out, *space, in, *window) -> (out, in, *window): summed over pixels, kept channels innermost."""
+    batch, _, outputs, *rest = product.shape
+    space, (inputs, *kernel) = rest[:count], rest[count:]
+    parts = _parts(batch, prod(space), outputs, inputs * prod(kernel))
+    product = product.reshape((parts, batch // parts, outputs, *space, inputs, *kernel))
+    window = range(4 + count, 4 + 2 * count)
+    turned = product.permute((0, 2, *window, 3 + count, 1, *range(3, 3 + count)))
+    total = turned.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).stage()  # (parts, out, *window, in)
+    return total.reduce(ops.ADD, (0,)).permute((0, 1 + count, *range(1, 1 + count)))
+
+
+def _parts(batch: int, pixels: int, rows: int, columns: int) -> int:
+    """In how many parts a sum over so many images is computed at the same time: as many as fill the chip, of whole
+    pieces."""
+    tiles = -(-rows // TILE[0]) * -(-columns // TILE[1])
+    most = max(FILLS // tiles, 1)
+    found = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS == 0]
+    return max((n for n in found if n <= most), default=1)
+
+
+def rounded(total: UOp, like: UOp) -> UOp:
+    """A sum, rounded to the dtype that an operand is cast up from, and kept with channels last."""
+    narrow = _narrow(like)
+    assert narrow is not None
+    return channels_last(total.cast(narrow.dtype).cast(total.dtype))
