@@ -154,8 +154,8 @@ class Lowering:
             self.to_keep.append(kept)
 
     def _with_epilogue(self, node: UOp, redundancy: float, alone: bool = False) -> UOp:
-        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep.
-        `alone`: only those that need no other reduction."""
+        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep. Of
+        floats the last of the narrowest. `alone`: only those that need no other reduction."""
         size, top, below = prod_of(node.shape), node, node
         for request in reversed(self.path[1:]):
             above = request.node
@@ -166,7 +166,8 @@ class Lowering:
                     break
                 if alone and any(s is not below and needs_loops(s, self.kept) for s in above.src):
                     break
-                top = above
+                if not (above.dtype.is_float and top.dtype.is_float and above.dtype.itemsize > top.dtype.itemsize):
+                    top = above
             below = above
         return top
 

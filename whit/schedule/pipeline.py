@@ -2,6 +2,8 @@
 
 calls            around all others: functions that are called are scheduled once each
 part_targets     first: rewriting would tell what is written to from its views
+raise_permutes   for GPUs: the order in which values are kept, before anything asks how they lie
+split_columns    for GPUs: changes the graph, as the next three do
 split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
 turn_scans       flips go in front of scans
@@ -33,8 +35,10 @@ from whit.schedule.movement import view_position
 from whit.schedule.operands import TURN_BYTES, reads_memory
 from whit.schedule.order_again import order_again
 from whit.schedule.order_writes import choose_writes
+from whit.schedule.raise_permutes import raise_permutes
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
+from whit.schedule.split_columns import SPLIT_COLUMNS
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
 from whit.schedule.writes import part_targets, settle_writes, value_order
@@ -56,6 +60,8 @@ def schedule(graph: UOp, target: Target | None = None) -> UOp:
 def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None) -> UOp:
     """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
     graph = part_targets(graph)
+    if machine is not None and machine.is_gpu:
+        graph = rewrite(raise_permutes(graph), SPLIT_COLUMNS, once=True)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, once=True)
     if reads_memory(machine):
         graph = rewrite(graph, TURN_BYTES, once=True)

@@ -49,25 +49,25 @@ def _narrow(x: UOp) -> UOp | None:
     return narrow
 
 
-def summed(product: UOp, count: int) -> UOp:
-    """(batch, 1, out, *space, in, *window) -> (batch, out, *space): summed over windows, channels innermost."""
-    batch, _, outputs, *_ = product.shape
-    space, window = range(3, 3 + count), range(4 + count, 4 + 2 * count)
-    turned = product.permute((0, *space, 1, 2, *window, 3 + count))
-    total = turned.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
-    sizes = tuple(product.shape[axis] for axis in space)
-    return total.reshape((batch, *sizes, outputs)).permute((0, 1 + count, *range(1, 1 + count)))
+def summed(x: UOp, w: UOp, count: int) -> UOp:
+    """(batch, 1, out, *space, in, *window), both -> (batch, out, *space): summed over windows, channels innermost."""
+    batch, _, outputs, *rest = x.shape
+    shape = (batch, outputs, *rest)
+    order = (0, *range(2, 2 + count), 1, *range(3 + count, 3 + 2 * count), 2 + count)
+    left, right = (operand.reshape(shape).permute(order) for operand in (x, w))
+    total = (left * right).reduce(ops.ADD, tuple(range(2 + count, 3 + 2 * count)))  # (batch, *space, out)
+    return total.permute((0, 1 + count, *range(1, 1 + count)))
 
 
-def summed_weight(product: UOp, count: int) -> UOp:
-    """(batch, 1, out, *space, in, *window) -> (out, in, *window): summed over pixels, kept channels innermost."""
-    batch, _, outputs, *rest = product.shape
+def summed_weight(x: UOp, dy: UOp, count: int) -> UOp:
+    """(batch, 1, out, *space, in, *window), both -> (out, in, *window): summed over pixels, kept channels innermost."""
+    batch, _, outputs, *rest = x.shape
     space, (inputs, *kernel) = rest[:count], rest[count:]
     parts = _parts(batch, prod(space), outputs, inputs * prod(kernel))
-    product = product.reshape((parts, batch // parts, outputs, *space, inputs, *kernel))
-    window = range(4 + count, 4 + 2 * count)
-    turned = product.permute((0, 2, *window, 3 + count, 1, *range(3, 3 + count)))
-    total = turned.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).stage()  # (parts, out, *window, in)
+    shape = (parts, batch // parts, outputs, *rest)
+    order = (0, 2, *range(4 + count, 4 + 2 * count), 3 + count, 1, *range(3, 3 + count))
+    left, right = (operand.reshape(shape).permute(order) for operand in (x, dy))
+    total = (left * right).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).stage()  # (parts, out, *window, in)
     return total.reduce(ops.ADD, (0,)).permute((0, 1 + count, *range(1, 1 + count)))
 
 

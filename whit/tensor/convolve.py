@@ -65,9 +65,10 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     total = _by_winograd(x, w, slide)
     count = len(slide.kernel)
     if total is None and slide.last and slide.groups == 1 and is_copied(x) and is_copied(w):
-        total = summed(_products(channels_last(x), channels_last(w), slide), count)
+        total = summed(*_operands(channels_last(x), channels_last(w), slide), count)
     if total is None:
-        product = _products(x, w, slide)
+        seen, weight = _operands(x, w, slide)
+        product = seen * weight
         total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
         total = total.reshape((x.shape[0], w.shape[0], *slide.outputs))
     return _known(total, "convolution", slide, _of_convolution, x, w)
@@ -83,13 +84,13 @@ def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
     return winograd(x, w, m, slide.groups, slide.padding, slide.outputs) if m else None
 
 
-def _products(x: UOp, w: UOp, slide: Sliding) -> UOp:
-    """(batch, groups, out / groups, *space, in / groups, *window)"""
+def _operands(x: UOp, w: UOp, slide: Sliding) -> tuple[UOp, UOp]:
+    """Both as (batch, groups, out / groups, *space, in / groups, *window)."""
     batch, outputs, part, groups, count = x.shape[0], w.shape[0], w.shape[1], slide.groups, len(slide.kernel)
     seen = _seen(x, slide)
     full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
     weight = w.reshape((1, groups, outputs // groups, *(1,) * count, part, *slide.kernel))
-    return seen.expand(full) * weight.expand(full)
+    return seen.expand(full), weight.expand(full)
 
 
 def _seen(x: UOp, slide: Sliding) -> UOp:
@@ -116,11 +117,11 @@ def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
         x, dy = channels_last(x), channels_last(dy)
     full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
     given = dy.reshape((batch, groups, outputs // groups, *slide.outputs, *(1,) * (1 + count)))
-    product = _seen(x, slide).expand(full) * given.expand(full)
+    seen, given = _seen(x, slide).expand(full), given.expand(full)
     if is_last:
-        total = summed_weight(product, count)
+        total = summed_weight(seen, given, count)
     else:
-        total = product.reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
+        total = (seen * given).reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
     return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
 
 

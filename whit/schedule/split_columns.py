@@ -1,0 +1,38 @@
+"""Sums of columns in two steps, for GPUs.
+
+    sum of (128, 56, 56, 64) over all but the last    ->    sum over 128 of kept( sum of (56, 56) for each of 128, 64 )
+
+A kernel gives 32 neighbouring results to a block, so that its threads read neighbours: 64 results are two blocks, on a
+chip with room for hundreds. So the outermost axis of a long reduction to few columns is cut, and its parts are kept. The
+statistics of a batch norm and the gradients of scales and biases are such sums.
+"""
+
+from __future__ import annotations
+
+from whit.ir import ops
+from whit.ir.rules import Rules, function_rule
+from whit.ir.uop import UOp
+from whit.schedule.lower import is_contraction, is_serial, prod_of
+from whit.schedule.split_reduce import in_parts
+
+ENOUGH = 1 << 14  # results, of which each 32 have a block
+LEAST = 512  # elements of a part, for each of its results
+FEWEST = 4  # parts that are worth a kernel
+
+
+@function_rule(ops.REDUCE)
+def split_columns_of_few(node: UOp) -> UOp | None:
+    """reduce over (n, m) -> reduce over parts of stage of reduce over (n / parts, m)"""
+    value, axes = node.src[0], node.arg.axes
+    if len(node.src) > 1 or not all(isinstance(size, int) for size in value.shape):
+        return None
+    first = next((axis for axis, size in enumerate(value.shape) if size != 1), None)
+    results = prod_of(node.shape)
+    if first not in axes or not 1 < results < ENOUGH or is_serial(node) or is_contraction(node):
+        return None
+    most = min(ENOUGH // results, prod_of(value.shape) // (results * LEAST))
+    parts = next((n for n in range(min(most, value.shape[first]), FEWEST - 1, -1) if value.shape[first] % n == 0), None)
+    return None if parts is None else in_parts(value, first, parts, node)
+
+
+SPLIT_COLUMNS = Rules("split_columns", (split_columns_of_few,))
