@@ -10,12 +10,11 @@ from test_kernel_programs import arrays_of
 from whit.codegen import generate, gpu_atoms, gpu_matmul, separate
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import AxisArg, MatrixArg
+from whit.ir.args import MatrixArg
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
-from whit.render.ptx_block import launch_of
 from whit.target import parse_target
-from whit.tensor.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
+from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
 BF16, F32 = dtypes.bfloat16, dtypes.float32

@@ -7,8 +7,8 @@
             c[row + .., column + ..] = relu(acc[0..1]), relu(acc[2..3]), ...
 
 An atom computes a tile, and says which of its elements a thread has (`gpu_atoms`). Operands are read from memory as
-they lie there, with any strides of which one is 1, or are windows of images (`gpu_window`); whatever becomes of a sum is
-computed before it is stored.
+they lie there, with any strides of which one is 1, or are windows of images (`gpu_window`); whatever becomes of a sum
+is computed before it is stored.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if min(sizes[:2]) < LEAST_HALVES or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
-    if (a is None) != (b is None) and target.arch == "sm_90a":
-        a, b = _window(found, found.a, found.m, a, b), _window(found, found.b, found.n, b, a)
+    if target.arch == "sm_90a" and (a is None) != (b is None):
+        a = a or _window(found, found.a, found.m, b)
+        b = b or _window(found, found.b, found.n, a)
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
         if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
             return None
@@ -111,11 +112,9 @@ def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) ->
     return Operand(memory, matrix, batch)
 
 
-def _window(found: Contraction, value: UOp, rows: list[UOp], known: Operand | None, other: Operand | None) -> Operand | None:
-    """An operand that is windows of images, beside one whose lines are copied by the copy engine, too."""
-    if known is not None or other is None or other.matrix.copied != 16:
-        return known
-    window = find_window(found, value, rows)
+def _window(found: Contraction, value: UOp, rows: list[UOp], other: Operand | None) -> Operand | None:
+    """An operand that is windows of images, beside one whose lines the copy engine copies, too."""
+    window = find_window(found, value, rows) if other is not None and other.matrix.copied == 16 else None
     return None if window is None else Operand(*window)
 
 

@@ -1,13 +1,14 @@
 """Operands of matrix products that are windows of images: convolutions, and their gradients.
 
-    index p1, n*3136 + (h + i)*56*c + (w + j)*c + k - 57*c,  where -1 < h + i - 1 < 56, -1 < w + j - 1 < 56
+    index p1, n*3136*c + (h + i)*56*c + (w + j)*c + k - 57*c,  where -1 < h + i - 1 < 56, -1 < w + j - 1 < 56
 
-    ->  axes   images: 64, 56*56*c apart       h: 56, 56*c apart, 3 taps, 1 before       w: 56, c apart, 3 taps, 1 before
-        rows   n, h, w                         depth  i, j, k
+    ->  images   3136*c apart
+        axis     56 lines,  56*c apart, 3 taps, 1 before         rows   n, h, w
+        axis     56 pixels, c apart,    3 taps, 1 before         depth  i, j, k
 
-One side of the operand counts windows (ranges n, h, w), the other their elements: taps (i, j), and channels (k), which are
-neighbours in memory, so many that 64 of them are always of one tap. A tap moves along the axis of one of the windows'
-ranges; what is under a condition there is outside of the image, and 0. The copy engine counts all of that by itself
+One side of the operand counts windows (ranges n, h, w), the other their elements: taps (i, j), and channels (k), which
+are neighbours in memory, so many that 64 of them are always of one tap. A tap moves along the axis of a range of the
+windows; what is under a condition there is outside of the image, and 0. The copy engine counts all of that by itself
 (TMA's im2col). Either side may be the depth: of a convolution the window, of the gradient of its weight the image.
 """
 
@@ -15,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, gcd
+from math import ceil, floor, gcd, prod
 
 from whit.codegen.contraction import Contraction
-from whit.codegen.ranges import size_of
+from whit.codegen.ranges import size_of, sizes_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg
@@ -77,7 +78,7 @@ def find_window(found: Contraction, value: UOp, rows: list[UOp]) -> tuple[UOp, M
         return None
     memory, position = load.src[:2]
     terms, start = linear_form(position)
-    if not set(terms) == {*rows, *found.along} | (set(terms) & set(found.batch)) or min(terms.values()) < 1:
+    if set(terms) - set(found.batch) != {*rows, *found.along} or min(terms.values()) < 1:
         return None
     windows, inside = (rows, found.along) if terms[found.along[-1]] == 1 else (found.along, rows)
     *taps, channel = inside
@@ -93,7 +94,7 @@ def find_window(found: Contraction, value: UOp, rows: list[UOp]) -> tuple[UOp, M
     start += sum(axis.low * axis.unit for axis in axes)
     arguments = (images, *(axis.argument() for axis in axes))
     along_depth = inside is not rows
-    if not _fits(start, arguments) or (not along_depth and batch and _count(windows) % PIECE):
+    if not _fits(start, arguments) or (not along_depth and batch and prod(sizes_of(windows)) % PIECE):
         return None
     row, depth = (arguments[-1].stride, 1) if along_depth else (1, arguments[-1].stride)
     first = as_index(0)
@@ -155,13 +156,6 @@ def _images(axes: list[_Axis], batch: Strides) -> AxisArg | None:
         return None
     count = size_of(first.window) if is_image else 1
     return AxisArg(count + sum((size_of(r) - 1) * (step // stride) for r, step in batch.items()), stride, count)
-
-
-def _count(ranges: list[UOp]) -> int:
-    total = 1
-    for r in ranges:
-        total *= size_of(r)
-    return total
 
 
 def _fits(start: int, axes: tuple[AxisArg, ...]) -> bool:

@@ -55,7 +55,8 @@ class TensorMap:
         matrix = (self.address, DTYPES[self.itemsize], len(self.sizes), memory + self.start, self.sizes, self.strides)
         how = (self.steps, 0, SWIZZLE_128, PROMOTE_TO_256, 0)
         if self.corners:
-            self.driver.cuTensorMapEncodeIm2col(*matrix, *self.corners, *self.box, *how)
+            (lower, upper), (channels, windows) = self.corners, self.box
+            self.driver.cuTensorMapEncodeIm2col(*matrix, lower, upper, channels, windows, *how)
         else:
             self.driver.cuTensorMapEncodeTiled(*matrix, self.box, *how)
         self._of = memory

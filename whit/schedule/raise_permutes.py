@@ -3,11 +3,11 @@
     relu(permute(x @ y as (b, h, w, o))) + z         ->   permute(relu(x @ y) + permute back(z))
     stage(permute back(permute(v)))                  ->   stage(v)
 
-A convolution of halves computes its channels side by side (`whit/tensor/channels_last.py`), shows them as axis 1, and the
-next one wants its input with channels side by side again. Permutes of such products rise through elementwise ops and
-reductions until something needs the order that they make: what is stored for the user, a view, or the permute back. So
-everything between two convolutions reads and writes neighbours, and nothing is turned. A value that is kept in the new
-order anyway is read from there.
+A convolution of halves computes its channels side by side (`whit/tensor/channels_last.py`) and shows them as axis 1;
+the next one wants its input with channels side by side again. Permutes of such products rise through elementwise ops
+and reductions until something needs the order that they make: what is stored for the user, a view, or the permute back.
+So everything between two convolutions reads and writes neighbours, and nothing is turned. A value that is kept in the
+new order anyway is read from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from whit.schedule.lower import is_contraction
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 Order = tuple[int, ...]
-THROUGH = frozenset({ops.CAST, ops.BITCAST, *ops.SAME_VALUE})
 
 
 def raise_permutes(graph: UOp) -> UOp:
@@ -32,12 +31,11 @@ def raise_permutes(graph: UOp) -> UOp:
 
 
 def _is_of_product(node: UOp) -> bool:
-    """Whether a permute shows the sums of a product of halves with the last axis, channels, in front of those of space."""
-    (value,) = node.src
-    rank = len(node.arg)
+    """Whether a permute shows the sums of a product of halves with its last axis, channels, before those of space."""
+    (value,), rank = node.src, len(node.arg)
     if rank < 4 or node.arg != (0, rank - 1, *range(1, rank - 1)):
         return False
-    while value.op in THROUGH or value.op is ops.RESHAPE:
+    while value.op is ops.CAST or value.op in ops.SAME_VALUE:
         value = value.src[0]
     return value.op is ops.REDUCE and is_contraction(value) and all(_is_half(x) for x in value.src[0].src)
 
@@ -49,7 +47,7 @@ def _is_half(value: UOp) -> bool:
 
 
 class _Raising:
-    """For each node a node and the order in which it shows that: the permute that has risen this far."""
+    """For each node a value, and the order in which the node shows it: the permute that has risen this far."""
 
     def __init__(self) -> None:
         self.found: dict[UOp, tuple[UOp, Order | None]] = {}
@@ -65,52 +63,53 @@ class _Raising:
             return node, None
         value, order = self.found[node.src[0]]
         if node.op is ops.PERMUTE and (order is not None or _is_of_product(node)):
-            both = tuple(node.arg) if order is None else tuple(order[axis] for axis in node.arg)
-            return value, None if both == (*range(len(both)),) else both
-        if node.op.elementwise or node.op in THROUGH:
-            orders = [self.found[s][1] for s in (node.src[:1] if node.op in THROUGH else node.src)]
-            first = next((each for each in orders if each is not None), None)
-            if first is not None and (node.op not in THROUGH or len(node.src) == 1 or node.op in ops.SAME_VALUE):
-                sources = node.src[:1] if node.op in ops.SAME_VALUE else node.src
-                return self._elementwise(node, sources, first), first
-        if node.op is ops.REDUCE and order is not None and len(node.src) == 1:
-            return self._reduced(node, value, order)
+            return value, _order_or_none(node.arg if order is None else [order[axis] for axis in node.arg])
+        if node.op in ops.SAME_VALUE and order is not None:
+            return value, order
+        if node.op.elementwise or node.op is ops.CAST:
+            risen = [found for found in (self.found[s][1] for s in node.src) if found is not None]
+            if risen:
+                return make(node.op, tuple([self._in_order(s, risen[0]) for s in node.src]), node.arg), risen[0]
+        if node.op is ops.REDUCE and order is not None:
+            left = [order[axis] for axis in range(len(order)) if axis not in node.arg.axes]
+            axes = tuple(sorted(order[axis] for axis in node.arg.axes))
+            return value.reduce(node.arg.op, axes), _order_or_none([sorted(left).index(axis) for axis in left])
         return self._plain(node), None
 
-    def _elementwise(self, node: UOp, sources: tuple[UOp, ...], order: Order) -> UOp:
-        """The op on values in the order of one of them."""
-        if node.op in ops.SAME_VALUE:
-            return self.found[sources[0]][0]
-        return make(node.op, tuple(self._in_order(s, order) for s in sources), node.arg)
-
     def _in_order(self, source: UOp, order: Order) -> UOp:
+        """A source of an elementwise op as what shows it in this order."""
         value, own = self.found[source]
         if own == order or not source.shape:
             return value
-        back = tuple(order.index(axis) for axis in range(len(order)))
-        return self.show(source).permute(back)
-
-    def _reduced(self, node: UOp, value: UOp, order: Order) -> tuple[UOp, Order | None]:
-        axes = tuple(sorted(order[axis] for axis in node.arg.axes))
-        left = [order[axis] for axis in range(len(order)) if axis not in node.arg.axes]
-        rank = sorted(left)
-        new = tuple(rank.index(axis) for axis in left)
-        return value.reduce(node.arg.op, axes), None if new == (*range(len(new)),) else new
+        return self.show(source).permute(tuple(order.index(axis) for axis in range(len(order))))
 
     def _plain(self, node: UOp) -> UOp:
         src = tuple([self.show(s) for s in node.src])
-        if src == node.src:
-            return node
-        if node.op is ops.STAGE and src[0] is not node.src[0] and src[0].op in (ops.STAGE, ops.PARAM, ops.BUFFER):
-            return src[0]  # it lies in this order already
-        return make(node.op, src, node.arg)
+        if node.op is ops.STAGE and (kept := _kept_under(node.src[0], src[0])) is not None:
+            return kept
+        return node if src == node.src else make(node.op, src, node.arg)
 
     def show(self, node: UOp) -> UOp:
-        """The node as it was, of what has been made of its sources."""
+        """The node as it was, of what has become of its sources."""
         if node not in self.shown:
             value, order = self.found[node]
             self.shown[node] = value if order is None else value.permute(order)
         return self.shown[node]
+
+
+def _kept_under(before: UOp, value: UOp) -> UOp | None:
+    """What is in memory already of a value to keep: permutes that cancel each other are all there is between them."""
+    order = [*range(len(value.shape))]
+    is_turned = value is not before
+    while value.op is ops.PERMUTE:
+        value, order, is_turned = value.src[0], [value.arg[axis] for axis in order], True
+    is_kept = is_turned and value.op in (ops.STAGE, ops.PARAM, ops.BUFFER)
+    return value if is_kept and _order_or_none(order) is None else None
+
+
+def _order_or_none(order: list[int] | Order) -> Order | None:
+    """None for axes as they are."""
+    return None if [*order] == [*range(len(order))] else tuple(order)
 
 
 def _read_kept(graph: UOp) -> UOp:

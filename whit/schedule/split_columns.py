@@ -3,8 +3,8 @@
     sum of (128, 56, 56, 64) over all but the last    ->    sum over 128 of kept( sum of (56, 56) for each of 128, 64 )
 
 A kernel gives 32 neighbouring results to a block, so that its threads read neighbours: 64 results are two blocks, on a
-chip with room for hundreds. So the outermost axis of a long reduction to few columns is cut, and its parts are kept. The
-statistics of a batch norm and the gradients of scales and biases are such sums.
+chip with room for hundreds. So the outermost axis of a long reduction to few columns is cut, and its parts are kept.
+The statistics of a batch norm and the gradients of scales and biases are such sums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def split_columns_of_few(node: UOp) -> UOp | None:
     value, axes = node.src[0], node.arg.axes
     if len(node.src) > 1 or not all(isinstance(size, int) for size in value.shape):
         return None
-    first = next((axis for axis, size in enumerate(value.shape) if size != 1), None)
+    first = next((axis for axis, size in enumerate(value.shape) if size != 1), -1)
     results = prod_of(node.shape)
     if first not in axes or not 1 < results < ENOUGH or is_serial(node) or is_contraction(node):
         return None

@@ -67,7 +67,8 @@ class Convolution(Windows):
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         self._fits("conv2d", kernel, gaps, around)
         fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
-        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, self.device.startswith("CUDA"))
+        last = self.device.startswith("CUDA")
+        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, last)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
