@@ -303,29 +303,37 @@ class _Block:
         """64 x n x 16 by four warps: each has 16 rows, as mma has them."""
         if kinds[0] != "mma_async":
             return
-        assert self.active.all() and self.threads == 128
+        assert self.active.all() and self.threads % 128 == 0
+        assert self.registers[x[3]].all()
         targets = x[0].strip("{}").split(", ")
+        found = [self.get(target, "f32") for target in targets]
+        for group in range(self.threads // 128):
+            self.multiply_group(group, kinds, x, found)
+        for target, value in zip(targets, found, strict=True):
+            self.put(target, value.astype(np.float32))
+
+    def multiply_group(self, group: int, kinds: list[str], x: list[str], found: list[Array]) -> None:
+        """What the threads of one group add."""
         item, columns = _NUMPY[kinds[-1]], int(kinds[3].split("n")[1].split("k")[0])
-        warp, lane = self.lane // 32, self.lane % 32
+        mine = np.arange(128 * group, 128 * (group + 1))
+        warp, lane = self.lane[mine] % 128 // 32, self.lane[mine] % 32
         row, pair = 16 * warp + lane // 4, lane % 4 * 2
         if x[1].startswith("{"):
             a = np.zeros((64, 16))
             for i, source in enumerate(x[1].strip("{}").split(", ")):
-                two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
+                two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)[mine]
                 for e in (0, 1):
                     a[row + i % 2 * 8, pair + e + i // 2 * 8] = two[:, e]
         else:
-            a = self.matrix(x[1], 64, x[6] == "1", item)
-        b = self.matrix(x[2], columns, x[-1] == "1", item)
+            a = self.matrix(x[1], mine, 64, x[6] == "1", item)
+        b = self.matrix(x[2], mine, columns, x[-1] == "1", item)
         sums = a @ b.T
-        assert self.registers[x[3]].all()
-        for i, target in enumerate(targets):
-            at = (row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2)
-            self.put(target, (self.get(target, "f32") + sums[at]).astype(np.float32))
+        for i, value in enumerate(found):
+            value[mine] += sums[row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2]
 
-    def matrix(self, register: str, rows: int, is_turned: bool, item: Any) -> Array:
+    def matrix(self, register: str, mine: Array, rows: int, is_turned: bool, item: Any) -> Array:
         """Rows by 16 of a matrix in shared memory, from its descriptor: lines of 128 bytes, swizzled."""
-        bits = {int(value) for value in self.registers[register]}
+        bits = {int(value) for value in self.registers[register][mine]}
         assert len(bits) == 1, "threads have different descriptors"
         value = bits.pop()
         start, leading, stride = ((value >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))

@@ -9,10 +9,12 @@ a condition with a neutral element on one side: -inf for a maximum, 0 for a sum 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.uop import UOp, as_index
+from whit.ir.uop import UOp, as_index, const
 from whit.simplify.chain import Chain
 from whit.simplify.sums import linear_form
 
@@ -37,6 +39,15 @@ class Bounds:
         end = as_index(n) if self.before is None else (last + (self.before + 1)).maximum(0).minimum(n)
         return begin, end
 
+    def all_see(self, first: UOp, last: UOp, rows: tuple[UOp, UOp]) -> UOp | None:
+        """Whether all of these rows see all of these keys; None: they always do."""
+        tests: list[UOp] = []
+        if self.before is not None:
+            tests.append(last <= rows[0] + self.before)
+        if self.after is not None:
+            tests.append(rows[1] + self.after <= first)
+        return reduce(and_, tests) if tests else None
+
     def __str__(self) -> str:
         if self.are_open:
             return "all of them seen"
@@ -45,6 +56,20 @@ class Bounds:
 
 def find_bounds(chain: Chain) -> Bounds:
     """What all parts of a chain agree on."""
+    bounds = Bounds()
+    for condition, value in _common(chain):  # in any order: bounds only get tighter
+        bounds = _tighter(bounds, _bound(condition, value, chain))
+    return bounds
+
+
+def inside_of_bounds(chain: Chain) -> dict[UOp, UOp]:
+    """Conditions that hold, or do not, for all keys inside of the bounds of a row: condition -> its value."""
+    known = [pair for pair in _common(chain) if not _bound(*pair, chain).are_open]
+    return {condition: const(dtypes.bool, not value) for condition, value in known}
+
+
+def _common(chain: Chain) -> set[Hidden]:
+    """The conditions under which nothing is seen in all parts of a chain."""
     found: set[Hidden] | None = None
     for statistic in chain.statistics:
         assert statistic.op.identity is not None
@@ -53,10 +78,7 @@ def find_bounds(chain: Chain) -> Bounds:
     for product in (*chain.products, *chain.turned):
         mine = _hidden(product.p, 0)
         found = mine if found is None else found & mine
-    bounds = Bounds()
-    for condition, value in found or ():  # in any order: bounds only get tighter
-        bounds = _tighter(bounds, _bound(condition, value, chain))
-    return bounds
+    return found or set()
 
 
 def _hidden(value: UOp, neutral: float) -> set[Hidden]:

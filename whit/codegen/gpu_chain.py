@@ -18,13 +18,19 @@ those have two contractions inside, and the one of keys and values two products.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
 from whit.codegen.fill_panels import Values
 from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
-from whit.codegen.gpu_chain_cut import F32, QUAD, STAGES, GpuCut
+from whit.codegen.gpu_chain_cut import F32, QUAD, GpuCut
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import free_ranges, size_of
 from whit.codegen.writer import Variable, Writer
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, RangeKind
 from whit.ir.graph import topological
@@ -51,13 +57,27 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return kernel.write(), str(kernel)
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Templates for one row of a thread."""
+
+    hidden: UOp
+    scores: UOp  # of which the largest is searched
+    sums: list[UOp]
+    products: list[UOp]
+    scales: list[UOp]
+
+    def all(self) -> list[UOp]:
+        return [self.hidden, self.scores, *self.sums, *self.products, *self.scales]
+
+
 class _Kernel(GpuCut):
     """Writes the program."""
 
     def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
         super().__init__(body, chain, online, target)
         self.w = Writer()
-        self.shared = self.w.buffer(online.dtype, self.fixed + STAGES * self.stage)
+        self.shared = self.w.buffer(online.dtype, self.fixed + self.size.stages * self.stage)
 
     # ---- the program
 
@@ -66,29 +86,70 @@ class _Kernel(GpuCut):
         self.slots, self.lanes, self.columns = 2 * size.pieces, size.keys // 4, self.wide // 4
         with w.loop(self.number(self.blocks), RangeKind.BLOCK), w.loop(self.number(self.threads), RangeKind.THREAD):
             self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, as_index(0)), {})
-            begin, count = self._seen()
-            scores = [self._of_slot(slot) for slot in range(self.slots)]
-            for load in [node for node in topological(scores_of(scores)) if node.op is ops.LOAD]:
-                if not {self._fixed(self.step), *self._fixed_begin()} & set(topological((load,))):
-                    w.value(load)
+            begin, self.count = self._seen()
+            self.begins = dict.fromkeys(self._fixed_begin(), begin)
+            self.is_whole = self.sees_all()
+            self.rows = [self._of_slot(slot) for slot in range(self.slots)]
+            self._read_once([value for row in self.rows for value in row.all()])
             self._make_room()
-            start = {self._fixed(self.step): self.number(0), **dict.fromkeys(self._fixed_begin(), begin)}
-            fills = self._key_fills()
-            self._write(fills, start)
-            with w.loop(count) as step:
-                self._barrier()
-                now = {**start, self._fixed(self.step): step}
-                later = w.value(step + self.number(1))
-                with w.when(later < count):
-                    self._write(fills, {**start, self._fixed(self.step): later})
-                stage = w.value(step % self.number(STAGES))
-                self._scores(stage)
-                for slot, templates in enumerate(scores):
-                    self._row_of(slot, templates, now)
-                self._products(stage)
+            self.key_fills = self._key_fills()
+            self._write(self.key_fills, self._at(self.number(0)))
+            if size.is_ahead:
+                self._go_ahead()
+            else:
+                self._go()
             self._stores()
         params = sorted({node for node in topological((self.body,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
         return w.linear(params)
+
+    def _go(self) -> None:
+        """Keys after keys."""
+        with self.w.loop(self.count) as step:
+            stage = self._arrived(step)
+            self._scores(stage)
+            self._weigh(step)
+            self._rescale()
+            self._products(stage)
+
+    def _go_ahead(self) -> None:
+        """The first keys; then scores while what is of the keys before is multiplied; then the last product."""
+        w = self.w
+        first = self.number(0)
+        self._scores(self._arrived(first))
+        self._weigh(first)
+        with w.loop(w.value(self.count - self.number(1))) as before:
+            step = w.value(before + self.number(1))
+            stage = self._arrived(step)
+            self._scores(stage, True)
+            self._products(self._stage_of(before), True)
+            self._weigh(step)
+            for memory in self.o:
+                w.effect(make(ops.BARRIER, (w.last_store[memory],)), memory)
+            self._rescale()
+        self._products(self._stage_of(w.value(self.count - self.number(1))))
+
+    def _at(self, step: UOp) -> Values:
+        """What templates of a step are of."""
+        return {**self.begins, self._fixed(self.step): step}
+
+    def _stage_of(self, step: UOp) -> UOp:
+        return self.w.value(step % self.number(self.size.stages))
+
+    def _arrived(self, step: UOp) -> UOp:
+        """Waits for keys, and has the next ones copied; where they are."""
+        w = self.w
+        self._barrier()
+        later = w.value(step + self.number(1))
+        with w.when(later < self.count):
+            self._write(self.key_fills, self._at(later))
+        return self._stage_of(step)
+
+    def _read_once(self, roots: list[UOp]) -> None:
+        """What templates read of memory that is the same in all steps."""
+        changing = {self._fixed(self.step), *self._fixed_begin()}
+        for load in [node for node in topological(roots) if node.op is ops.LOAD]:
+            if changing.isdisjoint(topological((load,))):
+                self.w.value(load)
 
     def _fixed(self, node: UOp) -> UOp:
         """A range as programs have it."""
@@ -103,12 +164,13 @@ class _Kernel(GpuCut):
         last = as_index(self.m).minimum(self.first + self.size.rows) - 1
         low, high = self.bounds.of_rows(self.first, last, self.n)
         begin = low // keys
-        found = self.lowered(begin, (high + (keys - 1)) // keys - begin)
+        least = 1 if self.size.is_ahead else 0
+        found = self.lowered(begin, ((high + (keys - 1)) // keys - begin).maximum(least))
         return self.w.value(found[0]), self.w.value(found[1])
 
     def _key_fills(self) -> list[UOp]:
         """The stores of the block of keys with the number `step`."""
-        stage = self.step % STAGES * self.stage
+        stage = self.step % self.size.stages * self.stage
         return self.fills(self.shared, self.chain.keys, (self.begin + self.step) * self.size.keys, self.n, stage)
 
     def _write(self, stores: list[UOp], values: Values) -> None:
@@ -125,6 +187,7 @@ class _Kernel(GpuCut):
         """Registers: scores, what becomes of them, sums, and what is known of rows."""
         w, online = self.w, self.online
         self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.chain.inner]
+        self.f = w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) if online.top is not None else self.shared
         self.p = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in online.products]
         self.o = [w.buffer(F32, self.slots * self.columns, Memory.REGISTER) for _ in online.products]
         for memory in self.o:
@@ -132,13 +195,17 @@ class _Kernel(GpuCut):
         least, none = const(F32, float("-inf")), const(F32, 0.0)
         self.tops = [w.variable(least) for _ in range(self.slots)] if online.top is not None else []
         self.sums: list[list[Variable]] = [[w.variable(none) for _ in range(self.slots)] for _ in online.sums]
+        one, scales = const(F32, 1.0), _scales(online)
+        self.scales = [{scale: w.variable(one) for scale in scales} for _ in range(self.slots)]
 
     def _clear(self, memory: UOp) -> None:
         self.w.store(memory, self.w.value(UOp.stack(*([const(F32, 0.0)] * memory.shape[0]))), 0)
 
     # ---- scores and rows
 
-    def _mma(self, memory: UOp, a: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg]) -> None:
+    def _mma(
+        self, memory: UOp, a: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg], flying: int
+    ) -> None:
         """registers += a * b"""
         size, w, zero = self.size, self.w, self.number(0)
         columns, depth = shape
@@ -147,7 +214,7 @@ class _Kernel(GpuCut):
         threads = (Digit(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
         tile = (size.rows, columns, depth)
         arg = BlockMmaArg(
-            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, adds=True, held=held
+            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, True, 1, held, flying
         )
         thread = self._fixed(self.thread)
         operands = (w.now(memory), w.now(a), w.now(self.shared), thread, zero, zero, zero, stage)
@@ -158,72 +225,112 @@ class _Kernel(GpuCut):
         pieces = Digit(self.size.pieces, row=self.steps[1])
         return (pieces, Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
 
-    def _scores(self, stage: UOp) -> None:
-        for memory, a, b in zip(self.s, self.a, self.b, strict=True):
+    def _scores(self, stage: UOp, flies: bool = False) -> None:
+        for i, (memory, a, b) in enumerate(zip(self.s, self.a, self.b, strict=True)):
             self._clear(memory)
             tiles = (a.matrix(False), b.matrix(False, self.stage))
-            self._mma(memory, self.shared, stage, (self.size.keys, size_of(a.along)), tiles)
+            shape = (self.size.keys, size_of(a.along))
+            self._mma(memory, self.shared, stage, shape, tiles, i + 1 if flies else 0)
 
-    def _products(self, stage: UOp) -> None:
+    def _products(self, stage: UOp, flies: bool = False) -> None:
+        """If they fly, scores before them are done afterwards."""
         for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
             tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage))
-            self._mma(memory, p, stage, (self.wide, self.size.keys), tiles)
+            self._mma(memory, p, stage, (self.wide, self.size.keys), tiles, len(self.o) if flies else 0)
 
-    def _of_slot(self, slot: int) -> list[UOp]:
-        """Templates for one row of a thread: the scores of which the largest is searched, sums, products, scales."""
-        chain, online = self.chain, self.online
+    def _of_slot(self, slot: int) -> _Row:
+        """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,
+        of scores if there is a largest one, else of products."""
+        chain, online, top = self.chain, self.online, self.online.top
         keys = self.keys()
-        inside = self.inside(keys, self.n, self.size.keys)
-        known = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
-        at = {**known, chain.rows: self.inside(self.row(slot), self.m, self.size.rows), chain.keys: inside}
-        if online.top is not None:
-            at[online.top.leaf] = self.held(100)
-        is_seen = keys < self.n if self.n % self.size.keys else None
-        least = const(F32, float("-inf"))
-        found: list[UOp] = []
-        if online.top is not None:
-            found.append(self._masked(self.at(online.top.value, at), is_seen, least))
+        at = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
+        at[chain.rows] = self.inside(self.row(slot), self.m, self.size.rows)
+        at[chain.keys] = self.inside(keys, self.n, self.size.keys)
+        tests = [condition if is_seen.arg is False else ~condition for condition, is_seen in self.seen.items()]
+        tests = [self.at(test, at) for test in tests] + ([keys >= self.n] if self.n % self.size.keys else [])
+        hidden = reduce(or_, tests) if tests else const(dtypes.bool, False)
+        scores = const(F32, 0.0)
+        if top is not None:
+            scores = self.at(top.value, {**at, **self.seen})
+            at |= {top.leaf: self.held(100), top.value: self.held(99, self.lanes)}
+        values: list[UOp] = []
         for part in (*online.sums, *online.products):
-            found.append(self._masked(self.at(fused_powers(part.value), at), is_seen, const(F32, 0.0)))
+            is_whole = part.scale is not None or (top is None and part.w is not None)
+            value = self.at(fused_powers(part.value), {**at, **self.seen} if is_whole else at)
+            values.append(value if is_whole else hidden.where(const(F32, 0.0), value))
         scales = [self.at(scale, {**at, OLD: self.held(101)}) for scale in _scales(online)]
-        return self.lowered(*found, *scales)
+        lanes = [value if value.shape else UOp.stack(*([value] * self.lanes)) for value in (hidden, scores, *values)]
+        hidden, scores, *found = self.lowered(*lanes, *scales)
+        count = len(online.sums)
+        return _Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
 
-    def _masked(self, value: UOp, is_seen: UOp | None, otherwise: UOp) -> UOp:
-        value = value if is_seen is None else is_seen.where(value, otherwise)
-        return value if value.shape else UOp.stack(*([value] * self.lanes))
+    def _weigh(self, step: UOp) -> None:
+        """From scores to what is multiplied."""
+        now, w = self._at(step), self.w
+        test = self.is_whole
+        is_hiding = None if test is None else test if test.op is ops.CONST else w.value(~test.substitute(now))
+        if self.online.top is not None:
+            for slot, row in enumerate(self.rows):
+                w.store(self.f, w.value(row.scores.substitute(self._of_scores(slot, now))), slot * self.lanes)
+            self._hide([self.f], float("-inf"), is_hiding, now)
+        for slot, row in enumerate(self.rows):
+            self._row_of(slot, row, now)
+        if self.online.top is None:
+            self._hide(self.p, 0.0, is_hiding, now)
 
-    def _row_of(self, slot: int, templates: list[UOp], now: Values) -> None:
-        """One row of a thread: from scores to what is multiplied."""
+    def _of_scores(self, slot: int, now: Values) -> Values:
+        loads = {i: self.w.load(memory, slot * self.lanes, self.lanes) for i, memory in enumerate(self.s)}
+        return {**now, **{self.held(i, self.lanes): load for i, load in loads.items()}}
+
+    def _hide(self, memories: list[UOp], none: float, is_hiding: UOp | None, now: Values) -> None:
+        """What is hidden is as if it was not there."""
+        if is_hiding is None:
+            return
+        w, lanes = self.w, self.lanes
+        with nullcontext() if is_hiding.op is ops.CONST else w.when(is_hiding):
+            for memory in memories:
+                for slot, row in enumerate(self.rows):
+                    value = row.hidden.substitute(now).where(const(F32, none), w.load(memory, slot * lanes, lanes))
+                    w.store(memory, w.value(value), slot * lanes)
+
+    def _row_of(self, slot: int, row: _Row, now: Values) -> None:
+        """One row of a thread: the largest score, sums, and what is multiplied."""
         w, online = self.w, self.online
-        values = dict(now)
-        for i, memory in enumerate(self.s):
-            values[self.held(i, self.lanes)] = w.load(memory, slot * self.lanes, self.lanes)
-        rest = list(templates)
+        values = self._of_scores(slot, now)
         scales: dict[UOp, UOp] = {}
         if online.top is not None:
             old = self.tops[slot].get()
-            largest = rest.pop(0).substitute(values).reduce(ops.MAX, axes=(0,))
-            new = w.value(make(ops.MAX, (old, self._across(largest, ops.MAX))))
+            values[self.held(99, self.lanes)] = scores = w.load(self.f, slot * self.lanes, self.lanes)
+            new = w.value(make(ops.MAX, (old, self._across(scores.reduce(ops.MAX, axes=(0,)), ops.MAX))))
             wanted = _scales(online)
-            of_scales = rest[len(rest) - len(wanted) :]
             if len(wanted) == 1:
-                scale = of_scales[0].substitute({**values, self.held(100): new, self.held(101): old})
+                scale = row.scales[0].substitute({**values, self.held(100): new, self.held(101): old})
                 is_near = w.value(scale >= NEAR)
                 new = w.value(is_near.where(old, new))
                 scales[wanted[0]] = w.value(is_near.where(const(F32, 1.0), scale))
             self.tops[slot].set(new)
             values = {**values, self.held(100): new, self.held(101): old}
-            for scale, template in zip(wanted, of_scales, strict=True):
+            for scale, template in zip(wanted, row.scales, strict=True):
                 scales.setdefault(scale, w.value(template.substitute(values)))
-        for part, sums in zip(online.sums, self.sums, strict=True):
-            total = rest.pop(0).substitute(values).reduce(ops.ADD, axes=(0,))
+        for part, sums, value in zip(online.sums, self.sums, row.sums, strict=True):
+            total = value.substitute(values).reduce(ops.ADD, axes=(0,))
             sums[slot].set(w.value(_times(sums[slot].get(), part, scales) + total))
-        for part, p, memory in zip(online.products, self.p, self.o, strict=True):
-            w.store(p, w.value(rest.pop(0).substitute(values)), slot * self.lanes)
-            if part.scale is not None:
-                with w.when(scales[part.scale].ne(1.0)):
+        for p, value in zip(self.p, row.products, strict=True):
+            w.store(p, w.value(value.substitute(values)), slot * self.lanes)
+        for scale, factor in scales.items():
+            self.scales[slot][scale].set(factor)
+
+    def _rescale(self) -> None:
+        """What was summed with a smaller largest score."""
+        w = self.w
+        for slot, scales in enumerate(self.scales):
+            for part, memory in zip(self.online.products, self.o, strict=True):
+                if part.scale is None:
+                    continue
+                factor = scales[part.scale].get()
+                with w.when(factor.ne(1.0)):
                     before = w.load(memory, slot * self.columns, self.columns)
-                    w.store(memory, w.value(_times(before, part, scales)), slot * self.columns)
+                    w.store(memory, w.value(before * factor), slot * self.columns)
 
     def _across(self, value: UOp, op: Op) -> UOp:
         return self.w.value(make(ops.ACROSS, (self.w.value(value), self._fixed(self.thread)), AcrossArg(op, QUAD)))
@@ -295,10 +402,6 @@ def fused_powers(root: UOp) -> UOp:
             scores, top, factor = found
             names[power] = make(ops.EXP2, (make(ops.FMA, (scores, factor, -(top * factor))),))
     return with_values(root, names)
-
-
-def scores_of(templates: list[list[UOp]]) -> list[UOp]:
-    return [value for values in templates for value in values]
 
 
 def _scales(online: Online) -> list[UOp]:

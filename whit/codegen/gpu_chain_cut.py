@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.chain_bounds import find_bounds
+from whit.codegen.chain_bounds import find_bounds, inside_of_bounds
 from whit.codegen.fill_panels import Values, unflat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.lanes import lane_numbers
@@ -33,32 +33,41 @@ MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes 
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
 COPIED = 8  # elements that a thread copies at once
 QUAD = 4  # threads that have a row
-STAGES = 2
 HELD = 1 << 50  # slots of params that stand for what is in registers
 F32 = dtypes.float32
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a block is: warps, times 16 rows for each of them, keys at a time."""
+    """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: the scores of the next keys are
+    computed while those of the last are multiplied."""
 
     warps: int
     pieces: int
     keys: int
+    is_ahead: bool = False
 
     @property
     def rows(self) -> int:
         return 16 * self.warps * self.pieces
 
-    def registers(self, inner: int, columns: int) -> int:
-        """Sums that a thread has."""
-        return self.pieces * (inner * self.keys + columns) // 2
+    @property
+    def stages(self) -> int:
+        """Blocks of keys in shared memory: those of scores, of products if they are others, and what is copied."""
+        return 3 if self.is_ahead else 2
+
+    def registers(self, inner: int, products: int, columns: int) -> int:
+        """What a thread has: sums, and operands of products that go on."""
+        sums = inner * self.keys + products * columns
+        return self.pieces * (sums // 2 + (products * self.keys // 4 if self.is_ahead else 0))
 
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
 LINE = 64  # elements of a line of theirs
 SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
-MOST_REGISTERS = 192  # of sums; the rest of 255 is for operands and positions
+SIZES_OF_GROUPS = (Size(8, 1, 128, True), Size(8, 1, 64, True), Size(4, 1, 64))
+MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for operands and positions
+MOST_SHARED = 227 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +100,7 @@ class Tile:
         """The tile as an operand, in each of several stages or once: lines are rows, or if it is turned, the depth."""
         row, depth = (1, self.line) if is_turned else (self.line, 1)
         lines = self.count if self.is_swizzled else 0
-        return MatrixArg(self.start, row, depth, stage, STAGES if stage else 1, lines=lines)
-
-
-def choose_size(inner: int, columns: int) -> Size:
-    """The largest block whose sums registers hold."""
-    return next((size for size in SIZES if size.registers(inner, columns) <= MOST_REGISTERS), SIZES[-1])
+        return MatrixArg(self.start, row, depth, stage, lines=lines)
 
 
 class GpuCut:
@@ -105,17 +109,15 @@ class GpuCut:
     def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
         self.body, self.chain, self.online = body, chain, online
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
-        self.size = size = choose_size(len(chain.inner), self.wide * len(chain.products))
         is_aligned = target.vector_bytes >= 2 * COPIED
         self.copied, self.width = (COPIED, 2) if is_aligned else (1, 1)  # elements that are loaded and stored at once
-        lengths = [self.wide, *(size_of(inner.along[0]) for inner in chain.inner)]
-        self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and size.warps == 4
-        self.by_groups = self.by_groups and size.keys == LINE and all(length % LINE == 0 for length in lengths)
+        self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and self._has_lines()
+        self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
         self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
         self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
         self.blocks = self.row_blocks * prod(sizes_of(self.batch))
-        self.bounds = find_bounds(chain)
+        self.bounds, self.seen = find_bounds(chain), inside_of_bounds(chain)
         self.threads = 32 * size.warps
         self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
         self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
@@ -126,7 +128,6 @@ class GpuCut:
             number = as_index(self.row_blocks - 1) - number
         self.first = number * size.rows
         self.values = unflat(self.block // self.row_blocks, self.batch)
-        self._place_tiles()
 
     def __str__(self) -> str:
         size = self.size
@@ -135,10 +136,27 @@ class GpuCut:
             f"{', which multiply together' if self.by_groups else ''}, {size.keys} keys at a time, {self.bounds}"
         )
 
+    def _has_lines(self) -> bool:
+        """Whether operands are as deep, or wide, as lines of warp groups are long."""
+        lengths = [self.wide, *(size_of(inner.along[0]) for inner in self.chain.inner)]
+        return all(length % LINE == 0 for length in lengths)
+
+    def _choose_size(self) -> Size:
+        """The largest block that registers and shared memory hold."""
+        sizes = SIZES_OF_GROUPS if self.by_groups else SIZES
+        inner, products = len(self.chain.inner), len(self.chain.products)
+        for size in sizes:
+            most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
+            self._place_tiles(size)
+            nbytes = 2 * (self.fixed + size.stages * self.stage)
+            if size.registers(inner, products, self.wide) <= most and nbytes <= MOST_SHARED:
+                return size
+        return sizes[-1]
+
     # ---- operands in shared memory
 
-    def _place_tiles(self) -> None:
-        chain, size = self.chain, self.size
+    def _place_tiles(self, size: Size) -> None:
+        chain = self.chain
         self.tiles: dict[tuple[UOp, UOp], Tile] = {}
         start = 0
         self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, start) for inner in chain.inner]
@@ -187,6 +205,17 @@ class GpuCut:
         """A position, or the last one: what is beyond is read, and not used."""
         is_exact = limit % count == 0 and (limit != self.n or self.bounds.after is None)
         return position if is_exact else position.minimum(limit - 1)
+
+    def sees_all(self) -> UOp | None:
+        """Whether all rows of a block see all keys of a step, so that nothing has to be hidden; None: in any step."""
+        first, keys = (self.begin + self.step) * self.size.keys, self.size.keys
+        rows = (self.first, self.first + (self.size.rows - 1))
+        test = self.bounds.all_see(first, first + (keys - 1), rows)
+        if self.n % keys:
+            inside = first + keys <= self.n
+            test = inside if test is None else test & inside
+        found = None if test is None else self.lowered(test)[0]
+        return None if found is not None and found.op is ops.CONST and found.arg else found
 
     # ---- expressions
 

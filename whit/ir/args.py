@@ -220,6 +220,7 @@ class BlockMmaArg:
     held: tuple[
         Digit, ...
     ] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
+    flying: int = 0  # products that may go on while other instructions run, this one included: a barrier ends them
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""

@@ -219,7 +219,7 @@ class _Function(Writer):
         self.label(f"{label}_end")
 
     def barrier(self, node: UOp) -> None:
-        for line in ptx_block.barrier_of(self.linear):
+        for line in ptx_block.barrier_of(self.linear, node):
             self.line(line)
 
     # ---- memory

@@ -29,7 +29,8 @@ class StagedGroups:
     def write(self) -> None:
         w, arg = self.w, self.arg
         _, a, b, *_, a_batch, b_batch = self.node.src
-        at_a = "" if arg.held else self.start(a, arg.a, a_batch)
+        self.groups = arg.threads[0].count // 4
+        at_a = "" if arg.held else self.of_group(self.start(a, arg.a, a_batch))
         at_b = self.start(b, arg.b, b_batch)
         pieces, steps = arg.elements[0].count, arg.tile[2] // 16
         left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
@@ -40,7 +41,7 @@ class StagedGroups:
             for piece in range(pieces):
                 self.multiply(left[step][piece], right, piece, true)
         w.line("wgmma.commit_group.sync.aligned;")
-        w.line("wgmma.wait_group.sync.aligned 0;")
+        w.line(f"wgmma.wait_group.sync.aligned {arg.flying};")
 
     def start(self, memory: UOp, matrix: MatrixArg, batch: UOp) -> str:
         """The lower half of the descriptor of an operand."""
@@ -52,12 +53,20 @@ class StagedGroups:
         leading = 1 if matrix.is_depth_major else matrix.lines * LINE >> 4  # from 64 rows to the next
         return w.value("b32", "low", "add.u32", base, str(leading << 16))
 
+    def of_group(self, low: str) -> str:
+        """Each group of four warps has the next 64 rows."""
+        w = self.w
+        if self.groups == 1:
+            return low
+        group = w.value("b32", "group", "shr.u32", w.value("b32", "tid", "mov.u32", "%tid.x"), "7")
+        return w.value("b32", "low", "mad.lo.u32", group, str(64 * LINE >> 4), low)
+
     def offset(self, matrix: MatrixArg, piece: int, step: int) -> int:
         """How far 64 rows and 16 steps of the depth are from the first, in 16 bytes."""
         if not matrix.is_depth_major:
             return step * 16 * LINE >> 4
         in_line = 64 // 16
-        return (step // in_line * matrix.lines * LINE + piece * 64 * LINE + step % in_line * 32) >> 4
+        return (step // in_line * matrix.lines * LINE + piece * self.groups * 64 * LINE + step % in_line * 32) >> 4
 
     def left(self, at: str, piece: int, step: int) -> str:
         """64 rows, 16 steps of the depth."""

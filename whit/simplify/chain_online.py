@@ -161,9 +161,10 @@ def power_of(node: UOp) -> UOp | None:
 
 
 def _is_number(node: UOp) -> bool:
-    """Whether this is a constant, or one that was made a parameter."""
+    """Whether this is a constant, or one that was made a parameter, which kernels read from memory."""
     is_read = node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is ops.CONST
-    return node.op is ops.CONST or is_read
+    is_param = node.op is ops.PARAM and not node.shape and node.arg.slot < OLD.arg.slot
+    return node.op is ops.CONST or is_read or is_param
 
 
 def difference(power: UOp) -> tuple[UOp, UOp, UOp] | None:
