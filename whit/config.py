@@ -310,7 +310,7 @@ TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix prod
 ATTENTION_BLOCKS = ContextVar(
     "ATTENTION_BLOCKS",
     1,
-    "Attention never stores its scores. 0: two matrix products and a softmax, as written. 2: nor do GPUs.",
+    "Attention never stores its scores. 0: two matrix products and a softmax, as written.",
     True,
 )
 THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one for each core.", True)

@@ -515,8 +515,8 @@ def load_scheduler(device: str) -> Callable[[UOp], UOp]:
 
     def for_target(graph: UOp) -> UOp:
         blocks = min(int(ATTENTION_BLOCKS), 1)
-        if target.is_gpu:  # 2 is what tensor cores compute
-            blocks = 2 if ATTENTION_BLOCKS == 2 else 0
+        if target.is_gpu and blocks:
+            blocks = 2  # what tensor cores compute
         with Context(ATTENTION_BLOCKS=blocks):
             linear = schedule(graph, target)
         return package.align_rows(linear) if target.is_gpu else linear

@@ -108,7 +108,9 @@ def threads_of(node: UOp) -> int:
 def limits_of(linear: UOp, node: UOp) -> str:
     """What the assembler has to know: the threads of a block, how many blocks need registers, the size of clusters."""
     if has_chain(linear):
-        return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 else 1}"
+        products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
+        sums = sum(int(memory.shape[0]) for memory in products)
+        return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 or sums <= FEW else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
     blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
     cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""

@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterable
 from math import inf, sqrt
 from typing import Any, Self
 
-from whit.dtype import dtypes, least_upper_float
+from whit.dtype import DType, dtypes, least_upper_float
 from whit.errors import ArgumentError, ShapeError
+from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
+from whit.tensor import formulas
+from whit.tensor.core import expand_to, join_shapes
+from whit.tensor.linear import product_of_matrices
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.resize import Resizing
 from whit.tensor.softmax import power_of, reduced, spread_over
+
+ATTENTION = "attention"
 
 
 class Attention(Resizing):
@@ -68,12 +74,11 @@ class Attention(Resizing):
         wide = sum_dtype(narrow)
         scores = queries.cast(wide).dot(keys.cast(wide).transpose(-2, -1)) * factor
         scores = scores._masked(attn_mask, is_causal)
-        weights, total = _weights(scores.uop)
-        chosen = self._wrap(weights)
-        if dropout_p:
-            chosen = chosen.dropout(dropout_p)  # type: ignore[attr-defined]
-        mixed = chosen.dot(values.cast(wide))
-        return self._wrap((mixed / self._wrap(total)).uop.cast(narrow))
+        if not dropout_p:
+            return self._wrap(_mixed(scores.uop, values.uop.cast(wide), narrow))
+        weights, total, _ = _weights(scores.uop)
+        chosen = self._wrap(weights).dropout(dropout_p)  # type: ignore[attr-defined]
+        return self._wrap((chosen.dot(values.cast(wide)) / self._wrap(total)).uop.cast(narrow))
 
     def _fit(self, keys: Self, values: Self) -> None:
         shapes = [t.shape for t in (self, keys, values)]
@@ -114,11 +119,38 @@ class Attention(Resizing):
         return mask.where(self, -inf) if mask.dtype.is_bool else self + mask.cast(self.dtype)
 
 
-def _weights(scores: UOp) -> tuple[UOp, UOp]:
-    """exp(scores - max) and its sum along the last axis; rows of -inf alone are 0, and their sum 1."""
+def _mixed(scores: UOp, values: UOp, dtype: DType) -> UOp:
+    """softmax(scores) @ values, rounded to the dtype."""
+    batch = join_shapes(scores.shape[:-2], values.shape[:-2])
+    assert batch is not None
+    scores, values = (expand_to(x, (*batch, *x.shape[-2:])) for x in (scores, values))
+    weights, total, _ = _weights(scores)
+    mixed = product_of_matrices(weights, values, batch)
+    return (mixed / spread_over(total, mixed)).cast(dtype).formula(ATTENTION, scores, values)
+
+
+@derivative(ATTENTION)
+def _attention(y: UOp, dy: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
+    """With weights p: p * (dy @ values' - sum of dy * y) and p' @ dy. A row is known by one number, log(sum(exp))."""
+    _, total, top = _weights(scores)
+    p = power_of(scores - spread_over(top + formulas.log(total), scores), scores)
+    batch, dy = scores.shape[:-2], dy.cast(scores.dtype)
+    common = reduced(dy * y.cast(dy.dtype), ops.ADD, (len(batch) + 1,), keepdim=True)
+    away = product_of_matrices(dy, turned(values), batch)
+    return p * (away - spread_over(common, away)), product_of_matrices(turned(p), dy, batch)
+
+
+def turned(x: UOp) -> UOp:
+    """The last two axes change places."""
+    rank = len(x.shape)
+    return x.permute((*range(rank - 2), rank - 1, rank - 2))
+
+
+def _weights(scores: UOp) -> tuple[UOp, UOp, UOp]:
+    """exp(scores - max), its sum along the last axis, and max; rows of -inf alone are 0, their sum 1, their max 0."""
     axes = (len(scores.shape) - 1,)
     top = reduced(scores, ops.MAX, axes, keepdim=True).detach()
     top = top.eq(-inf).where(top.constant(0.0), top)
     power = power_of(scores - spread_over(top, scores), scores)
     total = reduced(power, ops.ADD, axes, keepdim=True)
-    return power, total.eq(0.0).where(total.constant(1.0), total)
+    return power, total.eq(0.0).where(total.constant(1.0), total), top
