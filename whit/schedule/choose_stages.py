@@ -36,7 +36,7 @@ from whit.schedule.lower import (
 )
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.operands import operands_of, reads_memory
+from whit.schedule.operands import to_keep_for_products
 from whit.target import Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
@@ -110,7 +110,7 @@ class Stages:
     dropped: list[UOp] = field(default_factory=list)  # kernels that were to be lowered again
     positions: Positions = field(default_factory=dict)
     scores: set[UOp] = field(default_factory=set)  # contractions whose results are never kept
-    operands: set[UOp] = field(default_factory=set)  # values that products are to read from memory
+    for_products: set[UOp] = field(default_factory=set)  # values that products of matrices are to read from memory
 
     def compute_in_blocks(self, roots: list[UOp]) -> None:
         """Finds the matrices that are never kept, and keeps what is made of them."""
@@ -140,10 +140,10 @@ class Stages:
                 kernel = replace(kernel, is_chained=True)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
             parts = to_compute(root, kept) if is_join(root) else []
-            if reads_memory(self.target) and not kernel.is_chained:
-                operands = [node for node in operands_of((root, *kernel.fused), kept) if node is not root]
-                self.operands.update(operands)
-                parts = [*parts, *operands]
+            if not kernel.is_chained:
+                for_products = to_keep_for_products((root, *kernel.fused), kept, self.target)
+                self.for_products.update(for_products)
+                parts = [*parts, *for_products]
             fresh = self._fresh(to_keep, parts)
             self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
             if fresh:
@@ -159,7 +159,7 @@ class Stages:
         fixed = set(roots)
         for node in list(self.kernels):
             kernel = self.kernels.get(node)
-            if kernel is None or node in fixed or node in self.operands:
+            if kernel is None or node in fixed or node in self.for_products:
                 continue
             is_maybe = node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers)
             if is_maybe and self._give_up(node, self._reading(node)):

@@ -5,6 +5,8 @@ read something in common and neither needs the other.
 
     s = a + b; p = a * b                     one kernel with two stores
     m = b1*m + g; w = w - lr*m               one kernel: m is stored, and used while it is at hand
+
+On a GPU a product of matrices is alone with what is made of it elementwise: tensor cores compute one in a kernel.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Group:
     scanned: set[UOp] = field(default_factory=set)
     contracts: frozenset[Any] = frozenset()
     contractions: int = 0
+    reduces: int = 0
     sorts: frozenset[Any] = frozenset()
     is_chained: bool = False
 
@@ -65,12 +68,15 @@ class Facts:
     contracts: frozenset[Any]  # the sizes of reductions of products of which each varies with other ranges, as a matmul
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
     nodes: int
+    reduces: int
+    alone: bool  # a product of matrices is in no kernel with another reduction
 
 
 def group_kernels(
     kernels: dict[UOp, Kernel],
     earlier: Mapping[UOp, Collection[UOp]] | None = None,
     needs: Mapping[UOp, Collection[UOp]] | None = None,
+    products_alone: bool = False,
 ) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading.
 
@@ -78,7 +84,7 @@ def group_kernels(
     and what a recomputation waits for. `needs` has the same for everyone who reads a memory: what must run before there
     is something in it.
     """
-    facts = {root: facts_of(kernel, kernels) for root, kernel in kernels.items()}
+    facts = {root: facts_of(kernel, kernels, products_alone) for root, kernel in kernels.items()}
     before = {root: list(roots) for root, roots in (earlier or {}).items()}
     for root, known in facts.items() if needs else ():
         before.setdefault(root, []).extend(r for memory in known.reads for r in (needs or {}).get(memory, ()))
@@ -114,7 +120,7 @@ def _where(position: Sequence[UOp]) -> Position:
     return tuple(i for i in position if i is not ZERO)
 
 
-def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
+def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], products_alone: bool = False) -> Facts:
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
@@ -140,7 +146,16 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel]) -> Facts:
     if contracts and reduces > 1:
         contracts.add(SEVERAL)
     reads = frozenset(kernel.reads)
-    return Facts(reads, frozenset(moved), frozenset(scanned), frozenset(contracts), frozenset(sorts), len(nodes))
+    return Facts(
+        reads,
+        frozenset(moved),
+        frozenset(scanned),
+        frozenset(contracts),
+        frozenset(sorts),
+        len(nodes),
+        reduces,
+        products_alone,
+    )
 
 
 def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
@@ -269,6 +284,9 @@ def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bo
         return False  # a contraction gets no tile in the loop of a scan
     if group.sorts != known.sorts:
         return False
+    has_product = known.contracts or group.contracts
+    if known.alone and has_product and known.reduces and group.reduces and not group.is_chained:
+        return False
     # Else something that this kernel needs runs after the group, or beside it, unless the group can wait for that.
     return (may_wait and not group.is_read) or all(other.level < group.level for other in needed if other is not group)
 
@@ -299,4 +317,5 @@ def _join(group: Group, kernel: Kernel, known: Facts) -> None:
     group.scanned |= known.scanned
     group.contracts |= known.contracts
     group.contractions += bool(known.contracts)
+    group.reduces += known.reduces
     group.sorts = known.sorts

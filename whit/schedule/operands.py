@@ -7,6 +7,10 @@ speed at which the copy engine brings what lies in memory (`codegen.gpu_matmul`)
 worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_BYTES`):
 
     a @ b of fp8  ->   a @ kept( b.T ).T
+
+On any GPU a product is the only reduction of its kernel, since a tile of it is computed by many threads together:
+
+    a @ b + sum of rows(c)   ->   a @ b + kept( sum of rows(c) )
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
-from whit.schedule.lower import distinct, prod_of
+from whit.schedule.lower import distinct, is_contraction, prod_of
 from whit.target import Target
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
@@ -32,8 +36,20 @@ def reads_memory(target: Target | None) -> bool:
     return target is not None and target.arch == "sm_90a"
 
 
-def operands_of(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
-    """Values that large products among these nodes had better read from memory, kept or not."""
+def to_keep_for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target | None) -> list[UOp]:
+    """What a kernel that computes these nodes had better read from memory, whether it is kept so far or not."""
+    if target is None or not target.is_gpu:
+        return []
+    root, *others = nodes
+    reduces = [node for node in (root, *others) if node.op is ops.REDUCE]
+    products = [node for node in reduces if is_contraction(node)]
+    found = [node for node in reduces if node is not products[0]] if products else []
+    found += _operands_of(products, kept) if reads_memory(target) else []
+    return [node for node in found if node is not root]
+
+
+def _operands_of(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
+    """The operands of large products that are computed."""
     found: list[UOp] = []
     for node in nodes:
         if _is_large(node):
