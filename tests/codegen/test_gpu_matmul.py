@@ -14,7 +14,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import MatrixArg, RangeKind
 from whit.ir.interpret import run
-from whit.ir.interpret.program import _rounded
+from whit.ir.interpret.program import _cut, _rounded
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
@@ -31,6 +31,7 @@ SMALL = {
     "WGMMA": (gpu_atoms.wgmma(1, 64, 32, 2),),
     "WGMMA_FP8": (gpu_atoms.of_bytes(gpu_atoms.wgmma(1, 64, 32, 2)),),
     "WGMMA_INT": (gpu_atoms.of_bytes(gpu_atoms.wgmma(1, 64, 32, 2)),),
+    "WGMMA_TF32": (gpu_atoms.of_floats(gpu_atoms.wgmma(1, 64, 32, 2)),),
     "BYTES": (gpu_atoms.of_bytes(gpu_atoms.mma(1, 2, 16, 32, 2)),),
     "MMA": (gpu_atoms.mma(1, 2, 16, 32, 2),),
     "FMA": (gpu_atoms.fma(1, 1, 32, 16, 2),),
@@ -127,7 +128,7 @@ def test_products_of_bytes(left: DType, right: DType) -> None:
     check(of_bytes(left, right, 64, 32, 48), "wgmma")
     check(of_bytes(left, right, 33, 19, 37), "bytes")
     if left.is_float:
-        check(of_bytes(left, right, 32, 16, 8), "fma", OLD)
+        check(of_bytes(left, right, 32, 16, 8), "mma", OLD)  # as halves, which have all their values
 
 
 @pytest.mark.usefixtures("small")
@@ -157,10 +158,12 @@ def test_float32_is_rounded_only_if_that_is_allowed() -> None:
     with Context(TF32=1):
         check(PRODUCTS["odd"](F32), "tf32")
         check(STAGED["prologue, odd"](F32), "tf32")
+        check(of_bytes(F32, F32, 64, 32, 32), "wgmma")
 
 
 def test_rounded_operands_have_ten_bits_of_mantissa() -> None:
     x = np.array([1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -1 - 2**-11, np.inf, -0.0], np.float32)
+    np.testing.assert_array_equal(_cut(x), np.array([1 + 2**-10, 1, 1, -1, np.inf, -0.0], np.float32))
     np.testing.assert_array_equal(
         _rounded(x), np.array([1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, np.inf, -0.0], np.float32)
     )

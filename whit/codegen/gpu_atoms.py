@@ -2,14 +2,15 @@
 
 | atom  | where   | operands          | a thread block                                                            |
 |-------|---------|-------------------|---------------------------------------------------------------------------|
-| wgmma | sm_90a  | halves, bytes     | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
+| wgmma | sm_90a  | all but exact f32 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
 | mma   | sm_80   | halves            | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
 | bytes | sm_80   | int8; fp8 later   | as mma                                                                    |
 | fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
 | tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
-Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read bytes along the depth:
-wgmma takes operands that lie so in memory, others are turned as they are copied. Hopper adds products of fp8 in about
+Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read all but halves along the
+depth: wgmma takes operands that lie so in memory, others are turned as they are copied. wgmma cuts float32 off after 10
+bits of mantissa, the others round it. Hopper adds products of fp8 in about
 14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
 
 Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads exchange these,
@@ -80,6 +81,12 @@ def of_bytes(atom: Atom) -> Atom:
     return replace(atom, name="bytes" if atom.name == "mma" else atom.name, tile=(rows, columns, 2 * depth))
 
 
+def of_floats(atom: Atom) -> Atom:
+    """The same for operands of four bytes."""
+    rows, columns, depth = atom.tile
+    return replace(atom, tile=(rows, columns, depth // 2))
+
+
 def tf32(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
     """The same for float32."""
     return replace(
@@ -105,6 +112,7 @@ WGMMA = (
 )
 MMA = (mma(2, 4, 64, 32, 4), mma(2, 2, 32, 32, 4, 0.6))
 WGMMA_INT = tuple(map(of_bytes, WGMMA))
+WGMMA_TF32 = tuple(map(of_floats, WGMMA))
 WGMMA_FP8 = (  # with room for sums twice
     of_bytes(wgmma(2, 128, 192, 5, cluster=2)),
     of_bytes(wgmma(2, 128, 192, 5, 0.98)),
@@ -137,13 +145,14 @@ def choose_atom(
 ) -> Atom:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
     groups = target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices)
-    if dtype.itemsize == 1:
+    if dtype not in HALVES:
         groups = groups and all(matrix.is_depth_major for matrix in matrices)
+    if dtype.itemsize == 1:
         atoms = (WGMMA_FP8 if dtype in FP8S else WGMMA_INT) if groups else BYTES
     elif dtype in HALVES:
         atoms = WGMMA if groups else MMA
     else:
-        atoms = ROUNDED if TF32 else FMA
+        atoms = (WGMMA_TF32 if groups else ROUNDED) if TF32 else FMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

@@ -23,7 +23,7 @@ from whit.codegen.fill_panels import Values, as_one, unflat
 from whit.codegen.gpu_atoms import HALVES, Atom
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import replace_ranges, sizes_of
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
@@ -74,9 +74,16 @@ class Side:
 def staged_dtype(found: Contraction) -> DType | None:
     """The dtype of the operands in shared memory: what both are cast up from, or what they are multiplied in."""
     for dtype in HALVES:
-        if narrow(found.a, dtype) is not None and narrow(found.b, dtype) is not None:
+        if _narrowed(found.a, dtype) is not None and _narrowed(found.b, dtype) is not None:
             return dtype
     return dtypes.float32 if found.reduce.dtype is dtypes.float32 else None
+
+
+def _narrowed(value: UOp, dtype: DType) -> UOp | None:
+    """The value in a dtype that it was cast up from, or that has all values of the one that it was cast up from."""
+    if value.op is ops.CAST and can_lossless_cast(value.src[0].dtype, dtype):
+        return value.src[0].cast(dtype)
+    return narrow(value, dtype)
 
 
 def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
@@ -108,7 +115,7 @@ def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
 
 
 def _side(found: Contraction, atom: Atom, dtype: DType, value: UOp, ranges: list[UOp], first: UOp, rows: int) -> Side:
-    narrowed = narrow(value, dtype)
+    narrowed = _narrowed(value, dtype)
     value = value if narrowed is None else narrowed
     runs = [neighbours(value, group) if is_unit(value, group[-1]) else 0 for group in (found.along, ranges)]
     along_depth = runs[0] >= runs[1]

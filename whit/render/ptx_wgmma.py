@@ -36,12 +36,11 @@ FEW, MANY = 40, 232  # registers of a thread that copies then, and of one that c
 KINDS = {
     dtypes.float16: "f16",
     dtypes.bfloat16: "bf16",
-    dtypes.float32: "f32",
+    dtypes.float32: "tf32",
     dtypes.fp8e4m3: "e4m3",
     dtypes.fp8e5m2: "e5m2",
     dtypes.int8: "s8",
     dtypes.uint8: "u8",
-    dtypes.int32: "s32",
 }
 _SWIZZLED = 1 << 30  # in the upper half of a matrix descriptor: lines of 128 bytes
 _GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
@@ -104,7 +103,7 @@ def blocks_of(arg: BlockMmaArg) -> int:
 def kinds_of(node: UOp) -> list[str]:
     """The dtypes of the sums and of both operands, as instructions name them."""
     sums, a, b, *_ = node.src
-    return [KINDS[x.dtype] for x in (sums, b if node.arg.held else a, b)]
+    return ["f32" if sums.dtype.is_float else "s32", KINDS[b.dtype if node.arg.held else a.dtype], KINDS[b.dtype]]
 
 
 def short(w: Writer, node: UOp) -> str:
@@ -337,8 +336,8 @@ class WarpGroups:
         total, left, right = kinds_of(self.node)
         turned = [0 if matrix.is_depth_major else 1 for matrix in (arg.a, arg.b)]
         steps = [(16 * LINE if turn else 32) >> 4 for turn in turned]  # from there to the next
-        how = {1: ", 1, 1", 2: f", 1, 1, {turned[0]}, {turned[1]}"}[self.node.src[1].dtype.itemsize]
-        how = "" if total == "s32" else how
+        how = "" if total == "s32" else ", 1, 1"
+        how += f", {turned[0]}, {turned[1]}" if depth == 64 else ""
         of_b = self.descriptor(b, step * steps[1])
         count = columns // 2
         for piece in range(len(registers) // count):

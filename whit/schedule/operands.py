@@ -4,7 +4,8 @@
 
 A kernel computes cheap operands on their way to tensor cores, for which threads must store them: at a third of the
 speed at which the copy engine brings what lies in memory (`codegen.gpu_matmul`). An element that is used many times is
-worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_BYTES`):
+worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_OPERANDS`), and
+float32 under `TF32=1`:
 
     a @ b of fp8  ->   a @ kept( b.T ).T
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from whit.config import TF32
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
@@ -91,27 +93,31 @@ def _narrow(side: UOp) -> UOp | None:
 
 
 @function_rule(ops.REDUCE)
-def turn_bytes(node: UOp) -> UOp | None:
-    """sum over k of a[m, k] * b[k, n] -> the same with a stage of b.T, if a and b are bytes"""
+def turn_operands(node: UOp) -> UOp | None:
+    """sum over k of a[m, k] * b[k, n] -> the same with a stage of b.T, if tensor cores read a and b along the depth"""
     if not _is_large(node):
         return None
     sides = node.src[0].src
-    narrow = [_narrow(side) for side in sides]
-    if any(value is None or value.dtype not in BYTES for value in narrow):
+    bases = [_path(side)[-1].dtype for side in sides]
+    if not all(dtype in BYTES for dtype in bases) and not (TF32 and all(dtype is dtypes.float32 for dtype in bases)):
         return None
     product = make(ops.MUL, tuple(map(_along_depth, sides)))
     return product.reduce(node.arg.op, node.arg.axes)
 
 
+def _path(side: UOp) -> list[UOp]:
+    """An operand, and what it is a view of, at last."""
+    path = [side]
+    while path[-1].op in (ops.CAST, ops.EXPAND, ops.RESHAPE, ops.PERMUTE):
+        path.append(path[-1].src[0])
+    return path
+
+
 def _along_depth(side: UOp) -> UOp:
-    """An operand whose last axis was another one in memory, with a copy in which it is the last."""
-    path = []
-    node = side
-    while node.dtype not in BYTES or node.op in (ops.EXPAND, ops.RESHAPE, ops.PERMUTE):
-        path.append(node)
-        node = node.src[0]
+    """An operand whose last axis is another one in memory, with a copy in which it is the last."""
+    *path, node = _path(side)
     turns = [step for step in path if step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1]
-    if len(turns) != 1:
+    if len(turns) != 1 or prod_of(turns[0].shape) != prod_of(node.shape):
         return side
     for step in reversed(path):
         if step.op is not ops.CAST:
@@ -121,4 +127,4 @@ def _along_depth(side: UOp) -> UOp:
     return node
 
 
-TURN_BYTES = Rules("turn_bytes", (turn_bytes,))
+TURN_OPERANDS = Rules("turn_operands", (turn_operands,))

@@ -308,6 +308,8 @@ def _block_mma(node: UOp, state: _State) -> None:
             sums[rows.index(at), columns.index(beside)] = registers[i]
     if arg.atom == "tf32":
         left, right = _rounded(left), _rounded(right)
+    if arg.atom == "wgmma" and b.dtype is dtypes.float32:
+        left, right = _cut(left), _cut(right)
     sums = mma(accumulator.dtype, b.dtype, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
@@ -317,6 +319,11 @@ def _rounded(x: Array) -> Array:
     """float32 with 10 bits of mantissa, ties away from zero."""
     bits = x.view(np.uint32)
     return np.where(np.isfinite(x), ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32), x)
+
+
+def _cut(x: Array) -> Array:
+    """float32 without what is after 10 bits of mantissa."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def _rows_held(node: UOp, rows: list[int], state: _State) -> Array:
