@@ -96,6 +96,15 @@ def test_independent_reductions_share_a_loop() -> None:
     assert len(reduced) == 1
 
 
+def test_reductions_share_an_inner_loop_only_with_those_around_it() -> None:
+    r0, k0, k1, k2, k3 = (UOp.range(n, i) for i, n in ((0, 6), *enumerate((8, 3, 4, 3), REDUCE_IDS)))
+    many = A.index(r0, k0).cast(dtypes.float32) * k1.cast(dtypes.float32)
+    few = A.index(r0, k2) * k3.cast(dtypes.float32)
+    sums = [many.reduce(ops.ADD, ranges=(k0, k1)), few.reduce(ops.ADD, ranges=(k2, k3))]
+    shared = share_loops(UOp.group(*(param(5 + i, 6).store(total, r0) for i, total in enumerate(sums))))
+    assert len({r for node in shared.topological() if node.op is ops.REDUCE for r in node.src[1:]}) == 4
+
+
 def test_reductions_that_need_each_other_do_not() -> None:
     r0 = UOp.range(6, 0)
     k0, k1 = (UOp.range(8, REDUCE_IDS + i, RangeKind.REDUCE) for i in range(2))

@@ -3,8 +3,9 @@
     reduce max over k0 of x[r0, k0], reduce add over k1 of x[r0, k1]
     ->  both over k0, so that x[r0, k0] is read once
 
-Each reduction comes with ranges of its own. Two of them can share if they stand under the same ranges, have the same
-size, and neither depends on the other; those that nest equally deep never do.
+Each reduction comes with ranges of its own. Two of them can share if they stand under the same ranges, shared ones of
+the same reductions included, have the same size, and neither depends on the other; those that nest equally deep never
+do.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ def share_loops(root: UOp) -> UOp:
         if node.op is not ops.REDUCE or len(node.src) == 1:
             continue
         depth[node] += 1
-        for place, old in enumerate(node.src[1:]):
-            key = (depth[node], place, old.src[0], free[node])
+        outer: tuple[UOp, ...] = ()
+        for old in node.src[1:]:
+            key = (depth[node], outer, old.src[0], free[node])
             if key not in shared:
                 shared[key] = UOp.range(old.src[0], REDUCE_IDS + len(shared), RangeKind.REDUCE)
             renamed[old] = shared[key]
+            outer = (*outer, shared[key])
     return root.substitute(renamed)
