@@ -86,7 +86,8 @@ def choose_stages(
 ) -> dict[UOp, Kernel]:
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
-    stages = Stages(writes, set(roots), Counter(s for node in topological(roots) for s in node.src), target)
+    order = topological(roots)
+    stages = Stages(writes, set(roots), Counter(s for node in order for s in node.src), _narrowing(order), target)
     stages.compute_in_blocks(roots)
     stages.settle(roots)
     stages.reconsider(roots)
@@ -100,6 +101,7 @@ class Stages:
     writes: Writes
     kept: set[UOp]
     uses: Counter[UOp]  # of nodes, in the graph
+    narrowing: dict[UOp, UOp]  # nodes that are used once, by a cast to a narrower dtype
     target: Target | None = None
     kernels: dict[UOp, Kernel] = field(default_factory=dict)
     owners: dict[UOp, UOp] = field(default_factory=dict)  # expensive node -> the kernel that has it fused
@@ -220,7 +222,8 @@ class Stages:
 
     def _fresh(self, nodes: Iterable[UOp], parts: Iterable[UOp]) -> list[UOp]:
         """Where to store these values and parts of a join, without what is stored already."""
-        places = dict.fromkeys((*map(narrowest, nodes), *parts))
+        narrow = [narrowest(node) for node in nodes]
+        places = dict.fromkeys((*(self.narrowing.get(node, node) for node in narrow), *parts))
         return [node for node in places if node not in self.kept and node.op not in (ops.PARAM, ops.BUFFER)]
 
     def _keep(self, fresh: list[UOp]) -> list[UOp]:
@@ -230,6 +233,20 @@ class Stages:
         dropped = [root for root in dict.fromkeys(stale) if self.kernels.pop(root, None) is not None]
         self.dropped.extend(dropped)
         return dropped
+
+
+def _narrowing(order: Iterable[UOp]) -> dict[UOp, UOp]:
+    """Casts to a narrower dtype, by what they cast: where they are all that uses it, it is kept as they are."""
+    users: dict[UOp, list[UOp]] = {}
+    for node in order:
+        for s in node.src:
+            if s.dtype.is_float:
+                users.setdefault(s, []).append(node)
+    return {
+        s: found[0]
+        for s, found in users.items()
+        if len(found) == 1 and found[0].op is ops.CAST and found[0].dtype.itemsize < s.dtype.itemsize
+    }
 
 
 def lower_kernel(
