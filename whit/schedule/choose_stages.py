@@ -20,6 +20,7 @@ from whit.config import ATTENTION_BLOCKS, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.schedule.after_products import narrowing, too_much_after
 from whit.schedule.chains import find_chains
 from whit.schedule.join import lower_join, to_compute
 from whit.schedule.lower import (
@@ -36,7 +37,7 @@ from whit.schedule.lower import (
 )
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.operands import to_keep_for_products
+from whit.schedule.operands import reads_memory, to_keep_for_products
 from whit.target import Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
@@ -87,7 +88,7 @@ def choose_stages(
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
     order = topological(roots)
-    stages = Stages(writes, set(roots), Counter(s for node in order for s in node.src), _narrowing(order), target)
+    stages = Stages(writes, set(roots), Counter(s for node in order for s in node.src), narrowing(order), target)
     stages.compute_in_blocks(roots)
     stages.settle(roots)
     stages.reconsider(roots)
@@ -127,7 +128,7 @@ class Stages:
         found = find_chains(roots, self.kept, lower)
         self.inline |= found.inline
         self.scores |= found.scores
-        self.kept.update(found.kept)
+        self.kept.update(self.narrowing.get(node, node) for node in found.kept)
 
     def settle(self, roots: list[UOp]) -> None:
         """Lowers kernels, and what they read, until nothing more is to be kept."""
@@ -143,6 +144,8 @@ class Stages:
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
             parts = to_compute(root, kept) if is_join(root) else []
             if not kernel.is_chained:
+                if reads_memory(self.target):
+                    to_keep += too_much_after(root, kernel.value, kernel.fused)
                 for_products = to_keep_for_products((root, *kernel.fused), kept, self.target)
                 self.for_products.update(for_products)
                 parts = [*parts, *for_products]
@@ -233,20 +236,6 @@ class Stages:
         dropped = [root for root in dict.fromkeys(stale) if self.kernels.pop(root, None) is not None]
         self.dropped.extend(dropped)
         return dropped
-
-
-def _narrowing(order: Iterable[UOp]) -> dict[UOp, UOp]:
-    """Casts to a narrower dtype, by what they cast: where they are all that uses it, it is kept as they are."""
-    users: dict[UOp, list[UOp]] = {}
-    for node in order:
-        for s in node.src:
-            if s.dtype.is_float:
-                users.setdefault(s, []).append(node)
-    return {
-        s: found[0]
-        for s, found in users.items()
-        if len(found) == 1 and found[0].op is ops.CAST and found[0].dtype.itemsize < s.dtype.itemsize
-    }
 
 
 def lower_kernel(

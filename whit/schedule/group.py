@@ -17,11 +17,14 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.schedule.after_products import DEEP, LARGE, is_heavy
 from whit.schedule.chains import is_computed
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
+from whit.schedule.operands import reads_memory
 from whit.simplify.chain import find_chain
+from whit.target import Target
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
@@ -70,13 +73,14 @@ class Facts:
     nodes: int
     reduces: int
     alone: bool  # a product of matrices is in no kernel with another reduction
+    is_heavy: bool  # it computes something that is too much after a product
 
 
 def group_kernels(
     kernels: dict[UOp, Kernel],
     earlier: Mapping[UOp, Collection[UOp]] | None = None,
     needs: Mapping[UOp, Collection[UOp]] | None = None,
-    products_alone: bool = False,
+    target: Target | None = None,
 ) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading.
 
@@ -84,7 +88,7 @@ def group_kernels(
     and what a recomputation waits for. `needs` has the same for everyone who reads a memory: what must run before there
     is something in it.
     """
-    facts = {root: facts_of(kernel, kernels, products_alone) for root, kernel in kernels.items()}
+    facts = {root: facts_of(kernel, kernels, target) for root, kernel in kernels.items()}
     before = {root: list(roots) for root, roots in (earlier or {}).items()}
     for root, known in facts.items() if needs else ():
         before.setdefault(root, []).extend(r for memory in known.reads for r in (needs or {}).get(memory, ()))
@@ -120,7 +124,7 @@ def _where(position: Sequence[UOp]) -> Position:
     return tuple(i for i in position if i is not ZERO)
 
 
-def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], products_alone: bool = False) -> Facts:
+def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target | None = None) -> Facts:
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
@@ -154,7 +158,8 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], products_alone: bool
         frozenset(sorts),
         len(nodes),
         reduces,
-        products_alone,
+        target is not None and target.is_gpu,
+        reads_memory(target) and is_heavy(kernel.value),
     )
 
 
@@ -200,7 +205,7 @@ def _find_home(
         if group.is_chained and not _is_chain_with(group, kernel, known):
             continue
         inside = [r for r in known.reads if of_root.get(r) is group]
-        if inside and not known.moved.intersection(inside):
+        if inside and not known.moved.intersection(inside) and not (known.is_heavy and _is_short(group)):
             return group
         if inside:
             continue
@@ -252,6 +257,12 @@ def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
         return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
     here = _where(kernel.position)  # statistics wait for the product
     return kernel.is_chained and bool(inside) and all(_where(place) == here for place in group.positions.values())
+
+
+def _is_short(group: Group) -> bool:
+    """Whether a group is a large product of few steps, after which nothing heavy is computed."""
+    depths = [prod_of(tuple(sizes)) for sizes in group.contracts if sizes is not SEVERAL]
+    return bool(depths) and group.rows * min(depths) >= LARGE and min(depths) < DEEP
 
 
 def _contract_together(known: Facts, group: Group, wait: int) -> bool:

@@ -88,8 +88,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     calls: list[UOp] = []
     known: dict[tuple[UOp, str], _Made] = {}
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
-    products_alone = machine is not None and machine.is_gpu
-    groups = group_kernels(kernels, order_again(kernels, earlier), filled, products_alone)
+    groups = group_kernels(kernels, order_again(kernels, earlier), filled, machine)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:
