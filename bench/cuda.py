@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gpu import kernels_of
 
 from whit import Device, Tensor, dtypes
 
@@ -25,24 +26,6 @@ GIB = 1 << 30
 CHECKED = 1 << 20  # elements of a result that are compared
 F = torch.nn.functional
 Case = tuple[str, int, Callable[[], Tensor], Callable[[], Any]]  # name, bytes, ours, theirs
-
-
-def kernels_of(compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
-    """The result, and what starts the same kernels again on the same memory: Python is hardly measured."""
-    device: Any = Device["CUDA"]
-    seen: list[tuple[Any, ...]] = []
-    original = device.run
-
-    def noting(*arguments: Any) -> None:
-        seen.append(arguments)
-        original(*arguments)
-
-    device.run = noting
-    try:
-        result = compute().realize()
-    finally:
-        del device.run
-    return result, lambda: [original(*arguments) for arguments in seen] and None
 
 
 def seconds_of(run: Callable[[], Any]) -> float:

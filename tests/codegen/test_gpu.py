@@ -109,11 +109,12 @@ def test_many_columns_are_reduced_by_a_thread_each() -> None:
     assert not any(node.op is ops.BARRIER for node in program.linear.src)
 
 
-def test_few_columns_are_reduced_by_a_block_for_32() -> None:
-    (call,) = scheduled(param(0, 1000, 64).reduce(ops.ADD, (0,))).src
-    program = generate(call.src[0].src[0], TARGET)
-    assert (program.total, program.threads) == (2, 1024)
-    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 1
+def test_columns_are_reduced_by_a_block_for_32_or_fewer() -> None:
+    for columns, blocks, barriers in ((8192, 256, 1), (64, 8, 2)):
+        (call,) = scheduled(param(0, 1000, columns).reduce(ops.ADD, (0,))).src
+        program = generate(call.src[0].src[0], TARGET)
+        assert (program.total, program.threads) == (blocks, 1024)
+        assert sum(node.op is ops.BARRIER for node in program.linear.src) == barriers
 
 
 def test_a_contraction_is_a_tile_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from schedule.build import layernorm, param, scheduled, softmax, total
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
 
-from whit.codegen import generate, gpu_rows
+from whit.codegen import generate, gpu, gpu_rows
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -48,6 +48,29 @@ def test_rows_of_floats_mean_what_kernels_mean(dtype: DType) -> None:
     tolerance = 1e-2 if dtype is dtypes.bfloat16 else 1e-5
     check(layernorm(x, param(1, 140, dtype=dtype), param(2, 140, dtype=dtype)), tolerance)
     check(softmax(x), tolerance)
+
+
+def part_of_rows(dtype: DType, size: int) -> UOp:
+    """Rows that begin at multiples of 64 elements, of which so many are used."""
+    return param(0, 2, 640, dtype=dtype).shrink(((0, 2), (0, size)))
+
+
+@pytest.mark.parametrize("size", (639, 530, 100))
+def test_long_rows_are_vectors_and_what_is_left(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find_rows", lambda *_: None)
+    monkeypatch.setattr(gpu, "THREADS", 32)
+    (program,) = check(away_from_sum(part_of_rows(dtypes.int32, size)))
+    assert "one for each row" in program.explanation
+    loads = [node for node in program.linear.src if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM]
+    assert {(4,)} <= {node.shape for node in loads} <= {(4,), (2,), ()}
+    check(softmax(part_of_rows(dtypes.bfloat16, size)), 1e-2)
+
+
+def test_few_columns_have_blocks_of_eight() -> None:
+    (program,) = check(ints(0, 300, 32).reduce(ops.ADD, (0,)))
+    assert (program.total, program.threads) == (4, 512)
+    (program,) = check(param(0, 70, 32, dtype=dtypes.int16).cast(dtypes.int32).reduce(ops.ADD, (0,)))
+    assert (program.total, program.threads) == (2, 128)
 
 
 def loads_of(value: UOp) -> list[tuple[int, ...]]:

@@ -21,8 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from whit.codegen.gpu_arithmetic import with_short_arithmetic
 from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
-from whit.codegen.gpu_reduce import AT_ONCE, Team, share_reductions, spread, trips
+from whit.codegen.gpu_reduce import AT_ONCE, Team, share_reductions, spread, stretches, trips
 from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import MOST_SCANS, share_scans, threads_of_a_scan
 from whit.codegen.gpu_scatter import in_parts
@@ -48,6 +49,7 @@ from whit.target import Target
 THREADS = 256  # of a block
 MOST_THREADS = 1024
 WARP = 32
+FEWEST_COLUMNS = 8  # of a block: 32 bytes, which memory is read in
 MOST_SHARED = 32  # reductions of a kernel that threads share
 TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
@@ -69,6 +71,7 @@ class GpuKernel:
 
 def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     """The kernel over blocks and threads, and why it is so."""
+    body = with_short_arithmetic(body)
     free = free_ranges(body)
     scanned = scanned_ranges(body)
     ordered = set() if all(is_atomic(store) for store in body.src) else ordered_ranges(body, free)
@@ -174,41 +177,51 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     count = prod(size_of(r) for r in rows)
     longest = max(size_of(r) for r in along.values())
     width = width_of(kernel.body, kernel.target, {*along.values(), *kernel.parallel[-1:]}, free)
-    threads = MOST_THREADS if count < 2 * kernel.target.cores and longest >= 8 * MOST_THREADS else THREADS
+    threads = MOST_THREADS if longest >= 8 * MOST_THREADS else THREADS  # few rows at once, that the cache keeps
     while threads > WARP and threads > longest:
         threads //= 2
     threads = _team_size(kernel, along, threads, WARP)
     team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
     digits = digits_of(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
     kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
-    body = share_reductions(kernel.body, along, team, lambda node, r: lanes_of(r, width, _places(node.src[0]), free))
+
+    def lanes(node: UOp, r: UOp) -> int:
+        return lanes_of(r, width, [load.src[1] for load in _loads(node.src[0], r, free)], free, is_whole=False)
+
+    body = share_reductions(kernel.body, along, team, {}, lanes)
     stores = []
-    numbers: dict[tuple[UOp, ...], dict[UOp, UOp]] = {}
+    numbers: dict[tuple[UOp, ...], list[dict[UOp, UOp]]] = {(): [{}]}
     for store, old in zip(body.src, kernel.body.src, strict=True):
         rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
-        if rest and rest not in numbers:
+        if rest not in numbers:
             numbers[rest] = _along_threads(kernel, old, rest, team, width, FIRST_ID + 16 * len(numbers))
-        new = replace_ranges(store, {**digits, **numbers.get(rest, {})}, {})
         gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
-        stores.append(only_where(new, gates))
+        for values in numbers[rest]:
+            stores.append(only_where(replace_ranges(store, {**digits, **values}, {}), list(gates)))
     return UOp.group(*stores)
 
 
-def _places(value: UOp) -> list[UOp]:
-    """The positions of all loads of a value."""
-    return [node.src[1] for node in value.topological() if node.op is ops.INDEX]
+def _loads(value: UOp, r: UOp, free: Free) -> list[UOp]:
+    """All loads of a value along a range."""
+    return [node for node in value.topological() if node.op is ops.INDEX and r in free[node]]
 
 
 def _along_threads(
     kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], team: Team, width: int, first_id: int
-) -> dict[UOp, UOp]:
-    """Ranges of a store as digits of a number that threads share."""
-    inner = rest[-1]
-    lanes = lanes_of(inner, width, [store.src[2], *_places(store.src[1])], kernel.free)
-    count = prod(size_of(r) for r in rest) // lanes
-    loop = UOp.range(trips(as_index(count), team), first_id)
+) -> list[dict[UOp, UOp]]:
+    """Ranges of a store as digits of a number that threads share; of one range in several stretches."""
+    inner, free = rest[-1], kernel.free
+    places = [store.src[2], *(load.src[1] for load in _loads(store.src[1], inner, free))]
+    if len(rest) == 1:
+        found = []
+        for i, stretch in enumerate(stretches(inner, lanes_of(inner, width, places, free, is_whole=False), team)):
+            loop = stretch.loop(team, first_id + i, RangeKind.LOOP)
+            found += [{inner: place} for place in stretch.places(loop, team)]
+        return found
+    lanes = lanes_of(inner, width, places, free)
+    loop = UOp.range(trips(as_index(prod(size_of(r) for r in rest) // lanes), team), first_id)
     digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
-    return {**digits, inner: spread(digits[inner], lanes)}
+    return [{**digits, inner: spread(digits[inner], lanes)}]
 
 
 def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
@@ -222,22 +235,33 @@ def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
 
 
 def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
-    """Blocks of 32 neighbouring results; the threads of each are so many times 32, which share the reductions."""
-    longest = max(size_of(r) for r in along.values())
+    """Blocks of neighbouring results, 32 times 4 bytes or fewer; so many times as many threads share reductions."""
+    longest, results = max(size_of(r) for r in along.values()), prod(size_of(r) for r in kernel.parallel)
+    free, inner = kernel.free, kernel.parallel[-1]
+    loads = {load for reduce in along for load in _loads(reduce, inner, free)}
+    places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
+    widest = max((load.src[0].dtype.itemsize for load in loads), default=4)
+    lanes = lanes_of(inner, max(min(4, kernel.target.vector_bytes) // widest, 1), places, free)
+    columns = WARP
+    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores:
+        columns //= 2
+    lanes = 1 if size_of(inner) % (columns * lanes) else lanes
     threads = MOST_THREADS
-    while threads > 2 * WARP and threads // WARP * 4 > longest:
+    while threads > 2 * WARP and threads // columns * 4 > longest:
         threads //= 2
-    threads = _team_size(kernel, along, threads, 2 * WARP)
-    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), WARP)
-    blocks = prod(size_of(r) for r in kernel.parallel) // WARP
-    block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
-    digits = digits_of(block * WARP + team.column, kernel.parallel, {})
-    kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {WARP} columns")
-    body = share_reductions(kernel.body, along, team, lambda node, r: 1)
+    threads = _team_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), columns)
+    blocks = results // (columns * lanes)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
+    digits = digits_of(number, kernel.parallel, {inner: lanes})
+    gates = [digits[r].eq(0) for r in kernel.parallel]
+    digits[inner] = spread(digits[inner], lanes)
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {columns * lanes} columns")
+    body = share_reductions(kernel.body, along, team, digits, lambda node, r: 1)
     stores = []
     for store, old in zip(body.src, kernel.body.src, strict=True):
-        gates = [digits[r].eq(0) for r in kernel.parallel if r not in kernel.free[old]]
-        stores.append(only_where(replace_ranges(store, digits, {}), [*gates, team.part.eq(0)]))
+        missing = [gate for gate, r in zip(gates, kernel.parallel, strict=True) if r not in free[old]]
+        stores.append(only_where(store, [*missing, team.part.eq(0)]))
     return UOp.group(*stores)
 
 

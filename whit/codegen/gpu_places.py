@@ -11,6 +11,7 @@ from whit.codegen.ranges import stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
+from whit.simplify.sums import linear_form
 from whit.target import Target
 
 Free = dict[UOp, frozenset[UOp]]
@@ -34,14 +35,26 @@ def width_of(body: UOp, target: Target, ranges: Collection[UOp], free: Free) -> 
     return max(target.vector_bytes // max(along, default=4), 1)
 
 
-def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free) -> int:
-    """How many neighbours along a range are one vector: a power of two that divides it."""
+def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free, is_whole: bool = True) -> int:
+    """How many neighbours along a range are one vector: a power of two that divides it; if it need not be whole
+    vectors, that divides how far rows are apart."""
     steps = [stride(place, r, free) for place in places]
     if not isinstance(r.size, int) or 1 not in steps or any(step not in (0, 1) for step in steps):
         return 1
-    while width > 1 and r.size % width:
+    apart = (
+        [r.size]
+        if is_whole
+        else [n for place, step in zip(places, steps, strict=True) if step for n in _apart(place, r)]
+    )
+    while width > 1 and any(n % width for n in apart):
         width //= 2
     return max(width, 1)
+
+
+def _apart(place: UOp, r: UOp) -> list[int]:
+    """What a position moves by when others than this range move."""
+    terms, offset = linear_form(place)
+    return [offset, *(factor for base, factor in terms.items() if base is not r)]
 
 
 def only_where(store: UOp, gates: list[UOp]) -> UOp:

@@ -13,31 +13,23 @@ is past the end of a row is not read, and adds nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from math import prod
 
 from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
-from whit.codegen.gpu_reduce import spread
-from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import Region, free_ranges, size_of
-from whit.dtype import dtypes
+from whit.codegen.gpu_reduce import COMBINES, WARP, across_rows, spread
+from whit.codegen.ranges import Region, size_of
 from whit.ir import ops
-from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
-from whit.ir.op import Op
-from whit.ir.uop import UOp, as_index, const, make
-from whit.simplify.chain import with_values
-from whit.simplify.chain_online import power_of
+from whit.ir.uop import UOp, const, make
 from whit.target import Target
 
-WARP, MOST_THREADS = 32, 1024
+MOST_THREADS = 1024
 THREADS = 128  # of a block of several rows
 ELEMENTS = 32  # of a thread, of all that is read more than once
 ENOUGH = 1 << 17  # threads that fill the chip
 BLOCK_ID, THREAD_ID = 0, 1  # of ranges
-SMALL = 2.0**-64
-COMBINES = (ops.ADD, ops.MUL, ops.MAX, ops.MIN, ops.AND, ops.OR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +97,6 @@ def _kept(found: list[Region], along: set[UOp]) -> int:
 
 def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     """The kernel by rows, and what it is."""
-    is_short = all(store.src[0].dtype.is_float and store.src[0].dtype.bitsize <= 16 for store in body.src)
-    if is_short:
-        body = _with_short_powers(body)
-        free = free_ranges(body)
     blocks, threads = rows.count // rows.together, rows.threads * rows.together
     block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
     thread = UOp.range(threads, THREAD_ID, RangeKind.THREAD)
@@ -128,7 +116,7 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
         is_along = not free[node].isdisjoint(rows.along)
         if node.op is ops.REDUCE and not rows.along.isdisjoint(node.src[1:]):
             value = _of_a_thread(node, [copy[node.src[0]] for copy in copies], gates, rows.lanes)
-            new = _of_a_row(value, node.arg.op, rows, thread, results)
+            new = across_rows(value, node.arg.op, thread, rows.threads, results)
             results += 1
             for copy in copies:
                 copy[node] = new
@@ -137,8 +125,6 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
             if node not in copy:
                 src = tuple([copy[s] for s in node.src])
                 copy[node] = node if src == node.src else make(node.op, src, node.arg)
-                if is_along and node.op is ops.FDIV and free[node.src[1]].isdisjoint(rows.along):
-                    copy[node] = _quotient(src[0], src[1], is_short)
                 if is_along and gate is not None and node.op is ops.INDEX and node.src[0].op is ops.PARAM:
                     memory, position, *given = src
                     copy[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
@@ -150,31 +136,6 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
                     break
     shares = f"{rows.trips} x {rows.lanes} elements in each"
     return UOp.group(*stores), f"{blocks} blocks of {threads} threads, {rows.threads} for each row, {shares}"
-
-
-def _with_short_powers(body: UOp) -> UOp:
-    """exp(x - the largest of a row) -> exp2 of a product, without what makes it exact: halves become of it."""
-    names: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        power = power_of(node)
-        if power is not None and any(each.op is ops.REDUCE and each.arg.op is ops.MAX for each in power.topological()):
-            names[node] = power
-    return with_values(body, names)
-
-
-def _quotient(x: UOp, y: UOp, is_short: bool) -> UOp:
-    """x / y of a y that is the same for a row: a product with 1 / y, and unless a half becomes of it the error of that.
-    No branches, as there are in an instruction for quotients."""
-    if x.dtype is not dtypes.float32:
-        return x / y
-    scale = (abs(y) < SMALL).where(y.constant(1 / SMALL), 1.0)  # so that 1 / y is a number
-    x, y = x * scale, y * scale
-    inverse = make(ops.RECIPROCAL, (y,))
-    product = x * inverse
-    if is_short:
-        return product
-    error = make(ops.FMA, (-product, y, x))
-    return (abs(error) < math.inf).where(make(ops.FMA, (error, inverse, product)), product)
 
 
 def _as_wide(value: UOp, like: UOp) -> UOp:
@@ -191,19 +152,3 @@ def _of_a_thread(node: UOp, values: list[UOp], gates: list[UOp | None], lanes: i
             value = UOp.stack(*([value] * lanes))
         total = make(op, (total, value if gate is None else gate.where(value, identity)))
     return total.reduce(op, axes=(0,)) if total.shape else total
-
-
-def _of_a_row(value: UOp, op: Op, rows: Rows, thread: UOp, id: int) -> UOp:
-    """What all threads of a row have, combined: those of 32 with each other, then what these have."""
-    dtype = value.dtype
-    if dtype.is_float and dtype.bitsize < 32:
-        value = value.cast(dtypes.float32)
-    value = make(ops.ACROSS, (value, thread), AcrossArg(op, WARP))
-    warps = rows.threads // WARP
-    if warps > 1:
-        memory = UOp.buffer(id, value.dtype, (warps * rows.together,), memory=Memory.SHARED)
-        fill = memory.store(value, thread // WARP, gate=(thread % WARP).eq(0))
-        kept = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
-        first = thread // rows.threads * warps if rows.together > 1 else as_index(0)
-        value = kept.index(first + lane_numbers(warps)).reduce(op, axes=(0,))
-    return value.cast(dtype)

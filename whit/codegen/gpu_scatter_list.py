@@ -37,11 +37,12 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.target import Target
 
-LANES = 8  # positions that a thread looks at
+LANES, MANY_LANES = 8, 32  # positions that a thread looks at
 LEAST = 512  # positions that are worth a list
+MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
-WARP, FEW_THREADS, MANY_THREADS, MOST_THREADS = 32, 128, 256, 512
-MANY = 1 << 17  # positions from which on a block has all the threads that it can
+WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
+MANY = 1 << 17  # positions from which on a thread looks at more of them
 I32, U16 = dtypes.int32, dtypes.uint16
 
 
@@ -75,6 +76,7 @@ class Scatter:
     blocks: int
     threads: int
     width: int  # threads of a row
+    looks: int  # positions that a thread looks at
     w: Writer = field(default_factory=Writer)
 
     @classmethod
@@ -85,14 +87,14 @@ class Scatter:
         if parallel:
             places = [store.src[2], *(load.src[1] for load in loads_of(store.src[1]))]
             lanes = lanes_of(parallel[-1], width_of(store, target, parallel[-1:], free), places, free)
-        blocks = next((n for n in PARTS if n * count <= MOST_LOOKS), PARTS[-1])
+        blocks = next((n for n in PARTS if n <= MOST_BLOCKS and n * count <= MOST_LOOKS), PARTS[-1])
         vectors = prod(size_of(r) for r in parallel) // lanes
         if vectors >= 2 * WARP:
             threads = min(max(-(-vectors // WARP) * WARP, FEW_THREADS), MANY_THREADS)
-            return cls(store, row, along, parallel, lanes, blocks, threads, threads)
+            return cls(store, row, along, parallel, lanes, blocks, threads, threads, LANES)
         width = 1 << max(vectors - 1, 0).bit_length()
-        threads = max(MOST_THREADS if count >= MANY else MANY_THREADS, width)
-        return cls(store, row, along, parallel, lanes, blocks, threads, width)
+        looks = MANY_LANES if count >= MANY else LANES
+        return cls(store, row, along, parallel, lanes, blocks, max(MANY_THREADS, width), width, looks)
 
     def __str__(self) -> str:
         return f"{self.blocks} blocks of {self.threads} threads that list what they add, {self.width} for each row"
@@ -122,7 +124,7 @@ class Scatter:
 
     def write(self) -> UOp:
         """The program: loops over blocks, threads and pieces of the positions."""
-        w, step = self.w, self.threads * LANES
+        w, step = self.w, self.threads * self.looks
         pieces = -(-size_of(self.along) // step)
         self.counts, self.sums = w.buffer(I32, self.threads), w.buffer(I32, self.groups)
         self.listed = w.buffer(U16, step)  # places in a piece
@@ -154,11 +156,11 @@ class Scatter:
     def _mine(self, block: UOp, thread: UOp, piece: UOp, step: int) -> tuple[UOp, UOp, UOp]:
         """Which of the positions of a thread are this block's, whose of its threads, and what they are."""
         along, size = self.along, size_of(self.along)
-        first = thread * LANES
-        place = piece * step + first + lane_numbers(LANES)
+        first, lanes = thread * self.looks, lane_numbers(self.looks)
+        place = piece * step + first + lanes
         inside = None
         if size % step:  # one condition where lanes are all inside, or none is
-            inside = place < size if size % LANES else UOp.stack(*([piece * step + first < size] * LANES))
+            inside = place < size if size % self.looks else UOp.stack(*([piece * step + first < size] * self.looks))
         row, *gates = (replace_ranges(part, {along: place}, {}) for part in (self.row, *self.gates))
         if inside is not None:
             row, *gates = (gated(part, inside) for part in (row, *gates))
@@ -166,7 +168,7 @@ class Scatter:
         mine = (number % self.blocks).eq(block.cast(dtypes.uint32))
         is_mine = all_of(mine, inside, *gates)
         assert is_mine is not None
-        return is_mine, (number // self.blocks % self.shares).cast(U16), (first + lane_numbers(LANES)).cast(U16)
+        return is_mine, (number // self.blocks % self.shares).cast(U16), (first + lanes).cast(U16)
 
     def _list(self, me: UOp, mine: UOp, key: UOp, place: UOp) -> UOp:
         """Puts them where those of the threads before end; how many there are."""
@@ -180,7 +182,7 @@ class Scatter:
         self._wait(self.sums)
         far, every = self._before(self.sums, const(self.index, 0), self.groups, me // GROUP)
         at = w.value(far + near)
-        for lane in range(LANES):
+        for lane in range(self.looks):
             is_mine = w.value(mine.index(lane))
             w.store(self.listed, w.value(place.index(lane)), w.value(at.cast(self.index)), gate=is_mine)
             if self.keys is not None:
