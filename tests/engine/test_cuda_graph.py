@@ -140,9 +140,9 @@ def test_copies_run_beside_kernels_and_in_order(gpu: FakeLibrary) -> None:
     found = []
     for _ in range(3):
         a, b = array(4, 4), array(4, 4)
-        x = Tensor(a).realize()
+        x = Tensor(a, device="CPU").realize()
         got = step(x, Tensor(b, device="CUDA"))
-        x.assign(Tensor.zeros(4, 4)).realize()  # the copy has been read
+        x.assign(Tensor.zeros(4, 4, device="CPU")).realize()  # the copy has been read
         found.append((got, a, b))
     for got, a, b in found:
         y = Tensor(b, device="PYTHON")
@@ -158,7 +158,7 @@ def test_pinned_memory_may_change_after_a_copy_too(gpu: FakeLibrary) -> None:
     address = Device["CUDA"].gpu.number("cuMemHostAlloc", ctypes.c_void_p, 64, 0)  # type: ignore[attr-defined]
     pinned = np.frombuffer((ctypes.c_char * 64).from_address(address), np.float32)
     step = TinyJit(lambda x: x.to("CUDA") * 2)
-    x = Tensor(pinned)
+    x = Tensor(pinned, device="CPU")
     pinned[:] = 1
     first = step(x)
     pinned[:] = 2
@@ -170,14 +170,14 @@ def test_pinned_memory_may_change_after_a_copy_too(gpu: FakeLibrary) -> None:
 def test_a_copy_waits_for_kernels_of_the_last_run_that_read_the_one_before(gpu: FakeLibrary) -> None:
     step = TinyJit(lambda x: (x.to("CUDA") @ x.to("CUDA")).sum(0))
     arrays = [array(3, 3) for _ in range(6)]
-    results = [step(Tensor(data)) for data in arrays]
+    results = [step(Tensor(data, device="CPU")) for data in arrays]
     for got, data in zip(results, arrays, strict=True):
         np.testing.assert_allclose(got.numpy(), (data @ data).sum(0), rtol=1e-4, atol=1e-5)
 
 
 def test_what_a_program_is_given_is_read_before_it_begins(gpu: FakeLibrary) -> None:
     step = TinyJit(lambda x: (x.to("CUDA") @ x.to("CUDA"), x + 1))
-    x = Tensor(data := array(3, 3))
+    x = Tensor(data := array(3, 3), device="CPU")
     step(x)
     Device["CUDA"].synchronize()
     main = gpu.streams[Device["CUDA"].gpu.stream]  # type: ignore[attr-defined]
@@ -192,7 +192,7 @@ def test_what_a_program_computes_is_copied_when_it_is_there(gpu: FakeLibrary) ->
     step = TinyJit(lambda x: (x * 2).to("CUDA") + 1)
     for _ in range(3):
         data = array(3, 3)
-        np.testing.assert_allclose(step(Tensor(data)).numpy(), data * 2 + 1, rtol=1e-6)
+        np.testing.assert_allclose(step(Tensor(data, device="CPU")).numpy(), data * 2 + 1, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -254,10 +254,10 @@ def test_copies_between_gpus_come_in_order(monkeypatch: pytest.MonkeyPatch, has_
 
 
 def test_copies_of_many_pieces_by_many_threads(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_transfers, "PIECE", 1 << 20)
+    monkeypatch.setattr(cuda_transfers, "MOST", 1 << 20)
     data = rng.integers(0, 255, (9 << 20) + 13).astype(np.uint8)
     np.testing.assert_array_equal(Tensor(data, device="CUDA").numpy(), data)
-    np.testing.assert_array_equal(Tensor(data).to("CUDA").to("CPU").numpy(), data)
+    np.testing.assert_array_equal(Tensor(data, device="CPU").to("CUDA").to("CPU").numpy(), data)
 
 
 def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: py
     found = []
     for _ in range(8):  # memory of tensors that are gone is taken again while kernels that read it have yet to run
         data = array(4, 4)
-        x = Tensor(data, device="CUDA") if len(found) % 2 else Tensor(data).to("CUDA").realize()
+        x = Tensor(data, device="CUDA") if len(found) % 2 else Tensor(data, device="CPU").to("CUDA").realize()
         found.append((step(x, w), np.maximum(data @ weights, 0) @ weights))
         del x
     for got, expected in found:
@@ -276,7 +276,7 @@ def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: py
 
 def test_a_new_tensor_does_not_wait_for_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_transfers, "LARGE", 0)
-    monkeypatch.setattr(cuda_transfers, "PIECE", 16)  # bytes, so that copies wait for pinned memory
+    monkeypatch.setattr(cuda_transfers, "MOST", 16)  # bytes, so that copies wait for pinned memory
     x = Tensor(array(16), device="CUDA").realize()
     _kept = (x * 2).realize()
     main = gpu.streams[Device["CUDA"].gpu.stream]  # type: ignore[attr-defined]

@@ -87,7 +87,7 @@ def test_copies_are_recorded(gpu: FakeLibrary, tmp_path: Path) -> None:
     def run() -> None:
         x = Tensor(data, device="CUDA").realize()
         x.to("CPU").realize()
-        Tensor(data[:10]).to("CUDA").numpy()
+        Tensor(data[:10], device="CPU").to("CUDA").numpy()
 
     trace = recorded(tmp_path / "t", run)
     assert sorted((copy.what, copy.nbytes) for copy in trace.copies) == [
