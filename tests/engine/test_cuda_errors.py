@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import re
 import subprocess
@@ -20,6 +21,9 @@ from whit import Context, Device, Tensor, TinyJit
 from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_driver
 from whit.runtime.buffer import OutOfMemoryError
+
+ROOT = Path(__file__).parents[2]
+PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
 
 
 @pytest.fixture
@@ -148,6 +152,27 @@ def test_buffers_that_go_after_a_failure_say_nothing(gpu: FakeLibrary, capsys: p
         gpu.codes["cuEventRecord"] = 700
         del x
     assert capsys.readouterr().err == ""
+
+
+def test_tensors_that_are_alive_when_python_ends_say_nothing() -> None:
+    program = """
+import pytest
+import numpy as np
+from engine.fake_gpu import fake_gpu
+from whit import Tensor, TinyJit
+patch = pytest.MonkeyPatch()
+gpu = fake_gpu(patch)
+gpu.__enter__()
+kept = [Tensor(np.ones(1 << 19, np.float32), device="CUDA").realize()]
+step = TinyJit(lambda x: (x.to("CUDA") + 1, x))
+kept.append(step(Tensor(np.ones(8, np.float32), device="CPU")))
+kept.append(kept[0].__dlpack__())
+kept.append(kept)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PATHS}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---- a real one

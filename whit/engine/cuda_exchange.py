@@ -55,7 +55,7 @@ class Lent:
 
     def __del__(self) -> None:
         gpu = self._memory.gpu
-        if gpu.is_lost or self._stream == gpu.stream:
+        if gpu.is_gone or self._stream == gpu.stream:
             return
         with gpu.visited():
             if self._stream == LEGACY:
@@ -87,7 +87,7 @@ class Borrowed:
         self._owner = owner
 
     def __del__(self) -> None:
-        if self._owner is not None and not self._gpu.is_lost:
+        if self._owner is not None and not self._gpu.is_gone:
             with self._gpu.visited():
                 self._gpu.keep_until_done(self._owner)
 

@@ -112,5 +112,5 @@ class _Event:
         self.handle = gpu.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
 
     def __del__(self) -> None:
-        if not self.gpu.is_lost:
+        if not self.gpu.is_gone:
             self.gpu.driver.cuEventDestroy_v2(self.handle)

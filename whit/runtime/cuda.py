@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ class Gpu:
         self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
         self.recent: deque[Started] = deque(maxlen=REMEMBERED)
         self._leaving: deque[tuple[Any, Any]] = deque()  # memory of others, each with the event after which it may go
+        self._is_ending = sys.is_finalizing  # bound here: when Python ends, the names of modules go first
         self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
         device = self.number("cuDeviceGet", ctypes.c_int, ordinal)
         self.device = device
@@ -89,6 +91,11 @@ class Gpu:
     def attribute(self, which: int) -> int:
         """A fact about the device."""
         return int(self.number("cuDeviceGetAttribute", ctypes.c_int, which, self.device))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether what goes need not be given back: the device is lost, or Python ends."""
+        return bool(self.is_lost) or self._is_ending()
 
     def use(self) -> None:
         """Makes this the GPU of the calling thread; an error if it cannot be used any more."""
@@ -137,9 +144,11 @@ class Gpu:
 
     def give_back(self, address: int) -> None:
         """The memory may be taken again."""
+        if self.is_gone:
+            return
         with self.lock:
             size = self.sizes[address]
-            if size >= cuda_transfers.LARGE and not self.is_lost:
+            if size >= cuda_transfers.LARGE:
                 with self.visited(), suppress(BackendError):  # somebody else will see the error
                     if address not in self._used:
                         self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
@@ -329,7 +338,7 @@ class Event:
         return milliseconds.value / 1e3
 
     def __del__(self) -> None:
-        if not self.gpu.is_lost:
+        if not self.gpu.is_gone:
             self.gpu.driver.cuEventDestroy_v2(self.handle)
 
 

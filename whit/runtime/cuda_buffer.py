@@ -32,7 +32,7 @@ class PinnedBuffer:
         self.address = int(gpu.number("cuMemHostAlloc", ctypes.c_void_p, max(nbytes, 1), 0))
 
     def __del__(self) -> None:
-        if self.address and not self.gpu.is_lost:
+        if self.address and not self.gpu.is_gone:
             with self.gpu.visited(), suppress(BackendError):
                 self.gpu.checked(self.gpu.driver.cuCtxSynchronize)  # copies may be on their way
                 self.gpu.checked(self.gpu.driver.cuMemFreeHost, self.address)

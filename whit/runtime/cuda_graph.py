@@ -79,7 +79,7 @@ class Graph:
         return self.gpu.driver.function("cuGraphLaunch"), self.ready, self.gpu.stream
 
     def __del__(self) -> None:
-        if self.gpu.is_lost:
+        if self.gpu.is_gone:
             return
         if self.ready is not None:
             self.gpu.driver.cuGraphExecDestroy(self.ready)
