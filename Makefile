@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick browser lint format bench demo docs clean
+.PHONY: help setup test test-cuda quick browser lint format bench demo docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## create .venv with everything that tests need
 
@@ -20,6 +20,12 @@ PLAIN := tests/matrix
 test: lint ## lint, then run all tests on all cores, and every op once more without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN)
+
+# Each process has a context on the GPU, and most of the time goes into compiling. Random graphs: SECONDS of each of 8.
+SECONDS ?= 75
+test-cuda: $(READY) ## run all tests on an NVIDIA GPU, and random graphs against the interpreter
+	DEV=CUDA $(BIN)/python -m pytest -n 8 --dist worksteal
+	DEV=CUDA $(BIN)/python tests/fuzz/cuda.py --processes 8 --seconds $(SECONDS)
 
 quick: $(READY) ## run the fast tests only, with fewer random examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from whit import Tensor
+from whit import Device, Tensor
 from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.realize import _plans
@@ -34,21 +34,21 @@ def test_a_step_sees_its_number_and_the_last_state(device: str, count: int) -> N
 
 def test_other_buffers_and_constants_are_read_in_every_step() -> None:
     other = Tensor([3.0, 4.0])
-    (found,) = repeat(lambda k, state: [state[0] + other.uop * 0.3], [Tensor([0.0, 0.0]).uop], 4, "CPU")
+    (found,) = repeat(lambda k, state: [state[0] + other.uop * 0.3], [Tensor([0.0, 0.0]).uop], 4, Device.DEFAULT)
     np.testing.assert_allclose(Tensor(found).numpy(), [3.6, 4.8], rtol=1e-6)
 
 
 def test_steps_are_one_plan() -> None:
     state = [Tensor([1.0, 2.0, 3.0]).uop, Tensor([0.0, 0.0, 0.0]).uop]
-    repeat(_step, state, 3, "CPU")
+    repeat(_step, state, 3, Device.DEFAULT)
     before = len(_plans)
     GlobalCounters.reset()
-    repeat(_step, state, 3, "CPU")
+    repeat(_step, state, 3, Device.DEFAULT)
     assert len(_plans) == before
     assert GlobalCounters.kernel_count == 3
-    assert GlobalCounters.device("CPU").copy_count == 0
+    assert GlobalCounters.device(Device.DEFAULT).copy_count == 0
 
 
 def test_a_state_keeps_its_shape() -> None:
     with pytest.raises(InternalError, match="changes the dtypes or shapes"):
-        repeat(lambda k, state: [state[0].reshape((1, 2))], [Tensor([1.0, 2.0]).uop], 2, "CPU")
+        repeat(lambda k, state: [state[0].reshape((1, 2))], [Tensor([1.0, 2.0]).uop], 2, Device.DEFAULT)

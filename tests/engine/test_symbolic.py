@@ -56,7 +56,7 @@ def test_one_kernel_is_right_for_all_values(name: str) -> None:
             found = program(n.bind(value)).numpy()
             assert found.shape == wanted.shape
             assert np.allclose(found, wanted, rtol=1e-4, atol=1e-4)
-    plans = [key for key in realize_module._plans if key[2] == "CPU"]
+    plans = [key for key in realize_module._plans if key[2] == Device.DEFAULT]
     assert len(plans) == 1
 
 
