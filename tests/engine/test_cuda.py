@@ -175,9 +175,10 @@ def test_every_atom_on_odd_and_turned_matrices(
 
 @needs_gpu
 def test_random_graphs_agree_with_the_interpreter() -> None:
-    from fuzz.cuda import problem_of  # here: it opens the device
+    from fuzz.cuda import problem_of, problem_of_program  # here: it opens the device
 
     assert {seed: problem for seed in range(100) if (problem := problem_of(seed))} == {}
+    assert {seed: problem for seed in range(60) if (problem := problem_of_program(seed))} == {}
 
 
 @needs_gpu

@@ -1,10 +1,15 @@
-"""Random graphs on a GPU against the interpreter: `python tests/fuzz/cuda.py --seed 0 --seconds 60`."""
+"""Random graphs and programs on a GPU against the interpreter: `python tests/fuzz/cuda.py --seed 0 --seconds 60`.
+
+Odd numbers are programs (`programs.py`), of sizes that tensor cores are used for; even ones graphs (`graphs.py`).
+"""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
+import traceback
 from math import prod
 from pathlib import Path
 
@@ -14,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from fuzz.check import bounds_of, compare, empty_outputs, expected_of
 from fuzz.graphs import make_case
+from fuzz.programs import difference, make_program
 from whit import Device
 from whit.engine.plan import make_plan
 from whit.ir.interpret import numpy_dtype
@@ -21,9 +27,11 @@ from whit.ir.uop import UOp
 from whit.runtime.cuda_buffer import CudaBuffer
 from whit.schedule import schedule
 
+APART = 1_000_000  # between the first numbers of two processes
+
 
 def problem_of(seed: int) -> str:
-    """What differs for a case, or nothing."""
+    """What differs for a graph, or nothing."""
     case = make_case(seed)
     outputs = empty_outputs(case)
     arrays: dict[UOp, np.ndarray] = {**case.inputs, **outputs}
@@ -43,20 +51,41 @@ def problem_of(seed: int) -> str:
         return compare(case, expected_of(case), found, bounds_of(case))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60)
-    given = parser.parse_args()
-    end, seed, bad = time.monotonic() + given.seconds, given.seed, 0
+def problem_of_program(seed: int, device: str = "CUDA") -> str:
+    """What differs for a program, or nothing."""
+    program = make_program(seed)
+    with np.errstate(all="ignore"):
+        problem = difference(program, program.run("PYTHON"), program.run(device))
+    return f"{program.name}: {problem}" if problem else ""
+
+
+def until(end: float, seed: int) -> int:
+    """Cases from a number on, and what is wrong with them; how many fail."""
+    first, bad = seed, 0
     while time.monotonic() < end:
-        problem = problem_of(seed)
+        try:
+            problem = problem_of_program(seed) if seed % 2 else problem_of(seed)
+        except Exception:
+            problem = traceback.format_exc(limit=-3)
         if problem:
             bad += 1
             print(f"---- seed {seed}: {problem}", flush=True)
         seed += 1
-    print(f"{seed - given.seed} graphs, {bad} with differences")
-    return bad != 0
+    print(f"{seed - first} cases from {first} on, {bad} with differences or errors", flush=True)
+    return bad
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    if given.processes == 1:
+        return until(time.monotonic() + given.seconds, given.seed) != 0
+    command = [sys.executable, __file__, "--seconds", str(given.seconds), "--seed"]
+    running = [subprocess.Popen([*command, str(given.seed + n * APART)]) for n in range(given.processes)]
+    return max(process.wait() for process in running)
 
 
 if __name__ == "__main__":
