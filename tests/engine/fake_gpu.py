@@ -101,6 +101,7 @@ class FakeLibrary:
     now: float = 0.0  # milliseconds on the device: everything that is done takes one
     moments: dict[int, float] = field(default_factory=dict)  # of events
     codes: dict[str, int] = field(default_factory=dict)  # what functions return that are to fail
+    compute: tuple[int, int] = (8, 0)
     missing: set[str] = field(default_factory=set)  # functions that an old driver does not have
 
     def __getattr__(self, name: str) -> Any:
@@ -257,6 +258,11 @@ class FakeLibrary:
         self.graphs[graph].append(Node(kernel, arguments, [waits[i] - 1 for i in range(count)]))
         self._fill(out, len(self.graphs[graph]))
 
+    def _cuGraphAddDependencies_v2(self, graph: int, earlier: Any, later: Any, kinds: Any, count: int) -> None:
+        assert count == 1
+        assert bytes(kinds._obj) == bytes((1, 0, 1, 0, 0, 0, 0, 0))  # a kernel that begins with a wait
+        self.graphs[graph][later[0] - 1].waits.append(earlier[0] - 1)
+
     def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, flags: int) -> None:
         number = self._new()
         self.graphs[number] = self.graphs[graph]
@@ -293,7 +299,7 @@ class FakeLibrary:
         name.value = b"a GPU of Python"
 
     def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
-        known = {13: 1_000_000, 36: 2_000_000, 37: 1024, 39: 2048, 75: 8, 76: 0}
+        known = {13: 1_000_000, 36: 2_000_000, 37: 1024, 39: 2048, 75: self.compute[0], 76: self.compute[1]}
         self._fill(out, known.get(attribute, 4))
 
     def _cuFuncGetAttribute(self, out: Any, attribute: int, function: int) -> None:

@@ -300,6 +300,22 @@ def test_a_launch_that_fails_is_an_error_with_names(gpu: FakeLibrary) -> None:
         step(x)
 
 
+def test_a_kernel_that_waits_for_one_other_is_started_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_gpu(monkeypatch) as gpu:
+        gpu.compute = (9, 0)
+        step = TinyJit(lambda x: x @ x @ x)
+        x = Tensor(data := array(5, 5), device="CUDA").realize()
+        for _ in range(3):
+            np.testing.assert_allclose(step(x).numpy(), data @ data @ data, rtol=1e-4, atol=1e-5)
+        assert gpu.calls.count("cuGraphAddDependencies_v2") == step.kernels - 1 == 1
+        gpu.calls.clear()
+        step = TinyJit(branches)
+        y, w = (Tensor(array(5, 5), device="CUDA").realize() for _ in range(2))
+        for one, other in zip(step(y, w), branches(y, w), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+        assert "cuGraphLaunch" in gpu.calls
+
+
 def test_where_graphs_are_unknown_to_the_driver_kernels_are_started_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_gpu(monkeypatch) as gpu:
         gpu.missing.add("cuGraphAddKernelNode_v2")

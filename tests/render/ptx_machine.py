@@ -234,6 +234,9 @@ class _Block:
         _, places, who = self.bytes_at(self.address(x[0]), 16)
         self.flying.append((places, value[who]))
 
+    def do_griddepcontrol(self, kinds: list[str], x: list[str]) -> None:
+        """Nothing runs before."""
+
     def do_fence(self, kinds: list[str], x: list[str]) -> None:
         assert not self.flying, "the fence is before what it is for"
 

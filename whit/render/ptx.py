@@ -57,7 +57,8 @@ Instruction = Callable[["_Function", UOp], None]
 
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
-    functions = [_Function(name, program).render() for name, program in programs.items()]
+    early = target.arch != "sm_80"
+    functions = [_Function(name, program, early).render() for name, program in programs.items()]
     shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
     is_newer = any(word in text for text in functions for word in _NEWER)
     version = _VERSIONS.get(target.arch, "8.4" if is_newer else _VERSION)
@@ -68,11 +69,12 @@ def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
 class _Function(Writer):
     """Writes one function."""
 
-    def __init__(self, name: str, program: UOp) -> None:
+    def __init__(self, name: str, program: UOp, early: bool) -> None:
         super().__init__()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
+        self.early = early  # it may be started before the kernels that it waits for have finished (`cuda_graph`)
         self.linear = emulate_small_floats(program_body(program), has_half=True, has_bfloat=True)
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
@@ -151,6 +153,9 @@ class _Function(Writer):
                 f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
                 fix="Realise some of them first.",
             )
+        if self.early:
+            self.line("griddepcontrol.launch_dependents;")
+            self.line("griddepcontrol.wait;")
         used = ptx_block.shared_bytes(self.linear)
         self.asked = 0 if used > ptx_block.MOST_SHARED else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):

@@ -79,6 +79,7 @@ class Gpu:
         self.use()
         self.stream = self.number("cuStreamCreate", ctypes.c_void_p, NON_BLOCKING)
         self.has_graphs = hasattr(driver.library, "cuGraphAddKernelNode_v2")  # drivers of CUDA 12 and newer
+        self.starts_early = self.compute >= (9, 0) and hasattr(driver.library, "cuGraphAddDependencies_v2")
         self.times = Times(self)
         self.transfers = Transfers(self)
 

@@ -7,7 +7,9 @@
     update(gpu, [graph.words[second]])  # its arguments have changed: they are taken from where they lie
     run, *arguments = graph.launching() # one call, in which no Python runs
 
-Kernels that do not wait for each other may run at once. Arguments are read when a kernel is added or updated, so a
+Kernels that do not wait for each other may run at once. A kernel that waits for one other is brought to the
+multiprocessors while that one still runs, where GPUs can do that (sm_90), and then waits itself: all our kernels begin
+with `griddepcontrol.wait`, which ends when those before have finished and what they wrote can be read. Arguments are read when a kernel is added or updated, so a
 launch that has begun keeps those that it had.
 """
 
@@ -39,6 +41,16 @@ class KernelParameters(ctypes.Structure):
     )
 
 
+class Edge(ctypes.Structure):
+    """CUgraphEdgeData."""
+
+    _fields_ = (("from_port", ctypes.c_ubyte), ("to_port", ctypes.c_ubyte), ("type", ctypes.c_ubyte),
+                ("reserved", ctypes.c_ubyte * 5))  # fmt: skip
+
+
+EARLY = Edge(1, 0, 1)  # from the port PROGRAMMATIC of a kernel, of the type PROGRAMMATIC
+
+
 class Graph:
     """Kernels with what each waits for."""
 
@@ -61,9 +73,14 @@ class Graph:
         """One more kernel; its number. `parameters` are pointers to its arguments, which must stay where they are."""
         record = KernelParameters(function, blocks, 1, 1, threads, 1, 1, shared, ctypes.addressof(parameters))
         nodes = (ctypes.c_void_p * max(len(waits), 1))(*(self._nodes[number] for number in waits))
+        is_early = len(waits) == 1 and self.gpu.starts_early
+        known = 0 if is_early else len(waits)
         node = self.gpu.number(
-            "cuGraphAddKernelNode_v2", ctypes.c_void_p, self._graph, nodes, len(waits), ctypes.byref(record)
+            "cuGraphAddKernelNode_v2", ctypes.c_void_p, self._graph, nodes, known, ctypes.byref(record)
         )
+        if is_early:
+            later = (ctypes.c_void_p * 1)(node)
+            self.gpu.driver.cuGraphAddDependencies_v2(self._graph, nodes, later, ctypes.byref(EARLY), 1)
         self._nodes.append(node)
         self._records.append(record)
         return len(self._nodes) - 1
