@@ -38,6 +38,7 @@ WARPS_A_CORE = 12  # that have enough on their way, with two rows each
 LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
 LEAST_DEPTH = 32
 ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
+LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need registers
 MOST_LOADS = 64  # of any kind
 
 Free = dict[UOp, frozenset[UOp]]
@@ -85,7 +86,7 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     digits = digits_of(number, few.rows, copies)
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
     is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
-    steps = max(min(ON_THE_WAY // (copies * few.products), MOST_LOADS // (copies * few.loads)), 1)
+    steps = _steps(few, copies)
     shared = _shared(body, few, thread, threads, steps)
     stores = []
     for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
@@ -175,6 +176,13 @@ def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     return copies
 
 
+def _steps(few: Few, copies: int) -> int:
+    """How many vectors of each row a thread has on their way."""
+    rows = copies * len(few.along)
+    wanted = max(ON_THE_WAY // (copies * few.products), min(LEAST_ON_THE_WAY // rows, 2))
+    return max(min(wanted, MOST_LOADS // (copies * few.loads)), 1)
+
+
 def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
     """Ranges as digits of a number, the last one the lowest, with so many times fewer values."""
     digits: dict[UOp, UOp] = {}
@@ -205,7 +213,7 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
     parts, part = threads // beside, lane // beside
     count = size_of(along) // lanes if block is None else size_of(block)
     while steps > 1 and count % (parts * steps):
-        steps //= 2
+        steps -= 1
     rounds = (count + (parts - 1) - part) // parts if count % parts else as_index(count // (parts * steps))
     loop = UOp.range(rounds, LOOP_ID + shared.arg.id, shared.arg.kind)
     values = []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from whit.codegen.gpu_matvec import MOST_TOGETHER, ON_THE_WAY, WARP, Free, digits_of, matrix_of
+from whit.codegen.gpu_matvec import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, Free, digits_of, matrix_of
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.ir import ops
@@ -100,7 +100,7 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     columns = lanes * beside
     blocks = prod(map(size_of, ranges)) // columns
     digits = digits_of(UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), ranges, columns)
-    steps = max(ON_THE_WAY // prod(map(size_of, together)), 1)
+    steps = max(ON_THE_WAY // prod(map(size_of, together)), LEAST_ON_THE_WAY)
     block = Block(free, known, column, thread, digits[column] * columns, lanes, beside, steps)
     stores, buffers = [], 0
     for places in product(*(range(size_of(r)) for r in together)):
@@ -172,7 +172,7 @@ def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
     value = replace_ranges(value, {**values, block.column: vector}, {})
     steps = block.steps
     while steps > 1 and size_of(r) % (block.parts * steps):
-        steps //= 2
+        steps -= 1
     rounds = as_index(size_of(r) // (block.parts * steps))
     if size_of(r) % block.parts:
         rounds = (size_of(r) + (block.parts - 1) - block.part) // block.parts

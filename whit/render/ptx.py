@@ -50,6 +50,7 @@ _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
 _NEWER = (".e4m3", ".e5m2", ".s8.u8", ".u8.s8")  # in the names of instructions that are of version 8.4
 MOST_PARAMETERS = 32764 // 8
+FEW_THREADS = 256  # of a multiprocessor that must have registers
 
 
 Instruction = Callable[["_Function", UOp], None]
@@ -104,6 +105,8 @@ class _Function(Writer):
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
+        if any(node.op is ops.ACROSS for node in self.linear.src):  # registers for loads on their way, not for more warps
+            limits += f"\n.minnctapersm {max(FEW_THREADS // self.threads(), 1)}"
         if tile is not None:
             limits = ptx_block.limits_of(self.linear, tile)
         return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
