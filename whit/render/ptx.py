@@ -105,7 +105,7 @@ class _Function(Writer):
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
-        if any(node.op is ops.ACROSS for node in self.linear.src):  # registers for loads on their way, not for more warps
+        if any(node.op is ops.ACROSS for node in self.linear.src):  # registers are for loads, not for more warps
             limits += f"\n.minnctapersm {max(FEW_THREADS // self.threads(), 1)}"
         if tile is not None:
             limits = ptx_block.limits_of(self.linear, tile)

@@ -9,8 +9,8 @@
 
 Kernels that do not wait for each other may run at once. A kernel that waits for one other is brought to the
 multiprocessors while that one still runs, where GPUs can do that (sm_90), and then waits itself: all our kernels begin
-with `griddepcontrol.wait`, which ends when those before have finished and what they wrote can be read. Arguments are read when a kernel is added or updated, so a
-launch that has begun keeps those that it had.
+with `griddepcontrol.wait`, which ends when those before have finished and what they wrote can be read. Arguments are
+read when a kernel is added or updated, so a launch that has begun keeps those that it had.
 """
 
 from __future__ import annotations
