@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from schedule.build import matmul, param, relu, total
 from test_gpu import TARGET, check
 
-from whit.codegen import gpu_matvec, gpu_vecmat
+from whit.codegen import generate, gpu_matvec, gpu_vecmat
 from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.render import render
+from whit.schedule import schedule
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 
@@ -101,3 +105,26 @@ def test_products_with_columns_side_by_side(name: str) -> None:
     (program,) = check(value(), 1e-5)
     assert program.explanation.startswith(reason)
     render({program.name: program.linear}, TARGET)
+
+
+def test_as_many_rows_and_as_deep_as_is_known_when_they_run() -> None:
+    n = UOp.variable("n", 1, 70)
+    keys = UOp.param(2, dtypes.float32, (n, 32))
+    scores = (param(1, 1, 32).expand((n, 32)) * keys).reduce(ops.ADD, (1,))
+    weights = UOp.param(1, dtypes.float32, (n,))
+    mixed = (weights.reshape((n, 1)).expand((n, 32)) * keys).reduce(ops.ADD, (0,))
+    for value, shape, reason in ((scores, (n,), "70 groups"), (mixed, (32,), "2 blocks of 512 threads, 16 columns")):
+        (call,) = schedule(UOp.group(UOp.param(0, dtypes.float32, shape).store(value))).src
+        program = generate(call.src[0].src[0], TARGET)
+        assert program.explanation.startswith(reason)
+        for size in (3, 66):
+            rng = np.random.default_rng(0)
+            memory = {0: np.zeros(70, np.float32), 1: np.ones(70, np.float32)}
+            memory[2] = rng.standard_normal(70 * 32).astype(np.float32)
+            given = {i: memory[argument.arg.slot] for i, argument in enumerate(call.src[1:])}
+            sizes = {node: node.shape[0] for node in program.linear.src if node.op is ops.PARAM}
+            params = {p: given[p.arg.slot][: s if isinstance(s, int) else None] for p, s in sizes.items()}
+            run(program.linear, {**params, **dict.fromkeys(program.variables, size)})
+            want = memory[2].reshape(70, 32)[:size].sum(1 if value is scores else 0)
+            np.testing.assert_allclose(memory[0][: len(want)], want, rtol=1e-4, atol=1e-4)
+            assert not memory[0][len(want) :].any()

@@ -170,12 +170,12 @@ def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
     is_wide = block.column in block.free[node]
     vector = block.first + block.place + lane_numbers(block.lanes) if is_wide else block.first
     value = replace_ranges(value, {**values, block.column: vector}, {})
-    steps = block.steps
+    steps = block.steps if isinstance(r.size, int) else 1
     while steps > 1 and size_of(r) % (block.parts * steps):
         steps -= 1
     rounds = as_index(size_of(r) // (block.parts * steps))
-    if size_of(r) % block.parts:
-        rounds = (size_of(r) + (block.parts - 1) - block.part) // block.parts
+    if size_of(r) % block.parts or not isinstance(r.size, int):
+        rounds = (as_index(r.size) + (block.parts - 1) - block.part) // block.parts
     loop = UOp.range(rounds, LOOP_ID + r.arg.id, r.arg.kind)
     places = [(loop * steps + step) * block.parts + block.part for step in range(steps)]
     part = functools.reduce(lambda a, b: make(op, (a, b)), (replace_ranges(value, {r: at}, {}) for at in places))
