@@ -18,13 +18,18 @@ from whit.ir.uop import UOp
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 CHANNELS = 64  # that are copied together
-TILE, FILLS = (128, 192), 160  # of a product; so many fill a large chip
+TILE, CORES = (128, 192), 132  # of a product; so many compute one each at the same time
+PART = 1e-5  # what it takes to store a tile and add it up, beside computing it
 
 
 def is_copied(x: UOp) -> bool:
     """Whether a value (batch, channels, *space) is made of halves, and of enough channels to copy it by the pixel."""
-    known = all(isinstance(size, int) for size in x.shape)
-    return known and x.shape[1] % CHANNELS == 0 and _narrow(x) is not None
+    return is_of_halves(x) and x.shape[1] % CHANNELS == 0
+
+
+def is_of_halves(x: UOp) -> bool:
+    """Whether a value of known sizes is cast up from halves."""
+    return all(isinstance(size, int) and size for size in x.shape) and _narrow(x) is not None
 
 
 def channels_last(x: UOp) -> UOp:
@@ -72,12 +77,10 @@ def summed_weight(x: UOp, dy: UOp, count: int) -> UOp:
 
 
 def _parts(batch: int, pixels: int, rows: int, columns: int) -> int:
-    """In how many parts a sum over so many images is computed at the same time: as many as fill the chip, of whole
-    pieces."""
+    """In how many parts, of whole pieces, a sum over so many images is computed: rounds of tiles are full then."""
     tiles = -(-rows // TILE[0]) * -(-columns // TILE[1])
-    most = max(FILLS // tiles, 1)
     found = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS == 0]
-    return max((n for n in found if n <= most), default=1)
+    return min(found or [1], key=lambda n: -(-tiles * n // CORES) / n + PART * tiles * n)
 
 
 def rounded(total: UOp, like: UOp) -> UOp:

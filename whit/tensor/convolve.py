@@ -18,7 +18,8 @@ from functools import partial
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.channels_last import channels_last, is_copied, rounded, summed, summed_weight
+from whit.tensor.channels_last import channels_last, is_copied, is_of_halves, rounded, summed, summed_weight
+from whit.tensor.fold_taps import Folding, folds
 from whit.tensor.sliding import windows
 from whit.tensor.winograd import best_tile, winograd
 
@@ -64,14 +65,36 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
     total = _by_winograd(x, w, slide)
     count = len(slide.kernel)
-    if total is None and slide.last and slide.groups == 1 and is_copied(x) and is_copied(w):
-        total = summed(*_operands(channels_last(x), channels_last(w), slide), count)
+    if total is None and slide.last and slide.groups == 1:
+        total = _by_pixels(x, w, slide)
     if total is None:
         seen, weight = _operands(x, w, slide)
         product = seen * weight
         total = product.reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count)))
         total = total.reshape((x.shape[0], w.shape[0], *slide.outputs))
     return _known(total, "convolution", slide, _of_convolution, x, w)
+
+
+def _by_pixels(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
+    """The same of operands that are kept with channels last, if they are halves."""
+    if folds(x, slide.kernel, slide.dilation) and is_of_halves(w):
+        folding = _folding(x, slide)
+        return _by_pixels(folding.image(x), folding.weight(w), _folded(folding))
+    if not is_copied(x) or not is_copied(w):
+        return None
+    return summed(*_operands(channels_last(x), channels_last(w), slide), len(slide.kernel))
+
+
+def _folding(x: UOp, slide: Sliding) -> Folding:
+    (down, right), (_, across) = slide.kernel, slide.dilation
+    before = slide.padding[0][0], slide.padding[1][0]
+    strides, outputs = (slide.stride[0], slide.stride[1]), (slide.outputs[0], slide.outputs[1])
+    return Folding(x.shape[1], (down, right), strides, across, before, outputs)
+
+
+def _folded(folding: Folding) -> Sliding:
+    """How a folded weight slides over a folded image."""
+    return Sliding((1, 1), (1, 1), 1, folding.sizes, (folding.taps, 1), ((0, 0), (0, 0)), last=True)
 
 
 def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
@@ -112,7 +135,12 @@ def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
     """What the weight gets: (out, in / groups, *window)."""
     batch, outputs, groups, count = dy.shape[0], dy.shape[1], slide.groups, len(slide.kernel)
     part = x.shape[1] // groups
-    is_last = slide.last and groups == 1 and is_copied(x) and is_copied(dy)
+    is_last = slide.last and groups == 1 and is_copied(dy)
+    if is_last and folds(x, slide.kernel, slide.dilation):
+        folding = _folding(x, slide)
+        total = folding.unfolded(gradient_of_weight(folding.image(x), dy, _folded(folding)))
+        return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
+    is_last = is_last and is_copied(x)
     if is_last:
         x, dy = channels_last(x), channels_last(dy)
     full = (batch, groups, outputs // groups, *slide.outputs, part, *slide.kernel)
