@@ -30,6 +30,7 @@ from whit.ir.args import (
     ENUMS,
     RECORDS,
     AcrossArg,
+    AxisArg,
     BlockMmaArg,
     Digit,
     DotArg,
@@ -298,7 +299,8 @@ def test_constants_of_every_dtype_round_trip(constants: tuple[UOp, ...]) -> None
 body = UOp.param(0, f32, (4, 8)) * const(f32, 2)
 tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8), (8, 4)])]
 accumulator = UOp.buffer(9, f32, (16, 4))
-matrices = (MatrixArg(0, 5, 1), MatrixArg(0, 1, 4, 20, 2, copied=16))
+axes = (AxisArg(2, 20, 2), AxisArg(5, 4, 3, step=2, taps=3, gap=1, before=1))
+matrices = (MatrixArg(0, 5, 1, axes=axes, channels=4), MatrixArg(0, 1, 4, 20, 2, copied=16))
 digits = ((Digit(2, row=1),), (Digit(2, column=1),))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
@@ -379,7 +381,7 @@ def test_every_op_is_among_the_examples() -> None:
 def test_every_argument_record_and_enum_is_among_the_examples() -> None:
     arguments = [inner.arg for node in EXAMPLES for inner in node.topological(enter_functions=True)]
     arguments += [arg.layout for arg in arguments if isinstance(arg, StageArg)]
-    arguments += [part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.threads)]
+    arguments += [part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.a.axes, *arg.threads)]
     assert {type(arg) for arg in arguments} >= set(RECORDS.values())
 
 
