@@ -10,11 +10,13 @@ from test_kernel_programs import arrays_of
 from whit.codegen import generate, gpu_atoms, gpu_matmul, separate
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import MatrixArg
+from whit.ir.args import AxisArg, MatrixArg
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
+from whit.render.ptx_block import launch_of
 from whit.target import parse_target
-from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
+from whit.tensor.channels_last import summed
+from whit.tensor.convolve import Sliding, _operands, convolve, gradient_of_input, gradient_of_weight
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
 BF16, F32 = dtypes.bfloat16, dtypes.float32
@@ -55,11 +57,9 @@ def window_of(body: UOp) -> tuple[Any, MatrixArg]:
 
 FORWARD = {
     "padded": slide(3, 4),
-    "stride 2": slide(5, 6, stride=2),
-    "no padding": slide(5, 4, padding=0),
-    "dilated": slide(5, 4, dilation=2, padding=2),
+    "no padding": slide(3, 4, padding=0),
     "1 x 1, stride 2": slide(4, 3, 1, 2, 0),
-    "far": slide(2, 3, padding=2, stride=3),
+    "dilated, stride 3": slide(3, 4, stride=3, dilation=2, padding=3),
 }
 
 
@@ -81,14 +81,52 @@ def test_windows_are_columns_where_pixels_are_stored_side_by_side() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("stride", [1, 2])
-def test_pixels_along_the_depth(stride: int) -> None:
-    how = slide(8, 8, stride=stride)
-    images = param(0, 4, 64, 8, 8, dtype=BF16).cast(F32), half(1, 4, 64, *how.outputs)
-    (body, *_) = products(gradient_of_weight(*images, how))
-    _, matrix = window_of(body)
+def test_pixels_along_the_depth() -> None:
+    how = slide(8, 8, stride=2)
+    value = gradient_of_weight(half(0, 2, 64, 8, 8), half(1, 2, 64, 4, 4), how)
+    _, matrix = window_of(products(value)[0])
     assert not matrix.is_depth_major
-    check(gradient_of_weight(*images, how))
+    check(value)
+
+
+def test_the_gradient_of_an_input_at_stride_2_is_four_products_whose_results_are_kept_as_halves() -> None:
+    how = slide(16, 16, stride=2)
+    value = gradient_of_input(half(0, 8, 64, 8, 8), half(1, 64, 64, 3, 3), how).cast(BF16)
+    bodies = products(value)
+    assert [body.src[0].src[0].dtype for body in bodies] == [BF16] * 4
+    assert sum(bool(window_or_matrix(body).axes) for body in bodies) == 3  # one tap alone is a plain matrix
+
+
+def window_or_matrix(body: UOp) -> MatrixArg:
+    (tile,) = [node for node in generate(body, TARGET).linear.src if node.op is ops.BLOCK_MMA]
+    return max((tile.arg.a, tile.arg.b), key=lambda matrix: len(matrix.axes))
+
+
+def test_what_the_copy_engine_is_told() -> None:
+    how = slide(14, 15, stride=2)
+    value = convolve(half(0, 8, 128, 14, 15), half(1, 64, 128, 3, 3), how).cast(BF16).permute(LAST)
+    (body,) = products(value)
+    program, matrix = window_of(body)
+    lines, pixels = AxisArg(14, 15 * 128, 7, 2, 3, 1, 1), AxisArg(15, 128, 8, 2, 3, 1, 1)
+    assert (matrix.axes, matrix.channels) == ((AxisArg(8, 14 * 15 * 128, 8), lines, pixels), 128)
+    (told,) = [each for each in launch_of(program.linear, 256)["maps"] if "corners" in each]
+    assert (told["sizes"], told["steps"], told["corners"]) == ([128, 15, 14, 8], [1, 2, 2, 1], [[-1, -1], [-1, -2]])
+
+
+NO_WINDOWS = {
+    "few channels": (slide(8, 8), 48),
+    "far beside the image": (slide(8, 400, padding=130), 64),
+    "a long step": (slide(40, 40, stride=9), 64),
+}
+
+
+@pytest.mark.parametrize("name", NO_WINDOWS)
+def test_what_the_copy_engine_cannot_count_is_computed_on_the_way(name: str) -> None:
+    how, channels = NO_WINDOWS[name]
+    x, w = (param(i, *shape, dtype=BF16) for i, shape in enumerate(((4, *how.sizes, channels), (64, 3, 3, channels))))
+    seen, weight = _operands(x.permute((0, 3, 1, 2)).cast(F32), w.permute((0, 3, 1, 2)).cast(F32), how)
+    (body,) = products(summed(seen, weight, 2).cast(BF16).permute(LAST))
+    assert not window_or_matrix(body).axes
 
 
 def check(value: UOp) -> None:
