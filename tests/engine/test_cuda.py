@@ -150,6 +150,55 @@ def test_products_agree_with_the_cpu(name: str, dtype: DType) -> None:
 
 
 ATOMS = [(name, atom) for name in ("WGMMA", "MMA", "FMA", "ROUNDED") for atom in getattr(gpu_atoms, name)]
+ALONG = [  # atoms of operands that lie along the depth, and dtypes of these
+    (name, atom, left, right)
+    for name, left, right in (
+        ("WGMMA_FP8", dtypes.fp8e4m3, dtypes.fp8e4m3),
+        ("WGMMA_FP8", dtypes.fp8e5m2, dtypes.fp8e4m3),
+        ("WGMMA_INT", dtypes.int8, dtypes.uint8),
+        ("WGMMA_TF32", dtypes.float32, dtypes.float32),
+        ("BYTES", dtypes.int8, dtypes.int8),
+        ("BYTES", dtypes.fp8e4m3, dtypes.fp8e5m2),
+    )
+    for atom in getattr(gpu_atoms, name)
+]
+
+
+@needs_gpu
+@pytest.mark.parametrize(("name", "atom", "left", "right"), ALONG, ids=str)
+def test_every_atom_of_operands_along_the_depth(
+    name: str, atom: gpu_atoms.Atom, left: DType, right: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_atoms, name, (atom,))
+    clear_caches()
+    total = dtypes.float32 if left.is_float else dtypes.int32
+    with Context(CACHE=0, TF32=1):
+        for m, k, n in ((264, 80, 520), (2049, 208, 1000), (70, 77, 33)):  # rows of the last are not aligned
+            a, b = (rng.integers(0, 5, shape) for shape in ((m, k), (n, k)))
+            x, y = (Tensor(v.astype(numpy_dtype(d)), device="CUDA") for v, d in ((a, left), (b, right)))
+            np.testing.assert_array_equal(x.matmul(y.T, dtype=total).numpy(), a @ b.T)
+            np.testing.assert_array_equal(x.matmul(y.T.contiguous(), dtype=total).numpy(), a @ b.T)
+    clear_caches()
+
+
+@needs_gpu
+def test_large_products_of_bytes_and_of_computed_operands() -> None:
+    """These are stored before, and turned: 2**30 products and more."""
+    a, b = (rng.integers(-4, 5, (1024, 1024)).astype(np.float32) for _ in range(2))
+    for dtype, total in ((dtypes.fp8e4m3, dtypes.float32), (dtypes.int8, dtypes.int32)):
+        x, y = (Tensor(array, device="CUDA").cast(dtype).realize() for array in (a, b))
+        np.testing.assert_array_equal(x.T.matmul(y, dtype=total).numpy(), a.T @ b)
+    x, y = (Tensor(array, device="CUDA").cast(dtypes.bfloat16).realize() for array in (a, b))
+    np.testing.assert_array_equal(x.relu().T.matmul(y * 2, dtype=dtypes.float32).numpy(), np.maximum(a, 0).T @ (b * 2))
+
+
+@needs_gpu
+def test_sums_of_fp8_are_nearly_float32() -> None:
+    """Tensor cores of Hopper add in 14 bits; of numbers of one sign the error is largest."""
+    a, b = (np.abs(rng.standard_normal((256, 4096))).astype(numpy_dtype(dtypes.fp8e4m3)) for _ in range(2))
+    x, y = (Tensor(array, device="CUDA") for array in (a, b))
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(x.matmul(y.T, dtype=dtypes.float32).numpy(), exact, rtol=1e-3)
 
 
 @needs_gpu

@@ -115,7 +115,16 @@ def product(dtype: DType, sizes: tuple[int, int, int], turned: bool = False) -> 
         UOp.param(0, dtype, (m, k)), UOp.param(1, dtype, (k, n)))  # fmt: skip
     a, b = (a.permute((1, 0)), b) if turned else (a, b.permute((1, 0)))
     left, right = a.reshape((m, 1, k)).expand((m, n, k)), b.reshape((1, n, k)).expand((m, n, k))
-    return (left.cast(dtypes.float32) * right.cast(dtypes.float32)).reduce(ops.ADD, (2,)).cast(dtype)
+    total = dtypes.float32 if dtype.is_float else dtypes.int32
+    return (left.cast(total) * right.cast(total)).reduce(ops.ADD, (2,)).cast(dtype)
+
+
+def along_depth(left: DType, right: DType, sizes: tuple[int, int, int]) -> UOp:
+    """A product of bytes, or of float32, that lie along the depth."""
+    m, n, k = sizes
+    a, b = UOp.param(0, left, (m, k)).reshape((m, 1, k)), UOp.param(1, right, (n, k)).reshape((1, n, k))
+    total = dtypes.float32 if left.is_float else dtypes.int32
+    return (a.expand((m, n, k)).cast(total) * b.expand((m, n, k)).cast(total)).reduce(ops.ADD, (2,))
 
 
 F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
@@ -126,6 +135,11 @@ PRODUCTS = [
     product(F16, (333, 335, 337)),
     product(F32, (512, 512, 64)),
     product(F32, (333, 335, 337), turned=True),
+    along_depth(dtypes.fp8e4m3, dtypes.fp8e5m2, (8192, 8192, 8192)),
+    along_depth(dtypes.fp8e5m2, dtypes.fp8e4m3, (333, 335, 337)),
+    along_depth(dtypes.int8, dtypes.uint8, (512, 512, 512)),
+    along_depth(dtypes.uint8, dtypes.uint8, (333, 335, 337)),
+    along_depth(F32, F32, (512, 512, 64)),
 ]
 
 
@@ -143,6 +157,10 @@ def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
     assemble(text, arch, tmp_path)
     assert text.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") > 0
     assert ("wgmma.mma_async" in text and ".multicast::cluster" in text) == (arch == "sm_90a")
+    for kinds in ("m64n192k32.f32.e4m3.e5m2", "k32.s32.s8.u8", "k8.f32.tf32.tf32"):
+        assert (kinds in text and "setmaxnreg.inc" in text) == (arch == "sm_90a")
+    assert (".f32.e5m2.e4m3.f32" in text) == (arch != "sm_80")
+    assert "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32" in text
 
 
 def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_operands() -> None:

@@ -116,7 +116,7 @@ WGMMA_TF32 = tuple(map(of_floats, WGMMA))
 WGMMA_FP8 = (  # with room for sums twice
     of_bytes(wgmma(2, 128, 192, 5, cluster=2)),
     of_bytes(wgmma(2, 128, 192, 5, 0.98)),
-    of_bytes(wgmma(2, 128, 128, 6, 0.9)),
+    of_bytes(wgmma(2, 128, 128, 6, 0.88)),
     of_bytes(wgmma(1, 64, 128, 4, 0.8)),
     of_bytes(wgmma(2, 128, 64, 8, 0.6)),
     of_bytes(wgmma(1, 64, 64, 6, 0.5)),
