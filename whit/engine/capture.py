@@ -109,8 +109,9 @@ def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
     """The tensors and families that have another value at the end. Families first: a tensor that has left one keeps
     the value that it was given then."""
     found: list[_Changed] = []
+    known: dict[UOp, UOp] = {}
     for family, place, standing in trace.families.values():
-        (new,) = plain([standing.uop])
+        (new,) = plain([standing.uop], known)
         if new is (family.uop if place is None else place.placeholder):
             continue
         if not trace.views and any(
@@ -123,10 +124,10 @@ def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
     for entry in trace.shown.values():
         if entry.first_family is not None and entry.family is entry.first_family:
             continue  # its family was looked at
-        new, old = plain([entry.uop, entry.start])
+        new, old = plain([entry.uop, entry.start], known)
         if new is old and not entry.is_replaced:
             continue
-        if entry.left is not None and entry.first_family is None and plain([entry.left.uop]) != [old]:
+        if entry.left is not None and entry.first_family is None and plain([entry.left.uop], known) != [old]:
             entry.writes_first = True
         _check_change(trace, entry, new)
         has_memory = is_placeholder(entry.start) and entry.first_family is None  # else it is the family's

@@ -196,10 +196,13 @@ def plan_of(loaded: Any) -> Any:
     return getattr(loaded, "plan", loaded)
 
 
-def plain(roots: Sequence[UOp]) -> list[UOp]:
-    """The same values without what only concerned gradients, and without stores that cover all of a tensor."""
-    done: dict[UOp, UOp] = {}
-    for node in topological(tuple(roots)):
+def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp]:
+    """The same values without what only concerned gradients, and without stores that cover all of a tensor. `known` has
+    what was found before, for callers that ask again and again."""
+    done: dict[UOp, UOp] = {} if known is None else known
+    for node in topological(tuple(roots), stop=done):
+        if node in done:
+            continue
         if node.op in ops.SAME_VALUE:
             done[node] = done[node.src[0]]
             continue

@@ -15,30 +15,37 @@ from whit.simplify import simplify
 
 def can_overwrite(linear: UOp, output: int, source: int) -> bool:
     """Whether the param in slot `output` of a schedule may be the same memory as the one in slot `source`."""
-    writes = [call for call in linear.src if _place(call, output) is not None]
-    first = linear.src.index(writes[0]) if writes else len(linear.src)
-    for number, call in enumerate(linear.src):
-        read = _place(call, source)
-        if read is None or number < first:
+    places = _places.get(linear)
+    if places is None:
+        _places.clear()  # one is asked about at a time
+        places = _places[linear] = _places_of(linear)
+    written = places.get(output, {})
+    first = min(written, default=len(linear.src))
+    for number, read in places.get(source, {}).items():
+        if number < first:
             continue
-        written = _place(call, output)
-        if number > first or written is None or not is_same_element(call.src[0].src[0], written, read):
+        place = written.get(number)
+        if number > first or place is None or not is_same_element(linear.src[number].src[0].src[0], place, read):
             return False
     return True
 
 
-def _place(call: UOp, slot: int) -> int | None:
-    """Which argument of a call shows this slot."""
-    _, *arguments = call.src
-    found = None
-    for place, argument in enumerate(arguments):
-        memory = argument
-        while memory.op is not ops.PARAM and memory.src:
-            (memory, *_) = memory.src
-        if memory.op is ops.PARAM and memory.arg.slot == slot:
-            if found is not None or memory is not argument:
-                return -1  # a part of it, or twice: nothing is the same element
-            found = place
+_places: dict[UOp, dict[int, dict[int, int]]] = {}  # LINEAR -> slot -> number of a call -> the argument that shows it
+register_cache(_places.clear, "engine.places_of_slots")
+
+
+def _places_of(linear: UOp) -> dict[int, dict[int, int]]:
+    """Which argument of each call shows a slot; -1 where that is a part of it, or several do: nothing is the same
+    element."""
+    found: dict[int, dict[int, int]] = {}
+    for number, call in enumerate(linear.src):
+        for place, argument in enumerate(call.src[1:]):
+            memory = argument
+            while memory.op is not ops.PARAM and memory.src:
+                (memory, *_) = memory.src
+            if memory.op is ops.PARAM:
+                known = found.setdefault(memory.arg.slot, {})
+                known[number] = place if memory is argument and number not in known else -1
     return found
 
 
