@@ -6,6 +6,7 @@ raise_permutes   for GPUs: the order in which values are kept, before anything a
 split_columns    for GPUs: changes the graph, as the next three do
 split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
+merge_depth      for Hopper: operands that are no matrices in memory
 turn_scans       flips go in front of scans
 turn_operands    products of bytes read both operands along the depth, where tensor cores want that
 settle_writes    which stores are values like others, and which are written into memory that has a content
@@ -31,6 +32,7 @@ from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
 from whit.schedule.join import put_inside, stores_of
 from whit.schedule.lower import is_join, prod_of
+from whit.schedule.merge_depth import MERGE_DEPTH
 from whit.schedule.movement import view_position
 from whit.schedule.operands import TURN_OPERANDS, reads_memory
 from whit.schedule.order_again import order_again
@@ -64,7 +66,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
         graph = rewrite(raise_permutes(graph), SPLIT_COLUMNS, once=True)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, once=True)
     if reads_memory(machine):
-        graph = rewrite(graph, TURN_OPERANDS, once=True)
+        graph = rewrite(rewrite(graph, TURN_OPERANDS, once=True), MERGE_DEPTH, once=True)
     settled = settle_writes(rewrite(graph, TURN_SCANS))
     targets: dict[UOp, list[UOp]] = {}  # value -> the params that get it
     homes: dict[UOp, UOp] = {}  # copy that is written over -> the param that gets it in the end
