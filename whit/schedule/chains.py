@@ -244,6 +244,6 @@ def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp
     return False
 
 
-def is_computed(chain: Chain) -> bool:
-    """Whether the target has code for a chain: tensor cores do not compute all of them."""
-    return ATTENTION_BLOCKS != 2 or as_online(chain) is not None
+def is_computed(chain: Chain | None) -> bool:
+    """Whether the target has code for what may be a chain: CPUs for anything, tensor cores not for all chains."""
+    return ATTENTION_BLOCKS != 2 or (chain is not None and as_online(chain) is not None)

@@ -24,10 +24,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from whit.config import Context
 from whit.ir import ops
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, make
 from whit.schedule.calls import schedule_with_calls
+from whit.schedule.chains import is_computed
 from whit.schedule.choose_stages import Kernel
 from whit.schedule.group import Group, group_kernels
 from whit.schedule.join import put_inside, stores_of
@@ -45,6 +47,7 @@ from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
 from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
+from whit.simplify.chain import find_chain
 from whit.target import Target
 
 MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})
@@ -61,7 +64,7 @@ def schedule(graph: UOp, target: Target | None = None) -> UOp:
 
 def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None) -> UOp:
     """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
-    graph = part_targets(graph)
+    given, graph = graph, part_targets(graph)
     if machine is not None and machine.is_gpu:
         graph = rewrite(raise_permutes(graph), SPLIT_COLUMNS, once=True)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, once=True)
@@ -91,6 +94,9 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     known: dict[tuple[UOp, str], _Made] = {}
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
     groups = group_kernels(kernels, order_again(kernels, earlier), filled, machine)
+    if not all(is_computed(find_chain(list(group.values.values()))) for group in groups if group.is_chained):
+        with Context(ATTENTION_BLOCKS=0):  # tensor cores would not compute all that a matrix is needed for
+            return _schedule(given, needs, machine)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
     for group in groups:

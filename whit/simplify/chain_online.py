@@ -68,9 +68,10 @@ def as_online(chain: Chain) -> Online | None:
         sums.append(Part(statistic.leaf, value, None))
     products: list[Part] = []
     names: dict[UOp, UOp] = {}
+    inside = [chain.keys, *(inner.leaf for inner in chain.inner)]
     for product in chain.products:
         totals = [part.leaf for part in sums]
-        value, factor = _without_rows(plain_powers(product.p), totals, chain.keys)
+        value, factor = _without_rows(plain_powers(product.p), totals, inside)
         is_small = dtype is dtypes.bfloat16 or top is not None or factor is None  # float16 ends at 65504
         if not is_small or not _is_free(value, totals):
             return None
@@ -196,23 +197,24 @@ def _is_zero(node: UOp) -> bool:
     return node.op is ops.CONST and node.arg == 0
 
 
-def _without_rows(value: UOp, leaves: list[UOp], keys: UOp) -> tuple[UOp, UOp | None]:
-    """A value without the factors that a row has once, and the product of these; None: there are none."""
+def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp, UOp | None]:
+    """A value without the factors that a row has once, and the product of these; None: there are none. What is `inside` a
+    row differs from key to key."""
     if _is_free(value, leaves):
         return value, None
     if value.op is ops.CAST:
-        return _without_rows(value.src[0], leaves, keys)
-    if value.op is ops.FDIV and _is_free(value.src[1], [keys]):
-        inner, factor = _without_rows(value.src[0], leaves, keys)
+        return _without_rows(value.src[0], leaves, inside)
+    if value.op is ops.FDIV and _is_free(value.src[1], inside):
+        inner, factor = _without_rows(value.src[0], leaves, inside)
         divisor = value.src[1].cast(dtypes.float32)
         return inner, (const(dtypes.float32, 1.0) if factor is None else factor) / divisor
     if value.op is ops.MUL:
         for factor, other in (value.src, value.src[::-1]):
-            if _is_free(factor, [keys]) and _is_free(other, leaves):
+            if _is_free(factor, inside) and _is_free(other, leaves):
                 return other, factor.cast(dtypes.float32)
     if value.op is ops.WHERE:
         gate, *sides = value.src
-        found = [_without_rows(side, leaves, keys) for side in sides]
+        found = [_without_rows(side, leaves, inside) for side in sides]
         for i, side in enumerate(sides):
             if _is_zero(side):
                 inner, factor = found[1 - i]
