@@ -269,6 +269,11 @@ class _Block:
         assert kinds[:2] == ["sync", "bfly"] and self.active.all()
         self.put(x[0], self.get(x[1], "u32")[self.lane ^ int(x[2])])
 
+    def do_redux(self, kinds: list[str], x: list[str]) -> None:
+        assert kinds[:2] == ["sync", "or"] and self.active.all()
+        of_warps = np.bitwise_or.reduce(self.get(x[1], "u32").reshape(-1, 32), axis=1)
+        self.put(x[0], np.repeat(of_warps, 32))
+
     def do_ldmatrix(self, kinds: list[str], x: list[str]) -> None:
         """Squares of 8 x 8: the eight lines of square i are at the addresses of lanes 8i and on."""
         rows = self.load(self.address(x[1]), 16).view(np.uint16).reshape(-1, 4, 8, 8)

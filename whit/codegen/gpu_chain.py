@@ -93,7 +93,8 @@ class _Kernel(GpuCut):
             self._read_once([value for row in self.rows for value in row.all()])
             self._make_room()
             self.key_fills = self._key_fills()
-            self._write(self.key_fills, self._at(self.number(0)))
+            self.stages = w.variable(self.number(0))
+            self._copy_keys(self.number(0), self.number(0))
             if size.is_ahead:
                 self._go_ahead()
             else:
@@ -105,44 +106,57 @@ class _Kernel(GpuCut):
     def _go(self) -> None:
         """Keys after keys."""
         with self.w.loop(self.count) as step:
-            stage = self._arrived(step)
+            stage = self._arrived(step, self.stages.get())
             self._scores(stage)
             self._weigh(step)
             self._rescale()
             self._products(stage)
+            self.stages.set(self._after(stage))
 
     def _go_ahead(self) -> None:
-        """The first keys; then scores while what is of the keys before is multiplied; then the last product."""
-        w = self.w
-        first = self.number(0)
-        self._scores(self._arrived(first))
+        """The first keys; then scores while what is of the keys before is multiplied; then the last product. Products
+        are waited for at the beginning of a step, which a compiler does not move to before the weights."""
+        w, first = self.w, self.number(0)
+        self._scores(self._arrived(first, first))
         self._weigh(first)
         with w.loop(w.value(self.count - self.number(1))) as before:
-            step = w.value(before + self.number(1))
-            stage = self._arrived(step)
+            self._finish()
+            step, last = w.value(before + self.number(1)), self.stages.get()
+            stage = self._arrived(step, self._after(last))
             self._scores(stage, True)
-            self._products(self._stage_of(before), True)
+            self._products(last, True)
             self._weigh(step)
-            for memory in self.o:
-                w.effect(make(ops.BARRIER, (w.last_store[memory],)), memory)
-            self._rescale()
-        self._products(self._stage_of(w.value(self.count - self.number(1))))
+            self.stages.set(stage)
+        self._finish()
+        self._products(self.stages.get())
+
+    def _finish(self) -> None:
+        """Products that go on are done, and ready for more."""
+        w = self.w
+        for memory in self.o:
+            w.effect(make(ops.BARRIER, (w.now(memory),)), memory)
+        self._rescale()
 
     def _at(self, step: UOp) -> Values:
         """What templates of a step are of."""
         return {**self.begins, self._fixed(self.step): step}
 
-    def _stage_of(self, step: UOp) -> UOp:
-        return self.w.value(step % self.number(self.size.stages))
+    def _after(self, stage: UOp) -> UOp:
+        """The stage of the next keys."""
+        later = self.w.value(stage + self.number(1))
+        return self.w.value(later.eq(self.size.stages).where(self.number(0), later))
 
-    def _arrived(self, step: UOp) -> UOp:
+    def _arrived(self, step: UOp, stage: UOp) -> UOp:
         """Waits for keys, and has the next ones copied; where they are."""
         w = self.w
         self._barrier()
         later = w.value(step + self.number(1))
         with w.when(later < self.count):
-            self._write(self.key_fills, self._at(later))
-        return self._stage_of(step)
+            self._copy_keys(later, self._after(stage))
+        return stage
+
+    def _copy_keys(self, step: UOp, stage: UOp) -> None:
+        self._write(self.key_fills, {**self._at(step), self._fixed(self.stage_now): stage})
 
     def _read_once(self, roots: list[UOp]) -> None:
         """What templates read of memory that is the same in all steps."""
@@ -163,15 +177,15 @@ class _Kernel(GpuCut):
         keys = self.size.keys
         last = as_index(self.m).minimum(self.first + self.size.rows) - 1
         low, high = self.bounds.of_rows(self.first, last, self.n)
-        begin = low // keys
+        begin = low.minimum(self.n - 1) // keys
         least = 1 if self.size.is_ahead else 0
         found = self.lowered(begin, ((high + (keys - 1)) // keys - begin).maximum(least))
         return self.w.value(found[0]), self.w.value(found[1])
 
     def _key_fills(self) -> list[UOp]:
         """The stores of the block of keys with the number `step`."""
-        stage = self.step % self.size.stages * self.stage
-        return self.fills(self.shared, self.chain.keys, (self.begin + self.step) * self.size.keys, self.n, stage)
+        first = (self.begin + self.step) * self.size.keys
+        return self.fills(self.shared, self.chain.keys, first, self.n, self.stage_now * self.stage)
 
     def _write(self, stores: list[UOp], values: Values) -> None:
         for store in stores:

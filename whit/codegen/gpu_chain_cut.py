@@ -122,6 +122,7 @@ class GpuCut:
         self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
         self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
         self.step = UOp.range(self.key_blocks, 2)
+        self.stage_now = UOp.range(size.stages, 4)
         self.begin = UOp.range(self.key_blocks, 3) if self.bounds.after is not None else as_index(0)
         number = self.block % self.row_blocks
         if self.bounds.before is not None:  # rows that see most first: others fill in what they leave
@@ -203,8 +204,7 @@ class GpuCut:
 
     def inside(self, position: UOp, limit: int, count: int) -> UOp:
         """A position, or the last one: what is beyond is read, and not used."""
-        is_exact = limit % count == 0 and (limit != self.n or self.bounds.after is None)
-        return position if is_exact else position.minimum(limit - 1)
+        return position if limit % count == 0 else position.minimum(limit - 1)
 
     def sees_all(self) -> UOp | None:
         """Whether all rows of a block see all keys of a step, so that nothing has to be hidden; None: in any step."""

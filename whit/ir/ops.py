@@ -822,8 +822,8 @@ BARRIER = define(
     dtype=nothing,
     shape=scalar,
     stages=KERNEL | PROGRAM,
-    doc="Effect: all threads that share memory wait here for one another; after a product that goes on (BLOCK_MMA), each "
-    "for its part of it.",
+    doc="Effect: all threads that share memory wait here for one another; of registers (AFTER), each for its part of "
+    "products that go on (BLOCK_MMA).",
 )
 MMA = define(
     "mma",
