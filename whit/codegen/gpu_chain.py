@@ -36,8 +36,9 @@ from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, Range
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify import simplify
 from whit.simplify.chain import Chain, find_chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part, as_online, difference
+from whit.simplify.chain_online import OLD, Online, Part, as_online, difference, times_number
 from whit.target import Target
 
 NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
@@ -268,9 +269,11 @@ class _Kernel(GpuCut):
             scores = self.at(top.value, {**at, **self.seen})
             at |= {top.leaf: self.held(100), top.value: self.held(99, self.lanes)}
         values: list[UOp] = []
+        whole = {**self.seen, **({top.value: at[top.value]} if top is not None else {})}
         for part in (*online.sums, *online.products):
             is_whole = part.scale is not None or (top is None and part.w is not None)
-            value = self.at(fused_powers(part.value), {**at, **self.seen} if is_whole else at)
+            value = simplify(with_values(part.value, whole)) if is_whole else part.value
+            value = self.at(fused_powers(value), at)
             values.append(value if is_whole else hidden.where(const(F32, 0.0), value))
         scales = [self.at(scale, {**at, OLD: self.held(101)}) for scale in _scales(online)]
         lanes = [value if value.shape else UOp.stack(*([value] * self.lanes)) for value in (hidden, scores, *values)]
@@ -408,13 +411,15 @@ def by_reciprocals(root: UOp, elements: list[UOp]) -> UOp:
 
 
 def fused_powers(root: UOp) -> UOp:
-    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row"""
+    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row. If f is x times a number, fma(x, number * c)"""
     names: dict[UOp, UOp] = {}
     for power in [node for node in topological((root,)) if node.op is ops.EXP2]:
         found = difference(power)
         if found is not None:
             scores, top, factor = found
-            names[power] = make(ops.EXP2, (make(ops.FMA, (scores, factor, -(top * factor))),))
+            x, number = times_number(scores)
+            scale = factor if number is None else factor * number
+            names[power] = make(ops.EXP2, (make(ops.FMA, (x, scale, -(top * factor))),))
     return with_values(root, names)
 
 

@@ -35,7 +35,7 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
-from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory
+from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory, spread_of, together_at
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
@@ -257,6 +257,10 @@ class _Function(Writer):
             self.names[node] = [self.value(kind, "load", f"mov.{kind}", cell) for cell in cells]
             return
         tests = self.tests(gate, width)
+        spread = spread_of(position) if position.shape and not gate else None
+        if spread is not None:
+            self.names[node] = self.load_spread(memory, *spread)
+            return
         result: list[str] = []
         one_by_one = bool(position.shape) or len(set(tests)) > 1
         step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
@@ -265,6 +269,21 @@ class _Function(Writer):
             at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
             result += self.load_piece(memory, at, step, tests[lane])
         self.names[node] = result
+
+    def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int]) -> list[str]:
+        """Elements at numbers from a common place: its address is computed once."""
+        itemsize, result = memory.dtype.itemsize, list[str]()
+        start = self.names[memory][0]
+        for node in common:
+            index = self.operand(node)
+            if register_type(node.dtype) == "b32":
+                index = cast(self, node.dtype, dtypes.int64, index)
+            start = self.value("b64", "at", "mad.lo.s64", index, str(itemsize), start)
+        while len(result) < len(offsets):
+            lane = len(result)
+            count = together_at(itemsize, common, offsets, lane, self.alignments)
+            result += self.load_piece(memory, _plus(start, offsets[lane] * itemsize), count, "")
+        return result
 
     def tests(self, gate: list[UOp], width: int) -> list[str]:
         """The condition of each lane, or nothing."""

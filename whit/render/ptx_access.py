@@ -42,6 +42,28 @@ def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
     return gcd(*parts) if parts else 1
 
 
+def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
+    """Positions as numbers whose sum all lanes have in common, and how far each lane is from there:
+
+    add(add(x, stack(0, 1, 8, 9)), y)  ->   [x, y], [0, 1, 8, 9]
+    """
+    if position.op is ops.STACK and all(source.op is ops.CONST for source in position.src):
+        return [], [int(source.arg) for source in position.src]
+    if position.op is ops.ADD:
+        for common, rest in (position.src, position.src[::-1]):
+            found = spread_of(rest) if rest.shape and not common.shape else None
+            if found is not None:
+                return [*found[0], common], found[1]
+    return None
+
+
+def together_at(itemsize: int, common: list[UOp], offsets: list[int], lane: int, known: dict[UOp, int]) -> int:
+    """How many lanes from this one on are neighbours that one access takes: one or two."""
+    aligned = gcd(*(alignment_of(node, known) for node in common), offsets[lane]) * itemsize
+    is_pair = offsets[lane : lane + 2] == [offsets[lane], offsets[lane] + 1]
+    return 2 if is_pair and aligned % (2 * itemsize) == 0 and itemsize >= 4 else 1
+
+
 def load_packed(w: Writer, dtype: DType, space: str, at: str, test: str) -> list[str]:
     """Eight halves with one instruction; zeros where the condition does not hold."""
     twos = [w.value("b32", "two", "mov.b32", "0") if test else w.register("b32", "two") for _ in range(4)]

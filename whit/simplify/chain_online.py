@@ -13,7 +13,9 @@ exact than its power of two, is left out: the power is rounded to a half before 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import inf
+from operator import mul
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
@@ -75,7 +77,9 @@ def as_online(chain: Chain) -> Online | None:
         is_small = dtype is dtypes.bfloat16 or top is not None or factor is None  # float16 ends at 65504
         if not is_small or not _is_free(value, totals):
             return None
-        names[product.leaf] = product.leaf if factor is None else product.leaf * factor
+        value, number = times_number(value) if dtype is dtypes.bfloat16 or top is not None else (value, None)
+        factors = [each.cast(dtypes.float32) for each in (factor, number) if each is not None]
+        names[product.leaf] = reduce(mul, factors, product.leaf)
         products.append(Part(product.leaf, value.cast(dtypes.float32), None, product.w))
     if top is not None:
         scaled = [_scaled(part, top) for part in (*sums, *products)]
@@ -159,6 +163,14 @@ def power_of(node: UOp) -> UOp | None:
         if side.op is ops.WHERE and side.src[0] is is_lower and side.src[2] is x and _is_number(factor):
             return make(ops.EXP2, (x * factor,))
     return None
+
+
+def times_number(value: UOp) -> tuple[UOp, UOp | None]:
+    """x and c of x * c."""
+    for x, number in (value.src, value.src[::-1]) if value.op is ops.MUL else ():
+        if _is_number(number):
+            return x, number
+    return value, None
 
 
 def _is_number(node: UOp) -> bool:
