@@ -411,7 +411,7 @@ def by_reciprocals(root: UOp, elements: list[UOp]) -> UOp:
 
 
 def fused_powers(root: UOp) -> UOp:
-    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row. If f is x times a number, fma(x, number * c)"""
+    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row. If f is x * number, fma(x, number * c)"""
     names: dict[UOp, UOp] = {}
     for power in [node for node in topological((root,)) if node.op is ops.EXP2]:
         found = difference(power)

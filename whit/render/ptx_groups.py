@@ -59,7 +59,9 @@ class StagedGroups:
         if self.groups == 1:
             return low
         group = w.value("b32", "group", "shr.u32", w.value("b32", "tid", "mov.u32", "%tid.x"), "7")
-        group = w.value("b32", "group", "redux.sync.or.b32", group, "0xffffffff")  # the same for a warp, and known to be
+        group = w.value(
+            "b32", "group", "redux.sync.or.b32", group, "0xffffffff"
+        )  # the same for a warp, and known to be
         return w.value("b32", "low", "mad.lo.u32", group, str(64 * LINE >> 4), low)
 
     def offset(self, matrix: MatrixArg, piece: int, step: int) -> int:

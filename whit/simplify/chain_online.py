@@ -210,7 +210,7 @@ def _is_zero(node: UOp) -> bool:
 
 
 def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp, UOp | None]:
-    """A value without the factors that a row has once, and the product of these; None: there are none. What is `inside` a
+    """A value without the factors that a row has once, and their product; None if there are none. What is in `inside` a
     row differs from key to key."""
     if _is_free(value, leaves):
         return value, None

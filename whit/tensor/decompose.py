@@ -232,7 +232,9 @@ class Decompositions(Fourier):
         """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
         u, s, v = self._svd("pinv", False)
         inverse = _inverted(s, self._small(rcond))
-        return self._result(product_of_matrices(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv")
+        return self._result(
+            product_of_matrices(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv"
+        )
 
     def lstsq(self, b: Any, rcond: float | None = None) -> LeastSquares:
         """The shortest x for which self @ x is nearest to b, column by column of b (or of the vector b)."""

@@ -381,7 +381,9 @@ def test_every_op_is_among_the_examples() -> None:
 def test_every_argument_record_and_enum_is_among_the_examples() -> None:
     arguments = [inner.arg for node in EXAMPLES for inner in node.topological(enter_functions=True)]
     arguments += [arg.layout for arg in arguments if isinstance(arg, StageArg)]
-    arguments += [part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.a.axes, *arg.threads)]
+    arguments += [
+        part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.a.axes, *arg.threads)
+    ]
     assert {type(arg) for arg in arguments} >= set(RECORDS.values())
 
 
