@@ -83,6 +83,9 @@ def check(value: UOp, atom: str, target: Any = TARGET) -> Any:
         node: generator.integers(-4, 5, array.shape).astype(array.dtype)
         for node, array in arrays_of(body, generator).items()
     }
+    for node, array in arrays.items():
+        if node.dtype is dtypes.uint32:  # bits of float32
+            array[...] = array.view(np.int32).astype(np.float32).view(np.uint32)
     memory = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
     run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
     run(body, arrays)
@@ -158,12 +161,18 @@ def test_float32_is_rounded_only_if_that_is_allowed() -> None:
     with Context(TF32=1):
         check(PRODUCTS["odd"](F32), "tf32")
         check(STAGED["prologue, odd"](F32), "tf32")
-        check(of_bytes(F32, F32, 64, 32, 32), "wgmma")
+        check(product(rounded(0, 64, 32), turned(rounded(1, 32, 32))), "wgmma")
+        check(product(rounded(0, 33, 37), turned(rounded(1, 19, 37))), "tf32")
+
+
+def rounded(slot: int, rows: int, depth: int) -> UOp:
+    """float32 as `schedule.operands` stores it."""
+    return param(slot, rows, depth, dtype=dtypes.uint32).bitcast(F32)
 
 
 def test_rounded_operands_have_ten_bits_of_mantissa() -> None:
     x = np.array([1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -1 - 2**-11, np.inf, -0.0], np.float32)
-    np.testing.assert_array_equal(_cut(x), np.array([1 + 2**-10, 1, 1, -1, np.inf, -0.0], np.float32))
+    np.testing.assert_array_equal(_cut(x.view(np.uint32)), np.array([1 + 2**-10, 1, 1, -1, np.inf, -0.0], np.float32))
     np.testing.assert_array_equal(
         _rounded(x), np.array([1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, np.inf, -0.0], np.float32)
     )

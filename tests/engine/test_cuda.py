@@ -156,7 +156,6 @@ ALONG = [  # atoms of operands that lie along the depth, and dtypes of these
         ("WGMMA_FP8", dtypes.fp8e4m3, dtypes.fp8e4m3),
         ("WGMMA_FP8", dtypes.fp8e5m2, dtypes.fp8e4m3),
         ("WGMMA_INT", dtypes.int8, dtypes.uint8),
-        ("WGMMA_TF32", dtypes.float32, dtypes.float32),
         ("BYTES", dtypes.int8, dtypes.int8),
         ("BYTES", dtypes.fp8e4m3, dtypes.fp8e5m2),
     )
@@ -172,7 +171,7 @@ def test_every_atom_of_operands_along_the_depth(
     monkeypatch.setattr(gpu_atoms, name, (atom,))
     clear_caches()
     total = dtypes.float32 if left.is_float else dtypes.int32
-    with Context(CACHE=0, TF32=1):
+    with Context(CACHE=0):
         for m, k, n in ((264, 80, 520), (2049, 208, 1000), (70, 77, 33)):  # rows of the last are not aligned
             a, b = (rng.integers(0, 5, shape) for shape in ((m, k), (n, k)))
             x, y = (Tensor(v.astype(numpy_dtype(d)), device="CUDA") for v, d in ((a, left), (b, right)))
@@ -188,6 +187,12 @@ def test_large_products_of_bytes_and_of_computed_operands() -> None:
     for dtype, total in ((dtypes.fp8e4m3, dtypes.float32), (dtypes.int8, dtypes.int32)):
         x, y = (Tensor(array, device="CUDA").cast(dtype).realize() for array in (a, b))
         np.testing.assert_array_equal(x.T.matmul(y, dtype=total).numpy(), a.T @ b)
+    x, y = (Tensor(array, device="CUDA") for array in (a, b))
+    with Context(TF32=1):
+        np.testing.assert_array_equal((x.T @ y).numpy(), a.T @ b)
+        powers = np.float32(2) ** rng.integers(0, 3, (1024, 1024))
+        near = Tensor((powers * (1 + 2**-11)).astype(np.float32), device="CUDA")  # ties go away from zero
+        np.testing.assert_array_equal((x @ near).numpy(), a @ (powers * (1 + 2**-10)).astype(np.float32))
     x, y = (Tensor(array, device="CUDA").cast(dtypes.bfloat16).realize() for array in (a, b))
     np.testing.assert_array_equal(x.relu().T.matmul(y * 2, dtype=dtypes.float32).numpy(), np.maximum(a, 0).T @ (b * 2))
 

@@ -120,10 +120,12 @@ def product(dtype: DType, sizes: tuple[int, int, int], turned: bool = False) -> 
 
 
 def along_depth(left: DType, right: DType, sizes: tuple[int, int, int]) -> UOp:
-    """A product of bytes, or of float32, that lie along the depth."""
+    """A product of bytes, or of rounded float32, that lie along the depth."""
     m, n, k = sizes
     a, b = UOp.param(0, left, (m, k)).reshape((m, 1, k)), UOp.param(1, right, (n, k)).reshape((1, n, k))
-    total = dtypes.float32 if left.is_float else dtypes.int32
+    if left is dtypes.uint32:  # the bits of float32
+        a, b = a.bitcast(F32), b.bitcast(F32)
+    total = dtypes.float32 if a.dtype.is_float else dtypes.int32
     return (a.expand((m, n, k)).cast(total) * b.expand((m, n, k)).cast(total)).reduce(ops.ADD, (2,))
 
 
@@ -139,7 +141,7 @@ PRODUCTS = [
     along_depth(dtypes.fp8e5m2, dtypes.fp8e4m3, (333, 335, 337)),
     along_depth(dtypes.int8, dtypes.uint8, (512, 512, 512)),
     along_depth(dtypes.uint8, dtypes.uint8, (333, 335, 337)),
-    along_depth(F32, F32, (512, 512, 64)),
+    along_depth(dtypes.uint32, dtypes.uint32, (512, 512, 64)),
 ]
 
 

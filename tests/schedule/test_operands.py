@@ -115,7 +115,7 @@ def test_attention_keeps_what_it_kept() -> None:
 
 
 def test_a_deep_product_of_few_tiles_is_split() -> None:
-    assert kernels(product(halves(0, 768, 16384), halves(1, 16384, 768)))[0] == "add_reduce_2x768x768"
+    assert kernels(product(halves(0, 768, 16384), halves(1, 16384, 768)))[0] == "add_reduce_4x768x768"
     assert len(kernels(product(halves(0, 4096, 4096), halves(1, 4096, 4096)))) == 1
     assert split_reduce.gpu_parts(768, 768, 12, 16384, 132) == 1
     assert split_reduce.gpu_parts(768, 768, 1, 16381, 132) == 1

@@ -9,8 +9,8 @@
 | tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
 Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read all but halves along the
-depth: wgmma takes operands that lie so in memory, others are turned as they are copied. wgmma cuts float32 off after 10
-bits of mantissa, the others round it. Hopper adds products of fp8 in about
+depth: wgmma takes operands that lie so in memory, others are turned as they are copied. It takes float32 as uint32 that
+have been rounded before (`schedule.operands`), and cuts off the rest. Hopper adds products of fp8 in about
 14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
 
 Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads exchange these,
@@ -137,13 +137,13 @@ def multiplied(a: DType, b: DType, total: DType, target: Target) -> bool:
         return False
     if a in FP8S and b in FP8S:
         return target.arch != "sm_80"
-    return a is b and a in (*HALVES, dtypes.float32)
+    return a is b and a in (*HALVES, dtypes.float32, dtypes.uint32)
 
 
 def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
-) -> Atom:
-    """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute."""
+) -> Atom | None:
+    """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute, if there is one."""
     groups = target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices)
     if dtype not in HALVES:
         groups = groups and all(matrix.is_depth_major for matrix in matrices)
@@ -151,8 +151,12 @@ def choose_atom(
         atoms = (WGMMA_FP8 if dtype in FP8S else WGMMA_INT) if groups else BYTES
     elif dtype in HALVES:
         atoms = WGMMA if groups else MMA
+    elif dtype is dtypes.uint32:
+        atoms = WGMMA_TF32 if groups else ()
     else:
-        atoms = (WGMMA_TF32 if groups else ROUNDED) if TF32 else FMA
+        atoms = ROUNDED if TF32 else FMA
+    if not atoms:
+        return None
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

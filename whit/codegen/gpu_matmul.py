@@ -66,8 +66,9 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
             return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
-        tile = Tile(found, atom, target.cores)
-        return tile.stores(body, tile.effect(a, b)), str(atom)
+        if atom is not None:
+            tile = Tile(found, atom, target.cores)
+            return tile.stores(body, tile.effect(a, b)), str(atom)
     dtype = staged_dtype(found)
     if dtype is None or is_small:
         return None
@@ -90,7 +91,9 @@ def _by_columns(found: Contraction, body: UOp) -> Contraction:
 
 def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) -> Operand | None:
     """An operand that is an element of memory, or one cast up, with a stride along everything."""
-    load = value.src[0] if value.op is ops.CAST and value.src[0].dtype in (*HALVES, *FP8S, *INTS) else value
+    is_narrow = value.op is ops.CAST and value.src[0].dtype in (*HALVES, *FP8S, *INTS)
+    is_bits = value.op is ops.BITCAST and value.src[0].dtype is dtypes.uint32  # of float32, rounded
+    load = value.src[0] if is_narrow or is_bits else value
     if load.op is not ops.INDEX or load.arg or load.src[0].op is not ops.PARAM:
         return None
     memory, position = load.src

@@ -5,9 +5,10 @@
 A kernel computes cheap operands on their way to tensor cores, for which threads must store them: at a third of the
 speed at which the copy engine brings what lies in memory (`codegen.gpu_matmul`). An element that is used many times is
 worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_OPERANDS`), and
-float32 under `TF32=1`:
+float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
 
-    a @ b of fp8  ->   a @ kept( b.T ).T
+    a @ b of fp8      ->   a @ kept( b.T ).T
+    a @ b of float32  ->   float32 of kept( bits of a, rounded ) @ float32 of kept( bits of b.T, rounded ).T
 
 On any GPU a product is the only reduction of its kernel, since a tile of it is computed by many threads together:
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from whit.config import TF32
-from whit.dtype import dtypes
+from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
@@ -101,8 +102,9 @@ def turn_operands(node: UOp) -> UOp | None:
     if not _is_large(node):
         return None
     sides = node.src[0].src
-    bases = [_path(side)[-1].dtype for side in sides]
-    if not all(dtype in BYTES for dtype in bases) and not (TF32 and all(dtype is dtypes.float32 for dtype in bases)):
+    bases = [_path(side)[-1] for side in sides]
+    are_floats = TF32 and all(base.dtype is dtypes.float32 and base.shape for base in bases)
+    if not all(base.dtype in BYTES for base in bases) and not are_floats:
         return None
     product = make(ops.MUL, tuple(map(_along_depth, sides)))
     return product.reduce(node.arg.op, node.arg.axes)
@@ -117,17 +119,31 @@ def _path(side: UOp) -> list[UOp]:
 
 
 def _along_depth(side: UOp) -> UOp:
-    """An operand whose last axis is another one in memory, with a copy in which it is the last."""
-    *path, node = _path(side)
+    """An operand with a copy, if its last axis is another one in memory, or if it has to be rounded."""
+    *path, base = _path(side)
     turns = [step for step in path if step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1]
-    if len(turns) != 1 or prod_of(turns[0].shape) != prod_of(node.shape):
+    is_turned = len(turns) == 1 and prod_of(turns[0].shape) == prod_of(base.shape)
+    if not is_turned and base.dtype in BYTES:
         return side
+    node = base if is_turned else _copied(base, side.dtype)
     for step in reversed(path):
         if step.op is not ops.CAST:
             node = make(step.op, (node, *step.src[1:]), step.arg)
-        if step is turns[0]:
-            node = node.stage().cast(side.dtype)
+        if is_turned and step is turns[0]:
+            node = _copied(node, side.dtype)
     return node
+
+
+def _copied(x: UOp, dtype: DType) -> UOp:
+    """A value that is stored, in the dtype that is multiplied."""
+    return x.stage().cast(dtype) if x.dtype in BYTES else _rounded(x).stage().bitcast(dtype)
+
+
+def _rounded(x: UOp) -> UOp:
+    """The bits of float32 with 10 bits of mantissa, ties away from zero."""
+    bits = x.bitcast(dtypes.uint32)
+    is_special = (bits & 0x7F800000).eq(0x7F800000)
+    return is_special.where(x.eq(x).where(bits, bits | 0x400000), bits + 0x1000) & 0xFFFFE000
 
 
 TURN_OPERANDS = Rules("turn_operands", (turn_operands,))

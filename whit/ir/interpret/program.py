@@ -308,9 +308,10 @@ def _block_mma(node: UOp, state: _State) -> None:
             sums[rows.index(at), columns.index(beside)] = registers[i]
     if arg.atom == "tf32":
         left, right = _rounded(left), _rounded(right)
-    if arg.atom == "wgmma" and b.dtype is dtypes.float32:
-        left, right = _cut(left), _cut(right)
-    sums = mma(accumulator.dtype, b.dtype, left, right.T, sums)
+    source = b.dtype
+    if source is dtypes.uint32:  # the bits of float32
+        left, right, source = _cut(left), _cut(right), dtypes.float32
+    sums = mma(accumulator.dtype, source, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
 
@@ -322,8 +323,8 @@ def _rounded(x: Array) -> Array:
 
 
 def _cut(x: Array) -> Array:
-    """float32 without what is after 10 bits of mantissa."""
-    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    """float32 of bits, without what is after 10 bits of mantissa."""
+    return (x & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def _rows_held(node: UOp, rows: list[int], state: _State) -> Array:
