@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from schedule.build import matmul, param, relu, softmax, stores
+from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype, run
@@ -75,6 +76,24 @@ def test_bytes_are_turned_so_that_they_lie_along_the_depth(
     monkeypatch.setattr(operands, "LARGE", 1)
     monkeypatch.setattr(operands, "USES", 1)
     check(product(param(0, 6, 32, dtype=dtype), param(1, 32, 16, dtype=dtype), total))
+
+
+def test_float32_is_stored_rounded_and_turned_where_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = param(0, 1024, 1024), param(1, 1024, 1024)
+    assert len(kernels(matmul(a, b))) == 1
+    with Context(TF32=1):
+        assert len(kernels(matmul(a, b))) == 3
+        monkeypatch.setattr(operands, "LARGE", 1)
+        monkeypatch.setattr(operands, "USES", 1)
+        check(matmul(param(0, 6, 32), param(1, 32, 16)))
+
+
+def test_rounding_keeps_what_is_no_number() -> None:
+    x = param(0, 6)
+    values = np.array([1 + 2**-11, -1 - 2**-12, np.inf, -np.inf, np.nan, 3.4028235e38], np.float32)
+    values.view(np.uint32)[4] = 0x7F800001
+    found = evaluate(operands._rounded(x).bitcast(F32), {x: values})
+    np.testing.assert_array_equal(found, np.array([1 + 2**-10, -1, np.inf, -np.inf, np.nan, np.inf], np.float32))
 
 
 def check(value: UOp) -> None:
