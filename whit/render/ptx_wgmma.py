@@ -31,7 +31,7 @@ from whit.render.ptx_window import copy_windows, window_map
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
 COPYING = 32  # threads beside those that compute: so few that all can have the registers that a tile needs
-WIDE, TWICE_WIDE = 192, 128  # columns with more of which registers are short; where sums are kept twice
+WIDE = 128  # columns with more of which sums that are kept twice need the registers of a whole group that copies
 FEW, MANY = 40, 232  # registers of a thread that copies then, and of one that computes
 KINDS = {
     dtypes.float16: "f16",
@@ -92,7 +92,7 @@ def adds_apart(node: UOp) -> bool:
 
 def copying_threads(node: UOp) -> int:
     """Threads that copy: more than one does is only there to give its registers away."""
-    return 128 if node.arg.tile[1] > (TWICE_WIDE if adds_apart(node) else WIDE) else COPYING
+    return 128 if adds_apart(node) and node.arg.tile[1] > WIDE else COPYING
 
 
 def blocks_of(arg: BlockMmaArg) -> int:
