@@ -49,7 +49,7 @@ from whit.target import Target
 THREADS = 256  # of a block
 MOST_THREADS = 1024
 WARP = 32
-FEWEST_COLUMNS = 8  # of a block: 32 bytes, which memory is read in
+FEWEST_COLUMNS = 16  # of a block
 MOST_SHARED = 32  # reductions of a kernel that threads share
 TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
@@ -243,7 +243,7 @@ def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     widest = max((load.src[0].dtype.itemsize for load in loads), default=4)
     lanes = lanes_of(inner, max(min(4, kernel.target.vector_bytes) // widest, 1), places, free)
     columns = WARP
-    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores:
+    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores * 3 // 4:
         columns //= 2
     lanes = 1 if size_of(inner) % (columns * lanes) else lanes
     threads = MOST_THREADS

@@ -37,7 +37,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.target import Target
 
-LANES, MANY_LANES = 8, 32  # positions that a thread looks at
+LANES, MANY_LANES = 8, 16  # positions that a thread looks at
 LEAST = 512  # positions that are worth a list
 MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
