@@ -94,7 +94,8 @@ def test_rows_of_a_warp_need_no_barrier_and_share_a_block() -> None:
     assert not any(node.op is ops.BARRIER for node in program.linear.src)
 
 
-def test_rows_that_registers_do_not_hold_are_read_again() -> None:
-    (call,) = scheduled(softmax(param(0, 4096, 1 << 16))).src
-    program = generate(call.src[0].src[0], TARGET)
-    assert "for each row" not in program.explanation.replace("one for each row", "")
+def test_rows_that_registers_do_not_hold_or_are_too_much_text_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, most in ((1 << 16, gpu_rows.MOST_NODES), (8192, 10)):
+        monkeypatch.setattr(gpu_rows, "MOST_NODES", most)
+        (call,) = scheduled(softmax(param(0, 4096, columns))).src
+        assert "one for each row" in generate(call.src[0].src[0], TARGET).explanation

@@ -29,6 +29,7 @@ MOST_THREADS = 1024
 THREADS = 128  # of a block of several rows
 ELEMENTS = 32  # of a thread, of all that is read more than once
 ENOUGH = 1 << 17  # threads that fill the chip
+MOST_NODES = 1 << 13  # that are written out: they take time to compile
 BLOCK_ID, THREAD_ID = 0, 1  # of ranges
 
 
@@ -53,7 +54,8 @@ class Rows:
 def find_rows(
     body: UOp, target: Target, free: Free, found: list[Region], shared: dict[UOp, UOp], parallel: list[UOp]
 ) -> Rows | None:
-    """How a kernel whose reductions are `shared` is computed by rows; None if these are not alike, or too long."""
+    """How a kernel whose reductions are `shared` is computed by rows; None if these are not alike, or there is too much
+    of them."""
     ranges = [r for r in parallel if any(r in free[reduce] for reduce in shared)]
     beside = [[r for r in parallel if r in free[store] and r not in ranges] for store in body.src]
     along = {*shared.values(), *(r for rest in beside for r in rest)}
@@ -71,7 +73,8 @@ def find_rows(
         if threads * most >= size and count * threads >= ENOUGH:
             break
         threads *= 2
-    if threads * most < size:
+    trips = -(-size // (threads * lanes))
+    if threads * most < size or trips * sum(region.nodes for region in found) > MOST_NODES:
         return None
     together = 1
     while threads * together < THREADS and count % (2 * together) == 0 and count > 2 * together * target.cores:
