@@ -188,6 +188,15 @@ def test_what_a_program_is_given_is_read_before_it_begins(gpu: FakeLibrary) -> N
     np.testing.assert_allclose(got.numpy(), data @ data, rtol=1e-5, atol=1e-6)
 
 
+def test_what_comes_from_a_gpu_in_a_program_comes_into_pinned_memory(gpu: FakeLibrary) -> None:
+    step = TinyJit(lambda x: (x * 2).to("CPU") + 1)
+    for _ in range(3):
+        data = array(3, 3)
+        np.testing.assert_allclose(step(Tensor(data, device="CUDA")).numpy(), data * 2 + 1, rtol=1e-6)
+    copied = [buffer for buffer in step.captured[0].program.fixed.values() if buffer.device == "CPU"]
+    assert any(gpu._is_pinned(buffer.address) for buffer in copied)
+
+
 def test_what_a_program_computes_is_copied_when_it_is_there(gpu: FakeLibrary) -> None:
     step = TinyJit(lambda x: (x * 2).to("CUDA") + 1)
     for _ in range(3):

@@ -16,11 +16,9 @@ from typing import Any
 from whit.engine.queues import Calls, Way, copy_queue
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda import Gpu, open_gpu
-from whit.runtime.cuda_buffer import PinnedBuffer, ordinal_of
+from whit.runtime.cuda_buffer import MOST_PINNED, PinnedBuffer, ordinal_of
 from whit.runtime.cuda_transfers import NO_TIMING
 from whit.runtime.threads import copy_memory
-
-MOST_PINNED = 64 << 20  # bytes of pinned memory that one copy of a program may have for itself
 
 
 @dataclass(slots=True)

@@ -21,6 +21,17 @@ def ordinal_of(device: str) -> int:
     return int(device.partition(":")[2] or 0)
 
 
+MOST_PINNED = 64 << 20  # bytes of pinned memory for one copy of a program: it is taken from all others
+
+
+def pinned_buffer(device: str, nbytes: int, source: str) -> Buffer:
+    """A buffer on the host that a GPU writes by itself; an ordinary one if it is very large."""
+    if not 0 < nbytes <= MOST_PINNED:
+        return Buffer(device, nbytes)
+    pinned = PinnedBuffer(open_gpu(ordinal_of(source)), nbytes)
+    return Buffer.at_address(device, pinned.address, nbytes, owner=pinned)
+
+
 class PinnedBuffer:
     """Memory of the machine that a GPU reads and writes by itself."""
 
