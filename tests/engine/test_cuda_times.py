@@ -14,6 +14,8 @@ import whit
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from engine.test_cuda_graph import branches
 from whit import Context, Device, Tensor, TinyJit
+from whit.engine.plan import make_plan
+from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.viz.load import load
 from whit.viz.model import Trace
@@ -102,6 +104,13 @@ def test_copies_are_recorded(gpu: FakeLibrary, tmp_path: Path) -> None:
     document = timeline_document(trace)
     assert [row[3] for row in document["copies"]] == [copy.nbytes for copy in trace.copies]
     assert {document["lanes"][row[0]]["queue"] for row in document["copies"]} == {"host to device", "device to host"}
+
+
+def test_a_run_without_kernels(gpu: FakeLibrary, tmp_path: Path) -> None:
+    device: Any = Device["CUDA"]
+    plan = make_plan(UOp.linear(), 0)
+    trace = recorded(tmp_path / "t", lambda: device.run(device.load(plan), [], {}))
+    assert [run.times for run in trace.runs] == [[]]
 
 
 def test_events_are_used_again(gpu: FakeLibrary, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Times:
         if self._anchor is None or (not self._waiting and perf_counter_ns() - self._set_at > STALE_NS):
             self._set_anchor()
         event = self._event()
-        self.gpu.checked(self.gpu.driver.cuEventRecord, event, stream)
+        self.gpu.check("cuEventRecord", self.gpu.driver.function("cuEventRecord")(event, stream))
         return event
 
     def _event(self) -> Any:
@@ -65,8 +65,11 @@ class Times:
         self._anchor = event, (before + self._set_at) // 2
 
     def tell(self, events: Sequence[Any], told: Told) -> None:
-        """Says when marked events were, as soon as that is known; they are used up by this."""
+        """Says when marked events of one stream were, as soon as that is known; they are used up by this."""
         with self.gpu.lock:
+            if not events:
+                told([])
+                return
             self._waiting.append((events, told))
             while self._waiting and (len(self._waiting) > MOST_WAITING or self._is_done(self._waiting[0][0][-1])):
                 self._read(*self._waiting.popleft())
@@ -78,10 +81,11 @@ class Times:
         assert self._anchor is not None
         known, moment = self._anchor
         moments = []
+        milliseconds = ctypes.c_float()
+        elapsed = self.gpu.driver.function("cuEventElapsedTime")
+        self.gpu.checked(self.gpu.driver.cuEventSynchronize, events[-1])
         for event in events:
-            self.gpu.checked(self.gpu.driver.cuEventSynchronize, event)
-            milliseconds = ctypes.c_float()
-            self.gpu.checked(self.gpu.driver.cuEventElapsedTime, ctypes.byref(milliseconds), known, event)
+            self.gpu.check("cuEventElapsedTime", elapsed(ctypes.byref(milliseconds), known, event))
             moment += round(milliseconds.value * 1e6)
             moments.append(moment)
             self._free.append(known)
