@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from whit.runtime.cuda import Gpu
 
 LARGE = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
-PIECES = 8  # in which a copy goes through pinned memory, of LEAST to MOST bytes: 8 MiB each are 51 GB/s for 256 MiB
-LEAST, MOST = MiB, 32 * MiB  # with MOST it is 46, and 30 instead of 11 into memory that is new (see `copy_memory`)
+PIECES = 4  # in which a copy goes through pinned memory, of LEAST to MOST bytes
+LEAST, MOST = 2 * MiB, 32 * MiB  # MOST suits memory that is new (`copy_memory`): 30 GB/s, 11 with pieces of 8 MiB
 IN_FLIGHT = 2
 NO_TIMING = 2
 NON_BLOCKING = 1
