@@ -21,27 +21,27 @@ from fuzz.check import bounds_of, compare, empty_outputs, expected_of
 from fuzz.graphs import make_case
 from fuzz.programs import difference, make_program
 from whit import Device
+from whit.engine.disk import allocate
 from whit.engine.plan import make_plan
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
-from whit.runtime.cuda_buffer import CudaBuffer
 from whit.schedule import schedule
 
 APART = 1_000_000  # between the first numbers of two processes
 
 
-def problem_of(seed: int) -> str:
+def problem_of(seed: int, name: str = "CUDA") -> str:
     """What differs for a graph, or nothing."""
     case = make_case(seed)
     outputs = empty_outputs(case)
     arrays: dict[UOp, np.ndarray] = {**case.inputs, **outputs}
     slots = 1 + max(node.arg.slot for node in arrays)
     plan = make_plan(schedule(case.graph), slots)
-    buffers = [CudaBuffer("CUDA", 0) for _ in range(slots)]
+    buffers = [allocate(name, 0) for _ in range(slots)]
     for node, array in arrays.items():
-        buffers[node.arg.slot] = CudaBuffer("CUDA", array.nbytes)
+        buffers[node.arg.slot] = allocate(name, array.nbytes)
         buffers[node.arg.slot].write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
-    device = Device["CUDA"]
+    device = Device[name]
     device.run(device.load(plan), buffers, {})
     found = []
     for node in outputs:

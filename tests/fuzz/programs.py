@@ -46,7 +46,7 @@ class Source:
     def one(self, *choices: Any) -> Any:
         return self.random.choice(choices)
 
-    def size(self, most: int = 200) -> int:
+    def size(self, most: int = SIZES[-1]) -> int:
         return int(self.random.choice([size for size in SIZES if size <= most]))
 
     def shape(self) -> tuple[int, ...]:

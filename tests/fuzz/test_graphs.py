@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from fuzz.check import failure_of, find_failures, report
+from fuzz.cuda import problem_of, problem_of_program
+from fuzz.emulated import emulated_gpu
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
 from whit.dtype import dtypes
@@ -32,6 +34,17 @@ def test_graphs_compiled_through_c_agree_with_the_interpreter(first: int) -> Non
     target = parse_target("CPU:C")
     failures = find_failures(range(first, first + BATCH), [target])
     assert not failures, "\n\n".join(report(seed, target) for seed in failures)
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_programs_for_gpus_agree_with_the_interpreter(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread is interpreted. What assembles and runs them is tested on a GPU (`fuzz/cuda.py`)."""
+    with emulated_gpu(monkeypatch) as name:
+        assert not {seed: problem for seed in range(first, first + 10) if (problem := problem_of(seed, name))}
+
+
+def test_random_programs_agree_with_the_interpreter() -> None:
+    assert not {seed: problem for seed in range(0, 48, 4) if (problem := problem_of_program(seed, "CPU"))}
 
 
 def test_a_seed_is_always_the_same_case() -> None:
