@@ -1,10 +1,10 @@
 """The device CUDA. Tests with a GPU are skipped where there is none; what it says where there is no driver is not."""
 
-import ctypes
 import os
 
 import numpy as np
 import pytest
+from gpus import GPUS, needs_gpu
 
 from whit import Context, Device, Tensor, TinyJit, clear_caches
 from whit.codegen import gpu_atoms
@@ -13,19 +13,6 @@ from whit.errors import BackendError, DeviceError, WhitError
 from whit.ir.interpret import numpy_dtype
 from whit.runtime.buffer import OutOfMemoryError
 
-
-def _count() -> int:
-    """How many GPUs there are, asked in a way that leaves this process able to fork."""
-    try:
-        library = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    return count.value if not library.cuInit(0) and not library.cuDeviceGetCount(ctypes.byref(count)) else 0
-
-
-GPUS = _count()
-needs_gpu = pytest.mark.skipif(not GPUS, reason="there is no NVIDIA GPU")
 rng = np.random.default_rng(0)
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import traceback
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from fuzz.check import bounds_of, compare, empty_outputs, expected_of
-from fuzz.graphs import make_case
+from fuzz.graphs import FIRST_OUTPUT, make_case
 from fuzz.programs import difference, make_program
 from whit import Device
 from whit.engine.disk import allocate
@@ -30,25 +29,28 @@ from whit.schedule import schedule
 APART = 1_000_000  # between the first numbers of two processes
 
 
-def problem_of(seed: int, name: str = "CUDA") -> str:
-    """What differs for a graph, or nothing."""
-    case = make_case(seed)
-    outputs = empty_outputs(case)
-    arrays: dict[UOp, np.ndarray] = {**case.inputs, **outputs}
+def run_on(name: str, linear: UOp, arrays: dict[UOp, np.ndarray]) -> None:
+    """Runs a schedule on a device and copies what it stores back into the arrays."""
     slots = 1 + max(node.arg.slot for node in arrays)
-    plan = make_plan(schedule(case.graph), slots)
     buffers = [allocate(name, 0) for _ in range(slots)]
     for node, array in arrays.items():
         buffers[node.arg.slot] = allocate(name, array.nbytes)
         buffers[node.arg.slot].write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
     device = Device[name]
-    device.run(device.load(plan), buffers, {})
-    found = []
-    for node in outputs:
-        memory = buffers[node.arg.slot].memory()
-        found.append(np.frombuffer(memory, numpy_dtype(node.dtype), prod(node.shape)).reshape(node.shape))
+    device.run(device.load(make_plan(linear, slots)), buffers, {})
+    for node, array in arrays.items():
+        if node.arg.slot >= FIRST_OUTPUT:
+            memory = buffers[node.arg.slot].memory()
+            array[...] = np.frombuffer(memory, numpy_dtype(node.dtype), array.size).reshape(array.shape)
+
+
+def problem_of(seed: int, name: str = "CUDA") -> str:
+    """What differs for a graph, or nothing."""
+    case = make_case(seed)
+    outputs = empty_outputs(case)
+    run_on(name, schedule(case.graph), {**case.inputs, **outputs})
     with np.errstate(all="ignore"):
-        return compare(case, expected_of(case), found, bounds_of(case))
+        return compare(case, expected_of(case), list(outputs.values()), bounds_of(case))
 
 
 def problem_of_program(seed: int, device: str = "CUDA") -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzz.cuda import run_on
 from fuzz.graphs import FIRST_OUTPUT, stored
 from fuzz.native import link, prepare
+from gpus import needs_gpu
 from ops.corners import source_dtypes
 
 from matrix import reference
@@ -31,6 +33,7 @@ DEVICES = [
     "PYTHON",
     "CPU:LLVM",
     pytest.param("CPU:C", marks=pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")),
+    pytest.param("CUDA", marks=needs_gpu),
 ]
 COMBINATIONS = [(kind, dtype) for kind, (_, accepted) in KINDS.items() for dtype in accepted]
 
@@ -64,6 +67,9 @@ def results(groups: Sequence[Group], device: str) -> list[list[Any]]:
     if device == "PYTHON":
         for linear, given in zip(linears, arrays, strict=True):
             run(linear, given)
+    elif device == "CUDA":
+        for linear, given in zip(linears, arrays, strict=True):
+            run_on(device, linear, given)
     else:
         target = parse_target(device)
         natives = [prepare(linear, target, f"g{i}") for i, linear in enumerate(linears)]
@@ -122,7 +128,7 @@ def _is_near(dtype: DType, found: Any, exact: Any, ulps: int) -> Any:
     return np.where(is_zero, (got == 0) & (np.signbit(got) == np.signbit(exact)), near)
 
 
-@pytest.mark.parametrize("device", ["PYTHON", "CPU", DEVICES[-1]])
+@pytest.mark.parametrize("device", ["PYTHON", "CPU", *DEVICES[2:]])
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
 def test_devices_compute_the_same(dtype: DType, device: str) -> None:
     """The part of the matrix that goes through the engine, from arrays to arrays."""
