@@ -10,13 +10,12 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from whit import Context, Tensor, dtypes
+from whit import Tensor, dtypes
 from whit.dtype import DType
 from whit.engine.storage import storage
 from whit.errors import ArgumentError, DTypeError, NotSupportedError
@@ -24,16 +23,7 @@ from whit.ir.interpret import numpy_dtype
 from whit.runtime import dlpack
 from whit.runtime.buffer import usage
 
-pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # many; of the machine's memory
-
-
-@pytest.fixture(autouse=True)
-def on_the_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Addresses are those of the machine's memory; tests/engine/test_cuda_exchange.py has those of GPUs."""
-    monkeypatch.setenv("DEV", "CPU")  # of child processes
-    with Context(DEV="CPU"):
-        yield
-
+pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # many; test_cuda_exchange.py has those of GPUs
 
 PLAIN = [dtype for dtype in dtypes.all if dtype.name not in ("bfloat16", *(d.name for d in dtypes.fp8s))]
 
