@@ -36,11 +36,10 @@ def test_graphs_compiled_through_c_agree_with_the_interpreter(first: int) -> Non
     assert not failures, "\n\n".join(report(seed, target) for seed in failures)
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
-def test_programs_for_gpus_agree_with_the_interpreter(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every thread is interpreted. What assembles and runs them is tested on a GPU (`fuzz/cuda.py`)."""
+def test_programs_for_gpus_agree_with_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread is interpreted, so few graphs are enough. What compiles them is tested on a GPU (`fuzz/cuda.py`)."""
     with emulated_gpu(monkeypatch) as name:
-        assert not {seed: problem for seed in range(first, first + 10) if (problem := problem_of(seed, name))}
+        assert not {seed: problem for seed in range(18, 34) if (problem := problem_of(seed, name))}
 
 
 def test_random_programs_agree_with_the_interpreter() -> None:

@@ -8,9 +8,11 @@ that is not known raises.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,23 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
     "ne": np.not_equal, "neu": np.not_equal, "nan": lambda x, y: np.isnan(x) | np.isnan(y),
 }  # fmt: skip
+_WHOLE: dict[str, Any] = {"rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil, "rni": np.rint}
+
+
+def _fused(x: float, y: float, z: float) -> float:
+    """x * y + z, rounded once."""
+    plain = x * y + z
+    if not all(map(math.isfinite, (x, y, z))):
+        return plain
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    return float(exact) if exact and math.isfinite(plain) else plain
+
+
+def _towards_zero(x: Array, y: Array) -> Array:
+    """The quotient of integers; whatever of a division by 0, which nobody may look at."""
+    y = np.where(y == 0, 1, y)
+    quotient = x // y
+    return quotient + ((quotient < 0) & (quotient * y != x)) if x.dtype.kind == "i" else quotient
 
 
 def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shared: int = 0, offset: int = 0) -> None:
@@ -114,7 +133,7 @@ class _Block:
             code = "f" if operand[1] == "f" else "d"
             bits = struct.pack(">I" if code == "f" else ">Q", int(operand[2:], 16))
             return np.full(self.threads, struct.unpack(f">{code}", bits)[0], wanted)
-        return np.full(self.threads, int(operand.rstrip("U"), 0), np.int64).astype(wanted)
+        return np.full(self.threads, int(operand.rstrip("U"), 0) % (1 << 64), np.uint64).astype(wanted)
 
     def put(self, register: str, value: Array) -> None:
         storage = self.registers[register]
@@ -176,17 +195,19 @@ class _Block:
         if op == "mad":
             return a[0] * a[1] + a[2]
         if op == "fma":
-            return a[0].astype(np.float64) * a[1].astype(np.float64) + a[2].astype(np.float64)
+            return np.array([_fused(*(float(x) for x in each)) for each in zip(*a, strict=True)])
         if op == "div":
-            return a[0] / a[1] if is_float else a[0] // np.where(a[1] == 0, 1, a[1])
+            return a[0] / a[1] if is_float else _towards_zero(*a)
         if op == "rem":
-            return a[0] % a[1]
+            return a[0] - _towards_zero(*a) * a[1]
         if op in ("max", "min"):
             return (np.maximum if op == "max" else np.minimum)(*a)
         if op in ("and", "or", "xor"):
             return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op](*a)
         if op in ("shl", "shr"):
             return (np.left_shift if op == "shl" else np.right_shift)(a[0], a[1].astype(a[0].dtype))
+        if op in ("abs", "sqrt"):
+            return {"abs": np.abs, "sqrt": np.sqrt}[op](a[0])
         if op == "neg":
             return -a[0]
         if op == "not":
@@ -259,6 +280,13 @@ class _Block:
             self.put(x[0], high.astype(np.uint32) << 16 | low)
             return
         value = self.get(x[1], source)
+        if kinds[0] in _WHOLE:
+            value = _WHOLE[kinds[0]](value)
+            if target[0] != "f":  # what is too large becomes the largest
+                ends = np.iinfo(_NUMPY[target])
+                exact = [0 if np.isnan(v) else min(max(int(v), ends.min), ends.max) if abs(v) < 1e30 else
+                         int(ends.max if v > 0 else ends.min) for v in value.astype(np.float64)]  # fmt: skip
+                value = np.array(exact, _NUMPY[target])
         self.put(x[0], value.astype(_NUMPY[target]))
 
     def do_prmt(self, kinds: list[str], x: list[str]) -> None:

@@ -1,0 +1,59 @@
+"""PTX of every op and cast means what the interpreter says, run without a GPU; test_ptx_values.py runs it on one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cpu_programs import accepts, assert_same, operand_dtypes, sample_arrays
+from ptx_machine import run_ptx
+
+from whit.codegen import generate
+from whit.dtype import DType, dtypes
+from whit.ir import ops
+from whit.ir.interpret import evaluate, numpy_dtype
+from whit.ir.op import Op
+from whit.ir.uop import UOp, make
+from whit.render import render
+from whit.schedule import schedule
+from whit.target import parse_target
+
+pytestmark = pytest.mark.slow
+
+TARGET = parse_target("CUDA:PTX:sm_90a")
+COUNT = 250  # of two hundred and fifty-six threads
+EXPANDED = (ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP)  # into many others; tests/codegen has them
+DTYPES = [dtype for dtype in dtypes.all if dtype not in dtypes.fp8s[1:]]  # one stands for all: they are float32 inside
+OPS = [op for op in ops.ELEMENTWISE if op not in EXPANDED]
+
+
+def check(cases: list[tuple[str, UOp]], given: dict[UOp, Any], signed_zero: bool = True) -> None:
+    """Values over params, in as few kernels as the schedule makes of them, as text."""
+    outputs = [UOp.param(100 + i, node.dtype, (COUNT,)) for i, (_, node) in enumerate(cases)]
+    found = {output: np.zeros(COUNT, numpy_dtype(output.dtype)) for output in outputs}
+    stores = (output.store(node) for output, (_, node) in zip(outputs, cases, strict=True))
+    for call in schedule(UOp.group(*stores)).src:
+        program = generate(call.src[0].src[0], TARGET)
+        arrays = {f"p{i}": {**given, **found}[argument] for i, argument in enumerate(call.src[1:])}
+        run_ptx(render({"kernel": program.linear}, TARGET), program.total, program.threads, arrays)
+    for output, (name, node) in zip(outputs, cases, strict=True):
+        assert_same(node.dtype, found[output], evaluate(node, given), name, signed_zero)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_ops(op: Op) -> None:
+    cases, given = [], {}
+    for dtype in DTYPES:
+        if accepts(op, dtype):
+            sources = operand_dtypes(op, dtype)
+            params = [UOp.param(len(given) + i, source, (COUNT,)) for i, source in enumerate(sources)]
+            given.update(zip(params, sample_arrays(sources, COUNT), strict=True))
+            cases.append((f"{op.name} of {dtype.name}", make(op, tuple(params))))
+    check(cases, given, op not in (ops.MAX, ops.MIN))
+
+
+@pytest.mark.parametrize("source", DTYPES, ids=lambda dtype: dtype.name)
+def test_casts(source: DType) -> None:
+    param = UOp.param(0, source, (COUNT,))
+    targets = [target for target in DTYPES if target is not source]
+    cases = [(f"{source.name} to {target.name}", param.cast(target)) for target in targets]
+    check(cases, {param: sample_arrays([source], COUNT)[0]})
