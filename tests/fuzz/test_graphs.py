@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from fuzz.check import failure_of, find_failures, report
-from fuzz.cuda import problem_of, problem_of_program
+from fuzz.cuda import problem_of
 from fuzz.emulated import emulated_gpu
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
+from fuzz.programs import difference, make_program
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
@@ -42,8 +43,15 @@ def test_programs_for_gpus_agree_with_the_interpreter(monkeypatch: pytest.Monkey
         assert not {seed: problem for seed in range(18, 34) if (problem := problem_of(seed, name))}
 
 
-def test_random_programs_agree_with_the_interpreter() -> None:
-    assert not {seed: problem for seed in range(0, 48, 4) if (problem := problem_of_program(seed, "CPU"))}
+def test_programs_for_gpus_run_and_their_differences_are_seen() -> None:
+    programs = [make_program(seed) for seed in range(40)]
+    assert len({program.name.split()[0] for program in programs}) >= 9
+    for program in programs[:20]:
+        found = program.run("PYTHON")
+        assert difference(program, found, found) == ""
+        wrong = found.copy()
+        wrong.flat[-1] = 0 if wrong.flat[-1] else 1
+        assert difference(program, found, wrong).startswith("1 of ") or abs(float(found.flat[-1])) <= program.tolerance
 
 
 def test_a_seed_is_always_the_same_case() -> None:
