@@ -259,9 +259,9 @@ class FakeLibrary:
         self._fill(out, len(self.graphs[graph]))
 
     def _cuGraphAddDependencies_v2(self, graph: int, earlier: Any, later: Any, kinds: Any, count: int) -> None:
-        assert count == 1
-        assert bytes(kinds._obj) == bytes((1, 0, 1, 0, 0, 0, 0, 0))  # a kernel that begins with a wait
-        self.graphs[graph][later[0] - 1].waits.append(earlier[0] - 1)
+        assert bytes(kinds) == bytes((1, 0, 1, 0, 0, 0, 0, 0)) * count  # kernels that begin with a wait
+        for i in range(count):
+            self.graphs[graph][later[i] - 1].waits.append(earlier[i] - 1)
 
     def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, flags: int) -> None:
         number = self._new()

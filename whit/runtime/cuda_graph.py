@@ -48,6 +48,7 @@ class Edge(ctypes.Structure):
                 ("reserved", ctypes.c_ubyte * 5))  # fmt: skip
 
 
+MOST_EARLY = 1  # kernels that one may wait for by itself
 EARLY = Edge(1, 0, 1)  # from the port PROGRAMMATIC of a kernel, of the type PROGRAMMATIC
 
 
@@ -73,14 +74,19 @@ class Graph:
         """One more kernel; its number. `parameters` are pointers to its arguments, which must stay where they are."""
         record = KernelParameters(function, blocks, 1, 1, threads, 1, 1, shared, ctypes.addressof(parameters))
         nodes = (ctypes.c_void_p * max(len(waits), 1))(*(self._nodes[number] for number in waits))
-        is_early = len(waits) == 1 and self.gpu.starts_early
-        known = 0 if is_early else len(waits)
+        is_early = 0 < len(waits) <= MOST_EARLY and self.gpu.starts_early
+        known = len(waits)
         node = self.gpu.number(
-            "cuGraphAddKernelNode_v2", ctypes.c_void_p, self._graph, nodes, known, ctypes.byref(record)
+            "cuGraphAddKernelNode_v2",
+            ctypes.c_void_p,
+            self._graph,
+            nodes,
+            0 if is_early else known,
+            ctypes.byref(record),
         )
         if is_early:
-            later = (ctypes.c_void_p * 1)(node)
-            self.gpu.driver.cuGraphAddDependencies_v2(self._graph, nodes, later, ctypes.byref(EARLY), 1)
+            later, kinds = (ctypes.c_void_p * known)(*[node] * known), (Edge * known)(*[EARLY] * known)
+            self.gpu.driver.cuGraphAddDependencies_v2(self._graph, nodes, later, kinds, known)
         self._nodes.append(node)
         self._records.append(record)
         return len(self._nodes) - 1
