@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from schedule.build import matmul, param, relu, total
+from schedule.build import matmul, param, relu, scheduled, total
 from test_gpu import TARGET, check
 
 from whit.codegen import generate, gpu_matvec, gpu_vecmat
@@ -14,7 +14,9 @@ from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.render import render
 from whit.schedule import schedule
+from whit.target import parse_target
 
+OLD = parse_target("CUDA:PTX:sm_80")
 pytestmark = pytest.mark.slow  # every thread is interpreted
 
 
@@ -97,6 +99,17 @@ def test_products_of_few_rows(name: str) -> None:
     (program,) = check(value(), 1e-5)
     assert program.explanation.startswith(reason)
     render({program.name: program.linear}, TARGET)
+
+
+def test_rows_are_asked_for_before_the_kernel_waits() -> None:
+    (call,) = scheduled(matmul(halves(0, 1, 512), turned(halves(1, 6, 512)))).src
+    text = render({"few": generate(call.src[0].src[0], TARGET).linear}, TARGET)
+    before, _, after = text.partition("griddepcontrol.wait;")
+    assert before.count("cp.async.bulk.prefetch.L2.global") == 2  # rows of a warp
+    assert ", 1024;" in before
+    assert "ld.global" not in before
+    assert "prefetch" not in after
+    assert "prefetch" not in render({"few": generate(call.src[0].src[0], OLD).linear}, OLD)
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -250,6 +250,8 @@ class _Block:
                 self.shared[places] = value
             self.flying = []
             return
+        if "prefetch" in kinds:
+            return
         assert kinds[1] == "cg" and x[2] == "16"
         value = self.load(self.address(x[1]), 16)
         _, places, who = self.bytes_at(self.address(x[0]), 16)

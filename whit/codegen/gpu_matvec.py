@@ -25,9 +25,10 @@ from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.ir import ops
-from whit.ir.args import AcrossArg, RangeKind
+from whit.ir.args import AcrossArg, PrefetchArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
+from whit.simplify.sums import linear_form
 from whit.target import Target
 
 BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 10_000  # of ranges: in the order in which they nest
@@ -40,6 +41,7 @@ LEAST_DEPTH = 32
 ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
 LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need registers
 MOST_LOADS = 64  # of any kind
+AHEAD, MOST_WARPS = 16 << 20, 16  # bytes that are asked for early, by so many warps of a multiprocessor
 
 Free = dict[UOp, frozenset[UOp]]
 
@@ -55,6 +57,7 @@ class Few:
     together: list[UOp]  # ranges of results that read the same
     lanes: int  # elements of a matrix in 16 bytes
     loads: int  # of one step along the most complicated of them
+    matrices: tuple[UOp, ...]  # loads
 
     @property
     def depth(self) -> int:
@@ -96,7 +99,12 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
         for store in shared.src:
             new = replace_ranges(store, values, {})
             stores.append(_stored(new, thread % threads, None if is_whole else inside))
-    return UOp.group(*stores), f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
+    first = (thread % threads).eq(0) if is_whole else (thread % threads).eq(0) & inside
+    mine = [{**digits, few.rows[-1]: digits[few.rows[-1]] * copies + copy} for copy in range(copies)]
+    asked = {load.src[0]: _ahead(load, mine, few, first, target) for load in few.matrices}
+    return UOp.group(*stores).substitute(
+        asked
+    ), f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
 
 
 def _find(body: UOp, target: Target) -> Few | None:
@@ -123,7 +131,9 @@ def _find(body: UOp, target: Target) -> Few | None:
         return None
     blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
     shared = {reduce: r for reduce, r in blocks.items() if r is not None}
-    return Few(free, known, shared, in_order(rows), together, width, max(len(region.loads) for region in found))
+    most = max(len(region.loads) for region in found)
+    matrices = tuple(matrix_of(region, free) for region in found if len(region.loads) > 1)
+    return Few(free, known, shared, in_order(rows), together, width, most, matrices)
 
 
 def matrix_of(region: Region, free: Free) -> UOp:
@@ -174,6 +184,25 @@ def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     ):
         copies //= 2
     return copies
+
+
+def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target: Target) -> UOp:
+    """The memory of a matrix after the beginning of a group's rows was asked for, as much as the second cache holds of
+    all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
+    memory, position = load.src[:2]
+    itemsize = memory.dtype.itemsize
+    ranges = [r for r in few.free[load] if r not in few.rows]
+    terms, start = linear_form(position)
+    if len(ranges) != 1 or terms.get(ranges[0]) != 1 or any(base not in few.free[load] for base in terms):
+        return memory
+    if any(step * itemsize % 16 for base, step in terms.items() if base is not ranges[0]) or start * itemsize % 16:
+        return memory
+    share = AHEAD // (MOST_WARPS * target.cores * len(places) * len(few.matrices))
+    nbytes = min(size_of(ranges[0]) * itemsize, share) // 128 * 128
+    if not nbytes:
+        return memory
+    asked = [replace_ranges(position, {**at, ranges[0]: as_index(0)}, {}) for at in places]
+    return memory.after(*(make(ops.PREFETCH, (memory, place, first), PrefetchArg(nbytes)) for place in asked))
 
 
 def _steps(few: Few, copies: int) -> int:

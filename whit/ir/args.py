@@ -246,6 +246,13 @@ class AcrossArg:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefetchArg:
+    """How much will be read."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DotArg:
     """What the words of each operand are made of: four int8 or uint8, or two bfloat16."""
 
@@ -295,6 +302,7 @@ RECORDS: dict[str, Any] = {
         MatrixArg,
         BlockMmaArg,
         AcrossArg,
+        PrefetchArg,
         DotArg,
         FunctionArg,
         LeafArg,

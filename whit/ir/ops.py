@@ -23,6 +23,7 @@ from whit.ir.args import (
     LeafArg,
     MmaArg,
     ParamArg,
+    PrefetchArg,
     RangeArg,
     ReduceArg,
     ScanArg,
@@ -824,6 +825,15 @@ BARRIER = define(
     stages=KERNEL | PROGRAM,
     doc="Effect: all threads that share memory wait here for one another; of registers (AFTER), each for its part of "
     "products that go on (BLOCK_MMA).",
+)
+PREFETCH = define(
+    "prefetch",
+    arity=(2, 3),
+    dtype=nothing,
+    shape=scalar,
+    stages=KERNEL | PROGRAM,
+    arg_type=PrefetchArg,
+    doc="Effect that changes nothing: bytes that will soon be read. Sources: memory, position, and where this holds.",
 )
 MMA = define(
     "mma",

@@ -21,7 +21,7 @@ from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.CORE)
 GPU_RANGES = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.BLOCK, RangeKind.THREAD)
-_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.ACROSS)
+_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.ACROSS, ops.PREFETCH)
 
 
 def program_body(program: UOp) -> UOp:

@@ -87,6 +87,7 @@ class _Function(Writer):
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
+        self.asked_for: dict[UOp, None] = {}
 
     def render(self) -> str:
         parameters = self.prologue()
@@ -99,7 +100,7 @@ class _Function(Writer):
                 ptx_block.before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()}
             )
             self.groups.open_computing()
-        self.write(self.linear.src, {})
+        self.write((node for node in self.linear.src if node not in self.asked_for), {})
         if tile is not None and ptx_block.is_by_roles(tile):
             self.groups.close()
         self.line("ret;")
@@ -158,12 +159,19 @@ class _Function(Writer):
             )
         if self.early:
             self.line("griddepcontrol.launch_dependents;")
+            self.asked_for = self.before_waiting()
+            self.write(self.asked_for, {})
             self.line("griddepcontrol.wait;")
         used = ptx_block.shared_bytes(self.linear)
         self.asked = 0 if used > ptx_block.MOST_SHARED else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):
             self.make_room(node)
         return parameters
+
+    def before_waiting(self) -> dict[UOp, None]:
+        """What may run while earlier kernels still do: it says what will be read, whatever that will be then."""
+        needed = set(UOp.group(*(node for node in self.linear.src if node.op is ops.PREFETCH)).topological())
+        return dict.fromkeys(node for node in self.linear.src if node in needed)
 
     def make_room(self, node: UOp) -> None:
         """Registers, local or shared memory for a buffer."""
@@ -225,6 +233,13 @@ class _Function(Writer):
             self.line(f"@{more} bra {label}_loop;")
         self.depth -= 1
         self.label(f"{label}_end")
+
+    def prefetch(self, node: UOp) -> None:
+        if self.early:
+            memory, position, *gate = node.src
+            guard = f"@{self.operand(gate[0])} " if gate else ""
+            at = self.address(memory_of(memory), position)
+            self.line(f"{guard}cp.async.bulk.prefetch.L2.global [{at}], {node.arg.nbytes};")
 
     def barrier(self, node: UOp) -> None:
         for line in ptx_block.barrier_of(self.linear, node):
@@ -419,6 +434,7 @@ _INSTRUCTIONS: dict[Op, Instruction] = {
     ops.CAST: _Function.cast,
     ops.BITCAST: _Function.bitcast,
     ops.BARRIER: _Function.barrier,
+    ops.PREFETCH: _Function.prefetch,
     ops.ACROSS: _Function.across,
     ops.AFTER: _Function.nothing,
     ops.PARAM: _Function.nothing,

@@ -212,6 +212,8 @@ def _execute(node: UOp, state: _State) -> Any:
         return _block_mma(node, state)
     if node.op is ops.ACROSS:
         return _across(node, state)
+    if node.op is ops.PREFETCH:
+        return None
     if node.op in _NOT_LISTED:
         return _operand(node, node, state)
     if node.op is ops.AFTER:
