@@ -61,11 +61,11 @@ CASES: dict[str, tuple[Callable[[], UOp], str]] = {
     ),
     "packed weights": (
         lambda: matmul(param(0, 1, 512), turned(packed(4, 16, 32, 1))),
-        "2 groups of 32 threads, 2 x 1",
+        "4 groups of 32 threads, 1 x 1",
     ),
     "two numbers in a byte": (
         lambda: matmul(param(0, 1, 192), turned(packed(4, 6, 16, 2))),
-        "2 groups of 16 threads, 2 x 1",
+        "4 groups of 16 threads, 1 x 1",
     ),
 }
 

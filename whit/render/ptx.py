@@ -50,7 +50,6 @@ _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
 _NEWER = (".e4m3", ".e5m2", ".s8.u8", ".u8.s8")  # in the names of instructions that are of version 8.4
 MOST_PARAMETERS = 32764 // 8
-FEW_THREADS = 256  # of a multiprocessor that must have registers
 
 
 Instruction = Callable[["_Function", UOp], None]
@@ -87,7 +86,7 @@ class _Function(Writer):
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
-        self.asked_for: dict[UOp, None] = {}
+        self.asked_for = ptx_block.before_waiting(self.linear) if early else {}
 
     def render(self) -> str:
         parameters = self.prologue()
@@ -105,11 +104,7 @@ class _Function(Writer):
             self.groups.close()
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
-        limits = f"\n.maxntid {self.threads()}" if self.threads() else ""
-        if any(node.op is ops.ACROSS for node in self.linear.src):  # registers are for loads, not for more warps
-            limits += f"\n.minnctapersm {max(FEW_THREADS // self.threads(), 1)}"
-        if tile is not None:
-            limits = ptx_block.limits_of(self.linear, tile)
+        limits = ptx_block.limits_of(self.linear, self.threads())
         return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -159,7 +154,6 @@ class _Function(Writer):
             )
         if self.early:
             self.line("griddepcontrol.launch_dependents;")
-            self.asked_for = self.before_waiting()
             self.write(self.asked_for, {})
             self.line("griddepcontrol.wait;")
         used = ptx_block.shared_bytes(self.linear)
@@ -167,11 +161,6 @@ class _Function(Writer):
         for node in local_buffers_of(self.linear):
             self.make_room(node)
         return parameters
-
-    def before_waiting(self) -> dict[UOp, None]:
-        """What may run while earlier kernels still do: it says what will be read, whatever that will be then."""
-        needed = set(UOp.group(*(node for node in self.linear.src if node.op is ops.PREFETCH)).topological())
-        return dict.fromkeys(node for node in self.linear.src if node in needed)
 
     def make_room(self, node: UOp) -> None:
         """Registers, local or shared memory for a buffer."""

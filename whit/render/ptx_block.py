@@ -18,6 +18,7 @@ from whit.render.ptx_access import ALIGNMENT, pieces
 from whit.render.ptx_values import lane_count
 
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
+FEW_THREADS = 256  # of a multiprocessor that must have registers
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB
 
@@ -105,8 +106,20 @@ def threads_of(node: UOp) -> int:
     return int(threads + (ptx_wgmma.copying_threads(node) if is_by_roles(node) else 0))
 
 
-def limits_of(linear: UOp, node: UOp) -> str:
-    """What the assembler has to know: the threads of a block, how many blocks need registers, the size of clusters."""
+def before_waiting(linear: UOp) -> dict[UOp, None]:
+    """What may run while earlier kernels still do: it says what will be read, whatever that will be then."""
+    needed = set(UOp.group(*(node for node in linear.src if node.op is ops.PREFETCH)).topological())
+    return dict.fromkeys(node for node in linear.src if node in needed)
+
+
+def limits_of(linear: UOp, threads: int) -> str:
+    """What the assembler has to know of a program that counts so many threads: the threads of a block, how many blocks
+    need registers, the size of clusters."""
+    node = block_mma_of(linear)
+    if node is None:
+        limits = f"\n.maxntid {threads}" if threads else ""
+        exchanges = any(each.op is ops.ACROSS for each in linear.src)  # registers are for loads, not for more warps
+        return limits + (f"\n.minnctapersm {max(FEW_THREADS // threads, 1)}" if exchanges else "")
     if has_chain(linear):
         products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
         sums = sum(int(memory.shape[0]) for memory in products)
