@@ -135,7 +135,8 @@ class Lowering:
             if redundancy > 1 or node.op is ops.SCAN or is_serial(node):
                 self.to_keep.append(self._with_epilogue(node, redundancy))
                 return True
-            if is_contraction(node) and any(above.node.op in (ops.REDUCE, ops.SCAN) for above in self.path):
+            is_inside = any(above.node.op in (ops.REDUCE, ops.SCAN) for above in self.path)
+            if is_contraction(node) and (is_inside or len(self._hoisted(request)) < len(request.loops)):
                 self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
                 return True
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
