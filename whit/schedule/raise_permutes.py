@@ -31,12 +31,15 @@ def raise_permutes(graph: UOp) -> UOp:
 
 
 def _is_of_product(node: UOp) -> bool:
-    """Whether a permute shows the sums of a product of halves with its last axis, channels, before those of space."""
+    """Whether a permute shows the sums of a product of halves with its last axis, channels, before those of space; or
+    the largest halves of windows."""
     (value,), rank = node.src, len(node.arg)
     if rank < 4 or node.arg != (0, rank - 1, *range(1, rank - 1)):
         return False
     while value.op is ops.CAST or value.op in ops.SAME_VALUE:
         value = value.src[0]
+    if value.op is ops.REDUCE and value.arg.op is ops.MAX:
+        return value.dtype in HALVES
     return value.op is ops.REDUCE and is_contraction(value) and all(_is_half(x) for x in value.src[0].src)
 
 

@@ -12,6 +12,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import expand_to, spread
 from whit.tensor.einsum import Einsum
+from whit.tensor.max_pool import max_pool_of_images
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.sliding import windows
 from whit.tensor.softmax import reduced
@@ -154,6 +155,9 @@ class Windows(Einsum):
         plan = self._pool_plan("max_pool2d", kernel_size, stride, dilation, padding, ceil_mode)
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
+        is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
+        if is_of_images and self.dtype.is_float and self.device.startswith("CUDA") and not return_indices:
+            return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
         if any(pad for pair in both for pad in pair):
             inside = _padded(spread(const(dtypes.bool, True), self.shape), both)
