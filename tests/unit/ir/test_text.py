@@ -42,7 +42,6 @@ from whit.ir.args import (
     Memory,
     MmaArg,
     ParamArg,
-    PrefetchArg,
     RangeKind,
     SortArg,
     StageArg,
@@ -343,8 +342,6 @@ EXAMPLES = [
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
-    make(ops.PREFETCH, (b0, r0), PrefetchArg(128)),
-    make(ops.PREFETCH, (b0, r0, r0 < 2), PrefetchArg(128)),
     make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),
     b0.again(b0 * 2),
@@ -384,9 +381,8 @@ def test_every_op_is_among_the_examples() -> None:
 def test_every_argument_record_and_enum_is_among_the_examples() -> None:
     arguments = [inner.arg for node in EXAMPLES for inner in node.topological(enter_functions=True)]
     arguments += [arg.layout for arg in arguments if isinstance(arg, StageArg)]
-    arguments += [
-        part for arg in arguments if isinstance(arg, BlockMmaArg) for part in (arg.a, *arg.a.axes, *arg.threads)
-    ]
+    tiles = [arg for arg in arguments if isinstance(arg, BlockMmaArg)]
+    arguments += [part for arg in tiles for part in (arg.a, *arg.a.axes, *arg.threads)]
     assert {type(arg) for arg in arguments} >= set(RECORDS.values())
 
 
