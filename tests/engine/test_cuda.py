@@ -322,11 +322,11 @@ def test_attention_by_tensor_cores(shape: tuple[int, ...], is_causal: bool) -> N
     """The result and all gradients beside those of the same kernels as written."""
     arrays = [rng.standard_normal(shape).astype(np.float32) for _ in range(4)]
     results = []
-    for blocks in (0, 2):
+    for blocks in (0, 1):
         with Context(ATTENTION_BLOCKS=blocks):
             q, k, v, g = (Tensor(array, device="CUDA").cast(dtypes.bfloat16).realize() for array in arrays)
             out = q.scaled_dot_product_attention(k, v, is_causal=is_causal)
-            assert ("tensor cores" in out.explain()) == (blocks == 2)
+            assert ("tensor cores" in out.explain()) == bool(blocks)
             found = [out, *out.gradient(q, k, v, gradient=g)]
             Tensor.realize(*found)
             results.append([t.cast(dtypes.float32).numpy() for t in found])

@@ -39,8 +39,8 @@ F32 = dtypes.float32
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: scores of the next keys are
-    computed while those of the last are multiplied."""
+    """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: the scores of the next keys
+    are computed while those of the last are multiplied."""
 
     warps: int
     pieces: int

@@ -210,8 +210,8 @@ def _is_zero(node: UOp) -> bool:
 
 
 def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp, UOp | None]:
-    """A value without the factors that a row has once, and their product; None if there are none. What is in `inside` a
-    row differs from key to key."""
+    """A value without the factors that a row has once, and the product of these; None: there are none. What is `inside`
+    of a row differs from key to key."""
     if _is_free(value, leaves):
         return value, None
     if value.op is ops.CAST:

@@ -14,7 +14,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.core import expand_to, join_shapes
-from whit.tensor.linear import product_of_matrices
+from whit.tensor.linear import product_of
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.resize import Resizing
 from whit.tensor.softmax import power_of, reduced, spread_over
@@ -125,7 +125,7 @@ def _mixed(scores: UOp, values: UOp, dtype: DType) -> UOp:
     assert batch is not None
     scores, values = (expand_to(x, (*batch, *x.shape[-2:])) for x in (scores, values))
     weights, total, _ = _weights(scores)
-    mixed = product_of_matrices(weights, values, batch)
+    mixed = product_of(weights, values, batch)
     return (mixed / spread_over(total, mixed)).cast(dtype).formula(ATTENTION, scores, values)
 
 
@@ -136,8 +136,8 @@ def _attention(y: UOp, dy: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, .
     p = power_of(scores - spread_over(top + formulas.log(total), scores), scores)
     batch, dy = scores.shape[:-2], dy.cast(scores.dtype)
     common = reduced(dy * y.cast(dy.dtype), ops.ADD, (len(batch) + 1,), keepdim=True)
-    away = product_of_matrices(dy, turned(values), batch)
-    return p * (away - spread_over(common, away)), product_of_matrices(turned(p), dy, batch)
+    away = product_of(dy, turned(values), batch)
+    return p * (away - spread_over(common, away)), product_of(turned(p), dy, batch)
 
 
 def turned(x: UOp) -> UOp:

@@ -23,7 +23,7 @@ from whit.tensor import formulas
 from whit.tensor.core import expand_to, join_shapes, spread
 from whit.tensor.eliminate import at, eliminated, factored, over, places, substituted
 from whit.tensor.fourier import Fourier
-from whit.tensor.linear import product_of_matrices
+from whit.tensor.linear import product_of
 from whit.tensor.realize import realize
 from whit.tensor.reflect import reflected
 from whit.tensor.rotate import diagonalised, orthogonalised
@@ -232,9 +232,7 @@ class Decompositions(Fourier):
         """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
         u, s, v = self._svd("pinv", False)
         inverse = _inverted(s, self._small(rcond))
-        return self._result(
-            product_of_matrices(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv"
-        )
+        return self._result(product_of(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv")
 
     def lstsq(self, b: Any, rcond: float | None = None) -> LeastSquares:
         """The shortest x for which self @ x is nearest to b, column by column of b (or of the vector b)."""
@@ -252,10 +250,10 @@ class Decompositions(Fourier):
         small = self._small(rcond)
         batch = (s.shape[0],)
         wide = columns.uop.cast(WORK).reshape((*batch, *columns.shape[-2:]))
-        parts = product_of_matrices(u.permute((0, 2, 1)), wide, batch).stage()
+        parts = product_of(u.permute((0, 2, 1)), wide, batch).stage()
         scaled = parts * _inverted(s, small).reshape((*s.shape, 1)).expand(parts.shape)
-        (x,) = realize([product_of_matrices(v, scaled, batch)], self.device)
-        rest = product_of_matrices(self.uop.cast(WORK).reshape((*batch, *self.shape[-2:])), x, batch) - wide
+        (x,) = realize([product_of(v, scaled, batch)], self.device)
+        rest = product_of(self.uop.cast(WORK).reshape((*batch, *self.shape[-2:])), x, batch) - wide
         lengths = self._computed((rest * rest).reduce(ops.ADD, (1,)))
         residuals = self._known(lengths, "lstsq", columns._as_float())
         solution = self._known(self._computed(x), "lstsq", columns._as_float())

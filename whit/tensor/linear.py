@@ -55,7 +55,7 @@ class Linear(Sorting):
         left, right = self._together("matmul", (other,))
         narrow = left.dtype if dtype is None else storable("matmul", dtype)
         wide = narrow if narrow.is_bool else sum_dtype(narrow)
-        total = product_of_matrices(left.uop.cast(wide), right.uop.cast(wide), batch)
+        total = product_of(left.uop.cast(wide), right.uop.cast(wide), batch)
         return self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
 
     def matmul(self, x: Any, reverse: bool = False, dtype: DType | str | None = None) -> Self:
@@ -81,7 +81,7 @@ class Linear(Sorting):
         return result if bias is None else result + bias
 
 
-def product_of_matrices(x: UOp, y: UOp, batch: Shape) -> UOp:
+def product_of(x: UOp, y: UOp, batch: Shape) -> UOp:
     """(..., m, k) and (..., k, n) -> (*batch, m, n), without m or n where an operand is a vector."""
     k = x.shape[-1]
     rows, columns = x.shape[-2:-1], y.shape[len(y.shape[:-2]) + 1 :]
