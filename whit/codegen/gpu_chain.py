@@ -4,12 +4,15 @@
 
     shared memory <- the rows of A of this block; the first block of keys
     for each block of keys that some row sees:
-        all threads wait;  shared memory, the other half <- the next block of keys
+        all threads wait;  shared memory, another stage <- the next block of keys
         registers S <- A * B                                block_mma
+        keys that are hidden get their neutral element, where a block has some
         the largest of each row so far; what was summed with a smaller one is multiplied (`chain_online`)
         registers P, from S element by element
         registers O += P * W                                block_mma: P as it lies in registers
     store what becomes of O
+
+Ahead, by warp groups: S of the next keys, then O += P * W of the last ones, which goes on while P is computed of S.
 
 Goes in: a kernel of this form. Comes out: its program. A thread has elements of the same rows of S, P and O; four
 neighbours have a row between them, and exchange what they know of it. One kernel is attention, others its gradients:
@@ -19,13 +22,12 @@ those have two contractions inside, and the one of keys and values two products.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from whit.codegen.fill_panels import Values
 from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
-from whit.codegen.gpu_chain_cut import F32, QUAD, GpuCut
+from whit.codegen.gpu_chain_cut import F32, QUAD, GpuCut, Row, by_reciprocals, fused_powers
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import free_ranges, size_of
@@ -38,7 +40,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
 from whit.simplify.chain import Chain, find_chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part, as_online, difference, times_number
+from whit.simplify.chain_online import OLD, Online, Part, as_online
 from whit.target import Target
 
 NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
@@ -56,20 +58,6 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None
     kernel = _Kernel(body, chain, online, target)
     return kernel.write(), str(kernel)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Templates for one row of a thread."""
-
-    hidden: UOp
-    scores: UOp  # of which the largest is searched
-    sums: list[UOp]
-    products: list[UOp]
-    scales: list[UOp]
-
-    def all(self) -> list[UOp]:
-        return [self.hidden, self.scores, *self.sums, *self.products, *self.scales]
 
 
 class _Kernel(GpuCut):
@@ -253,7 +241,7 @@ class _Kernel(GpuCut):
             tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage))
             self._mma(memory, p, stage, (self.wide, self.size.keys), tiles, len(self.o) if flies else 0)
 
-    def _of_slot(self, slot: int) -> _Row:
+    def _of_slot(self, slot: int) -> Row:
         """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,
         of scores if there is a largest one, else of products."""
         chain, online, top = self.chain, self.online, self.online.top
@@ -279,7 +267,7 @@ class _Kernel(GpuCut):
         lanes = [value if value.shape else UOp.stack(*([value] * self.lanes)) for value in (hidden, scores, *values)]
         hidden, scores, *found = self.lowered(*lanes, *scales)
         count = len(online.sums)
-        return _Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
+        return Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
 
     def _weigh(self, step: UOp) -> None:
         """From scores to what is multiplied."""
@@ -310,7 +298,7 @@ class _Kernel(GpuCut):
                     value = row.hidden.substitute(now).where(const(F32, none), w.load(memory, slot * lanes, lanes))
                     w.store(memory, w.value(value), slot * lanes)
 
-    def _row_of(self, slot: int, row: _Row, now: Values) -> None:
+    def _row_of(self, slot: int, row: Row, now: Values) -> None:
         """One row of a thread: the largest score, sums, and what is multiplied."""
         w, online = self.w, self.online
         values = self._of_scores(slot, now)
@@ -398,29 +386,6 @@ class _Kernel(GpuCut):
         value = by_reciprocals(value, [self.chain.columns, *(part.leaf for part in self.online.products)])
         inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
         return target.store(self.at(value, inside), self.at(position, here), gate=gate)
-
-
-def by_reciprocals(root: UOp, elements: list[UOp]) -> UOp:
-    """x / y -> x * (1 / y) where a row has one y: elements are what others depend on"""
-    names: dict[UOp, UOp] = {}
-    for node in topological((root,)):
-        if node.op is ops.FDIV and node.dtype is F32 and set(elements).isdisjoint(topological((node.src[1],))):
-            x, y = (with_values(source, names) for source in node.src)
-            names[node] = x * make(ops.RECIPROCAL, (y,))
-    return with_values(root, names)
-
-
-def fused_powers(root: UOp) -> UOp:
-    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row. If f is x * number, fma(x, number * c)"""
-    names: dict[UOp, UOp] = {}
-    for power in [node for node in topological((root,)) if node.op is ops.EXP2]:
-        found = difference(power)
-        if found is not None:
-            scores, top, factor = found
-            x, number = times_number(scores)
-            scale = factor if number is None else factor * number
-            names[power] = make(ops.EXP2, (make(ops.FMA, (x, scale, -(top * factor))),))
-    return with_values(root, names)
 
 
 def _scales(online: Online) -> list[UOp]:

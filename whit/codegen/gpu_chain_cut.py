@@ -1,7 +1,7 @@
 """How attention on a GPU is cut into blocks: sizes, positions of threads, operands in shared memory.
 
-    128 rows of A, once          lines of shared memory, a row or key in each, 16 bytes longer than they have to be:
-    64 keys of B and W, twice    lines that are read together are in different banks
+    128 rows of A, once                 lines of shared memory, a row or key in each, 16 bytes longer than they have to
+    64 keys of B and W, in each stage   be, or swizzled: lines that are read together are in different banks
 
 Positions are computed of placeholders for loops that are not open yet: the number of a block of keys.
 """
@@ -22,11 +22,12 @@ from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import MatrixArg, RangeKind
+from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
 from whit.simplify.chain import Chain, with_values
-from whit.simplify.chain_online import Online, narrow
+from whit.simplify.chain_online import Online, difference, narrow, times_number
 from whit.target import Target
 
 MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
@@ -101,6 +102,20 @@ class Tile:
         row, depth = (1, self.line) if is_turned else (self.line, 1)
         lines = self.count if self.is_swizzled else 0
         return MatrixArg(self.start, row, depth, stage, lines=lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Templates for one row of a thread."""
+
+    hidden: UOp
+    scores: UOp  # of which the largest is searched
+    sums: list[UOp]
+    products: list[UOp]
+    scales: list[UOp]
+
+    def all(self) -> list[UOp]:
+        return [self.hidden, self.scores, *self.sums, *self.products, *self.scales]
 
 
 class GpuCut:
@@ -256,3 +271,26 @@ class GpuCut:
 def _as_wide(new: UOp, old: UOp) -> UOp:
     """A value with the lanes that it had before it was simplified."""
     return new if new.shape or not old.shape else UOp.stack(*([new] * old.shape[0]))
+
+
+def by_reciprocals(root: UOp, elements: list[UOp]) -> UOp:
+    """x / y -> x * (1 / y) where a row has one y: elements are what others depend on"""
+    names: dict[UOp, UOp] = {}
+    for node in topological((root,)):
+        if node.op is ops.FDIV and node.dtype is F32 and set(elements).isdisjoint(topological((node.src[1],))):
+            x, y = (with_values(source, names) for source in node.src)
+            names[node] = x * make(ops.RECIPROCAL, (y,))
+    return with_values(root, names)
+
+
+def fused_powers(root: UOp) -> UOp:
+    """exp2((f - m) * c) -> exp2(fma(f, c, -(m * c))): the last is of a row; if f is x * y, of fma(x, y * c, ...)"""
+    names: dict[UOp, UOp] = {}
+    for power in [node for node in topological((root,)) if node.op is ops.EXP2]:
+        found = difference(power)
+        if found is not None:
+            scores, top, factor = found
+            x, number = times_number(scores)
+            scale = factor if number is None else factor * number
+            names[power] = make(ops.EXP2, (make(ops.FMA, (x, scale, -(top * factor))),))
+    return with_values(root, names)

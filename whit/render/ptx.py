@@ -35,7 +35,7 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
-from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory, spread_of, together_at
+from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory, runs_of, spread_of
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
@@ -277,18 +277,14 @@ class _Function(Writer):
 
     def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int]) -> list[str]:
         """Elements at numbers from a common place: its address is computed once."""
-        itemsize, result = memory.dtype.itemsize, list[str]()
-        start = self.names[memory][0]
+        itemsize, start = memory.dtype.itemsize, self.names[memory][0]
         for node in common:
             index = self.operand(node)
             if register_type(node.dtype) == "b32":
                 index = cast(self, node.dtype, dtypes.int64, index)
             start = self.value("b64", "at", "mad.lo.s64", index, str(itemsize), start)
-        while len(result) < len(offsets):
-            lane = len(result)
-            count = together_at(itemsize, common, offsets, lane, self.alignments)
-            result += self.load_piece(memory, _plus(start, offsets[lane] * itemsize), count, "")
-        return result
+        runs = runs_of(itemsize, common, offsets, self.alignments)
+        return [x for at, count in runs for x in self.load_piece(memory, _plus(start, at * itemsize), count, "")]
 
     def tests(self, gate: list[UOp], width: int) -> list[str]:
         """The condition of each lane, or nothing."""

@@ -57,11 +57,17 @@ def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
     return None
 
 
-def together_at(itemsize: int, common: list[UOp], offsets: list[int], lane: int, known: dict[UOp, int]) -> int:
-    """How many lanes from this one on are neighbours that one access takes: one or two."""
-    aligned = gcd(*(alignment_of(node, known) for node in common), offsets[lane]) * itemsize
-    is_pair = offsets[lane : lane + 2] == [offsets[lane], offsets[lane] + 1]
-    return 2 if is_pair and aligned % (2 * itemsize) == 0 and itemsize >= 4 else 1
+def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UOp, int]) -> list[tuple[int, int]]:
+    """How far accesses are from a common place, and how many lanes each takes: one, or two that are neighbours."""
+    aligned = gcd(*(alignment_of(node, known) for node in common), ALIGNMENT)
+    found: list[tuple[int, int]] = []
+    lane = 0
+    while lane < len(offsets):
+        first = offsets[lane]
+        is_pair = itemsize >= 4 and offsets[lane : lane + 2] == [first, first + 1] and gcd(aligned, first) % 2 == 0
+        found.append((first, 2 if is_pair else 1))
+        lane += found[-1][1]
+    return found
 
 
 def load_packed(w: Writer, dtype: DType, space: str, at: str, test: str) -> list[str]:
