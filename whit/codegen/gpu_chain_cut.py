@@ -66,8 +66,11 @@ class Size:
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
 LINE = 64  # elements of a line of theirs
 SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
-SIZES_OF_GROUPS = (Size(8, 1, 128, True), Size(8, 1, 64, True), Size(4, 1, 64))
-MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for operands and positions
+# Two blocks on a multiprocessor compute weights and products in turns: b4 h16 t4096 d128 0.61 ms, one of 8 warps 0.70;
+# gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
+SIZES_OF_GROUPS = (Size(8, 1, 64, True), Size(4, 2, 64), Size(4, 1, 64, True), Size(4, 1, 64))
+ALONE = Size(8, 1, 64)  # where there is no room for two
+MOST_REGISTERS, MOST_AHEAD, MOST_OF_MANY = 192, 160, 80  # the rest of 255, or of 128 for 8 warps, is for positions
 MOST_SHARED = 227 * 1024  # bytes
 
 
@@ -158,16 +161,25 @@ class GpuCut:
         return all(length % LINE == 0 for length in lengths)
 
     def _choose_size(self) -> Size:
-        """The largest block that registers and shared memory hold."""
-        sizes = SIZES_OF_GROUPS if self.by_groups else SIZES
+        """The largest block of which a multiprocessor has room for two, or the largest."""
+        if not self.by_groups:
+            return next((size for size in SIZES if self._fits(size, 1)), SIZES[-1])
+        found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
+        if found is None:
+            found = ALONE if self._fits(ALONE, 1) else SIZES_OF_GROUPS[-1]
+        self._place_tiles(found)
+        return found
+
+    def _fits(self, size: Size, blocks: int) -> bool:
+        """Whether registers and shared memory hold so many blocks. Two contractions take the registers of more rows."""
+        self._place_tiles(size)
         inner, products = len(self.chain.inner), len(self.chain.products)
-        for size in sizes:
-            most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
-            self._place_tiles(size)
-            nbytes = 2 * (self.fixed + size.stages * self.stage)
-            if size.registers(inner, products, self.wide) <= most and nbytes <= MOST_SHARED:
-                return size
-        return sizes[-1]
+        most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
+        if size.warps * blocks > 8:
+            most = MOST_OF_MANY
+        has_registers = size.registers(inner, products, self.wide) <= most
+        is_shared = 2 * (self.fixed + size.stages * self.stage) <= MOST_SHARED // blocks
+        return has_registers and is_shared and not (self.by_groups and size.pieces > 1 and inner > 1)
 
     # ---- operands in shared memory
 
