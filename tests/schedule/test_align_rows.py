@@ -5,11 +5,13 @@ import pytest
 
 from schedule.build import matmul, param, softmax
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.interpret import evaluate, run
 from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.schedule import align_rows, schedule
+from whit.schedule.fill_rows import fill_rows
 
 OUT = 100
 
@@ -68,3 +70,27 @@ def test_equal_kernels_stay_equal() -> None:
     assert (
         len({call.src[0] for call in after.src}) <= count + 2
     )  # the first reads what it is given, the last writes that
+
+
+def test_loops_along_longer_rows_go_to_their_ends_and_do_not_use_what_is_there() -> None:
+    longer = param(1, 3, 544)
+    r0, r1, k = UOp.range(3, 0), UOp.range(515, 1), UOp.range(515, 1000, RangeKind.REDUCE)
+    total = longer.index(r0, k).exp2().reduce(ops.ADD, ranges=(k,))
+    out = param(0, 3, 544)
+    body = fill_rows(UOp.group(out.store(longer.index(r0, r1) / total, r0, r1)), (longer, out))
+    assert {r.size for r in body.topological() if r.op is ops.RANGE} == {3, 544}
+    given = np.full((3, 544), np.nan, np.float32)
+    given[:, :515] = np.random.default_rng(0).standard_normal((3, 515))
+    found = np.zeros((3, 544), np.float32)
+    run(body.function("f").call(out, longer), {out: found, longer: given})
+    expected = given[:, :515] / np.exp2(given[:, :515]).sum(1, keepdims=True)
+    np.testing.assert_allclose(found[:, :515], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("other", [param(2, 515), param(2, 515, 544)], ids=["row", "column"])
+def test_loops_along_something_else_too_stay_as_they_are(other: UOp) -> None:
+    longer, out = param(1, 3, 544), param(0, 3)
+    r0, k = UOp.range(3, 0), UOp.range(515, 1000, RangeKind.REDUCE)
+    beside = other.index(k) if len(other.shape) == 1 else other.index(k, r0)
+    body = UOp.group(out.store((longer.index(r0, k) * beside).reduce(ops.ADD, ranges=(k,)), r0))
+    assert fill_rows(body, (longer,)) is body

@@ -1,7 +1,7 @@
 """Rows of temporary memory begin where vectors and tensor cores can read them.
 
     t0 = buffer bfloat16(64, 50257)                  ->   t0 = buffer bfloat16(64, 50304)
-    k0: store t0[r0, r1] = ...   r1 < 50257               the same: nobody writes or reads what is behind a row
+    k0: store t0[r0, r1] = ...   r1 < 50257               the same: nobody needs what is behind a row (`fill_rows`)
     k1: sum over k of t0[r0, k] * w[k, r1]
 
 Goes in: a schedule. Comes out: the same with longer rows of the buffers that a kernel with a reduction reads or writes,
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from whit.ir import ops
 from whit.ir.uop import UOp, make
+from whit.schedule.fill_rows import fill_rows
 
 ROW = 128  # bytes: what the second cache of a GPU reads at once
 LEAST = 16 * ROW  # bytes of a row that is made longer
@@ -75,4 +76,5 @@ def _over(function: UOp, params: tuple[UOp, ...]) -> UOp:
     (body,) = function.src
     slots = {param.arg.slot: param for param in params}
     old = [node for node in body.topological() if node.op is ops.PARAM and node.arg.slot in slots]
-    return body.substitute({param: slots[param.arg.slot] for param in old}).function(function.arg.name)
+    body = body.substitute({param: slots[param.arg.slot] for param in old})
+    return fill_rows(body, params).function(function.arg.name)

@@ -1,0 +1,70 @@
+"""Loops along rows that were made longer go to their ends, so that vectors divide them.
+
+    max over k < 50257 of t0[r0, k]               ->   max over k < 50304 of (k < 50257 ? t0[r0, k] : -inf)
+    store t1[r0, r1] = ..., r1 < 50257            ->   the same with r1 < 50304
+
+Goes in: the body of a kernel, and its params whose rows are longer than what is in them (`align_rows`). Comes out: the
+body with longer ranges, where everything that a range walks along is such a row. What is written behind a row is never
+read; what is read there is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+from whit.schedule.lower import fill_free_ranges
+
+
+def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
+    """The body with loops to the ends of rows."""
+    free: dict[UOp, frozenset[UOp]] = {}
+    fill_free_ranges(body, free)
+    nodes = topological((body,))
+    ends = {r: _end(r, nodes, free, longer) for r in nodes if r.op is ops.RANGE}
+    new = {r: UOp.range(end, r.arg.id, r.arg.kind) for r, end in ends.items() if end}
+    return _over(nodes, new)[body] if new else body
+
+
+def _end(r: UOp, nodes: list[UOp], free: dict[UOp, frozenset[UOp]], longer: Collection[UOp]) -> int:
+    """The size of the rows that a range walks along, if it does nothing else."""
+    if not isinstance(r.size, int) or r.arg.kind not in (RangeKind.LOOP, RangeKind.REDUCE):
+        return 0
+    found: set[int] = set()
+    for node in nodes:
+        if node.op is ops.INDEX:
+            memory, *position = node.src
+            is_gated = node.arg
+        elif node.op is ops.STORE:
+            memory, _, *position = node.src
+            is_gated = node.arg.gated or node.arg.combine is not None
+        else:
+            if r in node.src and node.op in (ops.SCAN, ops.SORT, ops.STAGE):
+                return 0
+            continue
+        if not any(r in free[i] for i in position) and not (node.op is ops.STORE and r in free[node]):
+            continue
+        if memory not in longer or is_gated or position[-1] is not r or any(r in free[i] for i in position[:-1]):
+            return 0
+        found.add(memory.shape[-1])
+    return found.pop() if len(found) == 1 else 0
+
+
+def _over(nodes: list[UOp], new: dict[UOp, UOp]) -> dict[UOp, UOp]:
+    """Every node over new ranges; reductions along them do not see what is behind the old ones."""
+    done: dict[UOp, UOp] = {}
+    for node in nodes:
+        if node in new:
+            done[node] = new[node]
+            continue
+        src = [done[s] for s in node.src]
+        walked = [r for r in node.src[1:] if r in new] if node.op is ops.REDUCE else []
+        for r in walked:
+            inside = new[r] < const(dtypes.weakint, r.size)
+            src[0] = inside.where(src[0], const(node.dtype, node.arg.op.identity(node.dtype)))
+        done[node] = node if tuple(src) == node.src else make(node.op, tuple(src), node.arg)
+    return done
