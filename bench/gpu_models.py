@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -263,8 +264,8 @@ def their_step(model: Model, is_compiled: bool) -> Callable[[], Any]:
 # ---- the contest
 
 
-def measure(model: Model, with_compile: bool) -> None:
-    """Prints a line."""
+def measure(model: Model, with_compile: bool) -> bool:
+    """Prints a line; whether the results were right."""
     import torch
 
     GlobalCounters.reset()
@@ -298,6 +299,7 @@ def measure(model: Model, with_compile: bool) -> None:
     text += "".join(f"   {name} {best[name] * 1e3:8.2f} ms {best[name] / best['jit']:5.2f}x" for name in contestants)
     wrong = "" if error < model.tolerance else f"   WRONG: {error:.1e}"
     print(f"{text}   first three steps {first:.1f} s   error {error:.1e}{wrong}", flush=True)
+    return not wrong
 
 
 def peak() -> int:
@@ -373,17 +375,29 @@ def main() -> None:
     for flag in ("--no-compile", "--kernels", "--first", "--one"):
         parser.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    failed = 0
     for name in options.models or MODELS:
-        if options.first:
-            first_steps(name, options.layers)
-            continue
-        model = gpt2(options.layers) if name == "gpt2" else MODELS[name]()
-        if options.one:
-            first_step(model)
-        elif options.kernels:
-            kernels(model)
-        else:
-            measure(model, not options.no_compile)
+        try:
+            failed += not run(name, options)
+        except Exception:  # one that fails must not hide the others
+            failed += 1
+            traceback.print_exc()
+    sys.exit(bool(failed))
+
+
+def run(name: str, options: argparse.Namespace) -> bool:
+    """What is wanted of one model; whether it was right."""
+    if options.first:
+        first_steps(name, options.layers)
+        return True
+    model = gpt2(options.layers) if name == "gpt2" else MODELS[name]()
+    if options.one:
+        first_step(model)
+    elif options.kernels:
+        kernels(model)
+    else:
+        return measure(model, not options.no_compile)
+    return True
 
 
 if __name__ == "__main__":

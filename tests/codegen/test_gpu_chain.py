@@ -278,7 +278,7 @@ def test_only_the_powers_of_exp_are_simplified() -> None:
 def test_texts_assemble_and_hardly_a_register_is_spilled(
     arch: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The kernels of bench/gpu.py, whose registers are full."""
+    """The kernels of bench/gpu_attention.py, whose registers are full."""
     target = parse_target(f"CUDA:PTX:{arch}")
     programs: dict[str, UOp] = {}
 
