@@ -344,7 +344,7 @@ def first_steps(name: str, layers: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for state in ("empty", "full"):
             command = [sys.executable, __file__, name, "--layers", str(layers), "--one"]
-            environment = {**os.environ, "CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}  # the driver keeps code too
+            environment = {**os.environ, "CACHE_DIR": folder, "CUDA_CACHE_PATH": folder}  # the driver keeps code too
             result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
             print(f"{state:5s} cache: {result.stdout.rstrip()}", flush=True)
 

@@ -26,6 +26,7 @@ from whit.runtime.cuda_failure import Started
 from whit.target import Target
 
 WARP = 32
+CALLING = (b"div.rn.f", b"rcp.rn.f", b"sqrt.rn.f")  # instructions that call a function for unusual numbers
 THREADS_ON_ONE = 39  # attribute of a device: the most threads on a multiprocessor
 
 
@@ -112,27 +113,43 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
                 key = digest(kernel_key(function, target), place)
                 entry = None if shows_compiling() else disk_cache.find(key)
                 if entry is not None:
-                    begun.append((function, "", *entry, None))
+                    header, code = entry
+                    begun.append((function, "", header, workers.submit(_on_gpu, gpu, code), None))
                     continue
                 log = recorder.kernel(function, target) if (recorder := hooks.recorder) is not None else None
                 header, text = compile_ptx(function, target, log)
-                begun.append((function, key, header, workers.submit(gpu.assemble, text), log))
+                begun.append((function, key, header, workers.submit(_assembled, gpu, text), log))
             return [_loaded(gpu, target, *each) for each in begun]
         except BaseException:  # also an interrupt: nobody waits for the rest
             workers.shutdown(wait=False, cancel_futures=True)
             raise
 
 
+def _assembled(gpu: Gpu, text: bytes) -> tuple[bytes, Module]:
+    """What is kept of PTX, and it on the GPU."""
+    return _on_gpu(gpu, text if _waits_when_linked(text) else gpu.assemble(text))
+
+
+def _on_gpu(gpu: Gpu, code: bytes) -> tuple[bytes, Module]:
+    return code, gpu.load_module(code)
+
+
+def _waits_when_linked(text: bytes) -> bool:
+    """Whether machine code would wait for every matrix instruction: the assembler makes it so where it links functions
+    that call another one, as exact division does. The driver compiles such text as a whole, and keeps it by itself."""
+    return b"wgmma" in text and any(name in text for name in CALLING)
+
+
 def _loaded(
-    gpu: Gpu, target: Target, function: UOp, key: str, header: dict[str, Any], code: Any, log: KernelLog | None
+    gpu: Gpu, target: Target, function: UOp, key: str, header: dict[str, Any], coming: Any, log: KernelLog | None
 ) -> CudaKernel:
-    """A kernel on the GPU; with a key, its machine code is only coming, and is kept under that."""
+    """A kernel whose code is coming to the GPU; with a key, it is kept under that."""
+    code, module = coming.result()
     if key:
-        code = code.result()
         disk_cache.keep(key, header, code)
     if log is not None:
         log.compiled(code, lambda: "")  # the driver does not show its machine code
-    module, source = gpu.load_module(code), partial(_source, function, target)
+    source = partial(_source, function, target)
     launches = tuple(
         Launch(
             name=record["name"],
