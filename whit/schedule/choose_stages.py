@@ -146,7 +146,8 @@ class Stages:
             if not kernel.is_chained:
                 if reads_memory(self.target):
                     to_keep += too_much_after(root, kernel.value, kernel.fused)
-                for_products = to_keep_for_products((root, *kernel.fused), kept, self.target)
+                wanted = to_keep_for_products((root, *kernel.fused), kept, self.target)
+                for_products = [self.narrowing.get(node, node) for node in wanted]
                 self.for_products.update(for_products)
                 parts = [*parts, *for_products]
             fresh = self._fresh(to_keep, parts)
