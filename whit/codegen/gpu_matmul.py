@@ -186,8 +186,8 @@ class Tile:
             lanes = column + lane_numbers(width)
             at = {**self.batches, **unflat(row, found.m), **unflat(lanes, found.n)}
             copied = with_total(body, found.reduce, sums.index(lane_numbers(width) + element), at)
-            gate = _gate(row, column, lanes, self.sizes, atom)
-            stores.extend(copied.src if gate is None else gated(copied, gate, sums).src)
+            for gate in _gates(row, column, right, lanes, self.sizes, atom):
+                stores.extend(copied.src if gate is None else gated(copied, gate, sums).src)
         return UOp.group(*stores)
 
 
@@ -220,11 +220,23 @@ def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
     return row, column
 
 
-def _gate(row: UOp, column: UOp, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> UOp | None:
-    """Where elements are inside of the result; None if all are."""
-    gates = []
-    if sizes[0] % (atom.tile[0] * atom.cluster):
-        gates.append(row < sizes[0])
-    if sizes[1] % atom.tile[1]:
-        gates.append((lanes if sizes[1] % lanes.shape[0] else column) < sizes[1])
-    return gates[0] & gates[-1] if gates else None
+def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> list[UOp | None]:
+    """Where elements are inside of the result; None if all are. A vector across its end is stored by elements there, and
+    as a whole in the tiles before. `right`: how far it is from the first of a thread."""
+    width, columns = lanes.shape[0], sizes[1]
+    inside = row < sizes[0] if sizes[0] % (atom.tile[0] * atom.cluster) else None
+    if columns % atom.tile[1] == 0:
+        return [inside]
+    gates = [(lanes if columns % width else column) < columns]
+    if columns % width and columns % atom.tile[1] // width * width - right in _first_columns(atom.threads):
+        last = columns - width  # where the last whole vector may begin
+        gates = [column < last + 1, (lanes < columns) & (as_index(last) < column)]
+    return [gate if inside is None else inside & gate for gate in gates]
+
+
+def _first_columns(threads: tuple[Digit, ...]) -> set[int]:
+    """Where in a tile threads have their first columns."""
+    found = {0}
+    for digit in threads:
+        found = {column + i * digit.column for column in found for i in range(digit.count)}
+    return found
