@@ -221,7 +221,7 @@ def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
 
 
 def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> list[UOp | None]:
-    """Where elements are inside of the result; None if all are. A vector across its end is stored by elements there, and
+    """Where elements are inside of the result; None if all are. A vector across its end is stored by elements, and
     as a whole in the tiles before. `right`: how far it is from the first of a thread."""
     width, columns = lanes.shape[0], sizes[1]
     inside = row < sizes[0] if sizes[0] % (atom.tile[0] * atom.cluster) else None
