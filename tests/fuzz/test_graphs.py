@@ -9,6 +9,7 @@ from fuzz.emulated import emulated_gpu
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
 from fuzz.programs import difference, make_program
+from whit import Device, Tensor
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
@@ -41,6 +42,15 @@ def test_programs_for_gpus_agree_with_the_interpreter(monkeypatch: pytest.Monkey
     """Every thread is interpreted, so few graphs are enough. What compiles them is tested on a GPU (`fuzz/cuda.py`)."""
     with emulated_gpu(monkeypatch) as name:
         assert not {seed: problem for seed in range(18, 34) if (problem := problem_of(seed, name))}
+
+
+def test_programs_of_tensors_become_programs_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sizes that take too long to interpret. Found so: sums of products without loads, zeros of integers."""
+    with emulated_gpu(monkeypatch) as name:
+        monkeypatch.setattr(Device[name], "run", lambda *given: None)
+        for seed in (*range(1000, 1024), 1038, 1051, 1062, 1125, 1258, 1736):
+            program = make_program(seed)
+            program.build(*(Tensor(array, device=name) for array in program.arrays)).realize()
 
 
 def test_programs_for_gpus_run_and_their_differences_are_seen() -> None:

@@ -116,8 +116,8 @@ def _find(body: UOp, target: Target) -> Few | None:
     every = free[body]
     if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
         return None
-    if all(len(region.loads) < 2 for region in found):
-        return None  # sums of rows, not products
+    if all(len(region.loads) < 2 for region in found) or not all(region.loads for region in found):
+        return None  # sums of rows, not products, or of other sums
     if any(region.reduce is None or not free[region.reduce] <= every for region in found):
         return None
     rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}

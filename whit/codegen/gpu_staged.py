@@ -105,7 +105,7 @@ def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
     fills += _fills(sides[1], found, place, piece, shared, start + sides[0].size)
     filled = shared.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED, depth=atom.stages)))
     registers = place.registers
-    zeros = UOp.stack(*([const(registers.dtype, 0.0)] * registers.shape[0]))
+    zeros = UOp.stack(*([const(registers.dtype, 0)] * registers.shape[0]))
     cleared = registers.after(make(ops.STAGE, (UOp.group(registers.store(zeros, ZERO)),), StageArg(Memory.REGISTER)))
     a, b = sides[0].matrix(0, stage, atom.stages), sides[1].matrix(sides[0].size, stage, atom.stages)
     arg = BlockMmaArg(atom.name, atom.tile, atom.tile, a, b, atom.threads, atom.elements, 1, adds=True)
@@ -158,7 +158,7 @@ def _inside(value: UOp, row: UOp, k: UOp, sizes: tuple[int, int], side: Side) ->
         gate = k < sizes[1] if gate is None else gate & (k < sizes[1])
     if gate is None:
         return value
-    return gate.where(gated(value, gate), const(value.dtype, 0.0))
+    return gate.where(gated(value, gate), const(value.dtype, 0))
 
 
 def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:

@@ -81,7 +81,7 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     found, every = regions(body)[1:], free[body]
     if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
         return None
-    if not all(isinstance(r.size, int) for r in every):
+    if not all(isinstance(r.size, int) for r in every) or not all(region.loads for region in found):
         return None
     along = {region.reduce: _along(region, every, free) for region in found if region.reduce is not None}
     known = {reduce: r for reduce, r in along.items() if r is not None}
