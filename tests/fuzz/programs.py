@@ -197,7 +197,7 @@ def attention(s: Source) -> Program:
         out = q.scaled_dot_product_attention(k, v, is_causal=is_causal)
         if not which:
             return out
-        return out.gradient(q, k, v, gradient=out.detach().sign())[which - 1]
+        return out.gradient(q, k, v, gradient=q.detach())[which - 1]
 
     shapes = (*heads, queries, depth), (*heads, keys, depth), (*heads, keys, depth)
     name = f"attention {dtype.name} {shapes[:2]} causal {is_causal} gradient {which}"
