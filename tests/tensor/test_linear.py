@@ -180,6 +180,7 @@ def test_pooling_of_integers_gives_floats_and_small_floats_stay() -> None:
     assert Tensor.ones(1, 4, 4, dtype=dtypes.half).avg_pool2d().dtype is dtypes.half
 
 
+@pytest.mark.cpu  # on GPUs the largest of a window is a formula, with a gradient of its own
 def test_windows_are_made_by_movement_alone() -> None:
     x, w = Tensor.empty(1, 2, 9, 9), Tensor.empty(4, 2, 3, 3)
     found = {n.op for n in x.conv2d(w, stride=2, dilation=2).uop.topological()}
