@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from schedule.build import exp, matmul, param, relu, stores
+from schedule.build import broadcast, exp, matmul, param, relu, stores
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -34,6 +34,17 @@ def gate(x: UOp) -> UOp:
     return (wide / (exp(-wide) + 1.0)).cast(HALF)
 
 
+def scaled(times: int) -> Callable[[UOp], UOp]:
+    """So many values of columns are read for each element."""
+
+    def follows(x: UOp) -> UOp:
+        for slot in range(2, 2 + times):
+            x = x + broadcast(param(slot, x.shape[-1], dtype=HALF), x.shape)
+        return x
+
+    return follows
+
+
 @pytest.mark.parametrize(
     ("follows", "sizes", "expected"),
     [
@@ -41,8 +52,10 @@ def gate(x: UOp) -> UOp:
         (relu, (2048, 1024, 1024), 1),
         (gate, (8192, 4096, 8192), 1),  # deep: the product hides it
         (gate, (256, 1024, 256), 1),  # small
+        (scaled(4), (8192, 64, 4096), 1),
+        (scaled(5), (8192, 64, 4096), 2),
     ],
-    ids=["heavy", "light", "deep", "small"],
+    ids=["heavy", "light", "deep", "small", "few reads", "many reads"],
 )
 def test_what_is_heavy_follows_a_product_in_a_kernel_of_its_own(
     follows: Callable[[UOp], UOp], sizes: tuple[int, int, int], expected: int

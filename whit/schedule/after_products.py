@@ -4,8 +4,9 @@
     (a @ b) + c        ->   one kernel, as always
 
 A division or an exponential of every sum takes registers that hold sums, and time in which tensor cores wait: the
-gradient of gelu made 1.4 ms of a product of 0.13 ms (16384 x 768 x 3072, H200), and takes 0.08 ms by itself. Along a
-deep product, as that of a gradient with the step of its optimiser behind it, it does not matter.
+gradient of gelu made 1.4 ms of a product of 0.13 ms (16384 x 768 x 3072, H200), and takes 0.08 ms by itself. So do
+many values that are read for every sum: two norms of images and their sum made 1.6 ms of one of 0.2 ms. Along a deep
+product, as that of a gradient with the step of its optimiser behind it, it does not matter.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from whit.schedule.lower import distinct, prod_of
 
 HEAVY = frozenset({ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW})
 LARGE = 1 << 30  # products of numbers: others take less time than a launch
+MANY = 5  # values that are read for a sum
 SHALLOW, DEEP = 256, 2048  # steps: not more than of attention, whose scores are no values of their own; that hide it
 
 
@@ -47,14 +49,24 @@ def too_much_after(root: UOp, value: UOp, fused: Collection[UOp]) -> list[UOp]:
         return []
     (product,) = found
     is_repeated = prod_of(root.shape) > prod_of(product.shape)
-    return found if is_repeated or (_is_short(product) and is_heavy(value)) else []
+    depth = _depth_of_two(product)
+    is_slow = depth < DEEP and (_reads(value) >= MANY or (depth > SHALLOW and is_heavy(value)))
+    return found if is_repeated or (depth > 0 and is_slow) else []
 
 
 def is_heavy(value: UOp) -> bool:
-    """Whether something expensive is computed of every element, outside of reductions."""
+    """Whether something expensive is computed of every element, outside of reductions, or much is read for it."""
+    return _reads(value) > MANY or any(node.op in HEAVY and _varies(node) for node in _outside(value))
+
+
+def _reads(value: UOp) -> int:
+    return sum(node.op is ops.INDEX for node in _outside(value))
+
+
+def _outside(value: UOp) -> list[UOp]:
+    """What is not inside of a reduction."""
     reduces = [node for node in topological((value,)) if node.op is ops.REDUCE]
-    outside = topological((value,), stop=reduces)
-    return any(node.op in HEAVY and _varies(node) for node in outside)
+    return topological((value,), stop=reduces)
 
 
 def _varies(node: UOp) -> bool:
@@ -68,9 +80,9 @@ def _is_large(node: UOp) -> bool:
     return all(isinstance(size, int) for size in shape) and bool(prod_of(shape) >= LARGE)
 
 
-def _is_short(product: UOp) -> bool:
-    """Whether it is one of two matrices, and of few steps."""
+def _depth_of_two(product: UOp) -> int:
+    """The steps of a product of two matrices; 0 if it is another one."""
     shape = product.src[0].shape
-    depth = prod_of(tuple(shape[axis] for axis in product.arg.axes))
+    depth: int = prod_of(tuple(shape[axis] for axis in product.arg.axes))
     left, right = (distinct(side) for side in product.src[0].src)
-    return bool(SHALLOW < depth < DEEP and left * right == prod_of(shape) * depth)
+    return depth if left * right == prod_of(shape) * depth else 0
