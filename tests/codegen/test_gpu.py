@@ -95,6 +95,14 @@ def test_threads_run_along_neighbours_and_vectors_of_16_bytes() -> None:
     assert [node.shape for node in loads] == [(4,), (4,)]
 
 
+def test_neighbours_inside_of_parts_of_a_range_are_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    x, y = ints(0, 4, 6, 8).permute((1, 0, 2)).reshape((6, 32)), ints(1, 6, 16).pad(((0, 0), (16, 0)))
+    (program,) = check(x + y)
+    loads = [node for node in program.linear.src if node.op is ops.LOAD]
+    assert [node.shape for node in loads] == [(4,), (4,)]
+
+
 def test_a_row_is_reduced_by_a_block() -> None:
     (call,) = scheduled(softmax(param(0, 20, 512))).src
     program = generate(call.src[0].src[0], TARGET)

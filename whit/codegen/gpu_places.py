@@ -11,6 +11,7 @@ from whit.codegen.ranges import stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
+from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 from whit.target import Target
 
@@ -38,17 +39,28 @@ def width_of(body: UOp, target: Target, ranges: Collection[UOp], free: Free) -> 
 def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free, is_whole: bool = True) -> int:
     """How many neighbours along a range are one vector: a power of two that divides it; if it need not be whole
     vectors, that divides how far rows are apart."""
-    steps = [stride(place, r, free) for place in places]
-    if not isinstance(r.size, int) or 1 not in steps or any(step not in (0, 1) for step in steps):
+    if not isinstance(r.size, int):
         return 1
-    apart = (
-        [r.size]
-        if is_whole
-        else [n for place, step in zip(places, steps, strict=True) if step for n in _apart(place, r)]
-    )
-    while width > 1 and any(n % width for n in apart):
+    while width > 1:
+        steps = [_step(place, r, width, free) for place in places]
+        moving = [place for place, step in zip(places, steps, strict=True) if step]
+        apart = [r.size] if is_whole else [n for place in moving for n in _apart(place, r)]
+        if 1 in steps and all(step in (0, 1) for step in steps) and not any(n % width for n in apart):
+            return width
         width //= 2
-    return max(width, 1)
+    return 1
+
+
+def _step(place: UOp, r: UOp, width: int, free: Free) -> int | None:
+    """How far a position moves along a range, from one of so many neighbours to the next: r % 64 by 1, among 8."""
+    step = stride(place, r, free)
+    if step is not None or r.size % width:
+        return step
+    first = UOp.range(r.size // width, r.arg.id, r.arg.kind) * width
+    forms = [linear_form(simplify(place.substitute({r: first + lane}))) for lane in range(width)]
+    (terms, offset), (_, second) = forms[:2]
+    step = second - offset
+    return step if all(form == (terms, offset + step * lane) for lane, form in enumerate(forms)) else None
 
 
 def _apart(place: UOp, r: UOp) -> list[int]:
