@@ -136,7 +136,8 @@ class Lowering:
                 self.to_keep.append(self._with_epilogue(node, redundancy))
                 return True
             is_inside = any(above.node.op in (ops.REDUCE, ops.SCAN) for above in self.path)
-            if is_contraction(node) and (is_inside or len(self._hoisted(request)) < len(request.loops)):
+            is_repeated = is_contraction(node) and len(self._hoisted(request)) < len(request.loops)
+            if is_repeated or (is_inside and is_worth_a_kernel(node)):
                 self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
                 return True
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
@@ -521,18 +522,25 @@ def is_serial(node: UOp) -> bool:
 
 
 def is_contraction(node: UOp) -> bool:
-    """Whether a value is a sum of many products that uses each of its operands several times, or is a product of a
-    vector and a matrix: of many, long rows, one operand of all of which is the same."""
+    """Whether a value is a sum of many products that uses each of its operands several times."""
+    return _is_product(node) and bool(prod_of(node.src[0].shape) >= REUSED * sum(map(distinct, node.src[0].src)))
+
+
+def is_worth_a_kernel(node: UOp) -> bool:
+    """Whether a value is a contraction, or the product of a vector and a matrix: of many, long rows, one operand of all
+    of which is the same."""
+    if not _is_product(node):
+        return False
+    vector, matrix = sorted(map(distinct, node.src[0].src))
+    return is_contraction(node) or bool(prod_of(node.src[0].shape) == matrix == vector * prod_of(node.shape))
+
+
+def _is_product(node: UOp) -> bool:
+    """Whether a value is a sum of many products."""
     value = node.src[0]
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return False
-    products = prod_of(value.shape)
-    if products < LEAST_PRODUCTS:
-        return False
-    parts = sorted(map(distinct, value.src))
-    return bool(
-        products >= REUSED * sum(parts) or (products == parts[1] and products == parts[0] * prod_of(node.shape))
-    )
+    return bool(prod_of(value.shape) >= LEAST_PRODUCTS)
 
 
 def distinct(node: UOp) -> int:
@@ -552,7 +560,7 @@ def _elements_of_rows(value: UOp) -> float:
     while stack and len(seen) < FAR:
         node = stack.pop()
         if node.op is ops.REDUCE:
-            most = max(most, 0 if is_contraction(node) else prod_of(node.src[0].shape))
+            most = max(most, 0 if is_worth_a_kernel(node) else prod_of(node.src[0].shape))
         elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
             fresh = [s for s in node.src if s not in seen]
             seen.update(fresh)
