@@ -93,6 +93,9 @@ class _Function(Writer):
         parameters = self.prologue()
         tile = ptx_block.block_mma_of(self.linear)
         if tile is not None and ptx_block.is_by_roles(tile):
+            written = {memory_of(node.src[0]) for node in self.linear.src if node.op is ops.STORE}
+            # What is read alone may be loaded before others are stored: all of a tile at once, not one after another.
+            self.spaces |= {node: "global.nc" for node in params_of(self.linear) if node not in written}
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying()
