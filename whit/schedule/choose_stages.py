@@ -321,22 +321,10 @@ def _shared(
         owner = owners.setdefault(node, kernel.root)
         if owner is not kernel.root and owner in kernels and node in kernels[owner].fused:
             if is_reduce or reads_much(node, kept):
-                found.append(_narrowed(node, kernel, uses))
+                found.append(node)
         elif owner is not kernel.root:
             owners[node] = kernel.root
     return found
-
-
-def _narrowed(node: UOp, kernel: Kernel, uses: Counter[UOp]) -> UOp:
-    """The cast of a value to a narrower dtype, if that is all that becomes of it: less has to be kept."""
-    top = node
-    while uses[top] == 1:
-        above = next((n for n in kernel.fused if n.src and n.src[0] is top), top)
-        narrows = above.op is ops.CAST and above.dtype.itemsize < top.dtype.itemsize
-        if not narrows and above.op not in ops.SAME_VALUE and above.op not in WHOLE_VIEWS:
-            break
-        top = above
-    return top if top.dtype is not node.dtype else node
 
 
 def reads_much(root: UOp, kept: set[UOp]) -> bool:
