@@ -278,3 +278,10 @@ def test_a_thousand_parameters_assemble_and_more_than_there_can_be_are_refused(t
     assemble(render({"f": program(1000)}, TARGET), "sm_90a", tmp_path)
     with pytest.raises(NotSupportedError, match="over 5000 tensors and variables; 4095 is the most"):
         render({"f": program(5000)}, TARGET)
+
+
+def test_what_a_product_reads_beside_its_operands_may_be_loaded_before_tiles_are_stored() -> None:
+    beside = UOp.param(2, BF16, (512, 512))
+    text = render({"f": programs_of(product(BF16, (512, 512, 64)) + beside)["kernel0"]}, TARGET)
+    assert "ld.global.nc.v4.b32" in text
+    assert "ld.global.v4" not in text
