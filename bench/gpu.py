@@ -25,6 +25,7 @@ REPEATS, IN_A_ROW = 12, 8
 GROUPS: dict[str, list[list[str]]] = {  # a script with its arguments, and what leaves torch.compile out
     "products": [["gpu_products.py"], []],
     "memory": [["cuda.py"], ["--eager"]],
+    "convolutions": [["gpu_convolutions.py"], []],
     "attention": [["gpu_attention.py"], []],
     "decode": [["gpu_decode.py", "--compile"], []],
     "models": [["gpu_models.py"], ["--no-compile"]],
