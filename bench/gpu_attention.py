@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from gpu import best_of_both, kernels_of
 
-from whit import Context, Device, GlobalCounters, Tensor, clear_caches
-from whit.codegen import gpu_chain_cut
+from whit import Context, Device, GlobalCounters, Tensor
 from whit.dtype import dtypes
 
 OURS = {torch.bfloat16: dtypes.bfloat16, torch.float16: dtypes.float16, torch.float32: dtypes.float32}
@@ -42,10 +41,9 @@ ATTENTIONS = [
 
 
 def attention() -> int:
-    """The result alone, then the result with all gradients, by warp groups and by warps; how many were wrong."""
+    """The result alone, then the result with all gradients; how many were wrong."""
     wrong = 0
-    for shape, is_training, gpu_chain_cut.WARP_GROUPS in product(ATTENTIONS, (False, True), (True, False)):
-        clear_caches()  # which do not know by what
+    for shape, is_training in product(ATTENTIONS, (False, True)):
         try:
             wrong += attention_of(*shape, is_training)
         except Exception as error:  # one that fails must not hide the others
@@ -75,20 +73,19 @@ def attention_of(
         return [out, *torch.autograd.grad(out, tensors, upstream)]
 
     start = time.perf_counter()
-    with Context(ATTENTION_BLOCKS=2, CACHE=0):
+    with Context(CACHE=0):
         found, run, kernels = all_kernels_of(ours)
     first = time.perf_counter() - start
     ratio = max(further(found, theirs(), leaves, d, flags, is_training))
     mine, other = best_of_both(run, theirs)
     passes = 3.5 if is_training else 1.0  # two products forward, five more for the gradients
     flops = passes * 4.0 * batch * heads * length * length * depth / (2 if is_causal else 1)
-    by = "groups" if gpu_chain_cut.WARP_GROUPS else "warps"
-    name = f"{by:6s} {str(kind)[6:]} b{batch} h{heads}/{shared} t{length} d{depth}{' causal' if is_causal else ''}"
+    name = f"{str(kind)[6:]} b{batch} h{heads}/{shared} t{length} d{depth}{' causal' if is_causal else ''}"
     rates = [flops / seconds / 1e12 for seconds in (mine, other)]
     what = f"{'training' if is_training else 'forward':8s} {kernels} kernels, first call {first:.1f} s"
     verdict = "" if ratio < 2 else f"   WRONG: {ratio:.1f} times as far from float64 as torch"
     print(
-        f"{name:40s} {what}  {mine * 1e3:8.3f} ms {rates[0]:5.0f} TFLOP/s   torch {other * 1e3:8.3f} ms {rates[1]:5.0f}"
+        f"{name:34s} {what}  {mine * 1e3:8.3f} ms {rates[0]:5.0f} TFLOP/s   torch {other * 1e3:8.3f} ms {rates[1]:5.0f}"
         f"   {other / mine:5.2f}x   error {ratio:.2f} of torch's{verdict}",
         flush=True,
     )
