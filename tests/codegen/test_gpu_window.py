@@ -57,9 +57,9 @@ def window_of(body: UOp) -> tuple[Any, MatrixArg]:
 
 FORWARD = {
     "padded": slide(3, 4),
-    "no padding": slide(3, 4, padding=0),
-    "1 x 1, stride 2": slide(4, 3, 1, 2, 0),
-    "dilated, stride 3": slide(3, 4, stride=3, dilation=2, padding=3),
+    "no padding": slide(5, 6, padding=0),
+    "1 x 1, stride 2": slide(6, 7, 1, 2, 0),
+    "dilated, stride 3": slide(7, 10, stride=3, dilation=2, padding=3),
 }
 
 
