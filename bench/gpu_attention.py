@@ -30,10 +30,10 @@ def random(kind: Any, *shape: int, scale: float = 1.0) -> tuple[Any, Tensor]:
 # batch, heads, heads of keys, length, depth, causal, dtype
 ATTENTIONS = [
     (4, 16, 16, 4096, 128, True, torch.bfloat16),
+    (16, 12, 12, 1024, 64, True, torch.bfloat16),
     (4, 16, 16, 4096, 128, False, torch.bfloat16),
     (4, 16, 16, 4096, 64, True, torch.bfloat16),
     (4, 16, 16, 4096, 128, True, torch.float16),
-    (16, 12, 12, 1024, 64, True, torch.bfloat16),
     (4, 32, 8, 2048, 128, True, torch.bfloat16),
     (2, 8, 8, 1000, 96, True, torch.bfloat16),
     (1, 8, 8, 4096, 256, True, torch.bfloat16),
