@@ -101,6 +101,16 @@ def test_products_of_few_rows(name: str) -> None:
     render({program.name: program.linear}, TARGET)
 
 
+def test_products_with_a_vector_share_a_kernel_and_a_norm_after_one_is_another() -> None:
+    x, w, u = param(1, 1, 256), param(2, 256, 256), param(3, 256, 256)
+    gated = relu(matmul(x, turned(w))) * matmul(x, turned(u))
+    y = x + matmul(x, turned(w))
+    normed = y * (y * y).reduce(ops.ADD, (1,)).reshape((1, 1)).expand((1, 256))
+    for value, kernels in ((gated, 1), (normed, 2)):
+        for target in (None, TARGET):
+            assert len(schedule(UOp.group(param(0, 1, 256).store(value)), target).src) == kernels
+
+
 def test_rows_are_asked_for_before_the_kernel_waits() -> None:
     (call,) = scheduled(matmul(halves(0, 1, 512), turned(halves(1, 6, 512)))).src
     text = render({"few": generate(call.src[0].src[0], TARGET).linear}, TARGET)
