@@ -247,7 +247,7 @@ def by_kernel(s: Shape, run: Callable[[], Any]) -> None:
     def timed(function: Any, blocks: int, threads: int, *rest: Any) -> None:
         start = device.gpu.event()
         original(function, blocks, threads, *rest)
-        found.setdefault(f"{rest[1]} {blocks}x{threads}", []).append(device.gpu.event().since(start))
+        found.setdefault(f"{rest[1][0]} {blocks}x{threads}", []).append(device.gpu.event().since(start))
 
     device.gpu.launch = timed
     try:
