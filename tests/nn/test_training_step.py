@@ -62,7 +62,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Plan]]:
 EXPECTED = {
     "mlp": (11, 7_495_452, 2, 5_553_812),
     "convnet": (45, 25_003_144, 8, 10_196_076),
-    "gpt": (102, 26_634_280, 31, 11_555_868),
+    "gpt": (94, 27_123_752, 31, 11_555_868),
 }
 MOST_KERNELS = {"mlp": 12, "convnet": 45, "gpt": 110}
 
