@@ -24,7 +24,7 @@ from whit import Device, Tensor
 REPEATS, IN_A_ROW = 12, 8
 GROUPS: dict[str, list[list[str]]] = {  # a script with its arguments, and what leaves torch.compile out
     "products": [["gpu_products.py"], []],
-    "memory": [["cuda.py"], ["--eager"]],
+    "memory": [["gpu_memory.py"], ["--eager"]],
     "convolutions": [["gpu_convolutions.py"], []],
     "attention": [["gpu_attention.py"], []],
     "decode": [["gpu_decode.py", "--compile"], []],

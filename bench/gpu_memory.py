@@ -1,8 +1,8 @@
 """Kernels that memory limits, on the device CUDA beside a copy and PyTorch on the same GPU, in one process.
 
-python bench/cuda.py                            a table of milliseconds and GB/s
-python bench/cuda.py --only softmax cumsum      what has one of these words in its name
-python bench/cuda.py --eager                    without torch.compile, which takes seconds for each row
+python bench/gpu_memory.py                            a table of milliseconds and GB/s
+python bench/gpu_memory.py --only softmax cumsum      what has one of these words in its name
+python bench/gpu_memory.py --eager                    without torch.compile, which takes seconds for each row
 
 Times are of kernels alone, the best of many, by events, in turns; results are compared with PyTorch's. GB/s counts what
 the work has to read and write once. A copy of a GiB by the driver, in the same run, is what there is to reach.
