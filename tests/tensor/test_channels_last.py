@@ -46,6 +46,16 @@ def test_channels_last_change_no_value(name: str) -> None:
         np.testing.assert_array_equal(value_of(plain), value_of(kept))
 
 
+def test_a_product_of_channels_and_pixels_in_memory_is_read_from_there() -> None:
+    slide = Sliding((1, 1), (1, 1), 1, (5, 4), (1, 1), ((0, 0), (0, 0)))
+    x, w = UOp.param(0, BF16, (2, 64, 5, 4)), UOp.param(1, BF16, (64, 64, 1, 1)).cast(F32)
+    for value, is_read in ((x, True), (x.reshape((2, 64, 20)).reshape((2, 64, 5, 4)), True), (x * 2, False)):
+        plain, last = (convolve(value.cast(F32), w, replace(slide, last=is_last)) for is_last in (False, True))
+        assert (plain.src[0] is last.src[0]) == is_read
+    turned = UOp.param(0, BF16, (2, 5, 4, 64)).permute((0, 3, 1, 2)).cast(F32)
+    assert convolve(turned, w, slide).src[0] is not convolve(turned, w, replace(slide, last=True)).src[0]
+
+
 def test_parts_of_a_sum_over_images_are_whole_pieces_and_fill_the_chip() -> None:
     assert _parts(64, 56 * 56, 256, 2304) == 16  # 384 tiles, of 396 that three rounds have
     assert _parts(128, 7 * 7, 512, 4608) == 1

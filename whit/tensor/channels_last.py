@@ -32,6 +32,14 @@ def is_of_halves(x: UOp) -> bool:
     return all(isinstance(size, int) and size for size in x.shape) and _narrow(x) is not None
 
 
+def lies_as_shown(x: UOp) -> bool:
+    """Whether a value is memory, each channel's pixels side by side: a matrix of channels and pixels as it is."""
+    narrow = _narrow(x)
+    while narrow is not None and narrow.op is ops.RESHAPE:
+        narrow = narrow.src[0]
+    return narrow is not None and narrow.op in (ops.PARAM, ops.BUFFER)
+
+
 def channels_last(x: UOp) -> UOp:
     """The same value, kept with the channels (axis 1) last."""
     narrow, count = _narrow(x), len(x.shape) - 2

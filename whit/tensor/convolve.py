@@ -18,7 +18,15 @@ from functools import partial
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.channels_last import channels_last, is_copied, is_of_halves, rounded, summed, summed_weight
+from whit.tensor.channels_last import (
+    channels_last,
+    is_copied,
+    is_of_halves,
+    lies_as_shown,
+    rounded,
+    summed,
+    summed_weight,
+)
 from whit.tensor.fold_taps import Folding, folds
 from whit.tensor.sliding import windows
 from whit.tensor.winograd import best_tile, winograd
@@ -44,6 +52,11 @@ class Sliding:
         """The sizes of the result's space."""
         axes = zip(self.sizes, self.padding, self.kernel, self.stride, self.dilation, strict=True)
         return tuple((n + sum(p) - d * (k - 1) - 1) // s + 1 for n, p, k, s, d in axes)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether every pixel is multiplied by itself: a product of matrices."""
+        return {*self.kernel, *self.stride} == {1} and not any(map(any, self.padding))
 
 
 Rule = Callable[[Sliding, UOp, UOp, UOp, UOp], tuple[UOp, UOp]]
@@ -80,7 +93,7 @@ def _by_pixels(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
     if folds(x, slide.kernel, slide.dilation) and is_of_halves(w):
         folding = _folding(x, slide)
         return _by_pixels(folding.image(x), folding.weight(w), _folded(folding))
-    if not is_copied(x) or not is_copied(w):
+    if not is_copied(x) or not is_copied(w) or (slide.is_product and lies_as_shown(x)):
         return None
     return summed(*_operands(channels_last(x), channels_last(w), slide), len(slide.kernel))
 
