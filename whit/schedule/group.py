@@ -249,11 +249,11 @@ def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
     value, inside = _joined(group, kernel, known)
     if known.moved.intersection(inside):
         return False
-    before, alone = find_chain(list(group.values.values())), find_chain([value])
     both = find_chain([*group.values.values(), value])
-    if both is not None and not is_computed(both):
-        return False
     if both is not None:
+        if not is_computed(both):
+            return False
+        before, alone = find_chain(list(group.values.values())), find_chain([value])
         return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
     here = _where(kernel.position)  # statistics wait for the product
     return kernel.is_chained and bool(inside) and all(_where(place) == here for place in group.positions.values())
