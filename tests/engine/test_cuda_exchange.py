@@ -21,6 +21,8 @@ from whit.errors import ArgumentError, DeviceError
 from whit.runtime import dlpack
 from whit.runtime.buffer import usage
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=range(2))
 def gpu(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:

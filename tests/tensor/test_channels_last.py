@@ -13,6 +13,8 @@ from whit.tensor.channels_last import _parts
 from whit.tensor.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
 from whit.tensor.max_pool import max_pool_of_images
 
+pytestmark = pytest.mark.slow
+
 BF16, F32 = dtypes.bfloat16, dtypes.float32
 ONE, TWO = ((1, 1), (1, 1)), ((2, 2), (2, 2))
 # channels, sliding
