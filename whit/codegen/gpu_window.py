@@ -19,6 +19,7 @@ from fractions import Fraction
 from math import ceil, floor, gcd, prod
 
 from whit.codegen.contraction import Contraction
+from whit.codegen.gpu_atoms import HALVES
 from whit.codegen.ranges import size_of, sizes_of
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -31,7 +32,6 @@ PIECE = 64  # channels that are copied together; windows along a depth that are
 MOST_STEP = 8  # the copy engine's limits
 CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}  # how far a window may be outside, by the number of axes
 ALIGNED = 8  # halves: 16 bytes
-HALVES = (dtypes.float16, dtypes.bfloat16)
 Strides = dict[UOp, int]
 
 

@@ -12,13 +12,12 @@ new order anyway is read from there.
 
 from __future__ import annotations
 
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.schedule.lower import is_contraction
+from whit.schedule.operands import HALVES
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
 Order = tuple[int, ...]
 
 
