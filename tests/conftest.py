@@ -1,6 +1,7 @@
 """How hard hypothesis tries: HYPOTHESIS_PROFILE is `default`, `quick` or `deep`. What is left out is not imported.
 
 Tests run on the device that DEV names, as in `DEV=CUDA pytest`; those about the CPU are marked `cpu` and stay there.
+Schedules are made anew in every run: tests count and change how that is done. Kernels are found on disk.
 """
 
 import os
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+os.environ.setdefault("CACHE", "2")
 
 # Under CI the examples are the same on every run, so that a failure belongs to the change that it is seen on.
 _is_ci = bool(os.environ.get("CI"))

@@ -318,7 +318,9 @@ THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one fo
 # What does not.
 JIT = ContextVar("JIT", 1, "0: functions under a JIT run as if they were not. 1: they are captured and replayed.")
 JIT_CHECK = ContextVar("JIT_CHECK", 0, "Every so many calls of a captured function are compared with a plain run.")
-CACHE = ContextVar("CACHE", True, "Compiled kernels are kept on disk and found again.")
+CACHE = ContextVar(
+    "CACHE", 1, "What is kept on disk and found again. 0: nothing. 1: schedules and compiled kernels. 2: kernels alone."
+)
 CACHE_DIR = ContextVar("CACHE_DIR", "", "Where they are kept. Empty: the user's cache folder.")
 DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.")
 VIZ = ContextVar("VIZ", "", "A file that the program is recorded into from its start. 1: `whit-<process>.trace`.")

@@ -88,7 +88,7 @@ def folders() -> list[Folder]:
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
     parser.description = """\
-The compiled kernels that whit keeps on disk, so that the next process does not compile them again.
+The compiled kernels, and the schedules that call them, which whit keeps on disk for the next process.
 
 actions:
   list     the kernels, used last first
@@ -97,7 +97,7 @@ actions:
 
 `list tuned` and `clear tuned` are about what `python -m whit tune` has found instead.
 
-The folder is the setting CACHE_DIR; CACHE=0 keeps no kernels."""
+The folder is the setting CACHE_DIR; CACHE=0 keeps nothing."""
     parser.add_argument("action", choices=("list", "size", "clear"), help="what to do")
     parser.add_argument("what", nargs="?", choices=tuple(ENDINGS), default="kernels", help="of what; kernels")
     parser.add_argument("-n", type=_count, default=SHOWN, metavar="N", help=f"list so many kernels; {SHOWN}, 0: all")

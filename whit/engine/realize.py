@@ -42,6 +42,7 @@ from whit.engine.normalise import SPREADS, Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.plan import make_plan
 from whit.engine.reuse import can_overwrite
+from whit.engine.schedules import find_or_make
 from whit.engine.show import show_graph
 from whit.engine.storage import (
     attach,
@@ -488,7 +489,7 @@ def _load(graph: Normalised, device: str) -> Any:
                 show_graph("graph", graph.graph)
             if (recorder := hooks.recorder) is not None:
                 recorder.begin_schedule()
-            linear = load_scheduler(device)(graph.graph)
+            linear = find_or_make(graph.graph, device, lambda each: load_scheduler(device)(each))
             if DEBUG >= 5:
                 show_graph("schedule", linear)
             plan = make_plan(linear, graph.outputs + len(graph.slots))
