@@ -29,8 +29,9 @@ Names = dict[str, UOp]
 class Scope:
     """What has been defined so far in the text, or in the body of one function."""
 
-    def __init__(self) -> None:
-        self.names: Names = {}  # also the constants met so far, under their text
+    def __init__(self, constants: Names | None = None) -> None:
+        self.constants: Names = {} if constants is None else constants  # of the whole text, under their own
+        self.names: Names = dict(self.constants)
         self.nodes: list[UOp] = []  # one for each line
         self.roots: tuple[UOp, ...] | None = None  # once a `roots` line was read
 
@@ -154,7 +155,7 @@ class Line:
             self.unexpected("a constant, as 3 or 1.5:float32")
         known = self.scope.names.get(text)
         if known is None:
-            known = self.scope.names[text] = self._new_constant(text)
+            known = self.scope.names[text] = self.scope.constants[text] = self._new_constant(text)
         self.position += 1
         return known
 

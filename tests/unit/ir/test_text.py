@@ -233,6 +233,13 @@ def test_blank_lines_comments_and_spaces_do_not_matter() -> None:
     assert parse(text) is (x + 1) * 2
 
 
+@pytest.mark.parametrize("line", ["param 7, int8", "param 7, int8(3,)", "buffer 7, int8(3, 4)", "buffer 7, int8(0, 1)"])
+def test_memory_reads_the_same_however_it_is_spaced(line: str) -> None:
+    node = parse(f"p7 = {line}")
+    assert parse(f"p7  =  {line}") is parse(line) is node
+    assert to_text(node) == f"{'p' if line.startswith('p') else 'b'}7 = {line}"
+
+
 def test_a_hash_inside_a_string_is_no_comment() -> None:
     node = UOp.variable("a # b", 0, 1)
     assert parse(to_text(node)) is node
@@ -507,6 +514,11 @@ X = 'x = variable "x", 0..9\n'
         ("p0 = param 0, float32(4", ("the line ends", "`,` or `)`")),
         ("p0 = param 0, float32(4, none)", ("none is not defined",)),
         ("p0 = param 0, float32(-4)", ("line 1: param: a size is -4",)),
+        ("p0 = param 0, floot32(4)", ("line 1: dtype: there is no dtype named 'floot32'",)),
+        ("p0 = param 0, float32(4)\np0 = param 1, float32(4)", ("line 2: p0 is defined already",)),
+        ('f = function "f" {\n  p0 = param 0, int32\n}\n%1 = neg p0', ("line 4: p0 is not defined",)),
+        ('f = function "f" {\n  x = const 3\n}\n%1 = neg x', ("line 4: x is not defined",)),
+        ("roots 1\np0 = param 0, float32(4)", ("line 2: a line after the roots",)),
         ("p0 = param 0, float32(4)\n%1 = reshape p0", ("shape is missing",)),
         ("p0 = param 0, float32(4)\n%1 = reshape p0, shape=(5,)", ("line 2: reshape: (4,) has 4 elements", "5")),
         ("p0 = param 0, float32(4)\n%1 = reshape shape=(4,)", ("unexpected 'shape'", "an operand")),
