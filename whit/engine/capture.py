@@ -110,6 +110,8 @@ def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
     the value that it was given then."""
     found: list[_Changed] = []
     known: dict[UOp, UOp] = {}
+    shown = [node for entry in trace.shown.values() for node in (entry.uop, entry.start)]
+    plain([*[standing.uop for _, _, standing in trace.families.values()], *shown], known)  # all at once
     for family, place, standing in trace.families.values():
         (new,) = plain([standing.uop], known)
         if new is (family.uop if place is None else place.placeholder):

@@ -200,9 +200,8 @@ def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp
     """The same values without what only concerned gradients, and without stores that cover all of a tensor. `known` has
     what was found before, for callers that ask again and again."""
     done: dict[UOp, UOp] = {} if known is None else known
-    for node in topological(tuple(roots), stop=done):
-        if node in done:
-            continue
+    new_roots = [root for root in roots if root not in done]
+    for node in topological(new_roots, stop=done) if new_roots else ():
         if node.op in ops.SAME_VALUE:
             done[node] = done[node.src[0]]
             continue
