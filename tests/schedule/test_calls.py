@@ -2,11 +2,15 @@
 
 import random
 
+from tests.schedule.build import attention
 from tests.schedule.test_writes import compared, param
+from whit import Context, clear_caches
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const, make
+from whit.schedule import schedule
 from whit.schedule.calls import merge_calls
+from whit.target import parse_target
 
 
 def check(*stores: UOp) -> UOp:
@@ -155,3 +159,21 @@ def test_random_graphs_of_calls() -> None:
                 values.append(item(call, choose.randrange(len(f.src[0].src))))
         outputs = choose.sample(values, min(len(values), 4))
         check(*(param(i, 4).store(value) for i, value in enumerate(outputs)))
+
+
+def test_bodies_are_scheduled_for_each_setting_and_each_target() -> None:
+    body = attention(*[param(slot, 64, 16) for slot in range(3)]).function("attention")
+    graph = UOp.group(param(0, 64, 16).store(body.call(*[param(slot, 64, 16) for slot in (1, 2, 3)])))
+    ways = [(blocks, parse_target(target)) for blocks in (0, 1) for target in ("CPU", "CUDA:PTX:sm_90a")]
+
+    def schedules(is_cleared: bool) -> list[UOp]:
+        found = []
+        for blocks, target in ways:
+            if is_cleared:
+                clear_caches()
+            with Context(ATTENTION_BLOCKS=blocks):
+                found.append(schedule(graph, target))
+        return found
+
+    assert schedules(is_cleared=False) == (expected := schedules(is_cleared=True))
+    assert len(set(expected)) > 1

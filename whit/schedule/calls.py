@@ -17,13 +17,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from whit.cache import register_cache
+from whit.config import settings_key
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, fresh_buffer, make
+from whit.target import Target
 
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
-_schedules: dict[UOp, UOp] = {}  # FUNCTION of values -> the LINEAR that stores them into its first params
+# (FUNCTION of values, target, settings) -> the LINEAR that stores them into its first params
+_schedules: dict[tuple[UOp, Target | None, tuple[int | float | str, ...]], UOp] = {}
 register_cache(_schedules.clear, "schedule.bodies")
 
 Scheduler = Callable[[UOp], UOp]
@@ -73,7 +76,7 @@ class _Cut:
         return self.kept[value]
 
 
-def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutCalls) -> UOp:
+def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutCalls, target: Target | None) -> UOp:
     """A GROUP of STOREs whose values contain calls -> LINEAR. `schedule` does it for bodies, `without_calls` for what
     is left of this graph."""
     graph = merge_calls(graph)
@@ -89,7 +92,15 @@ def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutC
     stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.kept.items())]
     homes, stores = _homes(stores, state.calls.values())
     linear = without_calls(UOp.group(*stores), _needs(state))
-    return _with_bodies(linear, list(state.calls.values()), homes, schedule)
+    settings = settings_key()
+
+    def of_body(function: UOp) -> UOp:
+        key = (function, target, settings)
+        if key not in _schedules:
+            _schedules[key] = _body_schedule(function, schedule)
+        return _schedules[key]
+
+    return _with_bodies(linear, list(state.calls.values()), homes, of_body)
 
 
 def merge_calls(graph: UOp) -> UOp:
@@ -186,7 +197,7 @@ def _needs(state: _Cut) -> dict[UOp, frozenset[UOp]]:
     return found
 
 
-def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], schedule: Scheduler) -> UOp:
+def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], of_body: Scheduler) -> UOp:
     """The kernels of each call before the first that reads its results, and those that nobody reads at the end."""
     owner = {result: call for call in calls for result in call.results}
     listed: list[UOp] = []
@@ -204,7 +215,7 @@ def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], schedul
             waiting.pop()
             if id(call) not in emitted:
                 emitted.add(id(call))
-                listed.extend(_inlined(call, homes, schedule, scratch))
+                listed.extend(_inlined(call, homes, of_body, scratch))
 
     for kernel in linear.src:
         for argument in kernel.src[1:]:
@@ -223,11 +234,9 @@ class _Scratch:
     next: int
 
 
-def _inlined(call: _Call, homes: Mapping[UOp, UOp], schedule: Scheduler, scratch: _Scratch) -> list[UOp]:
+def _inlined(call: _Call, homes: Mapping[UOp, UOp], of_body: Scheduler, scratch: _Scratch) -> list[UOp]:
     """The kernels of a call on its memories."""
-    linear = _schedules.get(call.function)
-    if linear is None:
-        linear = _schedules[call.function] = _body_schedule(call.function, schedule)
+    linear = of_body(call.function)
     memories = [_on(homes, memory) for memory in (*call.results, *call.arguments)]
     places: dict[UOp, UOp] = {}  # param or buffer of the body -> memory
     kernels = []

@@ -58,7 +58,7 @@ def schedule(graph: UOp, target: Target | None = None) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
     buffers. A read of a param that is also stored to sees what was there before. A target may have wishes."""
     if any(node.op is ops.CALL for node in graph.topological()):
-        return schedule_with_calls(graph, partial(schedule, target=target), partial(_schedule, machine=target))
+        return schedule_with_calls(graph, partial(schedule, target=target), partial(_schedule, machine=target), target)
     return _schedule(graph, {}, target)
 
 
