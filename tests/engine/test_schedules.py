@@ -117,6 +117,22 @@ def test_the_next_process_makes_no_schedule_and_has_the_same_kernels(
     assert {parse(entry[1].decode()) for entry in entries if entry is not None} == set(made)
 
 
+def test_each_schedule_is_asked_what_it_can_overwrite(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[UOp] = []
+
+    def ask(linear: UOp, output: int, source: int) -> bool:
+        asked.append(linear)
+        return False
+
+    monkeypatch.setattr(realize_module, "can_overwrite", ask)
+    monkeypatch.setattr(realize_module, "REUSED", 1)
+    for device, noopt in (("PYTHON", 0), ("NULL", 0), ("PYTHON", 1), ("PYTHON", 0)):
+        with Context(NOOPT=noopt):
+            x = Tensor([1.0, 2.0, 3.0], device=device).realize()
+            x.assign(x * 2.5 + 1).realize()
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize("settings", [{"NOOPT": 1}, {"ATTENTION_BLOCKS": 0}, {"THREADS": 1}])
 def test_another_setting_is_another_schedule(settings: dict[str, int], made: Made) -> None:
     with Context(NOOPT=0):

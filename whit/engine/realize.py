@@ -71,7 +71,7 @@ _constants: dict[tuple[UOp, str], Buffer] = {}
 _lock = threading.RLock()
 register_cache(_plans.clear, "engine.plans")
 register_cache(_constants.clear, "engine.constants")
-_reused: dict[tuple[UOp, int, int], bool] = {}  # (graph, output, input) -> whether they can be one memory
+_reused: dict[tuple[Any, ...], bool] = {}  # (key of the plan, output, input) -> whether they can be one memory
 register_cache(_reused.clear, "engine.reused")
 
 
@@ -423,12 +423,13 @@ def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bo
     """Whether an output can lie in a memory that the graph may read."""
     if memory not in graph.slots:
         return True
-    key = (graph.graph, slot, graph.slots.index(memory))
+    place = graph.slots.index(memory)
+    key = (*_key(graph, device), slot, place)
     found = _reused.get(key)
     if found is None:
         loaded = find_plan(graph, device)
         linear = getattr(loaded, "plan", loaded).linear
-        found = _reused[key] = can_overwrite(linear, slot, graph.outputs + key[2])
+        found = _reused[key] = can_overwrite(linear, slot, graph.outputs + place)
     return found
 
 
