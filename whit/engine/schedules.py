@@ -48,19 +48,22 @@ def schedule_key(graph: UOp, device: str) -> str:
 
 
 def _find(key: str) -> UOp | None:
-    """The schedule under a key; what does not read counts as none."""
+    """The schedule under a key."""
     entry = disk_cache.find(key)
-    if entry is None:
-        return None
-    try:
-        linear = parse(entry[1].decode())
-    except (WhitError, UnicodeDecodeError):
-        return None
-    return linear if linear.op is ops.LINEAR else None
+    linear = None if entry is None else _read(entry[1])
+    return linear if linear is not None and linear.op is ops.LINEAR else None
 
 
 def _keep(key: str, linear: UOp) -> None:
     """Stores a schedule, if it reads back as the same."""
-    text = to_text(linear, types=False)
-    if parse(text) is linear:
-        disk_cache.keep(key, {"name": "schedule", "title": f"schedule of {len(linear.src)} calls"}, text.encode())
+    text = to_text(linear, types=False).encode()
+    if _read(text) is linear:
+        disk_cache.keep(key, {"name": "schedule", "title": f"schedule of {len(linear.src)} calls"}, text)
+
+
+def _read(text: bytes) -> UOp | None:
+    """What a text says; None if it makes no sense."""
+    try:
+        return parse(text.decode())
+    except (WhitError, UnicodeDecodeError):
+        return None
