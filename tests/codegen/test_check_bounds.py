@@ -63,6 +63,12 @@ def test_positions_inside_pass_by_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     assert problem_of(P.load(index(1), width=16)) == ""
 
 
+def test_a_loop_that_runs_once_or_not_at_all_counts_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_all_points", lambda access: pytest.fail("bounds are enough"))
+    once, r = loop(UOp.variable("n", 0, 1, I64), 1), loop(17)
+    assert problem_of(P.load(r + once * 17), once, r) == ""
+
+
 def test_one_past_the_end_is_found() -> None:
     r = loop(18)
     assert problem_of(P.load(r), r) == "is 17 for r0 = 17, outside of 17 elements"

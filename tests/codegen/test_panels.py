@@ -73,6 +73,15 @@ def test_rows_and_columns_of_a_symbolic_size(name: str, depth: int) -> None:
         np.testing.assert_array_equal(found, whole[:rows, :columns])
 
 
+@pytest.mark.parametrize("cores", [1, 2, 16])
+def test_nothing_is_read_of_columns_that_may_be_none(cores: int) -> None:
+    """A block of one tile: its loop runs once or not at all, and positions do not depend on it."""
+    columns = param(1, 150, 40).shrink(((0, UOp.variable("n", 0, 150)), (0, 40))).permute((1, 0))
+    target = replace(parse_target("CPU:LLVM:skylake-avx512"), cores=cores)
+    with Context(NOOPT=False, CHECK_OOB=1):
+        assert "(turned)" in generate(kernel(matmul(param(0, 33, 40), columns)), target).explanation
+
+
 def test_squares_that_end_at_a_symbolic_edge_are_loaded_by_rows() -> None:
     n = UOp.variable("n", 1, 256)
     keys = UOp.param(1, Tensor(0.0).dtype, (n, 64)).permute((1, 0))

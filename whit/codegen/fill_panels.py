@@ -295,6 +295,7 @@ class Filler:
                 column = not_past(column, found.n) if is_turned else column  # squares are read by whole rows
                 where = as_one(column, found.n) if is_linear else unflat(column, found.n)
                 value = self.value(found.b, {**at, **where}, gate)
+                value = in_loop(value, here) if is_turned and isinstance(tiles, UOp) else value
                 target.store(value if mask is None else masked(value, mask), place + lanes, width)
         memory = target.filled()
         position = (tile * depth.total + k) * columns
@@ -329,6 +330,16 @@ def gated(value: UOp, gate: UOp) -> UOp:
             done[node] = memory.index(position, gate=all_of(gate, *old))
         else:
             done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[value]
+
+
+def in_loop(value: UOp, loop: UOp) -> UOp:
+    """A value that reads memory inside of a loop that may not run, even if no position depends on the loop."""
+    done: Values = {}
+    for node in topological((value,)):
+        src = tuple([done[s] for s in node.src])
+        src = (src[0].after(loop), *src[1:]) if node.op is ops.INDEX else src
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[value]
 
 
