@@ -173,7 +173,7 @@ def kernel_of(value: UOp) -> UOp:
 def test_panels_of_a_wide_image_fit_the_stack() -> None:
     slide = Sliding((1, 1), (1, 1), 1, (4, 3000), (3, 3), ((1, 1), (1, 1)))
     body = kernel_of(convolve(param(0, 1, 256, 4, 3000), param(1, 32, 256, 3, 3), slide))
-    target = parse_target("CPU:LLVM:icelake-server")
+    target = replace(parse_target("CPU:LLVM:icelake-server"), cores=2)  # more have no line each
     for found in find_contractions(body):
         tilings = list(candidates(found, body, Operands(found, body, target)))
         assert all(stack_elements(tried) * 4 <= MOST_STACK for tried in tilings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import random
 import re
@@ -20,7 +21,7 @@ from engine.test_cuda import needs_gpu
 from whit import Context, Device, Tensor, TinyJit
 from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_driver
-from whit.runtime.buffer import OutOfMemoryError
+from whit.runtime.buffer import OutOfMemoryError, reset_peaks, usage
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
@@ -71,16 +72,28 @@ def test_a_driver_that_is_too_old(gpu: FakeLibrary) -> None:
 
 
 def test_out_of_memory(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    before = usage("CUDA").now  # of tests before this one
     x = Tensor(np.ones(1 << 18, np.float32), device="CUDA").realize()
     gpu.codes["cuMemAlloc_v2"] = 2
     with pytest.raises(OutOfMemoryError) as caught:
         (x.reshape(512, 512) @ x.reshape(512, 512)).realize()
     lines = str(caught.value).splitlines()
     assert lines[0].startswith("out of memory: 1,048,576 bytes on CUDA, asked for at test_cuda_errors.py:")
-    assert lines[1] == "  1,048,576 bytes are in use on CUDA, 1,000 of 2,000 bytes are free on the device"
+    in_use = f"{before + (1 << 20):,} bytes are in use on CUDA"
+    assert lines[1] == f"  {in_use}, 1,000 of 2,000 bytes are free on the device"
     assert lines[2].startswith("  1,048,576 bytes on CUDA, made at test_cuda_errors.py:")
     del gpu.codes["cuMemAlloc_v2"]
     assert (x + 1).sum().item() == 2 << 18  # it goes on
+
+
+def test_numbers_of_a_program_do_not_count_as_memory_in_use(gpu: FakeLibrary) -> None:
+    x = Tensor([1.0, 2.0], device="CUDA").realize()
+    reset_peaks()
+    before = usage("CUDA").now
+    y = (x * 3.5 + 0.25).realize()
+    assert usage("CUDA").now - before == y.nbytes()
+    assert usage("CUDA").peak - before == y.nbytes()
 
 
 def test_memory_that_is_kept_is_given_up_for_code(gpu: FakeLibrary) -> None:

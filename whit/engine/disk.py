@@ -124,15 +124,15 @@ def new_file_buffer(device: str, nbytes: int) -> DiskBuffer:
     return DiskBuffer.of(device, file, 0, nbytes)
 
 
-def allocate(device: str, nbytes: int) -> Buffer:
+def allocate(device: str, nbytes: int, is_counted: bool = True) -> Buffer:
     """New memory on a device."""
     if is_disk(device):
         return new_file_buffer(device, nbytes)
     if device.startswith("CUDA"):
         from whit.runtime.cuda_buffer import CudaBuffer  # lazy: loads the driver
 
-        return CudaBuffer(device, nbytes)
-    return Buffer(device, nbytes)
+        return CudaBuffer(device, nbytes, is_counted)
+    return Buffer(device, nbytes, is_counted)
 
 
 # ---- copies that were asked for and are not carried out yet

@@ -474,7 +474,7 @@ def _wrapped(device: str, data: bytes) -> Buffer:
     """Bytes on a device, in the memory where they are if it can read that."""
     if is_on_host(device) or not has_memory(device):
         return Buffer.wrap(device, data)
-    buffer = allocate(device, len(data))
+    buffer = allocate(device, len(data), is_counted=False)
     buffer.write(memoryview(data))
     return buffer
 

@@ -80,7 +80,8 @@ def _count(device: str, nbytes: int) -> None:
 
 
 class Buffer:
-    """Memory on a device. `shares` counts the live views of it and of its views."""
+    """Memory on a device. `shares` counts the live views of it and of its views. What the engine keeps for itself, such
+    as the numbers of a program, is not counted as memory in use."""
 
     __slots__ = (
         "__weakref__",
@@ -96,7 +97,7 @@ class Buffer:
         "writable",
     )
 
-    def __init__(self, device: str, nbytes: int) -> None:
+    def __init__(self, device: str, nbytes: int, is_counted: bool = True) -> None:
         if nbytes < 0:
             raise ArgumentError(f"buffer: {nbytes} bytes", fix="Sizes are not negative.")
         self.device = device
@@ -110,6 +111,8 @@ class Buffer:
         self._block: Any = None
         self._counted = 0
         self._acquire()
+        if not is_counted:
+            return
         _count(device, nbytes)
         self._counted = nbytes
         if nbytes >= LARGE:
