@@ -1,6 +1,7 @@
 """Random graphs and programs on a GPU against the interpreter: `python tests/fuzz/cuda.py --seed 0 --seconds 60`.
 
-Odd numbers are programs (`programs.py`), of sizes that tensor cores are used for; even ones graphs (`graphs.py`).
+Even numbers are graphs (`graphs.py`); odd ones programs of sizes that tensor cores are used for, every second of them a
+part of a network (`programs.py`, `networks.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from fuzz.check import bounds_of, compare, empty_outputs, expected_of
 from fuzz.graphs import FIRST_OUTPUT, make_case
+from fuzz.networks import make_part
 from fuzz.programs import difference, make_program
 from whit import Device
 from whit.engine.disk import allocate
@@ -54,8 +56,8 @@ def problem_of(seed: int, name: str = "CUDA") -> str:
 
 
 def problem_of_program(seed: int, device: str = "CUDA") -> str:
-    """What differs for a program, or nothing."""
-    program = make_program(seed)
+    """What differs for a program or a part of a network, or nothing."""
+    program = make_part(seed) if seed % 4 == 3 else make_program(seed)
     with np.errstate(all="ignore"):
         problem = difference(program, program.run("PYTHON"), program.run(device))
     return f"{program.name}: {problem}" if problem else ""

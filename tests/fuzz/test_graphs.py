@@ -8,7 +8,8 @@ from fuzz.cuda import problem_of, problem_of_program
 from fuzz.emulated import emulated_gpu
 from fuzz.graphs import Case, make_case
 from fuzz.native import runnable_targets
-from fuzz.programs import difference, make_program
+from fuzz.networks import make_part
+from fuzz.programs import Program, difference, make_program
 from whit import Device, Tensor
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -50,19 +51,25 @@ def test_programs_of_tensors_become_programs_of_gpus(monkeypatch: pytest.MonkeyP
     with emulated_gpu(monkeypatch) as name:
         monkeypatch.setattr(Device[name], "run", lambda *given: None)
         for seed in (*range(1000, 1024), 1038, 1051, 1062, 1125, 1258, 1736):
-            program = make_program(seed)
-            program.build(*(Tensor(array, device=name) for array in program.arrays)).realize()
+            _compile(make_program(seed), name)
+        for seed in range(12):
+            _compile(make_part(seed), name)
+
+
+def _compile(program: Program, device: str) -> None:
+    program.build(*(Tensor(array, device=device) for array in program.arrays)).realize()
 
 
 def test_programs_for_gpus_run_and_their_differences_are_seen() -> None:
-    programs = [make_program(seed) for seed in range(40)]
-    assert len({program.name.split()[0] for program in programs}) >= 9
-    for program in programs[:20]:
+    programs, parts = [[make(seed) for seed in range(40)] for make in (make_program, make_part)]
+    assert [len({program.name.split()[0] for program in some}) for some in (programs, parts)] == [14, 6]
+    for program in (*programs[:20], *parts[:10]):
         found = program.run("PYTHON")
         assert difference(program, found, found) == ""
         wrong = found.copy()
-        wrong.flat[-1] = 0 if wrong.flat[-1] else 1
-        assert difference(program, found, wrong).startswith("1 of ") or abs(float(found.flat[-1])) <= program.tolerance
+        largest = float(np.abs(found.astype(np.float64)).max())
+        wrong.flat[-1] = 2 * largest + 1 if program.tolerance else 0 if wrong.flat[-1] else 1
+        assert difference(program, found, wrong).startswith("1 of ")
 
 
 def test_a_seed_is_always_the_same_case() -> None:
