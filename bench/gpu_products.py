@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from gpu import IN_A_ROW, REPEATS, kernels_of
+from gpu import best_of_both, kernels_of
 
 from whit import Context, Device, Tensor
 from whit.dtype import DType, dtypes
@@ -48,34 +47,6 @@ OF_INPUTS = [(16384, 2304, 768), (16384, 3072, 768), (16384, 768, 3072), (16384,
 OF_WEIGHTS = [(768, 16384, 2304), (768, 16384, 768), (768, 16384, 3072), (3072, 16384, 768), (4096, 4096, 4096)]
 SMALL = [(m, 4096, n) for m in (17, 32, 64, 128) for n in (4096, 14336)]
 HEADS = [(16 * 12, 1024, 64, 1024), (16 * 12, 1024, 1024, 64), (64, 4096, 128, 4096), (64, 4096, 4096, 128)]
-
-
-def best_of_both(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of one run of each: the best of many, in turns. Runs are started while the device is busy with something
-    long, so that they follow one another there: else Python is measured where they are short."""
-    gpu = Device["CUDA"].gpu  # type: ignore[attr-defined]
-    found = [float("inf"), float("inf")]
-    for _ in range(REPEATS):
-        _long()()
-        start = gpu.event()
-        for _ in range(IN_A_ROW):
-            ours()
-        found[0] = min(found[0], gpu.event().since(start) / IN_A_ROW)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(2_000_000)  # cycles
-        begin.record()
-        for _ in range(IN_A_ROW):
-            theirs()
-        end.record()
-        end.synchronize()
-        found[1] = min(found[1], begin.elapsed_time(end) / IN_A_ROW / 1e3)
-    return found[0], found[1]
-
-
-@cache
-def _long() -> Callable[[], None]:
-    zeros = Tensor.zeros(8192, 8192, dtype=dtypes.bfloat16, device="CUDA").contiguous().realize()
-    return kernels_of(lambda: zeros @ zeros)[1]
 
 
 def row(name: str, flops: float, compute: Callable[[], Tensor], theirs: Callable[[], Any], tolerance: float) -> float:
