@@ -53,12 +53,12 @@ def find_problems(root: Path) -> list[str]:
     imports = []
     for module, path in files.items():
         source = path.read_text()
-        tree = ast.parse(source)
+        found = list(_walk(ast.parse(source)))
         place = path.relative_to(root.parent).as_posix()
-        problems += [f"{place}:{line}: {text}" for line, text in _hidden_imports(tree, source.splitlines())]
+        problems += [f"{place}:{line}: {text}" for line, text in _hidden_imports(found, source.splitlines())]
         imports += [
             Import(module, imported, f"{place}:{line}", runs)
-            for line, imported, runs in _imported_modules(tree, module, path.name == "__init__.py", files)
+            for line, imported, runs in _imported_modules(found, module, path.name == "__init__.py", files)
         ]
     problems += [f"{edge.place}: {text}" for edge in imports if (text := _wrong_direction(edge))]
     return problems + _cycles(imports)
@@ -69,14 +69,34 @@ def _module_name(root: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    node: ast.Import | ast.ImportFrom | ast.Call
+    is_nested: bool  # inside of a function
+    runs: bool  # False under `if TYPE_CHECKING`
+
+
+def _walk(tree: ast.Module) -> Iterator[Found]:
+    """Every import and every call, in one walk: of all files it is most of the time."""
+    stack: list[tuple[ast.AST, bool, bool]] = [(tree, False, True)]
+    while stack:
+        node, is_nested, runs = stack.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            yield Found(node, is_nested, runs)
+        is_nested = is_nested or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        is_typing = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        typed = set(node.body) if is_typing else set()  # type: ignore[attr-defined]
+        stack += [(inner, is_nested, runs and inner not in typed) for inner in ast.iter_child_nodes(node)]
+
+
 def _imported_modules(
-    tree: ast.Module, module: str, is_package: bool, files: dict[str, Path]
+    found: list[Found], module: str, is_package: bool, files: dict[str, Path]
 ) -> Iterator[tuple[int, str, bool]]:
     """Line and module of every import of the package itself, wherever it stands, and whether it runs."""
     package = module.partition(".")[0]
     folder = module.split(".") if is_package else module.split(".")[:-1]
-    for_types = {id(node) for node in _only_for_types(tree)}
-    for node in ast.walk(tree):
+    for each in found:
+        node = each.node
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -89,27 +109,18 @@ def _imported_modules(
             continue
         for name in dict.fromkeys(names):
             if name.partition(".")[0] == package:
-                yield node.lineno, name, id(node) not in for_types
+                yield node.lineno, name, each.runs
 
 
-def _only_for_types(tree: ast.Module) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for statement in node.body:
-                yield from ast.walk(statement)
-
-
-def _hidden_imports(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, str]]:
+def _hidden_imports(found: list[Found], lines: list[str]) -> Iterator[tuple[int, str]]:
     """Imports inside functions, and imports by a computed name, unless they say `# lazy: why`."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    nested = {id(inner) for outer in ast.walk(tree) if isinstance(outer, functions) for inner in ast.walk(outer)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            text = "import inside a function" if id(node) in nested else ""
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-            text = "import by name"
+    for each in found:
+        node = each.node
+        if not isinstance(node, ast.Call):
+            text = "import inside a function" if each.is_nested else ""
         else:
-            continue
+            by_name = getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__")
+            text = "import by name" if by_name else ""
         if text and not re.search(r"# lazy: \S", "\n".join(lines[node.lineno - 1 : node.end_lineno])):
             yield node.lineno, f"{text} without a comment `# lazy: reason`"
 
