@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from whit.dtype import DType, convert, dtypes, encode
+from whit.dtype import DType, convert, dtypes, encode, wrap
 from whit.errors import DTypeError, InternalError, OutOfRangeError
 from whit.ir import ops, scalar
 from whit.ir.args import DotArg
@@ -100,7 +100,8 @@ def cast(dtype: DType, source: DType, values: Array) -> Array:
     if source.is_float:
         return _cast_float(dtype, values.astype(np.float64))
     if source is dtypes.weakint:
-        return _element_by_element(dtype, values)
+        one = not values.ndim and not dtype.is_float
+        return constant(dtype, convert(dtype, values.item())) if one else _element_by_element(dtype, values)
     if dtype is dtypes.weakint:
         return np.asarray(values.astype(np.uint64 if source.is_unsigned else np.int64).astype(object), object)
     if not dtype.is_float:
@@ -147,16 +148,22 @@ def _fused(dtype: DType, x: Array, y: Array, z: Array) -> Array:
     return rounded(dtype, np.where(needs_step, np.nextafter(total, np.copysign(np.inf, error)), total))
 
 
-@np.errstate(all="ignore")
 def elementwise(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequence[DType]) -> Array:
     """An elementwise op on arrays that broadcast; `sources` are the dtypes of the operands."""
     if op is ops.WHERE:
         return np.asarray(np.where(*operands))  # a choice, not arithmetic: the bits stay
     if op.python is None:
         raise InternalError(f"interpret: the op {op.name} has no meaning in the table")
-    if dtype is dtypes.weakint and not any(operand.ndim for operand in operands):
-        # The index arithmetic of programs, on Python's integers themselves: 20 us -> 1 us a node.
-        return np.array(op.python(scalar, *(operand.item() for operand in operands)), object)
+    if any(operand.ndim for operand in operands) or dtype.is_float or any(source.is_float for source in sources):
+        return _of_arrays(op, dtype, operands, sources)
+    # The index arithmetic of programs, on Python's integers themselves: 20 us -> 2 us a node.
+    value = op.python(scalar, *(operand.item() for operand in operands))
+    return np.array(bool(value) if dtype.is_bool else wrap(dtype, int(value)), numpy_dtype(dtype))
+
+
+@np.errstate(all="ignore")
+def _of_arrays(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequence[DType]) -> Array:
+    assert op.python is not None
     shape = np.broadcast_shapes(*(operand.shape for operand in operands))
     # NumPy turns 0-d arrays into scalars, and with them weakint into int64; so nothing is 0-d here.
     wide = [
@@ -307,6 +314,8 @@ def _without_subnormals(x: Array) -> Array:
 
 def checked(node: UOp, position: Array, gate: Array | None, axis: int, size: int, otherwise: int = 0) -> Array:
     """A position on one axis as int64, `otherwise` where the gate is false; outside of the axis it is an error."""
+    if gate is None and not position.ndim and 0 <= position.item() < size:
+        return np.array(position.item(), np.int64)
     bad = np.asarray((position < 0) | (position >= size), np.bool_)
     if gate is not None:
         bad = bad & gate
@@ -329,6 +338,8 @@ def gather(
 
     Messages call the axes `first_axis`, `first_axis` + 1, ...
     """
+    if gate is None and x.ndim == len(positions) == 1 and not positions[0].ndim:
+        return np.asarray(x[checked(node, positions[0], None, first_axis, x.size)], x.dtype)
     sizes = x.shape[: len(positions)]
     places = [
         checked(node, position, gate, axis, size)
