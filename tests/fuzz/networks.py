@@ -30,6 +30,8 @@ def linear(s: Source) -> Program:
     """A product of two operands that are computed on the way, and what becomes of it."""
     dtype = s.one(*FLOATS, *HALVES, *INTEGERS)
     m, n, k = s.one(1, 2, 4, 7, 16, 40, 64, 130), s.size(), s.size()
+    if s.one(0, 0, 1):  # few rows, and a matrix of many
+        m, n, k = s.one(2, 3, 8, 17, 33, 64), s.one(512, 513, 640, 1024), s.one(16, 64, 72, 200, 512)
     left, right, after = s.one(*BEFORE), s.one("", "", *BEFORE), s.one("", "residual", "gate", "sum", "bias", "twice")
 
     def build(a: Tensor, b: Tensor, c: Tensor, row: Tensor) -> Tensor:
