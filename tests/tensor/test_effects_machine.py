@@ -309,7 +309,6 @@ class CompiledEffects(Effects):
     "machine, length, programs",
     [
         (Effects, 12, 30),
-        pytest.param(Effects, 12, 100, marks=pytest.mark.slow),
         pytest.param(Effects, 40, 100, marks=pytest.mark.slow),
         pytest.param(Effects, 100, 60, marks=pytest.mark.slow),
         pytest.param(CompiledEffects, 30, 12, marks=pytest.mark.slow),
