@@ -37,8 +37,23 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 _WHOLE: dict[str, Any] = {"rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil, "rni": np.rint}
 
 
-def _fused(x: float, y: float, z: float) -> float:
-    """x * y + z, rounded once."""
+def _fused(x: Array, y: Array, z: Array) -> Array:
+    """x * y + z, rounded once when it is made narrower again.
+
+    The product is exact in double; a sum that is not becomes the neighbour whose last bit is 1, which is never between
+    two values of a narrower format.
+    """
+    if x.dtype == np.float64:
+        return np.array([_exactly(*map(float, each)) for each in zip(x, y, z, strict=True)])
+    product, z = x.astype(np.float64) * y, z.astype(np.float64)
+    total = product + z
+    back = total - product
+    error = (product - (total - back)) + (z - back)
+    steps = np.isfinite(error) & (error != 0) & (total.view(np.int64) & 1 == 0)
+    return np.where(steps, np.nextafter(total, np.copysign(np.inf, error)), total)
+
+
+def _exactly(x: float, y: float, z: float) -> float:
     plain = x * y + z
     if not all(map(math.isfinite, (x, y, z))):
         return plain
@@ -195,7 +210,7 @@ class _Block:
         if op == "mad":
             return a[0] * a[1] + a[2]
         if op == "fma":
-            return np.array([_fused(*(float(x) for x in each)) for each in zip(*a, strict=True)])
+            return _fused(*a)
         if op == "div":
             return a[0] / a[1] if is_float else _towards_zero(*a)
         if op == "rem":
