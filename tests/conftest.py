@@ -23,6 +23,10 @@ settings.register_profile("quick", deadline=None, max_examples=20, derandomize=_
 settings.register_profile("deep", deadline=None, max_examples=2000, derandomize=_is_ci)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
 
+# There is a process of tests for each core: threads of NumPy and of PyTorch would wait for each other, spinning. Fifty
+# steps of a small GPT by PyTorch: 7 -> 0.4 s.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ABOUT_THE_CPU = ("cli", "codegen", "docs", "errors")  # folders whose tests all are
 SLOW = re.compile(r"^pytestmark = \[?pytest\.mark\.slow", re.MULTILINE)
 
