@@ -12,9 +12,9 @@ exact than its power of two, is left out: the power is rounded to a half before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from math import inf
+from math import inf, nan
 from operator import mul
 
 from whit.dtype import DType, dtypes
@@ -24,6 +24,7 @@ from whit.ir.uop import UOp, const, make
 from whit.simplify.chain import LEAF, Chain, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
+ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE})
 OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
 STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
 
@@ -56,14 +57,15 @@ def as_online(chain: Chain) -> Online | None:
     leaves = [statistic.leaf for statistic in chain.statistics]
     if dtype is None or chain.turned or len(tops) > 1 or not _fits(chain):
         return None
-    top = tops[0] if tops else None
+    top = replace(tops[0], value=unrounded(tops[0].value, dtype)) if tops else None
     if top is not None and not _is_free(top.value, leaves):
         return None
+    largest = None if top is None else top.leaf
     sums: list[Part] = []
     for statistic in chain.statistics:
-        if statistic is top:
+        if statistic.leaf is largest:
             continue
-        value = plain_powers(statistic.value)
+        value = plain_powers(unrounded(statistic.value, dtype), largest)
         others = [leaf for leaf in leaves if top is None or leaf is not top.leaf]
         if statistic.op is not ops.ADD or not _is_free(value, others):
             return None
@@ -73,7 +75,7 @@ def as_online(chain: Chain) -> Online | None:
     inside = [chain.keys, *(inner.leaf for inner in chain.inner)]
     for product in chain.products:
         totals = [part.leaf for part in sums]
-        value, factor = _without_rows(plain_powers(product.p), totals, inside)
+        value, factor = _without_rows(plain_powers(unrounded(product.p, dtype), largest), totals, inside)
         is_small = dtype is dtypes.bfloat16 or top is not None or factor is None  # float16 ends at 65504
         if not is_small or not _is_free(value, totals):
             return None
@@ -87,7 +89,19 @@ def as_online(chain: Chain) -> Online | None:
             return None
         parts = [part for part in scaled if part is not None]
         sums, products = parts[: len(sums)], parts[len(sums) :]
-    return Online(dtype, top, sums, products, [with_values(value, names) for value in chain.values])
+    values = [with_values(value, names) for value in chain.values]
+    if top is not None and not _is_guarded(chain, top.leaf):
+        nothing = top.leaf.eq(-inf)
+        names = {part.leaf: nothing.where(part.leaf.constant(nan), part.leaf) for part in (*sums, *products)}
+        values = [with_values(value, names) for value in values]
+    return Online(dtype, top, sums, products, values)
+
+
+def _is_guarded(chain: Chain, largest: UOp) -> bool:
+    """Whether a row that sees nothing has sums of its own, as in `scaled_dot_product_attention`. Else they are NaN."""
+    test = largest.eq(-inf)
+    roots = [part.value for part in chain.statistics] + [part.p for part in chain.products]
+    return test in topological(roots)
 
 
 def narrow(value: UOp, dtype: DType) -> UOp | None:
@@ -132,7 +146,24 @@ def _is_free(value: UOp, leaves: list[UOp]) -> bool:
     return set(leaves).isdisjoint(topological((value,)))
 
 
-def plain_powers(root: UOp) -> UOp:
+def unrounded(root: UOp, dtype: DType) -> UOp:
+    """cast(cast(x, half) * c, float32) -> x * c    what tensor cores multiply is rounded then, and not before"""
+    wide = dtypes.float32
+    done: dict[UOp, UOp] = {}
+    for node in topological((root,)):
+        src = node.src if node.op is ops.INDEX or node.op.opaque else tuple([done[s] for s in node.src])
+        if node.op is ops.CAST and node.dtype in (dtype, wide) and src[0].dtype is wide:
+            done[node] = src[0]
+        elif node.dtype is dtype and node.op in ARITHMETIC:
+            done[node] = make(node.op, tuple([s.cast(wide) if s.dtype is dtype else s for s in src]), node.arg)
+        elif node.dtype is dtype and node.op is ops.CONST:
+            done[node] = const(wide, node.arg)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[root]
+
+
+def plain_powers(root: UOp, largest: UOp | None = None) -> UOp:
     """x < lowest ? 0 : exp2(c * x) * (1 + error) -> exp2(c * x)    what `exp` is
     where(hidden, 0, exp2(c * (where(hidden, -inf, x) - m)))        -> without the outer choice, if m is finite
     """
@@ -140,7 +171,9 @@ def plain_powers(root: UOp) -> UOp:
     for node in topological((root,)):
         power = power_of(node)
         if power is not None:
-            names[node] = with_values(power, names)
+            power = with_values(power, names)
+            x, factor = times_number(power.src[0])
+            names[node] = power if factor is None else make(ops.EXP2, (_plain_difference(x, largest) * factor,))
     value = with_values(root, names) if names else root
     if value.op is not ops.WHERE or not names:
         return value
@@ -148,6 +181,28 @@ def plain_powers(root: UOp) -> UOp:
     hidden, none, power = (0, yes, no) if _is_zero(yes) else (1, no, yes)
     is_plain = _is_zero(none) and power in names.values()
     return power if is_plain and _is_hidden(power, gate, hidden) else value
+
+
+def _plain_difference(x: UOp, largest: UOp | None) -> UOp:
+    """where(f == inf, 0, f - m) -> f - m    an infinite score becomes NaN
+    (f - m) - l -> f - (m + l)               if both are numbers of a row
+    f - m -> f - where(m == -inf, 0, m)      if m is the largest so far, as nothing may have been seen yet
+    """
+    if x.op is ops.WHERE and _is_zero(x.src[1]) and x.src[2].op is ops.SUB and x.src[0] is x.src[2].src[0].eq(inf):
+        x = x.src[2]
+    if x.op is not ops.SUB:
+        return x
+    scores, top = x.src
+    if top is largest:
+        return scores - top.eq(-inf).where(top.constant(0.0), top)
+    scores = _plain_difference(scores, largest)
+    if scores.op is ops.SUB and _ranges(scores.src[1]) <= _ranges(top):
+        return scores.src[0] - (scores.src[1] + top)
+    return scores - top
+
+
+def _ranges(value: UOp) -> set[UOp]:
+    return {node for node in topological((value,)) if node.op is ops.RANGE}
 
 
 def power_of(node: UOp) -> UOp | None:
@@ -175,6 +230,7 @@ def times_number(value: UOp) -> tuple[UOp, UOp | None]:
 
 def _is_number(node: UOp) -> bool:
     """Whether this is a constant, or one that was made a parameter, which kernels read from memory."""
+    node = node.src[0] if node.op is ops.CAST else node
     is_read = node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is ops.CONST
     is_param = node.op is ops.PARAM and not node.shape and node.arg.slot < OLD.arg.slot
     return node.op is ops.CONST or is_read or is_param
@@ -222,8 +278,10 @@ def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp
         return inner, (const(dtypes.float32, 1.0) if factor is None else factor) / divisor
     if value.op is ops.MUL:
         for factor, other in (value.src, value.src[::-1]):
-            if _is_free(factor, inside) and _is_free(other, leaves):
-                return other, factor.cast(dtypes.float32)
+            if _is_free(factor, inside):
+                inner, more = _without_rows(other, leaves, inside)
+                once = factor.cast(dtypes.float32)
+                return inner, once if more is None else once * more
     if value.op is ops.WHERE:
         gate, *sides = value.src
         found = [_without_rows(side, leaves, inside) for side in sides]

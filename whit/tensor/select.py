@@ -262,9 +262,12 @@ class Selection(Reductions):
         if self.ndim < 2:
             raise ShapeError(f"{name}: {spell_shape(self.shape)} has fewer than 2 axes", self._made(), "Use a matrix.")
         offset = whole_or_symbolic(name, "diagonal", diagonal, self._made())
-        row = along(self.shape, self.ndim - 2, dtypes.int64)
-        row = row + (offset.cast(dtypes.int64) if isinstance(offset, UOp) else offset)
-        column = along(self.shape, self.ndim - 1, dtypes.int64)
+        farthest = (*self.shape[-2:], offset)
+        is_known = all(isinstance(size, int) for size in farthest)
+        dtype = counting_dtype(sum(map(abs, farthest))) if is_known else dtypes.int64
+        row = along(self.shape, self.ndim - 2, dtype)
+        row = row + (offset.cast(dtype) if isinstance(offset, UOp) else offset)
+        column = along(self.shape, self.ndim - 1, dtype)
         return self._wrap((column <= row if lower else column >= row).where(self.uop, 0))
 
     def tril(self, diagonal: int = 0) -> Self:

@@ -59,6 +59,8 @@ def power_of(away: UOp, x: UOp) -> UOp:
     """exp(away), away being x less the largest. Where x is -inf by its position, as in causal attention, a 0 that says
     so: kernels skip it."""
     power = formulas.exp(away)
+    while x.op is ops.CAST:
+        (x,) = x.src
     if x.op is not ops.WHERE or len(x.shape) < 2:
         return power
     condition, yes, no = x.src
