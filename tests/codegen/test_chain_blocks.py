@@ -18,17 +18,18 @@ def numbers(*shape: int) -> Any:
     return RNG.standard_normal(shape)
 
 
-def expected(q: Any, k: Any, v: Any, g: Any, seen: Any) -> list[Any]:
-    """The result, and the gradients of queries, keys and values. A row that sees nothing is 0."""
+def expected(q: Any, k: Any, v: Any, g: Any, seen: Any, factor: Any = 1) -> list[Any]:
+    """The result, and the gradients of queries, keys and values. A row that sees nothing is 0. The factor is what
+    dropout makes of weights."""
     scale = 1 / math.sqrt(q.shape[-1])
     scores = np.where(seen, q @ k.swapaxes(-1, -2) * scale, -np.inf)
     top = scores.max(-1, keepdims=True)
     power = np.exp(scores - np.where(np.isinf(top), 0, top))
     total = power.sum(-1, keepdims=True)
     p = power / np.where(total == 0, 1, total)
-    out = p @ v
-    inner = p * (g @ v.swapaxes(-1, -2) - (g * out).sum(-1, keepdims=True)) * scale
-    return [out, inner @ k, inner.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g]
+    out = p * factor @ v
+    inner = p * (factor * (g @ v.swapaxes(-1, -2)) - (g * out).sum(-1, keepdims=True)) * scale
+    return [out, inner @ k, inner.swapaxes(-1, -2) @ q, (p * factor).swapaxes(-1, -2) @ g]
 
 
 def causal(rows: int, keys: int) -> Any:

@@ -4,6 +4,7 @@ The device PYTHON runs the schedule of a GPU; where a kernel is attention, it ru
 small blocks, or its PTX by a machine of NumPy, with those that a GPU has.
 """
 
+import math
 import re
 import shutil
 import subprocess
@@ -171,7 +172,7 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def with_powers(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    scores = q.float() @ k.float().transpose(-2, -1) / 8
+    scores = q.float() @ k.float().transpose(-2, -1) / 8 - 1.5
     e = (scores - scores.max(-1, keepdim=True)).exp()
     return (e / e.sum(-1, keepdim=True)) @ v.float()
 
@@ -183,15 +184,58 @@ def shared_heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 FORMS = {"by hand": by_hand, "with powers": with_powers, "shared heads": shared_heads}
 
 
-@pytest.mark.parametrize("form", [by_hand, with_powers])
-def test_gradients_of_forms(form: Any, emulated: Emulated) -> None:
-    """Their sums are known at the end of a row: weights are stored. Tensor cores once left them out of a factor."""
+def causal_by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    seen = Tensor.ones(q.shape[-2], k.shape[-2], dtype=dtypes.bool, device="PYTHON").tril()
+    return seen.where(q @ k.transpose(-2, -1) / 8, -math.inf).softmax() @ v
+
+
+def by_letters(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = Tensor.einsum("bqd,bkd->bqk", q, k).float() / 8
+    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    return Tensor.einsum("bqk,bkd->bqd", weights.cast(v.dtype), v)
+
+
+def dropped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    keep = Tensor(KEPT, device="PYTHON")
+    return keep.where((q @ k.transpose(-2, -1) / 8).softmax() * 2, 0) @ v
+
+
+KEPT = RNG.random((1, 48, 48)) < 0.5
+BY_HAND = {form.__name__: form for form in (by_hand, with_powers, causal_by_hand, by_letters, dropped)}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_gradients_of_forms(name: str, emulated: Emulated) -> None:
+    """As those of the method: the result, the gradient of queries, those of keys and values; nothing as large as the
+    scores but what dropout keeps."""
     q, k, v, g = tensors(*[(1, 48, 64)] * 4)
-    out = form(q, k, v).cast(BF16)
+    out = BY_HAND[name](q, k, v).cast(BF16)
     found = [out, *out.gradient(q, k, v, gradient=g)]
+    GlobalCounters.reset()
     Tensor.realize(*found)
-    assert is_close(found, expected(*wide(q, k, v, g), np.True_))
-    assert not emulated.programs
+    assert len(emulated.programs) == 3 and GlobalCounters.kernel_count == 4  # and sums of g * out
+    seen = causal(48, 48) if name == "causal_by_hand" else np.True_
+    weights = 2 * KEPT if name == "dropped" else 1
+    assert is_close(found, expected(*wide(q, k, v, g), seen, weights))
+    bounds = ["up to 0" in program.explanation or "from 0 on" in program.explanation for program in emulated.programs]
+    assert all(bounds) if name == "causal_by_hand" else not any(bounds)
+
+
+@pytest.mark.parametrize("form", ["where", "added"])
+def test_rows_whose_first_keys_are_hidden(form: str, emulated: Emulated) -> None:
+    """The largest score so far is -inf, until one is seen. If none ever is, there are no weights: NaN."""
+    q, k, v, g = tensors((1, 32, 64), (1, 130, 64), (1, 130, 64), (1, 32, 64))
+    mask = np.ones((32, 130), np.bool_)
+    mask[::3, :100], mask[5] = False, False
+    seen, scores = Tensor(mask, device="PYTHON"), (q @ k.transpose(-2, -1)).float() / 8
+    scores = seen.where(scores, -math.inf) if form == "where" else scores + seen.where(0.0, -math.inf)
+    out = scores.softmax().cast(BF16) @ v
+    found = [out, *out.gradient(q, gradient=g)]
+    Tensor.realize(*found)
+    rows = np.arange(32) != 5
+    (array, slope), (right, by_queries, *_) = wide(*found), expected(*wide(q, k, v, g), mask)
+    assert np.isnan(array[:, 5]).all() and len(emulated.programs) == 2
+    assert np.abs(array - right)[:, rows].max() < 0.015 and np.abs(slope - by_queries)[:, rows].max() < 0.015
 
 
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=["bfloat16", "float16"])

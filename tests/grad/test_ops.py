@@ -24,6 +24,7 @@ GATE = UOp.stack(*(const(dtypes.bool, i != 1) for i in range(3)))
 RESTATEMENTS = {
     "xlog1py",
     "times_log",
+    "mixed",
 }  # no method gives them, only expressions that are restated: their tests have them
 
 

@@ -30,6 +30,17 @@ def softmax_by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (power / power.sum(-1, keepdim=True)) @ v
 
 
+def with_largest(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.transpose(-2, -1)
+    power = (scores - scores.max(-1, keepdim=True)).exp()
+    return (power / power.sum(-1, keepdim=True)) @ v
+
+
+def with_logsumexp(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.transpose(-2, -1)
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ v
+
+
 def softcap(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return ((q @ k.transpose(-2, -1) / 30).tanh() * 30).softmax() @ v
 
@@ -48,10 +59,15 @@ PROGRAMS: dict[str, Callable[..., Tensor]] = {
     "shared heads": lambda q, k, v: q.scaled_dot_product_attention(k[:, :2], v[:, :2], enable_gqa=True),
     "softmax": lambda q, k, v: (q @ k.transpose(-2, -1)).softmax() @ v,
     "by hand": softmax_by_hand,
+    "largest": with_largest,
+    "logsumexp": with_logsumexp,
     "softcap": softcap,
     "window": window,
     "other layout": lambda q, k, v: q.scaled_dot_product_attention(k, v).transpose(1, 2).contiguous(),
 }
+
+
+BY_HAND = ("by hand", "softmax", "largest", "logsumexp")
 
 
 @pytest.mark.slow
@@ -63,13 +79,18 @@ def test_attention_is_one_kernel_that_stores_no_scores(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["causal", "added", "shared heads", "by hand"])
+@pytest.mark.parametrize("name", ["causal", "added", "shared heads", "by hand", "softmax", "largest", "logsumexp"])
 def test_gradients_store_no_scores(name: str) -> None:
     tensors = heads()
     gradients = gradients_of(PROGRAMS[name], tensors)
     report = Tensor.stack(*gradients).explain()
     assert report.count("attention by blocks") >= 2  # the result, of which the gradients are made, and the gradients
     assert SCORES not in report
+    if name in (*BY_HAND, "causal"):
+        rows, result = 2 * 4 * N * 4, 2 * 4 * N * 32 * 4
+        numbers = 3 if name in BY_HAND else 2  # of a row: the sum of what is given times the result, and of weights
+        assert "on NULL: 4 kernels," in report
+        assert f"temporaries {(3 * result + numbers * rows) / 1e3:.2f} kB" in report  # results, before they are stacked
 
 
 def test_queries_keys_and_values_have_their_gradients_in_one_kernel() -> None:

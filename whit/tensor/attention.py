@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable
 from math import inf, sqrt
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes, least_upper_float
+from whit.dtype import dtypes, least_upper_float
 from whit.errors import ArgumentError, ShapeError
 from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor import formulas
+from whit.tensor.contract import product_of
 from whit.tensor.core import expand_to, join_shapes
-from whit.tensor.linear import product_of
+from whit.tensor.expressions import steps_to
+from whit.tensor.mixing import mixed_gradients
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.resize import Resizing
 from whit.tensor.softmax import power_of, reduced, spread_over
@@ -74,11 +76,17 @@ class Attention(Resizing):
         wide = sum_dtype(narrow)
         scores = queries.cast(wide).dot(keys.cast(wide).transpose(-2, -1)) * factor
         scores = scores._masked(attn_mask, is_causal)
-        if not dropout_p:
-            return self._wrap(_mixed(scores.uop, values.uop.cast(wide), narrow))
-        weights, total, _ = _weights(scores.uop)
-        chosen = self._wrap(weights).dropout(dropout_p)  # type: ignore[attr-defined]
-        return self._wrap((chosen.dot(values.cast(wide)) / self._wrap(total)).uop.cast(narrow))
+        values = values.cast(wide)
+        batch = join_shapes(scores.shape[:-2], values.shape[:-2])
+        assert batch is not None
+        inner, seen = (expand_to(t.uop, (*batch, *t.shape[-2:])) for t in (scores, values))
+        power, total, _ = _weights(inner)
+        weights = self._wrap(power).dropout(dropout_p).uop if dropout_p else power  # type: ignore[attr-defined]
+        mixed = product_of(weights, seen, batch)
+        result = (mixed / spread_over(total, mixed)).cast(narrow)
+        if weights is not power and not steps_to(power, weights):  # all of them are dropped
+            return self._wrap(result)
+        return self._wrap(result.formula(ATTENTION, weights, power, inner, seen))
 
     def _fit(self, keys: Self, values: Self) -> None:
         shapes = [t.shape for t in (self, keys, values)]
@@ -119,31 +127,12 @@ class Attention(Resizing):
         return mask.where(self, -inf) if mask.dtype.is_bool else self + mask.cast(self.dtype)
 
 
-def _mixed(scores: UOp, values: UOp, dtype: DType) -> UOp:
-    """softmax(scores) @ values, rounded to the dtype."""
-    batch = join_shapes(scores.shape[:-2], values.shape[:-2])
-    assert batch is not None
-    scores, values = (expand_to(x, (*batch, *x.shape[-2:])) for x in (scores, values))
-    weights, total, _ = _weights(scores)
-    mixed = product_of(weights, values, batch)
-    return (mixed / spread_over(total, mixed)).cast(dtype).formula(ATTENTION, scores, values)
-
-
 @derivative(ATTENTION)
-def _attention(y: UOp, dy: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
-    """With weights p: p * (dy @ values' - sum of dy * y) and p' @ dy. A row is known by one number, log(sum(exp))."""
+def _attention(y: UOp, dy: UOp, weights: UOp, power: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
+    """A row is known by one number, log(sum(exp))."""
     _, total, top = _weights(scores)
     p = power_of(scores - spread_over(top + formulas.log(total), scores), scores)
-    batch, dy = scores.shape[:-2], dy.cast(scores.dtype)
-    common = reduced(dy * y.cast(dy.dtype), ops.ADD, (len(batch) + 1,), keepdim=True)
-    away = product_of(dy, turned(values), batch)
-    return p * (away - spread_over(common, away)), product_of(turned(p), dy, batch)
-
-
-def turned(x: UOp) -> UOp:
-    """The last two axes change places."""
-    rank = len(x.shape)
-    return x.permute((*range(rank - 2), rank - 1, rank - 2))
+    return None, None, *mixed_gradients(y, dy, p, steps_to(power, weights), scores, values)
 
 
 def _weights(scores: UOp) -> tuple[UOp, UOp, UOp]:

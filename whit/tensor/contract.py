@@ -3,7 +3,8 @@
     "ij,jk,kl->il"  ->  pairs in the order that takes the fewest multiplications, then for each pair
     contract(x, "ij", y, "jk", "ik")  ->  sum over j of x expanded to (i, k, j) times y expanded to (i, k, j)
 
-Goes in: nodes with a label for each axis. Comes out: nodes, in the dtype of those that went in.
+Goes in: nodes with a label for each axis. Comes out: nodes, in the dtype of those that went in. The product of matrices
+that `@` makes, without labels, is here too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from math import inf, prod
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.op import Shape
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, make
+from whit.tensor.core import expand_to
 
 Labels = tuple[str, ...]
 Sizes = dict[str, Any]
@@ -87,6 +90,30 @@ def evaluate(operands: list[tuple[UOp, Labels]], out: Labels, sizes: Sizes) -> U
         nodes.append((contract(x, left, y, right, target, sizes), target))
     ((x, labels),) = nodes
     return ordered(x, labels, out, sizes)
+
+
+# ---- matrices
+
+
+def turned(x: UOp) -> UOp:
+    """The last two axes change places."""
+    rank = len(x.shape)
+    return x.permute((*range(rank - 2), rank - 1, rank - 2))
+
+
+def product_of(x: UOp, y: UOp, batch: Shape) -> UOp:
+    """(..., m, k) and (..., k, n) -> (*batch, m, n), without m or n where an operand is a vector."""
+    k = x.shape[-1]
+    rows, columns = x.shape[-2:-1], y.shape[len(y.shape[:-2]) + 1 :]
+    if columns:
+        y = turned(y)
+    full = (*batch, *rows, *columns, k)
+    lead = (1,) * (len(batch) - len(x.shape[:-2]))
+    left = x.reshape((*lead, *x.shape[:-1], *(1,) * len(columns), k))
+    lead = (1,) * (len(batch) - len(y.shape[:-2]))
+    right = y.reshape((*lead, *y.shape[:-2], *(1,) * len(rows), *columns, k))
+    product = make(ops.AND if x.dtype.is_bool else ops.MUL, (expand_to(left, full), expand_to(right, full)))
+    return product.reduce(ops.OR if x.dtype.is_bool else ops.ADD, (len(full) - 1,))
 
 
 # ---- the order

@@ -20,10 +20,10 @@ from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
+from whit.tensor.contract import product_of
 from whit.tensor.core import expand_to, join_shapes, spread
 from whit.tensor.eliminate import at, eliminated, factored, over, places, substituted
 from whit.tensor.fourier import Fourier
-from whit.tensor.linear import product_of
 from whit.tensor.realize import realize
 from whit.tensor.reflect import reflected
 from whit.tensor.rotate import diagonalised, orthogonalised

@@ -9,9 +9,11 @@ from typing import Any, Self
 from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.tensor.contract import Labels, Sizes, evaluate
+from whit.ir.uop import UOp
+from whit.tensor.contract import Labels, Sizes, evaluate, ordered
 from whit.tensor.core import Core, storable, whole
 from whit.tensor.linear import Linear
+from whit.tensor.mixing import restate_mix
 from whit.tensor.reduce import sum_dtype
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
@@ -58,7 +60,8 @@ class Einsum(Linear):
         narrow = same[0].dtype if dtype is None else storable(name, dtype)
         wide = narrow if narrow.is_bool else sum_dtype(narrow)
         total = evaluate([(t.uop.cast(wide), term) for t, term in zip(same, terms, strict=True)], out, sizes)
-        return self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
+        result = total.cast(narrow) if narrow.is_float or dtype is not None else total
+        return self._wrap(_mixed(result, [(t.uop, term) for t, term in zip(same, terms, strict=True)], out, sizes))
 
     def tensordot(self, other: Any, dims: Any = 2) -> Self:
         """The sum of products over pairs of axes: the last n of self and the first n of other, or two lists of axes."""
@@ -148,6 +151,23 @@ class Einsum(Linear):
                 total = square.dot(total) + x * factor
             x = total
         return x.transpose(-2, -1) if is_tall else x
+
+
+def _mixed(result: UOp, operands: list[tuple[UOp, Labels]], out: Labels, sizes: Sizes) -> UOp:
+    """The result, as `@` would have it if one operand is a softmax: "bhqk,bkhd->bqhd" is "bhqk,bhkd->bhqd" too."""
+    for (x, left), (y, right) in (operands, operands[::-1]) if len(operands) == 2 else ():
+        columns = tuple(label for label in right if label not in left)
+        if len(left) < 2 or len(columns) != 1:
+            continue
+        *batch, row, key = left
+        of_values, of_result = (*batch, key, *columns), (*batch, row, *columns)
+        if sorted(right) != sorted(of_values) or sorted(out) != sorted(of_result) or len(set(left)) != len(left):
+            continue
+        plain = ordered(result, out, of_result, sizes)
+        mixed = restate_mix(plain, x, ordered(y, right, of_values, sizes), y)
+        if mixed is not plain:
+            return ordered(mixed, of_result, out, sizes)
+    return result
 
 
 def _parsed(formula: str, tensors: Sequence[Core]) -> tuple[list[Labels], Labels]:

@@ -12,8 +12,8 @@ from whit.dtype import DType, dtypes
 from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.op import Op
-from whit.ir.uop import UOp
-from whit.tensor.softmax import SHIFT, kept_shape
+from whit.ir.uop import UOp, make
+from whit.tensor.softmax import SHIFT, kept_shape, log_of_shares, logsumexp
 
 MOVES = frozenset({ops.RESHAPE, ops.EXPAND, ops.PERMUTE, ops.SHRINK, ops.FLIP})
 MOST_SQUARES = 100  # nodes of a sum that are looked at
@@ -31,6 +31,13 @@ def unrounded(node: UOp) -> UOp:
     node = written(node)
     while node.op is ops.CAST and node.src[0].dtype.is_float:
         node = written(node.src[0])
+    return node
+
+
+def computed(node: UOp) -> UOp:
+    """What is computed, restated or not, before it became another float."""
+    while written(node) is not node or (node.op is ops.CAST and node.src[0].dtype.is_float):
+        node = node.src[0]
     return node
 
 
@@ -133,6 +140,79 @@ def shares(node: UOp) -> tuple[UOp, tuple[int, ...]] | None:
     axes: tuple[int, ...] = total.arg.axes
     fits = whole == kept_shape(x, axes) or (not whole and len(axes) == len(x.shape))
     return (x, axes) if fits and total.src[0].shape == x.shape else None
+
+
+def shares_of_row(node: UOp) -> tuple[UOp, UOp] | None:
+    """p and x of p = softmax(x) along the last axis, the node being p, or what steps make of it."""
+    node = computed(node)
+    while (inner := unmultiplied(node)) is not None:
+        node = computed(inner)
+    found = shares(node)
+    if found is None or found[1] != (len(node.shape) - 1,):
+        return None
+    x = found[0]
+    if x.op is ops.FORMULA and x.arg.name == SHIFT:
+        return node, x.src[1]
+    is_of_row = is_shifted(x) and x.op is ops.SUB and _is_of_row(x.src[1])
+    return node, x.src[0] if is_of_row else x
+
+
+def steps_to(node: UOp, x: UOp) -> list[UOp]:
+    """The multiplications from x down to a node."""
+    steps: list[UOp] = []
+    x = computed(x)
+    while x is not node and (inner := unmultiplied(x)) is not None:
+        steps.append(x)
+        x = computed(inner)
+    return steps
+
+
+def unmultiplied(node: UOp) -> UOp | None:
+    """x of a step: where(c, x, 0), as dropout is, x * c or x / c, c having no gradient."""
+    if node.op is ops.WHERE:
+        _, yes, no = node.src
+        return yes if is_number(no, 0.0) else no if is_number(yes, 0.0) else None
+    if node.op is ops.MUL or node.op is ops.FDIV:
+        left, right = node.src
+        if _has_no_gradient(right):
+            return left
+        return right if node.op is ops.MUL and _has_no_gradient(left) else None
+    return None
+
+
+def multiplied(x: UOp, step: UOp) -> UOp:
+    """The step of another x."""
+    inner = unmultiplied(step)
+    others = [source if source.dtype.is_bool else source.cast(x.dtype) for source in step.src]
+    return make(step.op, tuple(x if old is inner else other for old, other in zip(step.src, others, strict=True)))
+
+
+def _has_no_gradient(node: UOp) -> bool:
+    while node.op in MOVES:
+        node = node.src[0]
+    return node.op is ops.CONST or (node.op is ops.CAST and not node.src[0].dtype.is_float)
+
+
+def logs_of_shares(node: UOp) -> tuple[UOp, tuple[int, ...]] | None:
+    """x and the axes of x - logsumexp(x), or of log_softmax(x)."""
+    node = computed(node)
+    if node.op is not ops.SUB or node.src[1].op is not ops.EXPAND:
+        return None
+    x, spread = node.src
+    (kept,) = spread.src
+    axes = tuple(axis for axis, size in enumerate(kept.shape) if size == 1 and x.shape[axis] != 1)
+    if not axes:
+        return None
+    if x.op is ops.FORMULA and x.arg.name == SHIFT:
+        return (x.src[1], axes) if node is log_of_shares(x, axes) else None
+    total = computed(unmoved(computed(kept)))
+    right = logsumexp(wide(x, total), axes, keepdim=len(total.shape) == len(x.shape))
+    return (x, axes) if total is right else None
+
+
+def _is_of_row(node: UOp) -> bool:
+    """Whether all elements along the last axis are the same."""
+    return node.op is ops.EXPAND and node.src[0].shape[-1] == 1
 
 
 def is_shifted(x: UOp) -> bool:

@@ -44,7 +44,7 @@ class Functions(Comparisons):
 
     def exp(self) -> Self:
         """e ** self."""
-        return self._apply(formulas.exp)
+        return self._wrap(restate(formulas.exp(self._as_float())))
 
     def exp2(self) -> Self:
         """2 ** self."""

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from whit.dtype import DType
 from whit.errors import ShapeError
-from whit.ir import ops
-from whit.ir.op import Shape, spell_shape
-from whit.ir.uop import UOp, make
-from whit.tensor.core import expand_to, join_shapes, storable
+from whit.ir.op import spell_shape
+from whit.tensor.contract import product_of
+from whit.tensor.core import join_shapes, storable
+from whit.tensor.mixing import restate_mix
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.sort import Sorting
 
@@ -56,7 +56,8 @@ class Linear(Sorting):
         narrow = left.dtype if dtype is None else storable("matmul", dtype)
         wide = narrow if narrow.is_bool else sum_dtype(narrow)
         total = product_of(left.uop.cast(wide), right.uop.cast(wide), batch)
-        return self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
+        result = total.cast(narrow) if narrow.is_float or dtype is not None else total
+        return self._wrap(restate_mix(result, left.uop, right.uop))
 
     def matmul(self, x: Any, reverse: bool = False, dtype: DType | str | None = None) -> Self:
         """self @ x."""
@@ -79,19 +80,3 @@ class Linear(Sorting):
             return self.cast(wanted).linear(factor.cast(wanted), None if bias is None else bias.cast(wanted))
         result = self * factor if factor.ndim == 1 else self.dot(factor)
         return result if bias is None else result + bias
-
-
-def product_of(x: UOp, y: UOp, batch: Shape) -> UOp:
-    """(..., m, k) and (..., k, n) -> (*batch, m, n), without m or n where an operand is a vector."""
-    k = x.shape[-1]
-    rows, columns = x.shape[-2:-1], y.shape[len(y.shape[:-2]) + 1 :]
-    if columns:
-        rank = len(y.shape)
-        y = y.permute((*range(rank - 2), rank - 1, rank - 2))
-    full = (*batch, *rows, *columns, k)
-    lead = (1,) * (len(batch) - len(x.shape[:-2]))
-    left = x.reshape((*lead, *x.shape[:-1], *(1,) * len(columns), k))
-    lead = (1,) * (len(batch) - len(y.shape[:-2]))
-    right = y.reshape((*lead, *y.shape[:-2], *(1,) * len(rows), *columns, k))
-    product = make(ops.AND if x.dtype.is_bool else ops.MUL, (expand_to(left, full), expand_to(right, full)))
-    return product.reduce(ops.OR if x.dtype.is_bool else ops.ADD, (len(full) - 1,))

@@ -5,6 +5,7 @@
     log(1 + exp(x))             softplus(x)              log(softmax(x))         log_softmax(x)
     exp(x) / sum(exp(x))        softmax(x)               log(sum(exp(x)))        logsumexp(x)
     y * log(x)                  0 where y is             sqrt(sum(x * x))        the same, gradient 0 at 0
+    exp(x - logsumexp(x))       softmax(x)
 
 Goes in: a node that a method of Tensor has just made. Comes out: the same node, or FORMULA "restated" (or of another
 name, where only the gradient differs) with the better value. That keeps the node as it was written: patterns are found
@@ -31,6 +32,7 @@ from whit.tensor.expressions import (
     is_shifted,
     is_sum_of_squares,
     logit,
+    logs_of_shares,
     negated,
     one_and,
     one_and_exp,
@@ -126,6 +128,15 @@ def _softmax(node: UOp) -> Match | None:
     """exp(x) / sum(exp(x)) -> softmax(x)"""
     found = shares(node)
     if found is None or is_shifted(found[0]):
+        return None
+    x, axes = found
+    return softmax(wide(x, node), axes), (x,)
+
+
+def _exp(node: UOp) -> Match | None:
+    """exp(x - logsumexp(x)) -> softmax(x)"""
+    found = logs_of_shares(node.src[1]) if node.arg.name == "exp" else None
+    if found is None:
         return None
     x, axes = found
     return softmax(wide(x, node), axes), (x,)
@@ -306,7 +317,7 @@ MATCHERS: dict[Op, tuple[Matcher, ...]] = {
     ops.RECIPROCAL: (_sigmoid,),
     ops.SUB: (_expm1,),
     ops.MUL: (_times_log, _silu, _sinh),
-    ops.FORMULA: (_log, _log1p),
+    ops.FORMULA: (_log, _log1p, _exp),
 }
 LOGARITHMS: dict[Op, Matcher] = {
     ops.ADD: _log_add,
