@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,22 @@ ATTENTIONS = [
     (1, 8, 8, 4096, 256, True, torch.bfloat16),
 ]
 
+BY_HAND = ATTENTIONS[:2]  # written as products and a softmax, too
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention without its name."""
+    seen = Tensor.ones(q.shape[-2], k.shape[-2], dtype=dtypes.bool, device="CUDA").tril()
+    return seen.where(q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5, -inf).softmax(-1) @ v
+
 
 def attention() -> int:
     """The result alone, then the result with all gradients; how many were wrong."""
     wrong = 0
-    for shape, is_training in product(ATTENTIONS, (False, True)):
+    cases = [(shape, False) for shape in ATTENTIONS] + [(shape, True) for shape in BY_HAND]
+    for (shape, is_by_hand), is_training in product(cases, (False, True)):
         try:
-            wrong += attention_of(*shape, is_training)
+            wrong += attention_of(*shape, is_training, is_by_hand)
         except Exception as error:  # one that fails must not hide the others
             wrong += 1
             print(f"{shape} {'training' if is_training else 'forward'}: {type(error).__name__}: {error}", flush=True)
@@ -53,7 +63,15 @@ def attention() -> int:
 
 
 def attention_of(
-    batch: int, heads: int, shared: int, length: int, depth: int, is_causal: bool, kind: Any, is_training: bool
+    batch: int,
+    heads: int,
+    shared: int,
+    length: int,
+    depth: int,
+    is_causal: bool,
+    kind: Any,
+    is_training: bool,
+    is_by_hand: bool = False,
 ) -> bool:
     """Prints a line; whether a result is wrong: further from float64 than twice as far as PyTorch's."""
     shapes = [(batch, heads, length, depth), *[(batch, shared, length, depth)] * 2, (batch, heads, length, depth)]
@@ -62,7 +80,7 @@ def attention_of(
     flags = {"is_causal": is_causal, "enable_gqa": heads != shared}
 
     def ours() -> list[Tensor]:
-        out = q.scaled_dot_product_attention(k, v, **flags)
+        out = by_hand(q, k, v) if is_by_hand else q.scaled_dot_product_attention(k, v, **flags)
         return [out, *out.gradient(q, k, v, gradient=g)] if is_training else [out]
 
     def theirs(tensors: Sequence[Any] = leaves, upstream: Any = d) -> list[Any]:
@@ -81,11 +99,12 @@ def attention_of(
     passes = 3.5 if is_training else 1.0  # two products forward, five more for the gradients
     flops = passes * 4.0 * batch * heads * length * length * depth / (2 if is_causal else 1)
     name = f"{str(kind)[6:]} b{batch} h{heads}/{shared} t{length} d{depth}{' causal' if is_causal else ''}"
+    name += " by hand" if is_by_hand else ""
     rates = [flops / seconds / 1e12 for seconds in (mine, other)]
     what = f"{'training' if is_training else 'forward':8s} {kernels} kernels, first call {first:.1f} s"
     verdict = "" if ratio < 2 else f"   WRONG: {ratio:.1f} times as far from float64 as torch"
     print(
-        f"{name:34s} {what}  {mine * 1e3:8.3f} ms {rates[0]:5.0f} TFLOP/s   torch {other * 1e3:8.3f} ms {rates[1]:5.0f}"
+        f"{name:42s} {what}  {mine * 1e3:8.3f} ms {rates[0]:5.0f} TFLOP/s   torch {other * 1e3:8.3f} ms {rates[1]:5.0f}"
         f"   {other / mine:5.2f}x   error {ratio:.2f} of torch's{verdict}",
         flush=True,
     )
