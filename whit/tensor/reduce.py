@@ -19,10 +19,11 @@ from whit.ir.sizes import value_now
 from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
+from whit.tensor.batch_norm import scaled, squares_from_mean
 from whit.tensor.core import check_number, either, storable
 from whit.tensor.positions import sized
 from whit.tensor.restate import restate
-from whit.tensor.softmax import log_softmax, logsumexp, reduced, shifted, softmax, spread_over
+from whit.tensor.softmax import kept_shape, log_softmax, logsumexp, reduced, shifted, softmax, spread_over
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -180,11 +181,18 @@ class Reductions(Arrangement):
         check_number(name, "correction", correction, self._made())
         axes = self._axes(name, axis)
         x = self._wide()
+        count = count_of(x, axes, correction)
+        if self.device.startswith("CUDA") and axes:
+            flat = mean_of(x, axes)
+            found = squares_from_mean(x, flat, axes) / count, flat
+            if not keepdim:
+                return found
+            shape = kept_shape(x, axes)
+            return found[0].reshape(shape), found[1].reshape(shape)
         middle = mean_of(x, axes, keepdim=True)
         away = x - spread_over(middle, x)
         total = reduced(away * away, ops.ADD, axes, keepdim)
-        variance = total / count_of(x, axes, correction)
-        return variance, middle if keepdim or not axes else middle.reshape(total.shape)
+        return total / count, middle if keepdim or not axes else middle.reshape(total.shape)
 
     def var(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
         """The mean square distance from the mean, divided by n - correction."""
@@ -295,16 +303,19 @@ class Reductions(Arrangement):
                     "Give one number for each position of these axes.",
                 )
         narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
-        middle, scale, factor, offset = (
-            None if t is None else t.cast(sum_dtype(narrow)).reshape(t.shape if t.ndim == self.ndim else shape)
-            for t in given
+        wide = sum_dtype(narrow)
+        flat = tuple(size for i, size in enumerate(self.shape) if i in axes)
+        if self.device.startswith("CUDA") and all(t is not None and t.shape in (shape, flat) for t in given):
+            middle, scale, factor, offset = (t.cast(wide).reshape(flat).uop for t in present)
+            others = tuple(axis for axis in range(self.ndim) if axis not in axes)
+            return self._wrap(scaled(self.cast(wide).uop, others, middle, scale * factor, offset)).cast(narrow)
+        shift, *times, plus = (
+            None if t is None else t.cast(wide).reshape(t.shape if t.ndim == self.ndim else shape) for t in given
         )
-        result = self.cast(sum_dtype(narrow))
-        if middle is not None:
-            result = result - middle
-        for times in (scale, factor):
-            result = result if times is None else result * times
-        return (result if offset is None else result + offset).cast(narrow)
+        result = self.cast(wide) if shift is None else self.cast(wide) - shift
+        for by in times:
+            result = result if by is None else result * by
+        return (result if plus is None else result + plus).cast(narrow)
 
     def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Self:
         """self divided by its p-norm along an axis, or by eps if that is larger."""
