@@ -199,7 +199,7 @@ def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: 
         first, last = min(max(low, 0), o), max(min(high, o), 0)
         kept.append((first, max(last - first, 0)))
         pads.append((first - low, high - first - max(last - first, 0)))
-    inside = dy.shrink(kept)
+    inside = dy if tuple(size for _, size in kept) == tuple(dy.shape) else dy.shrink(kept)  # dy itself is kept once
     count = len(sizes)
     space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
     back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads), slide.winograd, slide.last)
