@@ -3,8 +3,11 @@
 import random
 from itertools import pairwise
 
-from whit.dtype import dtypes
+import pytest
+
+from whit.dtype import DType, dtypes
 from whit.engine.plan import Temporary, make_plan, place, taken_over
+from whit.ir import ops
 from whit.ir.uop import UOp
 
 
@@ -67,3 +70,16 @@ def test_a_temporary_has_its_own_memory_where_its_kernel_reads_elsewhere() -> No
     lives = {call.src[1]: [number, number + 1] for number, call in enumerate(linear.src[:-1])}
     assert taken_over(linear, lives) == {node: node for node in lives}
     assert make_plan(linear, 2).least_arena_bytes == 2 * 4096
+
+
+@pytest.mark.parametrize(("dtype", "places"), [(dtypes.float32, 1), (dtypes.bfloat16, 2)])
+def test_what_is_added_to_a_product_of_halves_keeps_its_memory(dtype: DType, places: int) -> None:
+    f32 = dtypes.float32
+    out, left, right, added = (UOp.param(i, f32 if i in (0, 3) else dtype, (8, 8)) for i in range(4))
+    i, j, k = (UOp.range(8, n) for n in range(3))
+    total = (left.index(i, k).cast(f32) * right.index(k, j).cast(f32)).reduce(ops.ADD, ranges=(k,))
+    product = UOp.group(out.store(total + added.index(i, j), i, j)).function("product")
+    copy = UOp.group(out.store(UOp.param(1, f32, (8, 8)).index(j, i), i, j)).function("copy")
+    first, second = (UOp.buffer(n, f32, (8, 8)) for n in range(2))
+    linear = UOp.linear(copy.call(first, added), product.call(second, left, right, first), copy.call(out, second))
+    assert len({temporary.offset for temporary in make_plan(linear, 4).temporaries}) == places

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from whit.engine.reuse import is_same_element
+from whit.engine.reuse import is_of_halves, is_same_element
 from whit.engine.storage import nbytes_of
 from whit.engine.view import view_of_buffer
 from whit.errors import InternalError
@@ -128,7 +128,8 @@ def taken_over(linear: UOp, lives: dict[UOp, list[int]]) -> dict[UOp, UOp]:
             for read in spent:
                 old = memories[read]
                 fits = prod(old.shape) == prod(new.shape) and old.dtype.itemsize == new.dtype.itemsize
-                if fits and is_same_element(call.src[0].src[0], written, read):
+                body = call.src[0].src[0]
+                if fits and is_same_element(body, written, read) and not is_of_halves(body):
                     owners[new] = owners[old]
                     spent.remove(read)
                     break

@@ -65,6 +65,15 @@ def is_same_element(body: UOp, written: int, read: int) -> bool:
     return found
 
 
+def is_of_halves(body: UOp) -> bool:
+    """Whether a kernel is a product of matrices of two bytes or less. Tensor cores read what is added to their sums far
+    ahead of what they store, as memory that nobody writes: 903 us instead of 105 where both were one (128 x 28 x 28 x
+    128 -> 512, H200)."""
+    found = [node.src[0] for node in topological((body,)) if node.op is ops.REDUCE and node.arg.op is ops.ADD]
+    products = [value.src for value in found if value.op is ops.MUL]
+    return any(all(side.op is ops.CAST and side.src[0].dtype.itemsize <= 2 for side in sides) for sides in products)
+
+
 def _is_same_element(body: UOp, written: int, read: int) -> bool:
     stores = [store for store in body.src if store.src[0].arg.slot == written]
     if len(stores) != 1 or stores[0].arg.combine is not None:
