@@ -118,7 +118,7 @@ def test_many_columns_are_reduced_by_a_thread_each() -> None:
 
 
 def test_columns_are_reduced_by_a_block_for_32_or_fewer() -> None:
-    for columns, blocks, barriers in ((8192, 256, 1), (64, 4, 2)):
+    for columns, blocks, barriers in ((8192, 256, 2), (64, 4, 2)):
         (call,) = scheduled(param(0, 1000, columns).reduce(ops.ADD, (0,))).src
         program = generate(call.src[0].src[0], TARGET)
         assert (program.total, program.threads) == (blocks, 1024)

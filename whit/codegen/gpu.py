@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu_arithmetic import with_short_arithmetic
-from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
+from whit.codegen.gpu_places import Free, digits_of, is_folded, lanes_of, only_where, width_of
 from whit.codegen.gpu_reduce import AT_ONCE, Team, share_reductions, spread, stretches, trips
 from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import MOST_SCANS, share_scans, threads_of_a_scan
@@ -49,7 +49,8 @@ from whit.target import Target
 THREADS = 256  # of a block
 MOST_THREADS = 1024
 WARP = 32
-FEWEST_COLUMNS = 16  # of a block
+FEWEST_COLUMNS = 16  # of a block, threads that have them side by side
+COLUMN_BYTES = 8  # of neighbouring columns that a thread reads at once
 MOST_SHARED = 32  # reductions of a kernel that threads share
 TILE = 8  # rows of a register tile
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
@@ -146,7 +147,7 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
 
 def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
     """So many threads, or fewer if shared memory does not hold two values of each for each reduction."""
-    while wanted > least and 2 * 8 * len(along) * wanted > kernel.target.l1_bytes:
+    while wanted > least and 2 * wanted * sum(reduce.dtype.itemsize for reduce in along) > kernel.target.l1_bytes:
         wanted //= 2
     return wanted
 
@@ -235,17 +236,18 @@ def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
 
 
 def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
-    """Blocks of neighbouring results, 32 times 4 bytes or fewer; so many times as many threads share reductions."""
+    """Blocks of neighbouring results, 32 times 8 bytes or fewer; so many times as many threads share reductions."""
     longest, results = max(size_of(r) for r in along.values()), prod(size_of(r) for r in kernel.parallel)
     free, inner = kernel.free, kernel.parallel[-1]
     loads = {load for reduce in along for load in _loads(reduce, inner, free)}
     places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
-    widest = max((load.src[0].dtype.itemsize for load in loads), default=4)
-    lanes = lanes_of(inner, max(min(4, kernel.target.vector_bytes) // widest, 1), places, free)
+    rows = [load.dtype.itemsize for load in loads if not free[load] <= set(kernel.parallel)]  # others are read once
+    lanes = lanes_of(inner, max(min(COLUMN_BYTES, kernel.target.vector_bytes) // max(rows, default=4), 1), places, free)
     columns = WARP
-    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores * 3 // 4:
+    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores * 15 // 8:
         columns //= 2
-    lanes = 1 if size_of(inner) % (columns * lanes) else lanes
+    while lanes > 1 and (size_of(inner) % (columns * lanes) or results // (columns * lanes) < kernel.target.cores // 2):
+        lanes //= 2
     threads = MOST_THREADS
     while threads > 2 * WARP and threads // columns * 4 > longest:
         threads //= 2
@@ -316,6 +318,8 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     while width > 1 and total // width < ENOUGH:
         width //= 2
     lanes = lanes_of(inner, width, places, free)
+    if lanes == 1 and not is_single and is_folded(inner, places, free) and total // size_of(inner) >= ENOUGH:
+        lanes = size_of(inner)
     across = _across(kernel, found, total // lanes) if lanes > 1 else None
     copies = TILE if across is not None else 1
     if across is None:

@@ -16,6 +16,7 @@ from whit.simplify.sums import linear_form
 from whit.target import Target
 
 Free = dict[UOp, frozenset[UOp]]
+MOST_FOLDED = 64  # elements that a thread stores side by side, each read from somewhere else
 
 
 def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
@@ -49,6 +50,14 @@ def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free, is_whole: 
             return width
         width //= 2
     return 1
+
+
+def is_folded(r: UOp, places: Collection[UOp], free: Free) -> bool:
+    """Whether a short range is several in what is read, as taps and channels of a convolution are (`fold_taps`): if a
+    thread has all of it, where each element is read is known before it runs."""
+    folded = [place for place in places if stride(place, r, free) is None]
+    is_computed = not any(node.op is ops.INDEX for place in folded for node in place.topological())
+    return bool(folded) and is_computed and isinstance(r.size, int) and r.size <= MOST_FOLDED
 
 
 def _step(place: UOp, r: UOp, width: int, free: Free) -> int | None:

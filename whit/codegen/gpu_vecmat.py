@@ -90,7 +90,8 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None
     rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
     together = in_order(every - rows)
-    widest = max(load.dtype.itemsize for region in found for load in region.loads if column in free[load])
+    deep = [load for region in found for load in region.loads if column in free[load] and not free[load] <= every]
+    widest = max(load.dtype.itemsize for load in deep)  # what is the same along the depth is read once
     lanes = target.vector_bytes // widest
     beside = _beside(rows, column, lanes, target)
     if beside is None or prod(map(size_of, together)) > MOST_TOGETHER:
@@ -143,7 +144,7 @@ def _beside(rows: set[UOp], column: UOp, lanes: int, target: Target) -> int | No
     """Threads along the columns of a row: many, as long as there are enough blocks."""
     beside = MOST_BESIDE
     while beside > LEAST_BESIDE and (
-        size_of(column) % (lanes * beside) or prod(map(size_of, rows)) // (lanes * beside) < 2 * target.cores
+        size_of(column) % (lanes * beside) or prod(map(size_of, rows)) // (lanes * beside) < target.cores * 15 // 8
     ):
         beside //= 2
     return beside if lanes > 1 and size_of(column) % (lanes * beside) == 0 else None

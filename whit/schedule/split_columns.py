@@ -1,9 +1,9 @@
 """Sums of columns in two steps, for GPUs.
 
-    sum of (128, 56, 56, 64) over all but the last    ->    sum over 128 of kept( sum of (56, 56) for each of 128, 64 )
+    sum of (128, 56, 56, 64) over all but the last    ->    sum over 256 of kept( sum of 1568 rows for each of 256, 64 )
 
 A kernel gives 32 neighbouring results to a block, so that its threads read neighbours: 64 results are two blocks, on a
-chip with room for hundreds. So the outermost axis of a long reduction to few columns is cut, and its parts are kept.
+chip with room for hundreds. So the outermost axes of a long reduction to few columns are cut, and the parts are kept.
 The statistics of a batch norm and the gradients of scales and biases are such sums.
 """
 
@@ -30,6 +30,10 @@ def split_columns_of_few(node: UOp) -> UOp | None:
     results = prod_of(node.shape)
     if first not in axes or not 1 < results < ENOUGH or is_serial(node) or is_contraction(node):
         return None
+    count = next((i for i in range(len(value.shape)) if i not in axes), len(value.shape))
+    if count == len(axes):  # they are the outermost: one axis of rows
+        value = value.reshape((prod_of(value.shape[:count]), *value.shape[count:]))
+        node, first = value.reduce(node.arg.op, (0,)), 0
     most = min(ENOUGH // results, prod_of(value.shape) // (results * LEAST))
     parts = next((n for n in range(min(most, value.shape[first]), FEWEST - 1, -1) if value.shape[first] % n == 0), None)
     return None if parts is None else in_parts(value, first, parts, node)
