@@ -206,3 +206,12 @@ def test_tiles_fill_the_chip() -> None:
     assert atom_of(512, 6144, 4096) == "128 x 192, 1"  # 128 tiles for 132 multiprocessors
     assert atom_of(512, 4096, 4096) == "128 x 128, 1"
     assert atom_of(64, 64, 64) == "64 x 64, 1"
+
+
+def test_tiles_that_are_always_inside_are_stored_without_a_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_atoms, "WGMMA", (gpu_atoms.wgmma(1, 128, 128, 3),))
+    left, right = (param(i, n, 64, dtype=dtypes.bfloat16).cast(dtypes.float32) for i, n in enumerate((256, 320)))
+    program = generate(body_of(product(left, turned(right))), TARGET)
+    stores = [node for node in program.linear.src if node.op is ops.STORE]
+    assert [node.arg.gated for node in stores].count(True) == len(stores) // 2  # 64 of the 128 columns of the last tile
+    assert all(node.src[1].shape == (8,) for node in stores)

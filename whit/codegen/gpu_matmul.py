@@ -27,7 +27,8 @@ from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of
-from whit.ir.uop import UOp, as_index, make
+from whit.ir.uop import UOp, as_index, const, make
+from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 from whit.target import Target
 
@@ -36,7 +37,7 @@ NEAR = 8  # tiles of rows that run together over the same columns: both stay in 
 LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gpu_matvec`
 LEAST_BESIDE = 512  # columns beside few rows
-ZERO = as_index(0)
+ZERO, TRUE = as_index(0), const(dtypes.bool, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,10 @@ class Tile:
             at = {**self.batches, **unflat(row, found.m), **unflat(lanes, found.n)}
             copied = with_total(body, found.reduce, sums.index(lane_numbers(width) + element), at)
             for gate in _gates(row, column, right, lanes, self.sizes, atom):
-                stores.extend(copied.src if gate is None else gated(copied, gate, sums).src)
+                if gate is None or simplify(gate) is TRUE:  # a gate of constants would store elements one by one
+                    stores.extend(copied.src)
+                else:
+                    stores.extend(gated(copied, gate, sums).src)
         return UOp.group(*stores)
 
 
