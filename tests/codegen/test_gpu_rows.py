@@ -1,8 +1,10 @@
 """Rows kept in registers: programs for GPUs mean what their kernels mean, and read every element once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+import test_gpu
 from schedule.build import layernorm, param, scheduled, softmax, total
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
@@ -66,12 +68,20 @@ def test_long_rows_are_vectors_and_what_is_left(size: int, monkeypatch: pytest.M
     check(softmax(part_of_rows(dtypes.bfloat16, size)), 1e-2)
 
 
-def test_few_columns_have_blocks_of_sixteen_times_four_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_columns_have_blocks_of_sixteen_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_reduce, "GROUP", 2)  # eight threads of a column combine what they have in two steps
     (program,) = check(ints(0, 40, 32).reduce(ops.ADD, (0,)))
     assert (program.total, program.threads) == (2, 128)
-    (program,) = check(param(0, 40, 32, dtype=dtypes.int16).cast(dtypes.int32).reduce(ops.ADD, (0,)))
-    assert (program.total, program.threads) == (1, 128)
+
+
+def test_many_columns_are_read_four_halves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_reduce, "GROUP", 2)
+    monkeypatch.setattr(test_gpu, "TARGET", replace(TARGET, cores=2))
+    halves, middle = param(0, 40, 256, dtype=dtypes.int16), ints(1, 1, 256)
+    away = halves.cast(dtypes.int32) + middle.expand((40, 256))  # what is the same for all rows may be wider
+    (program,) = check(away.reduce(ops.ADD, (0,)))
+    assert (program.total, program.threads) == (4, 128)
+    assert {node.shape for node in program.linear.src if node.op is ops.LOAD and node.dtype is dtypes.int16} == {(4,)}
 
 
 def loads_of(value: UOp) -> list[tuple[int, ...]]:
@@ -99,3 +109,14 @@ def test_rows_that_registers_do_not_hold_or_are_too_much_text_are_loops(monkeypa
         monkeypatch.setattr(gpu_rows, "MOST_NODES", most)
         (call,) = scheduled(softmax(param(0, 4096, columns))).src
         assert "one for each row" in generate(call.src[0].src[0], TARGET).explanation
+
+
+def test_a_short_range_that_is_several_in_memory_is_stored_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = ints(0, 5, 3, 2).permute((0, 2, 1)).reshape((5, 6)).pad(((0, 0), (0, 2))).stage()
+    (program,) = check(value)
+    assert "1 x 1 elements" in program.explanation  # too few threads otherwise
+    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    (program,) = check(value)
+    assert "1 x 8 elements" in program.explanation
+    loads = [node for node in program.linear.src if node.op is ops.LOAD]
+    assert [node.src[1].shape for node in loads] == [(8,)]
