@@ -9,7 +9,7 @@ from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp, const
 from whit.schedule import schedule
 from whit.target import parse_target
-from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
+from whit.tensor.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
 
 GPU = parse_target("CUDA:PTX:sm_90a")
 BF16, F32 = dtypes.bfloat16, dtypes.float32
@@ -107,3 +107,12 @@ def test_few_channels_are_folded() -> None:
     y = convolve(x, half(2, 64, 3, 7, 7).cast(F32), slide).cast(BF16)
     assert names(y) == ["stage_8x19x16x64", "add_reduce_8x64x16x16"]
     assert "stage_8x19x16x64" in names(gradient_of_weight(x, dy, slide))
+
+
+def test_a_gradient_of_images_that_is_added_to_another_is_stored_in_halves() -> None:
+    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (1, 1), ((0, 0), (0, 0)), last=True)
+    pairs = [(half(2 * i, 4, 8, 8, 64).permute((0, 3, 1, 2)), half(2 * i + 1, 64, 64, 1, 1)) for i in range(2)]
+    one, other = (gradient_of_input(dy.cast(F32), w.cast(F32), slide) for dy, w in pairs)
+    calls = schedule(stored((one + other).cast(BF16).permute((0, 2, 3, 1))), GPU).src
+    made = [call.src[1] for call in calls if call.src[1].shape == (4, 8, 8, 64)]
+    assert [memory.dtype for memory in made] == [BF16, BF16]

@@ -91,8 +91,13 @@ def _parts(batch: int, pixels: int, rows: int, columns: int) -> int:
     return min(found or [1], key=lambda n: -(-tiles * n // CORES) / n + PART * tiles * n)
 
 
-def rounded(total: UOp, like: UOp) -> UOp:
-    """A sum, rounded to the dtype that an operand is cast up from, and kept with channels last."""
+def narrowed(total: UOp, like: UOp) -> UOp:
+    """A sum, rounded to the dtype that an operand is cast up from: so it is stored, wherever it is added to others."""
     narrow = _narrow(like)
     assert narrow is not None
-    return channels_last(total.cast(narrow.dtype).cast(total.dtype))
+    return total.cast(narrow.dtype).cast(total.dtype)
+
+
+def rounded(total: UOp, like: UOp) -> UOp:
+    """The same, kept with channels last."""
+    return channels_last(narrowed(total, like))

@@ -23,6 +23,7 @@ from whit.tensor.channels_last import (
     is_copied,
     is_of_halves,
     lies_as_shown,
+    narrowed,
     rounded,
     summed,
     summed_weight,
@@ -210,8 +211,10 @@ def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
     """A transposed convolution for each remainder of the positions by the strides."""
     batch, inputs, count = dy.shape[0], w.shape[1] * slide.groups, len(slide.sizes)
     before = tuple(low for low, _ in slide.padding)
+    is_last = slide.last and slide.groups == 1 and is_copied(dy) and is_copied(w)
     if all(s == 1 for s in slide.stride):
-        return _slid_back(dy, w, slide, before, slide.sizes)
+        total = _slid_back(dy, w, slide, before, slide.sizes)
+        return narrowed(total, dy) if is_last else total
     rows = tuple(-(-n // s) for n, s in zip(slide.sizes, slide.stride, strict=True))
     pieces: list[UOp] = []
     for residue in itertools.product(*(range(s) for s in slide.stride)):
@@ -228,7 +231,6 @@ def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
             part = _every(part, axis, r, s, tap)
         starts = tuple(place // s for place, s in zip(places, slide.stride, strict=True))
         piece = _slid_back(dy, part, slide, starts, rows)
-        is_last = slide.last and slide.groups == 1 and is_copied(dy) and is_copied(w)
         pieces.append(rounded(piece, dy) if is_last else piece.stage())
     return _interleaved(pieces, slide, (batch, inputs), rows)
 
