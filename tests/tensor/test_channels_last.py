@@ -86,3 +86,12 @@ def test_the_gradient_of_a_pooling_is_gathered(name: str, dtype: DType) -> None:
     np.testing.assert_array_equal(before.float().numpy(), after.float().numpy())
     found = [(y * dy).sum().gradient(x)[0].float().numpy() for y in (before, after)]
     np.testing.assert_allclose(*found, rtol=1e-6 if dtype is F32 else 2**-7)
+
+
+def test_an_infinite_gradient_of_a_window_goes_to_its_largest_element_alone() -> None:
+    x = Tensor(np.arange(16.0, dtype=np.float32).reshape(1, 1, 4, 4), device="PYTHON")
+    y = x._wrap(max_pool_of_images(x.uop, (3, 3), (1, 1), ((0, 0), (0, 0))))
+    dy = Tensor(np.array([[np.inf, 1.0], [2.0, 3.0]], np.float32).reshape(1, 1, 2, 2), device="PYTHON")
+    expected = np.zeros((1, 1, 4, 4), np.float32)
+    expected[0, 0, 2:, 2:] = [[np.inf, 1.0], [2.0, 3.0]]
+    np.testing.assert_array_equal(y.gradient(x, gradient=dy)[0].numpy(), expected)

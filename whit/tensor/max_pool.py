@@ -71,7 +71,7 @@ def _gradient(pool: Pooling, y: UOp, dy: UOp, x: UOp) -> tuple[UOp]:
     given = (dy / equal.reduce(ops.ADD, (axis + 1, axis + 3))).stage()
     here, best, given = _in_lines(x, pool), _around(y, pool), _around(given, pool)
     here = here.expand(best.shape)
-    part = here.eq(best).where(here.constant(1.0), 0.0) * given
+    part = here.eq(best).where(given, given.constant(0.0))
     for i in (0, 1):
         part = _taps_of(part, pool, i)
     wide = part.cast(dtypes.float32) if part.dtype.itemsize < 4 else part
