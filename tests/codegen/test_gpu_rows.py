@@ -111,12 +111,15 @@ def test_rows_that_registers_do_not_hold_or_are_too_much_text_are_loops(monkeypa
         assert "one for each row" in generate(call.src[0].src[0], TARGET).explanation
 
 
-def test_a_short_range_that_is_several_in_memory_is_stored_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = ints(0, 5, 3, 2).permute((0, 2, 1)).reshape((5, 6)).pad(((0, 0), (0, 2))).stage()
+@pytest.mark.parametrize("more", (2, 1))
+def test_a_short_range_that_is_several_in_memory_is_stored_by_one_thread(
+    monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    value = ints(0, 5, 3, 2).permute((0, 2, 1)).reshape((5, 6)).pad(((0, 0), (0, more))).stage()
     (program,) = check(value)
     assert "1 x 1 elements" in program.explanation  # too few threads otherwise
     monkeypatch.setattr(gpu, "ENOUGH", 1)
     (program,) = check(value)
-    assert "1 x 8 elements" in program.explanation
+    assert f"1 x {6 + more} elements" in program.explanation
     loads = [node for node in program.linear.src if node.op is ops.LOAD]
-    assert [node.src[1].shape for node in loads] == [(8,)]
+    assert [node.src[1].shape for node in loads] == [(6 + more,)]

@@ -318,7 +318,7 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     while width > 1 and total // width < ENOUGH:
         width //= 2
     lanes = lanes_of(inner, width, places, free)
-    if lanes == 1 and not is_single and is_folded(inner, places, free) and total // size_of(inner) >= ENOUGH:
+    if lanes == 1 and not is_single and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH:
         lanes = size_of(inner)
     across = _across(kernel, found, total // lanes) if lanes > 1 else None
     copies = TILE if across is not None else 1

@@ -52,9 +52,11 @@ def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free, is_whole: 
     return 1
 
 
-def is_folded(r: UOp, places: Collection[UOp], free: Free) -> bool:
-    """Whether a short range is several in what is read, as taps and channels of a convolution are (`fold_taps`): if a
-    thread has all of it, where each element is read is known before it runs."""
+def is_folded(body: UOp, r: UOp, places: Collection[UOp], free: Free) -> bool:
+    """Whether a short range, of neighbours in what is stored, is several in what is read, as taps and channels of a
+    convolution are (`fold_taps`): if a thread has all of it, where each element is read is known before it runs."""
+    if any(stride(store.src[2], r, free) != 1 for store in body.src):
+        return False
     folded = [place for place in places if stride(place, r, free) is None]
     is_computed = not any(node.op is ops.INDEX for place in folded for node in place.topological())
     return bool(folded) and is_computed and isinstance(r.size, int) and r.size <= MOST_FOLDED

@@ -91,8 +91,7 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
     together = in_order(every - rows)
     deep = [load for region in found for load in region.loads if column in free[load] and not free[load] <= every]
-    widest = max(load.dtype.itemsize for load in deep)  # what is the same along the depth is read once
-    lanes = target.vector_bytes // widest
+    lanes = target.vector_bytes // max((load.dtype.itemsize for load in deep), default=16)  # others are read once
     beside = _beside(rows, column, lanes, target)
     if beside is None or prod(map(size_of, together)) > MOST_TOGETHER:
         return None
