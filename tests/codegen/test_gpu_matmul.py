@@ -117,6 +117,25 @@ def test_products_by_warp_groups(name: str) -> None:
     check(PRODUCTS[name](F16), "wgmma")
 
 
+FEW: dict[str, Callable[[DType], UOp]] = {  # rows, depth, columns
+    "rows of a matrix": lambda d: product(param(0, 3, 72, dtype=d), turned(param(1, 72, 72, dtype=d))),
+    "columns of a matrix": lambda d: product(param(0, 9, 64, dtype=d), param(1, 64, 128, dtype=d)),
+    "columns that are few": lambda d: product(param(0, 64, 72, dtype=d), turned(param(1, 2, 72, dtype=d))),
+    "more": lambda d: product(param(0, 17, 40, dtype=d), turned(param(1, 128, 40, dtype=d))),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"), [*zip(FEW, ((64, 8, 2), (64, 16, 1), (64, 8, 2), (128, 24, 1)), strict=True)], ids=FEW
+)
+def test_few_rows_beside_a_large_matrix(name: str, tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_matmul, "LEAST_BESIDE", 64)
+    monkeypatch.setattr(gpu_atoms, "FEWEST_PIECES", 1)
+    program = check(FEW[name](BF16), "wgmma")
+    (found,) = [node for node in program.linear.src if node.op is ops.BLOCK_MMA]
+    assert (*found.arg.tile[:2], found.arg.parts) == tile
+
+
 E4M3, E5M2, I8, U8 = dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.int8, dtypes.uint8
 
 
@@ -215,3 +234,15 @@ def test_tiles_that_are_always_inside_are_stored_without_a_gate(monkeypatch: pyt
     stores = [node for node in program.linear.src if node.op is ops.STORE]
     assert [node.arg.gated for node in stores].count(True) == len(stores) // 2  # 64 of the 128 columns of the last tile
     assert all(node.src[1].shape == (8,) for node in stores)
+
+
+def test_blocks_share_the_depth_so_that_all_run_at_once() -> None:
+    def atom_of(rows: int, columns: int, depth: int) -> tuple[int, int, int]:
+        atom = gpu_atoms.choose_few((rows, columns, depth), TARGET)
+        return *atom.tile[:2], atom.parts
+
+    assert atom_of(4096, 16, 4096) == (64, 16, 4)
+    assert atom_of(4096, 33, 4096) == (128, 48, 8)
+    assert atom_of(14336, 2, 4096) == (64, 8, 1)
+    assert atom_of(3072, 5, 768) == (64, 8, 3)  # four pieces of 64 for each
+    assert atom_of(128256, 64, 4096) == (128, 64, 1)

@@ -215,6 +215,19 @@ def test_every_atom_on_odd_and_turned_matrices(
 
 
 @needs_gpu
+@pytest.mark.parametrize("rows", (2, 3, 8, 9, 16, 17, 30, 33, 64))
+def test_few_rows_beside_large_matrices(rows: int) -> None:
+    """One block for a tile, blocks that share its depth, tiles one after another; matrices of odd sizes."""
+    for depth, columns in ((1000, 520), (4096, 1032), (72, 40008)):
+        a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
+        x, y = (Tensor(array, device="CUDA").cast(dtypes.bfloat16).realize() for array in (a, b))
+        z = y.T.contiguous().realize()
+        pairs = [(x @ y, a @ b), (x @ z.T, a @ b), (z @ x.T, (a @ b).T), (x @ y, a @ b)]
+        for got, expected in [*pairs, ((x * 2) @ z.T + z[:, 0], 2 * a @ b + b[0])]:
+            np.testing.assert_allclose(got.cast(dtypes.float32).numpy(), expected, rtol=2**-7, atol=1)
+
+
+@needs_gpu
 def test_random_graphs_agree_with_the_interpreter() -> None:
     from fuzz.cuda import problem_of, problem_of_program  # here: it opens the device
 

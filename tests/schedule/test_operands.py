@@ -55,8 +55,6 @@ def test_a_cast_of_weights_is_such_an_operand() -> None:
 
 
 def test_what_is_used_seldom_or_is_not_of_tensor_cores_stays_in_the_product() -> None:
-    few, rows = relu(halves(0, 64, 4096)), halves(1, 4096, 4096)
-    assert len(kernels(product(few, rows))) == 2  # only the depth is split
     assert len(kernels(product(relu(halves(0, 512, 512)), halves(1, 512, 512)))) == 1
     assert len(kernels(matmul(relu(param(0, 1024, 1024)), param(1, 1024, 1024)))) == 1
 
@@ -138,3 +136,13 @@ def test_a_deep_product_of_few_tiles_is_split() -> None:
     assert len(kernels(product(halves(0, 4096, 4096), halves(1, 4096, 4096)))) == 1
     assert split_reduce.gpu_parts(768, 768, 12, 16384, 132) == 1
     assert split_reduce.gpu_parts(768, 768, 1, 16381, 132) == 1
+
+
+def test_few_rows_are_stored_and_their_depth_is_left_to_blocks() -> None:
+    x, matrix = halves(0, 16, 4096), halves(1, 4096, 4096)
+    assert len(kernels(product(x, matrix))) == 1
+    assert len(kernels(product(relu(x), matrix))) == 2
+    assert len(kernels(product(relu(x), matrix), target=OLD)) == 1
+    assert len(kernels(product(halves(0, 64, 4096), matrix))) == 1
+    assert len(kernels(product(halves(0, 64, 4096), matrix), target=OLD)) == 2
+    assert len(kernels(product(relu(halves(0, 1, 4096)), matrix))) == 1

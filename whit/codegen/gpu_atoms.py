@@ -34,6 +34,11 @@ EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16
 QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
 PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
 PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
+ROOM = 113 * 1024  # bytes of shared memory of each of two blocks
+FEW = (8, 16, 24, 32, 48, 64)  # columns
+FEW_OF_64 = 16  # columns that are read again for every 64 rows; more are for every 128
+FEWEST_PIECES = 4  # of the depth, for each block that shares it
+MOST_PARTS = 8  # blocks of a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +54,13 @@ class Atom:
     extra: float = 2.0  # what storing a tile takes, in stages of the depth
     stays: int = 0  # so many blocks stay on a multiprocessor and compute tile after tile; 0: one block for each tile
     cluster: int = 1  # blocks that read their columns together
+    parts: int = 1  # blocks that share the depth of a tile
 
     def __str__(self) -> str:
         rows, columns, depth = self.tile
         threads = prod(digit.count for digit in self.threads)
         together = f", {self.cluster} blocks together" if self.cluster > 1 else ""
+        together += f", {self.parts} blocks share the depth" if self.parts > 1 else ""
         return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}{together}"
 
 
@@ -65,6 +72,15 @@ def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0,
     elements = (Digit(pieces, row=64), Digit(columns // 32, column=32), *EIGHTS)
     extra = 3.5 if groups == 2 else 1.0
     return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, 2 // groups, cluster)
+
+
+def few(rows: int, columns: int, parts: int) -> Atom:
+    """Few columns beside the rows of a large matrix, which is on its way from memory in many stages. Two blocks have
+    room on a multiprocessor. Each thread stores its sums as tensor cores leave them: there are few."""
+    threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
+    elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
+    stages = ROOM // ((rows + columns) * 128 + 16)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, 2, parts=parts)
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
@@ -159,6 +175,17 @@ def choose_atom(
     if not atoms:
         return None
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
+
+
+def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
+    """The atom for many rows and few columns: as many blocks share the depth as run at once."""
+    columns = next(columns for columns in FEW if columns >= sizes[1])
+    rows = 64 if columns <= FEW_OF_64 else 128
+    tiles, pieces = -(-sizes[0] // rows), -(-sizes[2] // 64)
+    parts = MOST_PARTS
+    while parts > 1 and (parts * tiles > 2 * target.cores or pieces < FEWEST_PIECES * parts):
+        parts -= 1
+    return few(rows, columns, parts)
 
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:

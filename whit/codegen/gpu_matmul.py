@@ -14,11 +14,13 @@ is computed before it is stored.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import gcd, prod
+from operator import and_
 
 from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
-from whit.codegen.gpu_atoms import FP8S, HALVES, INTS, Atom, choose_atom, choose_staged, multiplied
+from whit.codegen.gpu_atoms import FEW, FP8S, HALVES, INTS, Atom, choose_atom, choose_few, choose_staged, multiplied
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.gpu_window import find_window
 from whit.codegen.lanes import lane_numbers
@@ -26,7 +28,7 @@ from whit.codegen.panels import with_total
 from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of
+from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, PrefetchArg, RangeKind, StageArg, place_of
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
@@ -37,6 +39,8 @@ NEAR = 8  # tiles of rows that run together over the same columns: both stay in 
 LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gpu_matvec`
 LEAST_BESIDE = 512  # columns beside few rows
+LEAST_FEW = 2  # rows that are columns of tiles along a large matrix; a single one is left to `gpu_matvec`
+WARP = 32
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
 
 
@@ -57,12 +61,21 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
     sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
     total, is_small = found.reduce.dtype, min(sizes[:2]) < LEAST
-    if min(sizes[:2]) < LEAST_HALVES or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
+    if min(sizes[:2]) < LEAST_FEW or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
     if target.arch == "sm_90a" and (a is None) != (b is None):
         a = a or _window(found, found.a, found.m, b)
         b = b or _window(found, found.b, found.n, a)
+    if a is not None and b is not None and batches == 1 and target.arch == "sm_90a":
+        if _is_few(a, b, sizes):
+            found, a, b, sizes = _turned(found), b, a, (sizes[1], sizes[0], sizes[2])
+        if _is_few(b, a, (sizes[1], sizes[0])):
+            atom = choose_few(sizes, target)
+            tile = Tile(found, atom, target.cores)
+            return tile.stores(body, tile.effect(a, b, *tile.ahead(a))), str(atom)
+    if min(sizes[:2]) < LEAST_HALVES:
+        return None
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
         if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
             return None
@@ -84,7 +97,18 @@ def _by_columns(found: Contraction, body: UOp) -> Contraction:
     place = body.src[0].src[2]
     if stride(place, found.n[-1], free) == 1 or stride(place, found.m[-1], free) != 1:
         return found
+    return _turned(found)
+
+
+def _turned(found: Contraction) -> Contraction:
     return replace(found, a=found.b, b=found.a, m=found.n, n=found.m)
+
+
+def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...]) -> bool:
+    """Whether an operand has few rows, so that the other is to be read at the speed of memory."""
+    are_halves = x.memory.dtype is matrix.memory.dtype and x.memory.dtype in HALVES
+    are_copied = all(each.matrix.copied == 16 and not each.matrix.axes for each in (x, matrix))
+    return are_halves and are_copied and x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
 
 
 # ---- operands
@@ -149,16 +173,17 @@ class Tile:
         self.found, self.atom = found, atom
         self.sizes = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
         rows, columns = -(-self.sizes[0] // (atom.tile[0] * atom.cluster)), -(-self.sizes[1] // atom.tile[1])
-        number, beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
+        number, self.beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
         batch, row, self.column = _where(number, rows, columns, atom)
-        self.row = row + beside * atom.tile[0]
+        self.row = row + self.beside * atom.tile[0] if atom.parts == 1 else row
+        self.stored = [self.beside.eq(0)] if atom.parts > 1 else []  # by the block that has the sums
         self.batches = unflat(batch, found.batch)
         self.thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
         count = prod(digit.count for digit in atom.elements)
         self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
 
-    def effect(self, a: Operand, b: Operand) -> UOp:
-        """The registers when the tile of two matrices in memory is in them."""
+    def effect(self, a: Operand, b: Operand, *early: UOp) -> UOp:
+        """The registers when the tile of two matrices in memory is in them; what is to be done early."""
         atom = self.atom
         arg = BlockMmaArg(
             atom.name,
@@ -170,10 +195,30 @@ class Tile:
             atom.elements,
             atom.stages,
             cluster=atom.cluster,
+            parts=atom.parts,
         )
         places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
         effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
-        return self.registers.after(make(ops.STAGE, (UOp.group(effect),), StageArg(Memory.REGISTER)))
+        return self.registers.after(make(ops.STAGE, (UOp.group(effect, *early),), StageArg(Memory.REGISTER)))
+
+    def ahead(self, a: Operand) -> list[UOp]:
+        """Says what the block will read of the rows at first: before the kernel waits for those before it, which leave
+        memory idle."""
+        (rows, _, depth), atom, matrix = self.sizes, self.atom, a.matrix
+        height, _, step = atom.tile
+        pieces = min(depth // step // atom.parts, atom.stages)
+        if any(node.op is ops.RANGE and node.arg.id == LOOP_ID for node in self.row.topological()) or not pieces:
+            return []
+        first = self.beside * -(-depth // step) // atom.parts * step
+        if matrix.is_depth_major:
+            nbytes, gate = pieces * step * 2, (self.thread < height) & (self.row + self.thread < rows)
+            starts = [(self.row + self.thread) * matrix.row + first]
+        else:
+            nbytes, gate = height * 2, self.row < rows - height + 1
+            threads = size_of(self.thread)
+            lines = range(0, pieces * step - threads - WARP + 1, threads)  # the warp that copies takes part
+            starts = [self.row + (first + self.thread + line) * matrix.depth for line in lines]
+        return [make(ops.PREFETCH, (a.memory, at + matrix.start, gate), PrefetchArg(nbytes)) for at in starts]
 
     def stores(self, body: UOp, sums: UOp) -> UOp:
         """The kernel's stores of what a thread has."""
@@ -187,8 +232,9 @@ class Tile:
             lanes = column + lane_numbers(width)
             at = {**self.batches, **unflat(row, found.m), **unflat(lanes, found.n)}
             copied = with_total(body, found.reduce, sums.index(lane_numbers(width) + element), at)
-            for gate in _gates(row, column, right, lanes, self.sizes, atom):
-                if gate is None or simplify(gate) is TRUE:  # a gate of constants would store elements one by one
+            for gates in _gates(row, column, right, lanes, self.sizes, atom):
+                gate = reduce(and_, [*self.stored, *gates], TRUE)
+                if simplify(gate) is TRUE:  # a gate of constants would store elements one by one
                     stores.extend(copied.src)
                 else:
                     stores.extend(gated(copied, gate, sums).src)
@@ -197,9 +243,10 @@ class Tile:
 
 def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
     """Which of so many tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
-    clusters = min(total, max(cores * atom.stays // atom.cluster, 1)) if atom.stays else total
-    block = UOp.range(clusters * atom.cluster, BLOCK_ID, RangeKind.BLOCK)
-    number, beside = block // atom.cluster, block % atom.cluster
+    cluster = atom.cluster * atom.parts
+    clusters = min(total, max(cores * atom.stays // cluster, 1)) if atom.stays else total
+    block = UOp.range(clusters * cluster, BLOCK_ID, RangeKind.BLOCK)
+    number, beside = block // cluster, block % cluster
     if clusters == total:
         return number, beside
     rounds = (as_index(total + clusters - 1) - number) // clusters
@@ -224,18 +271,18 @@ def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
     return row, column
 
 
-def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> list[UOp | None]:
-    """Where elements are inside of the result; None if all are. A vector across its end is stored by elements, and
+def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> list[list[UOp]]:
+    """Where elements are inside of the result; nothing if all are. A vector across its end is stored by elements, and
     as a whole in the tiles before. `right`: how far it is from the first of a thread."""
     width, columns = lanes.shape[0], sizes[1]
-    inside = row < sizes[0] if sizes[0] % (atom.tile[0] * atom.cluster) else None
+    inside = [row < sizes[0]] if sizes[0] % (atom.tile[0] * atom.cluster) else []
     if columns % atom.tile[1] == 0:
         return [inside]
     gates = [(lanes if columns % width else column) < columns]
     if columns % width and columns % atom.tile[1] // width * width - right in _first_columns(atom.threads):
         last = columns - width  # where the last whole vector may begin
         gates = [column < last + 1, (lanes < columns) & (as_index(last) < column)]
-    return [gate if inside is None else inside & gate for gate in gates]
+    return [[*inside, gate] for gate in gates]
 
 
 def _first_columns(threads: tuple[Digit, ...]) -> set[int]:

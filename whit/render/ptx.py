@@ -99,9 +99,8 @@ class _Function(Writer):
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying()
-            self.write(
-                ptx_block.before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()}
-            )
+            where = [node for node in ptx_block.before_the_tile(self.linear, tile) if node not in self.asked_for]
+            self.write(where, {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
             self.groups.open_computing()
         self.write((node for node in self.linear.src if node not in self.asked_for), {})
         if tile is not None and ptx_block.is_by_roles(tile):

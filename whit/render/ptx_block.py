@@ -126,7 +126,8 @@ def limits_of(linear: UOp, threads: int) -> str:
         return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 or sums <= FEW else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
     blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
-    cluster = f"\n.explicitcluster\n.reqnctapercluster {node.arg.cluster}, 1, 1" if node.arg.cluster > 1 else ""
+    together = node.arg.cluster * node.arg.parts
+    cluster = f"\n.explicitcluster\n.reqnctapercluster {together}, 1, 1" if together > 1 else ""
     return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
 
 

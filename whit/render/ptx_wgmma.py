@@ -13,6 +13,9 @@ deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for eac
 memory, else a line for each step of the depth, of 64 rows at a time. The blocks of a cluster have tiles below each
 other: each copies a part of their common columns to all of them, and waits until the stage is empty in all.
 
+Where blocks share the depth of a tile, each has some of its pieces. At the end all put their sums into shared memory,
+and the first of them adds what the others have, in order.
+
 Sums of products of fp8 have about 14 bits while they are in the tensor cores. A piece of the depth, 128 of them, is
 summed there, and then added to a float32 in a register, while the other group multiplies.
 """
@@ -24,7 +27,7 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
-from whit.render.ptx_exchange import exchange, in_order_of_mma
+from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma
 from whit.render.ptx_values import Writer, register_type
 from whit.render.ptx_window import copy_windows, window_map
 
@@ -118,8 +121,9 @@ class WarpGroups:
 
     def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
         self.w, self.node, self.arg = w, node, node.arg
-        self.registers, self.threads = in_order_of_mma(registers), threads
-        self.mine = registers
+        self.is_exchanged = self.arg.elements[-1].count == 8
+        self.registers = in_order_of_mma(registers) if self.is_exchanged else in_order_of(registers, self.arg.elements)
+        self.mine, self.threads = registers, threads
         self.gives_registers = copying_threads(node) > COPYING
         self.maps = ["map_a", "map_b"]
 
@@ -139,11 +143,13 @@ class WarpGroups:
             w.line(f"@{first} mbarrier.init.shared::cta.b64 {full}, 1;")
             w.line(f"@{first} mbarrier.init.shared::cta.b64 {empty}, {self.threads // 32 * arg.cluster};")
         w.line("fence.mbarrier_init.release.cluster;")
-        if arg.cluster > 1:
+        if arg.cluster * arg.parts > 1:
             self.rank = w.value("b32", "rank", "mov.u32", "%cluster_ctarank")
+        if arg.cluster > 1:
             self.wait_for_cluster()
         else:
             w.line("bar.sync 0;")
+        self.count_pieces()
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
         if self.gives_registers:
@@ -168,8 +174,8 @@ class WarpGroups:
         self.start_stages("0")
 
     def close(self) -> None:
-        """No block of a cluster ends before the others are done with its barriers."""
-        if self.arg.cluster > 1:
+        """No block of a cluster ends before the others are done with its barriers and its sums."""
+        if self.arg.cluster * self.arg.parts > 1:
             self.wait_for_cluster()
 
     def wait_for_cluster(self) -> None:
@@ -203,18 +209,28 @@ class WarpGroups:
         w.line(f"mbarrier.try_wait.parity.shared::cta.b64 {done}, [{barrier}], {self.parity};")
         w.line(f"@!{done} bra {label};")
 
+    def count_pieces(self) -> None:
+        """The pieces of the depth that are this block's: its first, and the one after its last."""
+        w, parts = self.w, self.arg.parts
+        count = -(-self.arg.sizes[2] // self.arg.tile[2])
+        self.pieces = ["0", str(count)]
+        if parts > 1:
+            first = w.value("b32", "first", "mul.lo.u32", self.rank, str(count))
+            end = w.value("b32", "end", "add.u32", first, str(count))
+            self.pieces = [w.value("b32", "piece", "div.u32", place, str(parts)) for place in (first, end)]
+
     def open_pieces(self) -> str:
         """A loop along the depth; its counter."""
-        piece = self.w.value("b32", "piece", "mov.u32", "0")
+        piece = self.w.value("b32", "piece", "mov.u32", self.pieces[0])
         self.loop = f"PIECES{self.w.count}"
         self.w.label(self.loop)
         return piece
 
     def close_pieces(self, piece: str) -> None:
-        w, arg = self.w, self.arg
+        w = self.w
         self.next_stage()
         w.line(f"add.u32 {piece}, {piece}, 1;")
-        more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
+        more = w.value("pred", "more", "setp.lt.u32", piece, self.pieces[1])
         w.line(f"@{more} bra {self.loop};")
 
     # ---- the roles
@@ -262,7 +278,30 @@ class WarpGroups:
             self.compute_apart()
         else:
             self.compute_in_place()
-        exchange(self.w, self.mine)
+        if self.arg.parts > 1:
+            self.add_parts()
+        if self.is_exchanged:
+            exchange(self.w, self.mine)
+
+    def add_parts(self) -> None:
+        """The sums of all blocks that share a tile, in the first of them."""
+        w, step = self.w, 4 * self.threads
+        w.line(f"bar.sync 1, {self.threads};")  # all stages have been read
+        at = w.value("b32", "at", "mad.lo.u32", self.thread, "4", self.base)
+        for i, register in enumerate(self.mine):
+            w.line(f"st.shared.f32 [{at}+{i * step}], {register};")
+        self.wait_for_cluster()
+        other = w.value("pred", "other", "setp.ne.u32", self.rank, "0")
+        label = f"ADDED{w.count}"
+        w.line(f"@{other} bra {label};")
+        for part in range(1, self.arg.parts):
+            there = w.value("b32", "there", "mapa.shared::cluster.u32", at, str(part))
+            found = [w.register("f32", "part") for _ in self.mine]
+            for i, register in enumerate(found):
+                w.line(f"ld.shared::cluster.f32 {register}, [{there}+{i * step}];")
+            for total, register in zip(self.mine, found, strict=True):
+                w.line(f"add.rn.f32 {total}, {total}, {register};")
+        w.label(label)
 
     def compute_in_place(self) -> None:
         """Pieces one after another, two of them at a time."""
@@ -270,7 +309,7 @@ class WarpGroups:
         true = w.value("pred", "true", "setp.eq.u32", self.stage, self.stage)
         before = w.value("b32", "before", "mov.u32", "0")
         piece = self.open_pieces()
-        later = w.value("pred", "later", "setp.ne.u32", piece, "0")
+        later = w.value("pred", "later", "setp.ne.u32", piece, self.pieces[0])
         barrier = self.barrier()
         self.wait(barrier)
         a, b = self.descriptors()

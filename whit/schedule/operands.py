@@ -7,6 +7,9 @@ speed at which the copy engine brings what lies in memory (`codegen.gpu_matmul`)
 worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_OPERANDS`), and
 float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
 
+Few rows beside a large matrix are stored, too, whatever it costs: then the matrix is read at the speed of memory, by
+blocks that share the depth (`codegen.gpu_atoms.few`).
+
     a @ b of fp8      ->   a @ kept( b.T ).T
     a @ b of float32  ->   float32 of kept( bits of a, rounded ) @ float32 of kept( bits of b.T, rounded ).T
 
@@ -33,6 +36,7 @@ LARGE = 1 << 30  # products of numbers, from which on a kernel more costs next t
 USES = 128  # of an element. 4 bytes to store and load it: 1 ps. Two operations at 700 instead of 220 TFLOP/s save 6 fs
 SMALL, FEW_USES = 1 << 20, 16  # from which on a product is worth tiles
 ALIGNED = 16  # bytes at a multiple of which the copy engine wants rows
+FEW, LEAST_BESIDE = (2, 64), 512  # rows that are few; columns beside them
 
 
 def reads_memory(target: Target | None) -> bool:
@@ -58,13 +62,39 @@ def _operands_of(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
     """The operands of large products that are computed."""
     found: list[UOp] = []
     for node in nodes:
-        if _is_large(node):
-            left, right = node.src[0].src
-            for side, other in ((left, right), (right, left)):
-                value = _to_read(side, other, kept)
-                if value is not None and value.shape[-1] * value.dtype.itemsize % ALIGNED == 0:
-                    found.append(value)
+        sides = node.src[0].src if _is_large(node) else few_rows_of(node)
+        for side in sides:
+            other = node.src[0].src[side is node.src[0].src[0]]
+            value = _to_read(side, other, kept)
+            if value is not None and value.shape[-1] * value.dtype.itemsize % ALIGNED == 0:
+                found.append(value)
     return found
+
+
+def few_rows_of(node: UOp) -> tuple[UOp, ...]:
+    """The operand of a product that has few rows, lying along the depth, beside a matrix of halves in memory."""
+    value = node.src[0]
+    sizes = sides_of(node) if node.arg.op is ops.ADD and value.op is ops.MUL else None
+    if sizes is None or sizes[2] > 1 or not FEW[0] <= sizes[0] <= FEW[1] or sizes[1] < LEAST_BESIDE:
+        return ()
+    few, matrix = sorted(value.src, key=distinct)
+    depth = prod_of(value.shape) // (sizes[0] * sizes[1])
+    narrow = [_narrow(side) for side in (few, matrix)]
+    are_halves = all(side is not None and side.dtype in HALVES for side in narrow)
+    is_aligned = depth * 2 % ALIGNED == 0 and sizes[1] * 2 % ALIGNED == 0
+    is_turned = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
+    is_memory = not _path(matrix)[-1].op.elementwise
+    return (few,) if are_halves and is_aligned and is_memory and not is_turned else ()
+
+
+def sides_of(node: UOp) -> tuple[int, int, int] | None:
+    """Rows, columns and batches of a contraction of known sizes, rows the fewer."""
+    value = node.src[0]
+    if not all(isinstance(size, int) for size in value.shape) or not prod_of(value.shape):
+        return None
+    results, products = prod_of(node.shape), prod_of(value.shape)
+    rows, columns = sorted(max(distinct(operand) * results // products, 1) for operand in value.src)
+    return rows, columns, max(results // (rows * columns), 1)
 
 
 def _is_large(node: UOp, large: int = LARGE, uses: int = USES) -> bool:

@@ -25,6 +25,7 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
 from whit.schedule.lower import distinct, is_serial
+from whit.schedule.operands import few_rows_of, reads_memory, sides_of
 from whit.target import Target
 
 PIECES = 64
@@ -102,7 +103,9 @@ def _split_deep(node: UOp, target: Target | None) -> UOp | None:
     value = node.src[0]
     if node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return None
-    if target is not None and target.is_gpu and (sides := _sides(node)) is not None and sides[0] >= GPU_ROWS:
+    if target is not None and target.is_gpu and (sides := sides_of(node)) is not None and sides[0] >= GPU_ROWS:
+        if reads_memory(target) and few_rows_of(node):
+            return None  # blocks share the depth of a tile
         axis = max(node.arg.axes, key=lambda a: value.shape[a])
         parts = gpu_parts(*sides, value.shape[axis], target.cores)
         return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None
@@ -116,16 +119,6 @@ def _split_deep(node: UOp, target: Target | None) -> UOp | None:
     total = in_parts(_between(value, axis, 0, end), axis, parts, node)
     left = sizes[axis] - end
     return total + _between(value, axis, end, left).reduce(ops.ADD, node.arg.axes) if left else total
-
-
-def _sides(node: UOp) -> tuple[int, int, int] | None:
-    """Rows, columns and batches of a contraction of known sizes, rows the fewer."""
-    value = node.src[0]
-    if not all(isinstance(size, int) for size in value.shape) or not prod(value.shape):
-        return None
-    results, products = prod(node.shape), prod(value.shape)
-    rows, columns = sorted(max(distinct(operand) * results // products, 1) for operand in value.src)
-    return rows, columns, max(results // (rows * columns), 1)
 
 
 def gpu_parts(rows: int, columns: int, batches: int, depth: int, cores: int) -> int:
