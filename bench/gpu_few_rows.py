@@ -70,12 +70,9 @@ def contest(rows: int, depth: int, columns: int, count: int, is_turned: bool, ki
     theirs = seconds_of(_their_event, _their_seconds, graph.replay) / count
     error = float((result - last.float()).abs().max() / last.float().abs().max())
     rate = 2 * (depth * columns + rows * (depth + columns)) / mine / 1e9
-    text = f"{rows:3d} x {depth} x {columns} and back, {'w.T' if is_turned else 'w':3s}"
-    wrong = "" if error < 2e-2 else f"   WRONG: {error:.1e}"
-    print(
-        f"{text}  {mine * 1e6:7.1f} us {rate:5.0f} GB/s  torch {theirs * 1e6:7.1f} us {theirs / mine:5.2f}x{wrong}",
-        flush=True,
-    )
+    name = f"{rows:3d} x {depth} x {columns} and back, {'w.T' if is_turned else 'w':3s}"
+    text = f"{name}  {mine * 1e6:7.1f} us {rate:5.0f} GB/s  torch {theirs * 1e6:7.1f} us {theirs / mine:5.2f}x"
+    print(text if error < 2e-2 else f"{text}   WRONG: {error:.1e}", flush=True)
 
 
 def main(rows: tuple[int, ...]) -> None:

@@ -9,6 +9,9 @@ from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
 from whit.codegen import generate, gpu_atoms, gpu_matmul, separate
+from whit.codegen.gpu_arithmetic import with_short_epilogue
+from whit.codegen.math_functions import sigmoid
+from whit.codegen.math_parts import fma, two_product
 from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
@@ -71,7 +74,7 @@ def body_of(value: UOp) -> UOp:
     return call.src[0].src[0]
 
 
-def check(value: UOp, atom: str, target: Any = TARGET) -> Any:
+def check(value: UOp, atom: str, target: Any = TARGET, tolerance: float = 0.0) -> Any:
     """The program of a value against its kernel, on small integers, whose sums are exact."""
     body = body_of(value)
     program = generate(body, target)
@@ -90,7 +93,8 @@ def check(value: UOp, atom: str, target: Any = TARGET) -> Any:
     run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
     run(body, arrays)
     for node, expected in arrays.items():
-        np.testing.assert_array_equal(memory[node.arg.slot].reshape(expected.shape), expected)
+        got = memory[node.arg.slot].reshape(expected.shape)
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance)
     return program
 
 
@@ -134,6 +138,30 @@ def test_few_rows_beside_a_large_matrix(name: str, tile: tuple[int, int, int], m
     program = check(FEW[name](BF16), "wgmma")
     (found,) = [node for node in program.linear.src if node.op is ops.BLOCK_MMA]
     assert (*found.arg.tile[:2], found.arg.parts) == tile
+
+
+@pytest.mark.usefixtures("small")
+def test_quotients_and_powers_of_halves_are_short() -> None:
+    total = product(param(0, 64, 16, dtype=F16), param(1, 16, 32, dtype=F16)).cast(F32)
+    whole = check(sigmoid(total), "wgmma", tolerance=1e-6)
+    short = check(sigmoid(total).cast(F16), "wgmma", tolerance=2**-10)
+    quotient = check((total / (total * total + 3.0)).cast(F16), "wgmma", tolerance=2**-10)
+    counts = [
+        [sum(node.op is op for node in program.linear.src) for op in (ops.FDIV, ops.RECIPROCAL, ops.FMA)]
+        for program in (whole, short, quotient)
+    ]
+    assert counts == [[2, 0, 6], [0, 2, 0], [0, 2, 0]]
+
+
+def test_only_the_power_that_is_made_exact_is_shortened() -> None:
+    x = param(0, 64).index(UOp.range(64, 0))
+    product_, (high, error) = param(1, 64).index(UOp.range(64, 0)), two_product(x, x.constant(1.5))
+    power = high.exp2()
+    exact, other = fma(power, fma(x, 2.0, error) * 0.5, power), fma(power, fma(x, 2.0, x) * 0.5, power)
+    for value, wanted in ((exact, power), (other, other)):
+        store = UOp.param(2, F16, (64,)).store((value + product_).cast(F16), UOp.range(64, 0))
+        short = with_short_epilogue(UOp.group(store), product_)
+        assert short.src[0].src[1].src[0].src[0] is wanted
 
 
 E4M3, E5M2, I8, U8 = dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.int8, dtypes.uint8

@@ -1,7 +1,8 @@
-"""Arithmetic that rows of a GPU kernel do with fewer instructions.
+"""Arithmetic that rows of a GPU kernel do with fewer instructions, and what becomes of a product by tensor cores.
 
     x[r, k] / (sum over k of x[r, k])                      ->  a product with 1 / sum, and the error of that
     exp(x[r, k] - (largest over k of x[r, k])) of halves   ->  exp2((x[r, k] - ...) / ln 2)
+    sigmoid(a @ b) of halves                               ->  both, without the error
 
 An instruction for quotients has branches, so that those of a row run one after the other; the product and its error
 give the same bits but where operands or results are very small (`docs/semantics.md`). What `exp` adds to be exact is
@@ -31,6 +32,43 @@ def with_short_arithmetic(body: UOp) -> UOp:
     is_short = all(_is_half(store.src[0]) for store in body.src)
     body = _with_short_powers(body, is_short)
     return _with_products(body, is_short)
+
+
+def with_short_epilogue(body: UOp, product: UOp) -> UOp:
+    """The kernel with short quotients and powers of a product, if halves become of everything: tensor cores wait while
+    these are computed."""
+    if not all(_is_half(store.src[0]) for store in body.src):
+        return body
+    done = {product: product}
+    for node in topological((body,), stop=(product,)):
+        if node in done:
+            continue
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        if node.op is ops.FDIV and node.dtype is dtypes.float32:
+            x, y = src
+            new = x * make(ops.RECIPROCAL, (y,)) if _is_above_one(y) else _quotient(x, y, is_short=True)
+        done[node] = done[node.src[0]] if _is_exact_power(node) else new
+    return done[body]
+
+
+def _is_exact_power(node: UOp) -> bool:
+    """Whether a node is e**x as `math_functions.exp` has it: 2**h and what it lacks, where h is x/ln 2, rounded."""
+    if node.op is not ops.FMA or node.src[0] is not node.src[2] or node.src[0].op is not ops.EXP2:
+        return False
+    (high,), rest = node.src[0].src, node.src[1]
+    for low in rest.src if high.op is ops.MUL and rest.op is ops.MUL else ():
+        low = low.src[1] if low.op is ops.WHERE else low
+        if low.op is ops.FMA and low.src[2].op is ops.FMA and not {*low.src[:2]}.isdisjoint(high.src):
+            *factors, negated = low.src[2].src
+            return {*factors} == {*high.src} and negated.op is ops.NEG and negated.src[0] is high
+    return False
+
+
+def _is_above_one(node: UOp) -> bool:
+    """Whether something is certainly 1 or more: 2**x + 1."""
+    pairs = (node.src, node.src[::-1]) if node.op is ops.ADD else ()
+    return any(x.op is ops.EXP2 and one.op is ops.CONST and one.arg >= 1 for x, one in pairs)
 
 
 def _is_half(node: UOp) -> bool:

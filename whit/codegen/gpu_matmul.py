@@ -20,6 +20,7 @@ from operator import and_
 
 from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
+from whit.codegen.gpu_arithmetic import with_short_epilogue
 from whit.codegen.gpu_atoms import FEW, FP8S, HALVES, INTS, Atom, choose_atom, choose_few, choose_staged, multiplied
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.gpu_window import find_window
@@ -58,6 +59,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     found = find_contraction(body)
     if found is None:
         return None
+    body = with_short_epilogue(body, found.reduce)
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
     sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
     total, is_small = found.reduce.dtype, min(sizes[:2]) < LEAST

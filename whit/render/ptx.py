@@ -82,7 +82,7 @@ class _Function(Writer):
         self.room: list[str] = []  # declarations of memory
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
-        self.is_rough = ptx_block.has_groups(self.linear)
+        self.reciprocal = ptx_block.reciprocal_of(self.linear)
         self.copies = ptx_block.copies_of(self.linear)
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them

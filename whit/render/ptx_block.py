@@ -43,6 +43,16 @@ def has_groups(linear: UOp) -> bool:
     return any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" and node.arg.adds for node in linear.src)
 
 
+def reciprocal_of(linear: UOp) -> str:
+    """The instruction for reciprocals of float32. Exact ones call, and wgmma waits around calls: of what tensor cores
+    computed they are an ulp off, where halves become of everything."""
+    if has_groups(linear):
+        return "rcp.approx.ftz.f32"
+    stored = [memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE]
+    of_halves = all(memory.dtype.is_float and memory.dtype.bitsize <= 16 for memory in stored if memory.op is ops.PARAM)
+    return "rcp.approx.f32" if block_mma_of(linear) is not None and of_halves else "rcp.rn.f32"
+
+
 def alignment_of_rooms(linear: UOp) -> int:
     """Where buffers begin: at a multiple of 16 bytes, or of eight swizzled lines."""
     return 8 * ptx_wgmma.LINE if has_groups(linear) else ALIGNMENT

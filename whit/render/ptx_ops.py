@@ -118,8 +118,7 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     if op is ops.EXP2 and dtype is dtypes.float32:
         return w.value(kind, "exp2", w.exp2, *x)
     if op is ops.RECIPROCAL:
-        how = "approx.ftz" if w.is_rough and kind == "f32" else "rn"
-        return w.value(kind, "rcp", f"rcp.{how}.{kind}", *x)
+        return w.value(kind, "rcp", w.reciprocal if kind == "f32" else f"rcp.rn.{kind}", *x)
     if op in (ops.MAX, ops.MIN):
         return _extreme_float(w, op, dtype, *x)
     raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")

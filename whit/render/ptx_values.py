@@ -80,7 +80,7 @@ class Writer:
         self.registers: dict[str, list[str]] = {}  # by type
         self.depth = 1
         self.count = 0
-        self.is_rough = False  # whether reciprocals may be an ulp off: exact ones call, and wgmma waits around calls
+        self.reciprocal = "rcp.rn.f32"
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
