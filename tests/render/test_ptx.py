@@ -142,6 +142,8 @@ PRODUCTS = [
     along_depth(dtypes.int8, dtypes.uint8, (512, 512, 512)),
     along_depth(dtypes.uint8, dtypes.uint8, (333, 335, 337)),
     along_depth(dtypes.uint32, dtypes.uint32, (512, 512, 64)),
+    product(BF16, (16, 4096, 4096)),
+    product(F16, (33, 1000, 1000)),
 ]
 
 
@@ -159,7 +161,7 @@ def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
     assemble(text, arch, tmp_path)
     assert text.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") > 0
     assert ("wgmma.mma_async" in text and ".multicast::cluster" in text) == (arch == "sm_90a")
-    for kinds in ("m64n192k32.f32.e4m3.e5m2", "k32.s32.s8.u8", "k8.f32.tf32.tf32"):
+    for kinds in ("m64n192k32.f32.e4m3.e5m2", "k32.s32.s8.u8", "k8.f32.tf32.tf32", "m64n16k16", "ld.shared::cluster"):
         assert (kinds in text and "setmaxnreg.inc" in text) == (arch == "sm_90a")
     assert (".f32.e5m2.e4m3.f32" in text) == (arch != "sm_80")
     assert "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32" in text

@@ -69,17 +69,14 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if target.arch == "sm_90a" and (a is None) != (b is None):
         a = a or _window(found, found.a, found.m, b)
         b = b or _window(found, found.b, found.n, a)
-    if a is not None and b is not None and batches == 1 and target.arch == "sm_90a":
-        if _is_few(a, b, sizes):
-            found, a, b, sizes = _turned(found), b, a, (sizes[1], sizes[0], sizes[2])
-        if _is_few(b, a, (sizes[1], sizes[0])):
-            atom = choose_few(sizes, target)
-            tile = Tile(found, atom, target.cores)
-            return tile.stores(body, tile.effect(a, b, *tile.ahead(a))), str(atom)
-    if min(sizes[:2]) < LEAST_HALVES:
-        return None
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
-        if is_small and (a.memory.dtype not in HALVES or max(sizes[:2]) < LEAST_BESIDE):
+        is_few = [batches == 1 and _is_few(*pair, target) for pair in ((a, b, sizes), (b, a, sizes[1::-1]))]
+        if any(is_few):
+            found, a, b = (_turned(found), b, a) if is_few[0] else (found, a, b)
+            tile = Tile(found, choose_few((max(sizes[:2]), min(sizes[:2]), sizes[2]), target), target.cores)
+            return tile.stores(body, tile.effect(a, b, *tile.ahead(a))), str(tile.atom)
+        is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= LEAST_BESIDE
+        if is_small and (a.memory.dtype not in HALVES or not is_enough):
             return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
         if atom is not None:
@@ -106,11 +103,12 @@ def _turned(found: Contraction) -> Contraction:
     return replace(found, a=found.b, b=found.a, m=found.n, n=found.m)
 
 
-def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...]) -> bool:
+def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target) -> bool:
     """Whether an operand has few rows, so that the other is to be read at the speed of memory."""
-    are_halves = x.memory.dtype is matrix.memory.dtype and x.memory.dtype in HALVES
     are_copied = all(each.matrix.copied == 16 and not each.matrix.axes for each in (x, matrix))
-    return are_halves and are_copied and x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
+    if target.arch != "sm_90a" or x.memory.dtype not in HALVES or not are_copied:
+        return False
+    return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
 
 
 # ---- operands
