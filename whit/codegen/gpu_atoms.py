@@ -80,7 +80,7 @@ def few(rows: int, columns: int, parts: int) -> Atom:
     threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
     elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
     stages = ROOM // ((rows + columns) * 128 + 16)
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, 2, parts=parts)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, 1, parts=parts)
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
@@ -183,7 +183,7 @@ def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
     rows = 64 if columns <= FEW_OF_64 else 128
     tiles, pieces = -(-sizes[0] // rows), -(-sizes[2] // 64)
     parts = MOST_PARTS
-    while parts > 1 and (parts * tiles > 2 * target.cores or pieces < FEWEST_PIECES * parts):
+    while parts > 1 and (parts * tiles > target.cores or pieces < FEWEST_PIECES * parts):
         parts -= 1
     return few(rows, columns, parts)
 

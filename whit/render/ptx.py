@@ -98,7 +98,7 @@ class _Function(Writer):
             self.spaces |= {node: "global.nc" for node in params_of(self.linear) if node not in written}
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
-            self.groups.open_copying()
+            self.groups.open_copying(self.early)
             where = [node for node in ptx_block.before_the_tile(self.linear, tile) if node not in self.asked_for]
             self.write(where, {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
             self.groups.open_computing()
@@ -155,10 +155,12 @@ class _Function(Writer):
                 f"render PTX: a kernel over {len(parameters)} tensors and variables; {MOST_PARAMETERS} is the most",
                 fix="Realise some of them first.",
             )
+        tile = ptx_block.block_mma_of(self.linear)
         if self.early:
             self.line("griddepcontrol.launch_dependents;")
             self.write(self.asked_for, {})
-            self.line("griddepcontrol.wait;")
+            if tile is None or not ptx_block.is_by_roles(tile):
+                self.line("griddepcontrol.wait;")
         used = ptx_block.shared_bytes(self.linear)
         self.asked = 0 if used > ptx_block.MOST_SHARED else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):

@@ -131,8 +131,8 @@ class WarpGroups:
         """The tensor maps, by value."""
         return [f".param .align 64 .b8 {name}[128]" for name in self.maps]
 
-    def open_copying(self) -> None:
-        """Barriers; then what the copying thread runs."""
+    def open_copying(self, waits: bool) -> None:
+        """Barriers, while kernels before this one may still run; then what the copying thread runs."""
         w, arg = self.w, self.arg
         self.thread = w.value("b32", "tid", "mov.u32", "%tid.x")
         self.base = w.value("b32", "base", "mov.u32", SHARED)
@@ -150,13 +150,17 @@ class WarpGroups:
         else:
             w.line("bar.sync 0;")
         self.count_pieces()
+        self.at = [w.value("b64", "map", "cvta.param.u64", w.value("b64", "map", "mov.b64", m)) for m in self.maps]
+        if waits:
+            for at in self.at:
+                w.line(f"@{first} prefetch.tensormap [{at}];")
+            w.line("griddepcontrol.wait;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
         if self.gives_registers:
             w.line(f"setmaxnreg.dec.sync.aligned.u32 {FEW};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")
-        self.at = [w.value("b64", "map", "cvta.param.u64", w.value("b64", "map", "mov.b64", m)) for m in self.maps]
         self.start_stages("1")
 
     def open_computing(self) -> None:
