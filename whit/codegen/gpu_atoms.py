@@ -34,9 +34,8 @@ EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16
 QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
 PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
 PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
-ROOM = 113 * 1024  # bytes of shared memory of each of two blocks
+ROOM = 113 * 1024  # bytes of shared memory, of which two blocks have as much
 FEW = (8, 16, 24, 32, 48, 64)  # columns
-FEW_OF_64 = 16  # columns that are read again for every 64 rows; more are for every 128
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
 MOST_PARTS = 8  # blocks of a cluster
 
@@ -75,8 +74,9 @@ def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0,
 
 
 def few(rows: int, columns: int, parts: int) -> Atom:
-    """Few columns beside the rows of a large matrix, which is on its way from memory in many stages. Two blocks have
-    room on a multiprocessor. Each thread stores its sums as tensor cores leave them: there are few."""
+    """Few columns beside the rows of a large matrix, many stages of which are on their way from memory. On a
+    multiprocessor there is one block, and room for one of the next kernel. Threads store sums as tensor cores leave
+    them: there are few."""
     threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
     elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
     stages = ROOM // ((rows + columns) * 128 + 16)
@@ -180,12 +180,9 @@ def choose_atom(
 def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
     """The atom for many rows and few columns: as many blocks share the depth as run at once."""
     columns = next(columns for columns in FEW if columns >= sizes[1])
-    rows = 64 if columns <= FEW_OF_64 else 128
-    tiles, pieces = -(-sizes[0] // rows), -(-sizes[2] // 64)
-    parts = MOST_PARTS
-    while parts > 1 and (parts * tiles > target.cores or pieces < FEWEST_PIECES * parts):
-        parts -= 1
-    return few(rows, columns, parts)
+    rows = 64 if -(-sizes[0] // 64) <= target.cores else 128
+    parts = min(target.cores // -(-sizes[0] // rows), -(-sizes[2] // 64) // FEWEST_PIECES, MOST_PARTS)
+    return few(rows, columns, max(parts, 1))
 
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:

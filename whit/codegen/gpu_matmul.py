@@ -29,7 +29,7 @@ from whit.codegen.panels import with_total
 from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, PrefetchArg, RangeKind, StageArg, place_of
+from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
@@ -41,7 +41,6 @@ LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gpu_matvec`
 LEAST_BESIDE = 512  # columns beside few rows
 LEAST_FEW = 2  # rows that are columns of tiles along a large matrix; a single one is left to `gpu_matvec`
-WARP = 32
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
 
 
@@ -74,7 +73,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         if any(is_few):
             found, a, b = (_turned(found), b, a) if is_few[0] else (found, a, b)
             tile = Tile(found, choose_few((max(sizes[:2]), min(sizes[:2]), sizes[2]), target), target.cores)
-            return tile.stores(body, tile.effect(a, b, *tile.ahead(a))), str(tile.atom)
+            return tile.stores(body, tile.effect(a, b)), str(tile.atom)
         is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= LEAST_BESIDE
         if is_small and (a.memory.dtype not in HALVES or not is_enough):
             return None
@@ -173,17 +172,17 @@ class Tile:
         self.found, self.atom = found, atom
         self.sizes = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
         rows, columns = -(-self.sizes[0] // (atom.tile[0] * atom.cluster)), -(-self.sizes[1] // atom.tile[1])
-        number, self.beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
+        number, beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
         batch, row, self.column = _where(number, rows, columns, atom)
-        self.row = row + self.beside * atom.tile[0] if atom.parts == 1 else row
-        self.stored = [self.beside.eq(0)] if atom.parts > 1 else []  # by the block that has the sums
+        self.row = row + beside * atom.tile[0] if atom.parts == 1 else row
+        self.stored = [beside.eq(0)] if atom.parts > 1 else []  # by the block that has the sums
         self.batches = unflat(batch, found.batch)
         self.thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
         count = prod(digit.count for digit in atom.elements)
         self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
 
-    def effect(self, a: Operand, b: Operand, *early: UOp) -> UOp:
-        """The registers when the tile of two matrices in memory is in them; what is to be done early."""
+    def effect(self, a: Operand, b: Operand) -> UOp:
+        """The registers when the tile of two matrices in memory is in them."""
         atom = self.atom
         arg = BlockMmaArg(
             atom.name,
@@ -199,26 +198,7 @@ class Tile:
         )
         places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
         effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
-        return self.registers.after(make(ops.STAGE, (UOp.group(effect, *early),), StageArg(Memory.REGISTER)))
-
-    def ahead(self, a: Operand) -> list[UOp]:
-        """Says what the block will read of the rows at first: before the kernel waits for those before it, which leave
-        memory idle."""
-        (rows, _, depth), atom, matrix = self.sizes, self.atom, a.matrix
-        height, _, step = atom.tile
-        pieces = min(depth // step // atom.parts, atom.stages)
-        if any(node.op is ops.RANGE and node.arg.id == LOOP_ID for node in self.row.topological()) or not pieces:
-            return []
-        first = self.beside * -(-depth // step) // atom.parts * step
-        if matrix.is_depth_major:
-            nbytes, gate = pieces * step * 2, (self.thread < height) & (self.row + self.thread < rows)
-            starts = [(self.row + self.thread) * matrix.row + first]
-        else:
-            nbytes, gate = height * 2, self.row < rows - height + 1
-            threads = size_of(self.thread)
-            lines = range(0, pieces * step - threads - WARP + 1, threads)  # the warp that copies takes part
-            starts = [self.row + (first + self.thread + line) * matrix.depth for line in lines]
-        return [make(ops.PREFETCH, (a.memory, at + matrix.start, gate), PrefetchArg(nbytes)) for at in starts]
+        return self.registers.after(make(ops.STAGE, (UOp.group(effect),), StageArg(Memory.REGISTER)))
 
     def stores(self, body: UOp, sums: UOp) -> UOp:
         """The kernel's stores of what a thread has."""

@@ -36,12 +36,13 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory, runs_of, spread_of
+from whit.render.ptx_copies import SHARED
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
-from whit.render.ptx_wgmma import SHARED, WarpGroups
+from whit.render.ptx_wgmma import WarpGroups
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target
@@ -99,8 +100,9 @@ class _Function(Writer):
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying(self.early)
-            where = [node for node in ptx_block.before_the_tile(self.linear, tile) if node not in self.asked_for]
-            self.write(where, {ops.BLOCK_MMA: lambda _, node: self.groups.copy()})
+            self.write(
+                ptx_block.before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()}
+            )
             self.groups.open_computing()
         self.write((node for node in self.linear.src if node not in self.asked_for), {})
         if tile is not None and ptx_block.is_by_roles(tile):

@@ -12,7 +12,7 @@ from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.uop import UOp
-from whit.render import ptx_tiles, ptx_wgmma
+from whit.render import ptx_copies, ptx_tiles
 from whit.render.program import local_buffers_of, memory_of
 from whit.render.ptx_access import ALIGNMENT, pieces
 from whit.render.ptx_values import lane_count
@@ -55,7 +55,7 @@ def reciprocal_of(linear: UOp) -> str:
 
 def alignment_of_rooms(linear: UOp) -> int:
     """Where buffers begin: at a multiple of 16 bytes, or of eight swizzled lines."""
-    return 8 * ptx_wgmma.LINE if has_groups(linear) else ALIGNMENT
+    return 8 * ptx_copies.LINE if has_groups(linear) else ALIGNMENT
 
 
 def barrier_of(linear: UOp, node: UOp) -> list[str]:
@@ -113,7 +113,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
-    return int(threads + (ptx_wgmma.copying_threads(node) if is_by_roles(node) else 0))
+    return int(threads + (ptx_copies.copying_threads(node) if is_by_roles(node) else 0))
 
 
 def before_waiting(linear: UOp) -> dict[UOp, None]:
@@ -135,7 +135,7 @@ def limits_of(linear: UOp, threads: int) -> str:
         sums = sum(int(memory.shape[0]) for memory in products)
         return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 or sums <= FEW else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
-    blocks = ptx_wgmma.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
+    blocks = ptx_copies.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
     together = node.arg.cluster * node.arg.parts
     cluster = f"\n.explicitcluster\n.reqnctapercluster {together}, 1, 1" if together > 1 else ""
     return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
@@ -147,7 +147,7 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     if node is None:
         return {"threads": threads, "shared": 0, "maps": []}
     if is_by_roles(node):
-        shared, maps = ptx_wgmma.shared_bytes(node.arg), ptx_wgmma.tensor_maps(node)
+        shared, maps = ptx_copies.shared_bytes(node.arg), ptx_copies.tensor_maps(node)
     elif ptx_tiles.is_staged(node):
         asked = shared_bytes(linear)
         shared, maps = asked if asked > MOST_SHARED else 0, []

@@ -11,9 +11,10 @@ from __future__ import annotations
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
+from whit.render.ptx_copies import LINE, short
 from whit.render.ptx_exchange import in_order_of, two_by_two
 from whit.render.ptx_values import Writer
-from whit.render.ptx_wgmma import LINE, descriptor, short
+from whit.render.ptx_wgmma import descriptor
 
 
 class StagedGroups:
