@@ -16,13 +16,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from ml_dtypes import bfloat16
+from ml_dtypes import bfloat16, finfo, float8_e4m3fn, float8_e5m2
 
 Array = Any
 _STORAGE = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "f32": np.uint32, "b64": np.uint64, "f64": np.uint64}
 _NUMPY: dict[str, Any] = {
     "f16": np.dtype("f2"),
     "bf16": np.dtype(bfloat16),
+    "e4m3": np.dtype(float8_e4m3fn),
+    "e5m2": np.dtype(float8_e5m2),
     "f32": np.dtype("f4"),
     "f64": np.dtype("f8"),
 }
@@ -292,6 +294,16 @@ class _Block:
 
     def do_cvt(self, kinds: list[str], x: list[str]) -> None:
         *_, target, source = kinds
+        if source.endswith("x2"):
+            two = self.get(x[1], "u16").view(np.uint8).view(_NUMPY[source[:-2]]).astype(np.float16)
+            self.put(x[0], np.ascontiguousarray(two).view(np.uint32))
+            return
+        if target.endswith("x2") and "satfinite" in kinds:
+            item = _NUMPY[target[:-2]]
+            most = float(finfo(item).max)
+            high, low = (self.get(part, source).clip(-most, most).astype(item).view(np.uint8) for part in x[1:])
+            self.put(x[0], (high.astype(np.uint16) << 8 | low).astype(np.uint16))
+            return
         if target.endswith("x2"):
             high, low = (self.get(part, source).astype(_NUMPY[target[:-2]]).view(np.uint16) for part in x[1:])
             self.put(x[0], high.astype(np.uint32) << 16 | low)
@@ -367,34 +379,37 @@ class _Block:
 
     def multiply_group(self, group: int, kinds: list[str], x: list[str], found: list[Array]) -> None:
         """What the threads of one group add."""
-        item, columns = _NUMPY[kinds[-1]], int(kinds[3].split("n")[1].split("k")[0])
+        columns, depth = (int(size) for size in re.findall(r"\d+", kinds[3])[1:])
+        left, right = (_NUMPY[kind] for kind in kinds[-2:])
         mine = np.arange(128 * group, 128 * (group + 1))
         warp, lane = self.lane[mine] % 128 // 32, self.lane[mine] % 32
         row, pair = 16 * warp + lane // 4, lane % 4 * 2
+        turned = [False, False] if depth == 32 else [x[6] == "1", x[-1] == "1"]
         if x[1].startswith("{"):
-            a = np.zeros((64, 16))
+            a = np.zeros((64, depth))
+            lanes = 4 // left.itemsize
             for i, source in enumerate(x[1].strip("{}").split(", ")):
-                two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)[mine]
-                for e in (0, 1):
-                    a[row + i % 2 * 8, pair + e + i // 2 * 8] = two[:, e]
+                some = self.get(source, "u32").view(left).reshape(-1, lanes).astype(np.float64)[mine]
+                for e in range(lanes):
+                    a[row + i % 2 * 8, lane % 4 * lanes + e + i // 2 * depth // 2] = some[:, e]
         else:
-            a = self.matrix(x[1], mine, 64, x[6] == "1", item)
-        b = self.matrix(x[2], mine, columns, x[-1] == "1", item)
+            a = self.matrix(x[1], mine, 64, turned[0], left)
+        b = self.matrix(x[2], mine, columns, turned[1], right)
         sums = a @ b.T
         for i, value in enumerate(found):
             value[mine] += sums[row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2]
 
     def matrix(self, register: str, mine: Array, rows: int, is_turned: bool, item: Any) -> Array:
-        """Rows by 16 of a matrix in shared memory, from its descriptor: lines of 128 bytes, swizzled."""
+        """Rows by 32 bytes of a matrix in shared memory, from its descriptor: lines of 128 bytes, swizzled."""
         bits = {int(value) for value in self.registers[register][mine]}
         assert len(bits) == 1, "threads have different descriptors"
         value = bits.pop()
         start, leading, stride = ((value >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
         assert value >> 62 == 1
-        r, k = np.arange(rows)[:, None], np.arange(16)[None, :]
+        r, k = np.arange(rows)[:, None], np.arange(32 // item.itemsize)[None, :]
         if is_turned:
             place = start + r // 64 * leading + k // 8 * stride + k % 8 * 128 + r % 64 * 2
         else:
-            place = start + r // 8 * stride + r % 8 * 128 + k * 2
+            place = start + r // 8 * stride + r % 8 * 128 + k * item.itemsize
         place = (place ^ (place >> 7 & 7) << 4) - SHARED_BASE
-        return self.shared.view(item)[place // 2].astype(np.float64)
+        return self.shared.view(item)[place // item.itemsize].astype(np.float64)

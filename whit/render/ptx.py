@@ -76,7 +76,7 @@ class _Function(Writer):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
         self.early = early  # it may be started before the kernels that it waits for have finished (`cuda_graph`)
-        self.linear = emulate_small_floats(program_body(program), has_half=True, has_bfloat=True)
+        self.linear = emulate_small_floats(program_body(program), has_half=True, has_bfloat=True, has_fp8=early)
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
         self.spaces: dict[UOp, str] = {}  # all other memory

@@ -19,6 +19,7 @@ _ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div"}
 _BITS = {ops.AND: "and", ops.OR: "or", ops.XOR: "xor"}
 _COMPARE = {ops.LT: "lt", ops.LE: "le", ops.EQ: "eq", ops.NE: "ne"}
 _DIVISIONS = (ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD)
+_FP8S = {dtypes.fp8e4m3: "e4m3x2", dtypes.fp8e5m2: "e5m2x2"}
 _MINUS_ONE = ("-1", "4294967295")
 U32_END = 1 << 32
 
@@ -246,6 +247,8 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
     if source.is_bool:
         one, none = (number(target, n) for n in ((1.0, 0.0) if target.is_float else (1, 0)))
         return w.value(new, "cast", f"selp.{new}", one, none, x)
+    if source in _FP8S or target in _FP8S:
+        return _cast_byte(w, source, target, x)
     if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
         return _cast_half(w, source, x)
     if target is dtypes.bfloat16 and source is dtypes.float32:
@@ -268,6 +271,15 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
 def _in(w: Writer, kind: str, x: str) -> str:
     """Conversions read registers."""
     return x if x.startswith("%") else w.value(kind, "n", f"mov.{kind}", x)
+
+
+def _cast_byte(w: Writer, source: DType, target: DType, x: str) -> str:
+    """fp8 -> float16, float32 -> fp8: two at once, of which one is 0; all others were taken apart."""
+    if source in _FP8S:
+        byte = w.value("b16", "byte", "cvt.u16.u32", _in(w, "b32", x))
+        return w.value("b32", "cast", f"cvt.rn.f16x2.{_FP8S[source]}", byte)
+    pair = [_in(w, "f32", value) for value in (number(source, 0.0), x)]
+    return w.value("b32", "cast", "cvt.u32.u16", w.value("b16", "byte", f"cvt.rn.satfinite.{_FP8S[target]}.f32", *pair))
 
 
 def _cast_half(w: Writer, source: DType, x: str) -> str:

@@ -34,6 +34,8 @@ _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: U32}
 _ALL = frozenset(dtypes.all)
 _HALF_CASTS = frozenset({(dtypes.float16, F32), (F32, dtypes.float16)})
 _BFLOAT_CASTS = frozenset({(F32, dtypes.bfloat16)})
+_OCP_FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
+_FP8_CASTS = frozenset(pair for fp8 in _OCP_FP8S for pair in ((fp8, dtypes.float16), (F32, fp8)))
 _MOVES = (ops.WHERE,)
 _ARITHMETIC = tuple(op for op in ops.ELEMENTWISE if op not in (*_MOVES, ops.FMA))
 
@@ -155,6 +157,8 @@ def cast_through_float32(node: UOp, native: frozenset[tuple[DType, DType]]) -> U
         return None
     if (source, dtype) in native:
         return None
+    if source in dtypes.fp8s and (source, dtypes.float16) in native:
+        return x.cast(dtypes.float16).cast(dtype)
     if source in SMALL:
         return decoded(x) if dtype is F32 else x.cast(F32).cast(dtype)
     if source is F32:
@@ -220,10 +224,11 @@ EMULATE_SMALL_FLOATS = Rules(
 )
 
 
-def emulate_small_floats(linear: UOp, *, has_half: bool, has_bfloat: bool = False) -> UOp:
+def emulate_small_floats(linear: UOp, *, has_half: bool, has_bfloat: bool = False, has_fp8: bool = False) -> UOp:
     """The program with small floats moved but never computed with; with `has_half`, float16 <-> float32 stay; with
-    `has_bfloat`, float32 -> bfloat16 too."""
+    `has_bfloat`, float32 -> bfloat16 too; with `has_fp8`, fp8e4m3 and fp8e5m2 -> float16, and float32 -> these."""
     if not any(s.dtype in SMALL for node in linear.src for s in (node, *node.src)):
         return linear
-    native = (_HALF_CASTS if has_half else frozenset()) | (_BFLOAT_CASTS if has_bfloat else frozenset())
+    casts = ((has_half, _HALF_CASTS), (has_bfloat, _BFLOAT_CASTS), (has_fp8, _FP8_CASTS))
+    native = frozenset().union(*(pairs for has, pairs in casts if has))
     return relist(linear, rewrite_all(linear.src, EMULATE_SMALL_FLOATS, native))
