@@ -41,9 +41,9 @@ TARGET = parse_target("CUDA:PTX:sm_90a")
 PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path=f"{sysconfig.get_path('purelib')}/nvidia/cu13/bin")
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (whit[ptx])")
 RNG = np.random.default_rng(11)
-BF16, F16 = dtypes.bfloat16, dtypes.float16
+BF16, F16, E4M3, E5M2 = dtypes.bfloat16, dtypes.float16, dtypes.fp8e4m3, dtypes.fp8e5m2
 MOST_SPILLED = 64  # bytes, around the loop
-ERRORS = {BF16: 1.5e-2, F16: 2e-3}
+ERRORS = {BF16: 1.5e-2, F16: 2e-3, E4M3: 6.5e-2, E5M2: 0.13}
 
 
 class Emulated:
@@ -248,6 +248,46 @@ def test_forms(form: str, dtype: DType, emulated: Emulated) -> None:
         arrays[1:] = [array[:1] for array in arrays[1:]]
     assert is_close([out], expected(*arrays, arrays[0], np.True_), dtype)
     assert len(emulated.programs) == 1
+
+
+def with_scales(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    of_q, of_k, of_v = (Tensor([factor], device="PYTHON").realize() for factor in (0.5, 2.0, 0.25))
+    scores = q.matmul(k.transpose(-2, -1), dtype=dtypes.float32) * of_q * of_k / 8
+    return scores.softmax() @ v.float() * of_v
+
+
+FP8_FORMS: dict[str, tuple[Any, tuple[DType, DType, DType], DType, float]] = {
+    "by name": (Tensor.scaled_dot_product_attention, (E4M3, E4M3, E4M3), E4M3, 1.0),
+    "two kinds": (Tensor.scaled_dot_product_attention, (E4M3, E5M2, E4M3), BF16, 1.0),
+    "values of bfloat16": (Tensor.scaled_dot_product_attention, (E4M3, E4M3, BF16), BF16, 1.0),
+    "scales": (with_scales, (E5M2, E4M3, E4M3), dtypes.float32, 0.25),
+    "shared heads": (shared_heads, (E4M3, E4M3, E4M3), E4M3, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", FP8_FORMS)
+def test_fp8(name: str, emulated: Emulated) -> None:
+    """Nothing is rounded to fp8 but the result, where it is one."""
+    form, kinds, kind, factor = FP8_FORMS[name]
+    q, k, v = (tensors((2, 80, 64), dtype=dtype)[0] for dtype in kinds)
+    out = form(q, k, v).realize()
+    arrays = wide(q, k, v)
+    if form is shared_heads:
+        arrays[1:] = [array[:1] for array in arrays[1:]]
+    (right, *_) = expected(*arrays, arrays[0], np.True_)
+    assert out.dtype is kind
+    assert is_close([out], [right * factor], F16 if kind is dtypes.float32 else kind)
+    assert len(emulated.programs) == 1
+
+
+@pytest.mark.parametrize("kind", [E4M3, BF16], ids=lambda kind: kind.name)
+def test_gradients_of_fp8(kind: DType, emulated: Emulated) -> None:
+    q, k, v, g = (tensors((1, 80, 64), dtype=dtype)[0] for dtype in (E4M3, E4M3, kind, kind))
+    out = q.scaled_dot_product_attention(k, v, is_causal=True)
+    found = [out, *out.gradient(q, k, v, gradient=g)]
+    Tensor.realize(*found)
+    assert is_close(found, expected(*wide(q, k, v, g), causal(80, 80)), E4M3)
+    assert len(emulated.programs) == 3
 
 
 @pytest.mark.parametrize("by_groups", [False, True], ids=["warps", "groups"])

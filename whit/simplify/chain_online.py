@@ -105,9 +105,10 @@ def _is_guarded(chain: Chain, largest: UOp) -> bool:
 
 
 def narrow(value: UOp, dtype: DType) -> UOp | None:
-    """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0"""
-    if value.op is ops.CAST and value.src[0].dtype is dtype:
-        return value.src[0]
+    """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0. Halves
+    hold every fp8."""
+    if value.op is ops.CAST and (value.src[0].dtype is dtype or value.src[0].dtype in dtypes.fp8s):
+        return value.src[0].cast(dtype)
     if value.op is ops.CONST and value.arg == 0:
         return const(dtype, 0.0)
     if value.op is not ops.WHERE:
@@ -126,7 +127,8 @@ def _operand_dtype(chain: Chain) -> DType | None:
             continue
         wide = [value for value in rest if narrow(value, dtype) is None]
         is_rounded = dtype is dtypes.bfloat16 and all(value.dtype is dtypes.float32 for value in wide)
-        return dtype if not wide or is_rounded else None
+        if not wide or is_rounded:
+            return dtype
     return None
 
 
