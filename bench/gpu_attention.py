@@ -19,13 +19,15 @@ from gpu import best_of_both, kernels_of
 from whit import Context, Device, GlobalCounters, Tensor
 from whit.dtype import dtypes
 
-OURS = {torch.bfloat16: dtypes.bfloat16, torch.float16: dtypes.float16, torch.float32: dtypes.float32}
+E4M3 = torch.float8_e4m3fn
+OURS = {torch.bfloat16: dtypes.bfloat16, torch.float16: dtypes.float16, E4M3: dtypes.fp8e4m3}
 
 
 def random(kind: Any, *shape: int, scale: float = 1.0) -> tuple[Any, Tensor]:
-    """The same numbers on both sides."""
+    """The same numbers on both sides; PyTorch, whose attention takes no fp8, has them as bfloat16."""
     t = (torch.randn(shape, device="cuda") * scale).to(kind)
-    return t, Tensor(t.float().cpu().numpy(), device="CUDA").cast(OURS[kind]).realize()
+    mine = Tensor(t.float().cpu().numpy(), device="CUDA").cast(OURS[kind]).realize()
+    return (t.to(torch.bfloat16) if kind is E4M3 else t), mine
 
 
 # batch, heads, heads of keys, length, depth, causal, dtype
@@ -38,6 +40,11 @@ ATTENTIONS = [
     (4, 32, 8, 2048, 128, True, torch.bfloat16),
     (2, 8, 8, 1000, 96, True, torch.bfloat16),
     (1, 8, 8, 4096, 256, True, torch.bfloat16),
+    (4, 16, 16, 4096, 128, True, E4M3),
+    (4, 16, 16, 4096, 128, False, E4M3),
+    (16, 12, 12, 1024, 64, True, E4M3),
+    (4, 32, 8, 2048, 128, True, E4M3),
+    (1, 8, 8, 4096, 256, True, E4M3),
 ]
 
 BY_HAND = ATTENTIONS[:2]  # written as products and a softmax, too
@@ -73,7 +80,8 @@ def attention_of(
     is_training: bool,
     is_by_hand: bool = False,
 ) -> bool:
-    """Prints a line; whether a result is wrong: further from float64 than twice as far as PyTorch's."""
+    """Prints a line; whether a result is wrong: further from float64 than twice as far as PyTorch's, or than the right
+    one rounded to fp8."""
     shapes = [(batch, heads, length, depth), *[(batch, shared, length, depth)] * 2, (batch, heads, length, depth)]
     (a, q), (b, k), (c, v), (d, g) = (random(kind, *shape) for shape in shapes)
     leaves = [t.requires_grad_() for t in (a, b, c)]
@@ -94,7 +102,7 @@ def attention_of(
     with Context(CACHE=0):
         found, run, kernels = all_kernels_of(ours)
     first = time.perf_counter() - start
-    ratio = max(further(found, theirs(), leaves, d, flags, is_training))
+    ratio = max(further(found, None if kind is E4M3 else theirs(), leaves, d, flags, is_training))
     mine, other = best_of_both(run, theirs)
     passes = 3.5 if is_training else 1.0  # two products forward, five more for the gradients
     flops = passes * 4.0 * batch * heads * length * length * depth / (2 if is_causal else 1)
@@ -126,9 +134,10 @@ def all_kernels_of(compute: Callable[[], list[Tensor]]) -> tuple[list[Tensor], C
 
 
 def further(
-    found: list[Tensor], theirs: list[Any], leaves: Sequence[Any], upstream: Any, flags: dict[str, Any], trains: bool
+    found: list[Tensor], theirs: list[Any] | None, leaves: Sequence[Any], upstream: Any, flags: dict[str, Any], trains: bool
 ) -> list[float]:
-    """How many times as far from float64 as PyTorch's each result is, by the root of the mean square: of one batch."""
+    """How many times as far from float64 as PyTorch's each result is, by the root of the mean square: of one batch. If
+    there are none of PyTorch, as the right ones rounded to fp8."""
     group = leaves[0].shape[1] // leaves[1].shape[1]
     a, b, c = (t[:1].detach().double() for t in leaves)
     a, b, c = (t.requires_grad_() for t in (a, b, c))
@@ -139,7 +148,7 @@ def further(
     if trains:
         right += torch.autograd.grad(right[0], (a, b, c), upstream[:1].double())
     ratios = []
-    for mine, other, exact in zip(found, theirs, right, strict=True):
+    for mine, other, exact in zip(found, [t.to(E4M3) for t in right] if theirs is None else theirs, right, strict=True):
         near = torch.tensor(mine[:1].cast(dtypes.float32).numpy()).cuda().double()
         errors = [float((x.double() - exact.detach()).pow(2).mean().sqrt()) for x in (near, other[:1].detach())]
         ratios.append(errors[0] / max(errors[1], 1e-12) if np.isfinite(errors[0]) else float("inf"))

@@ -66,7 +66,7 @@ class _Kernel(GpuCut):
     def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
         super().__init__(body, chain, online, target)
         self.w = Writer()
-        self.shared = self.w.buffer(online.dtype, self.fixed + self.size.stages * self.stage)
+        self.shared = {dtype: self.w.buffer(dtype, self.room(dtype, self.size)) for dtype in self.stage}
 
     # ---- the program
 
@@ -74,7 +74,7 @@ class _Kernel(GpuCut):
         w, size = self.w, self.size
         self.slots, self.lanes, self.columns = 2 * size.pieces, size.keys // 4, self.wide // 4
         with w.loop(self.number(self.blocks), RangeKind.BLOCK), w.loop(self.number(self.threads), RangeKind.THREAD):
-            self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, as_index(0)), {})
+            self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, None), {})
             begin, self.count = self._seen()
             self.begins = dict.fromkeys(self._fixed_begin(), begin)
             self.is_whole = self.sees_all()
@@ -174,7 +174,7 @@ class _Kernel(GpuCut):
     def _key_fills(self) -> list[UOp]:
         """The stores of the block of keys with the number `step`."""
         first = (self.begin + self.step) * self.size.keys
-        return self.fills(self.shared, self.chain.keys, first, self.n, self.stage_now * self.stage)
+        return self.fills(self.shared, self.chain.keys, first, self.n, self.stage_now)
 
     def _write(self, stores: list[UOp], values: Values) -> None:
         for store in stores:
@@ -183,14 +183,15 @@ class _Kernel(GpuCut):
             self.w.store(target, value, position, gate=gate[0] if gate else None)
 
     def _barrier(self) -> None:
-        last = self.w.last_store[self.shared]
-        self.w.effect(make(ops.BARRIER, (last,)), self.shared)
+        shared = self.shared.values()
+        last = [self.w.last_store[memory] for memory in shared]
+        self.w.effect(make(ops.BARRIER, tuple(dict.fromkeys(last))), *shared)
 
     def _make_room(self) -> None:
         """Registers: scores, what becomes of them, sums, and what is known of rows."""
         w, online = self.w, self.online
         self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.chain.inner]
-        self.f = w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) if online.top is not None else self.shared
+        self.f = w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) if online.top is not None else self.s[0]
         self.p = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in online.products]
         self.o = [w.buffer(F32, self.slots * self.columns, Memory.REGISTER) for _ in online.products]
         for memory in self.o:
@@ -207,20 +208,27 @@ class _Kernel(GpuCut):
     # ---- scores and rows
 
     def _mma(
-        self, memory: UOp, a: UOp, stage: UOp, shape: tuple[int, int], tiles: tuple[MatrixArg, MatrixArg], flying: int
+        self,
+        memory: UOp,
+        a: UOp,
+        b: UOp,
+        stage: UOp,
+        shape: tuple[int, int],
+        tiles: tuple[MatrixArg, MatrixArg],
+        flying: int,
     ) -> None:
         """registers += a * b"""
         size, w, zero = self.size, self.w, self.number(0)
         columns, depth = shape
         elements = self._elements(columns)
-        held = self._elements(depth) if a is not self.shared else ()
+        held = self._elements(depth) if a.arg.memory is Memory.REGISTER else ()
         threads = (Digit(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
         tile = (size.rows, columns, depth)
         arg = BlockMmaArg(
             "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, True, 1, held, flying
         )
         thread = self._fixed(self.thread)
-        operands = (w.now(memory), w.now(a), w.now(self.shared), thread, zero, zero, zero, stage)
+        operands = (w.now(memory), w.now(a), w.now(b), thread, zero, zero, zero, stage)
         w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
 
     def _elements(self, columns: int) -> tuple[Digit, ...]:
@@ -231,15 +239,17 @@ class _Kernel(GpuCut):
     def _scores(self, stage: UOp, flies: bool = False) -> None:
         for i, (memory, a, b) in enumerate(zip(self.s, self.a, self.b, strict=True)):
             self._clear(memory)
-            tiles = (a.matrix(False), b.matrix(False, self.stage))
+            tiles = (a.matrix(False), b.matrix(False, self.stage[b.dtype]))
             shape = (self.size.keys, size_of(a.along))
-            self._mma(memory, self.shared, stage, shape, tiles, i + 1 if flies else 0)
+            operands = self.shared[a.dtype], self.shared[b.dtype]
+            self._mma(memory, *operands, stage, shape, tiles, i + 1 if flies else 0)
 
     def _products(self, stage: UOp, flies: bool = False) -> None:
         """If they fly, scores before them are done afterwards."""
         for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
-            tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage))
-            self._mma(memory, p, stage, (self.wide, self.size.keys), tiles, len(self.o) if flies else 0)
+            tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage[tile.dtype]))
+            shape, shared = (self.wide, self.size.keys), self.shared[tile.dtype]
+            self._mma(memory, p, shared, stage, shape, tiles, len(self.o) if flies else 0)
 
     def _of_slot(self, slot: int) -> Row:
         """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,

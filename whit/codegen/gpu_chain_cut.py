@@ -19,20 +19,20 @@ from whit.codegen.math import EXPAND_MATH, expand_exp2_node
 from whit.codegen.ranges import free_ranges, size_of, sizes_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
-from whit.dtype import dtypes
+from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import MatrixArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
-from whit.simplify.chain import Chain, with_values
-from whit.simplify.chain_online import Online, difference, narrow, times_number
+from whit.simplify.chain import Chain, Inner, with_values
+from whit.simplify.chain_online import Online, byte_of, difference, narrow, times_number
 from whit.target import Target
 
 MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
-COPIED = 8  # elements that a thread copies at once
+COPIED = 16  # bytes that a thread copies at once
 QUAD = 4  # threads that have a row
 HELD = 1 << 50  # slots of params that stand for what is in registers
 F32 = dtypes.float32
@@ -64,7 +64,8 @@ class Size:
 
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
-LINE = 64  # elements of a line of theirs
+LINE = 128  # bytes of a line of theirs
+MOST_BYTES = 128  # the depth up to which scores of fp8 are: products are added in 14 bits
 SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
 # Two blocks on a multiprocessor compute weights and products in turns: b4 h16 t4096 d128 0.61 ms, one of 8 warps 0.70;
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
@@ -82,23 +83,29 @@ class Tile:
     lines: UOp  # the range of these
     along: UOp
     count: int
-    start: int  # in shared memory
+    dtype: DType
+    start: int  # in shared memory of its dtype
     is_swizzled: bool
 
     @property
     def line(self) -> int:
-        return LINE if self.is_swizzled else size_of(self.along) + PADDING
+        return LINE // self.dtype.itemsize if self.is_swizzled else size_of(self.along) + PADDING
 
     @property
     def size(self) -> int:
-        return self.count * (size_of(self.along) if self.is_swizzled else self.line)
+        return self.count * (-(-size_of(self.along) // self.line) * self.line if self.is_swizzled else self.line)
+
+    @property
+    def group(self) -> int:
+        """Elements of 16 bytes."""
+        return COPIED // self.dtype.itemsize
 
     def place(self, line: UOp, group: UOp) -> UOp:
-        """Where eight neighbours begin, of which a line has so many groups."""
+        """Where a group of neighbours begins."""
         if not self.is_swizzled:
-            return line * self.line + group * COPIED
+            return line * self.line + group * self.group
         inside = make(ops.XOR, (group % 8, line % 8))
-        return group // 8 * (self.count * LINE) + line * LINE + inside * COPIED
+        return group // 8 * (self.count * self.line) + line * self.line + inside * self.group
 
     def matrix(self, is_turned: bool, stage: int = 0) -> MatrixArg:
         """The tile as an operand, in each of several stages or once: lines are rows, or if it is turned, the depth."""
@@ -127,8 +134,8 @@ class GpuCut:
     def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
         self.body, self.chain, self.online = body, chain, online
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
-        is_aligned = target.vector_bytes >= 2 * COPIED
-        self.copied, self.width = (COPIED, 2) if is_aligned else (1, 1)  # elements that are loaded and stored at once
+        self.is_aligned = target.vector_bytes >= COPIED
+        self.width = 2 if self.is_aligned else 1  # elements that are stored at once
         self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and self._has_lines()
         self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
@@ -158,7 +165,7 @@ class GpuCut:
     def _has_lines(self) -> bool:
         """Whether operands are as deep, or wide, as lines of warp groups are long."""
         lengths = [self.wide, *(size_of(inner.along[0]) for inner in self.chain.inner)]
-        return all(length % LINE == 0 for length in lengths)
+        return all(length * self.online.dtype.itemsize % LINE == 0 for length in lengths)
 
     def _choose_size(self) -> Size:
         """The largest block of which a multiprocessor has room for two, or the largest."""
@@ -178,55 +185,77 @@ class GpuCut:
         if size.warps * blocks > 8:
             most = MOST_OF_MANY
         has_registers = size.registers(inner, products, self.wide) <= most
-        is_shared = 2 * (self.fixed + size.stages * self.stage) <= MOST_SHARED // blocks
+        is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.fixed) <= MOST_SHARED // blocks
         return has_registers and is_shared and not (self.by_groups and size.pieces > 1 and inner > 1)
 
     # ---- operands in shared memory
 
     def _place_tiles(self, size: Size) -> None:
-        chain = self.chain
-        self.tiles: dict[tuple[UOp, UOp], Tile] = {}
-        start = 0
-        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, start) for inner in chain.inner]
-        self.fixed = sum(tile.size for tile in self.tiles.values())
-        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, self.fixed) for inner in chain.inner]
-        products = self.online.products
-        self.c = [
-            self._tile(part.w, chain.keys, chain.columns, size.keys, self.fixed)
-            for part in products
-            if part.w is not None
-        ]
-        self.stage = sum(tile.size for tile in self.tiles.values()) - self.fixed
+        chain, half = self.chain, self.online.dtype
+        self.tiles: dict[tuple[UOp, UOp, DType], Tile] = {}
+        dtypes_of = [self._dtypes(inner) for inner in chain.inner]
+        pairs = list(zip(chain.inner, dtypes_of, strict=True))
+        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, a) for inner, (a, _) in pairs]
+        self.fixed = self._used()
+        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, b) for inner, (_, b) in pairs]
+        values = [part.w for part in self.online.products if part.w is not None]
+        self.c = [self._tile(value, chain.keys, chain.columns, size.keys, half) for value in values]
+        self.stage = {dtype: used - self.fixed.get(dtype, 0) for dtype, used in self._used().items()}
 
-    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, start: int) -> Tile:
+    def _dtypes(self, inner: Inner) -> tuple[DType, DType]:
+        """The dtypes of the operands of scores: fp8 as they are, if warp groups multiply them and products do not."""
+        found, half = [byte_of(side) for side in (inner.a, inner.b)], self.online.dtype
+        along, columns = inner.along[0], self.chain.columns
+        is_shared = along.size == columns.size and any(
+            with_values(part.w, {columns: along}) is inner.b for part in self.online.products if part.w is not None
+        )
+        a, b = found
+        if a is None or b is None or not self.by_groups or along.size > MOST_BYTES or is_shared:
+            return half, half
+        return a, b
+
+    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, dtype: DType) -> Tile:
         """The tile of an operand: keys of scores may be what products are of, too."""
         common = UOp.range(size_of(along), HELD)
         value = simplify(with_values(value, {along: common}))  # what is the same is written the same
-        if (value, lines) not in self.tiles:
-            same = [tile for tile in self.tiles.values() if tile.lines is lines]
-            after = start + sum(tile.size for tile in same)
-            self.tiles[value, lines] = Tile(value, lines, common, count, after, self.by_groups)
-        return self.tiles[value, lines]
+        if (value, lines, dtype) not in self.tiles:
+            start = self._used().get(dtype, 0)
+            self.tiles[value, lines, dtype] = Tile(value, lines, common, count, dtype, start, self.by_groups)
+        return self.tiles[value, lines, dtype]
 
-    def fills(self, shared: UOp, lines: UOp, first: UOp, limit: int, stage: UOp) -> list[UOp]:
+    def _used(self) -> dict[DType, int]:
+        """Elements of shared memory of each dtype, so far."""
+        used = dict.fromkeys((tile.dtype for tile in self.tiles.values()), 0)
+        for tile in self.tiles.values():
+            used[tile.dtype] += tile.size
+        return used
+
+    def room(self, dtype: DType, size: Size) -> int:
+        """Elements of shared memory of a dtype."""
+        return self.fixed.get(dtype, 0) + size.stages * self.stage[dtype]
+
+    def fills(self, shared: dict[DType, UOp], lines: UOp, first: UOp, limit: int, stage: UOp | None) -> list[UOp]:
         """The stores of a thread that fill the tiles of rows, or of keys: every so-manieth group of neighbours."""
-        dtype, stores = self.online.dtype, []
+        stores = []
         for tile in self.tiles.values():
             if tile.lines is not lines:
                 continue
-            in_line = size_of(tile.along) // self.copied
+            dtype, copied = tile.dtype, tile.group if self.is_aligned else 1
+            begin = as_index(tile.start) if stage is None else stage * self.stage[dtype] + tile.start
+            in_line = size_of(tile.along) // copied
             total = tile.count * in_line
             for i in range(0, total, self.threads):
                 number = self.thread + i
                 if i + self.threads > total:
                     number = number.minimum(total - 1)  # several copy the same
-                line, start = number // in_line, number % in_line * self.copied
-                along = start + lane_numbers(COPIED) if self.copied > 1 else start
+                line, start = number // in_line, number % in_line * copied
+                along = start + lane_numbers(copied) if copied > 1 else start
                 value = self.at(tile.value, {lines: self.inside(first + line, limit, tile.count), tile.along: along})
                 narrowed = narrow(value, dtype)
                 value = value.cast(dtype) if narrowed is None else narrowed
-                place = tile.start + tile.place(line, start // COPIED) + (along - start // COPIED * COPIED)
-                stores.append(shared.store(value, stage + place))
+                group = start // tile.group
+                place = tile.place(line, group) + (along - group * tile.group)
+                stores.append(shared[dtype].store(value, begin + place))
         return self.lowered(*stores)
 
     def inside(self, position: UOp, limit: int, count: int) -> UOp:

@@ -187,7 +187,7 @@ class MatrixArg:
     batch: int = 0
     batches: int = 1
     copied: int = 1  # bytes that may be copied together
-    lines: int = 0  # of how many lines of 64 elements a tile in shared memory is, each swizzled; 0: it is as it says
+    lines: int = 0  # of how many lines of 128 bytes a tile in shared memory is, each swizzled; 0: it is as it says
     axes: tuple[AxisArg, ...] = ()  # of images, the innermost last
     channels: int = 0
 
@@ -196,11 +196,12 @@ class MatrixArg:
         """Whether neighbours in memory are neighbours along the depth."""
         return self.depth == 1
 
-    def swizzled(self, row: int, k: int) -> int:
-        """Where an element of swizzled lines is: groups of eight change places, by the number of the line."""
+    def swizzled(self, row: int, k: int, itemsize: int) -> int:
+        """Where an element of swizzled lines is: groups of 16 bytes change places, by the number of the line."""
         line, along = (row, k) if self.is_depth_major else (k, row)
-        group = along % 64 // 8 ^ line % 8
-        return along // 64 * self.lines * 64 + line * 64 + group * 8 + along % 8
+        length, size = 128 // itemsize, 16 // itemsize
+        group = along % length // size ^ line % 8
+        return along // length * self.lines * length + line * length + group * size + along % size
 
 
 @dataclass(frozen=True, slots=True)

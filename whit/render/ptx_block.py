@@ -14,7 +14,7 @@ from whit.ir.args import Memory
 from whit.ir.uop import UOp
 from whit.render import ptx_copies, ptx_tiles
 from whit.render.program import local_buffers_of, memory_of
-from whit.render.ptx_access import ALIGNMENT, pieces
+from whit.render.ptx_access import ALIGNMENT, alignment_of
 from whit.render.ptx_values import lane_count
 
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
@@ -107,7 +107,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
     places = (load.src[1], store.src[2])
     if width * itemsize != 16 or any(place.shape for place in places):
         return False
-    return all(pieces(itemsize, place, width, {}) == width for place in places)
+    return all(alignment_of(place, {}) * itemsize % 16 == 0 for place in places)
 
 
 def threads_of(node: UOp) -> int:

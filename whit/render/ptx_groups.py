@@ -3,7 +3,7 @@
     registers += a * b      a: 64 rows of a tile in swizzled lines, or what another product left in registers;
                             b: a tile in swizzled lines, a line for each row or for each step of the depth
 
-Lines are 128 bytes long, all lines of a tile for its first 64 elements before those for the next 64.
+Lines are 128 bytes long, all lines of a tile for its first 128 bytes before those for the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from whit.render.program import memory_of
 from whit.render.ptx_copies import LINE, short
 from whit.render.ptx_exchange import in_order_of, two_by_two
 from whit.render.ptx_values import Writer
-from whit.render.ptx_wgmma import descriptor
+from whit.render.ptx_wgmma import descriptor, kinds_of
 
 
 class StagedGroups:
@@ -23,7 +23,9 @@ class StagedGroups:
     def __init__(self, w: Writer, node: UOp, registers: list[str], held: list[str] | None) -> None:
         self.w, self.node = w, node
         self.arg: BlockMmaArg = node.arg
+        self.kinds = kinds_of(node)
         self.dtype = node.src[2].dtype
+        self.deep = 32 // self.dtype.itemsize  # steps of the depth of an instruction
         self.sums = in_order_of(registers, self.arg.elements)
         self.held = in_order_of(held, self.arg.held) if held is not None else []
 
@@ -33,7 +35,7 @@ class StagedGroups:
         self.groups = arg.threads[0].count // 4
         at_a = "" if arg.held else self.of_group(self.start(a, arg.a, a_batch))
         at_b = self.start(b, arg.b, b_batch)
-        pieces, steps = arg.elements[0].count, arg.tile[2] // 16
+        pieces, steps = arg.elements[0].count, arg.tile[2] // self.deep
         left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
         true = w.value("pred", "true", "setp.eq.u32", at_b, at_b)
         w.line("wgmma.fence.sync.aligned;")
@@ -66,14 +68,14 @@ class StagedGroups:
         return w.value("b32", "low", "mad.lo.u32", group, str(64 * LINE >> 4), low)
 
     def offset(self, matrix: MatrixArg, piece: int, step: int) -> int:
-        """How far 64 rows and 16 steps of the depth are from the first, in 16 bytes."""
+        """How far 64 rows and 32 bytes of the depth (16 steps, if it is turned) are from the first, in 16 bytes."""
         if not matrix.is_depth_major:
             return step * 16 * LINE >> 4
-        in_line = 64 // 16
+        in_line = LINE // 32
         return (step // in_line * matrix.lines * LINE + piece * self.groups * 64 * LINE + step % in_line * 32) >> 4
 
     def left(self, at: str, piece: int, step: int) -> str:
-        """64 rows, 16 steps of the depth."""
+        """64 rows, 32 bytes of the depth."""
         if not self.arg.held:
             return descriptor(self.w, at, self.offset(self.arg.a, piece, step))
         found = self.held[(piece * self.arg.tile[2] // 8 + 2 * step) * 4 :][:8]
@@ -81,11 +83,11 @@ class StagedGroups:
 
     def multiply(self, left: str, right: str, piece: int, adds: str) -> None:
         columns = self.arg.tile[1]
-        kind = "bf16" if self.dtype.name == "bfloat16" else "f16"
+        total, left_kind, right_kind = self.kinds
         sums = ", ".join(self.sums[piece * columns // 2 : (piece + 1) * columns // 2])
-        turned = [] if self.arg.held else ["0"]
-        turned.append("0" if self.arg.b.is_depth_major else "1")
+        turned = ["1", "1"] + ([] if self.arg.held else ["0"]) + ["0" if self.arg.b.is_depth_major else "1"]
+        how = ", ".join(turned if self.dtype.itemsize == 2 else turned[:2])  # bytes are along the depth
         self.w.line(
-            f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
-            f"{{{sums}}}, {left}, {right}, {adds}, 1, 1, {', '.join(turned)};"
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k{self.deep}.{total}.{left_kind}.{right_kind} "
+            f"{{{sums}}}, {left}, {right}, {adds}, {how};"
         )

@@ -13,6 +13,11 @@ blocks that share the depth (`codegen.gpu_atoms.few`).
     a @ b of fp8      ->   a @ kept( b.T ).T
     a @ b of float32  ->   float32 of kept( bits of a, rounded ) @ float32 of kept( bits of b.T, rounded ).T
 
+Values of attention are multiplied as halves, since weights are: those of fp8 are stored so, once, instead of being
+converted for each block of queries:
+
+    softmax(q @ k.T) @ v of fp8   ->   softmax(q @ k.T) @ kept( float16 of v )
+
 On any GPU a product is the only reduction of its kernel, since a tile of it is computed by many threads together:
 
     a @ b + sum of rows(c)   ->   a @ b + kept( sum of rows(c) )
@@ -22,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from whit.config import TF32
+from whit.config import ATTENTION_BLOCKS, TF32
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
@@ -31,9 +36,11 @@ from whit.schedule.lower import distinct, is_contraction, prod_of
 from whit.target import Target
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
-BYTES = (dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.int8, dtypes.uint8)
+FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
+BYTES = (*FP8S, dtypes.int8, dtypes.uint8)
 LARGE = 1 << 30  # products of numbers, from which on a kernel more costs next to nothing
 USES = 128  # of an element. 4 bytes to store and load it: 1 ps. Two operations at 700 instead of 220 TFLOP/s save 6 fs
+MOST_NODES = 300  # that weights are computed of
 SMALL, FEW_USES = 1 << 20, 16  # from which on a product is worth tiles
 ALIGNED = 16  # bytes at a multiple of which the copy engine wants rows
 FEW, LEAST_BESIDE = (2, 64), 512  # rows that are few; columns beside them
@@ -176,4 +183,38 @@ def _rounded(x: UOp) -> UOp:
     return is_special.where(x.eq(x).where(bits, bits | 0x400000), bits + 0x1000) & 0xFFFFE000
 
 
-TURN_OPERANDS = Rules("turn_operands", (turn_operands,))
+@function_rule(ops.REDUCE)
+def widen_values(node: UOp) -> UOp | None:
+    """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are of products of fp8"""
+    if ATTENTION_BLOCKS != 2 or not _is_large(node, uses=1):
+        return None
+    for weights, values in (node.src[0].src, node.src[0].src[::-1]):
+        *path, base = _path(values)
+        is_often_used = prod_of(node.src[0].shape) >= USES * distinct(values)
+        if not is_often_used or base.dtype not in FP8S or not _is_of_fp8(_path(weights)[-1]):
+            continue
+        found = base.cast(dtypes.float16).stage()
+        for step in reversed(path):
+            if step.op is not ops.CAST:
+                found = make(step.op, (found, *step.src[1:]), step.arg)
+        return make(ops.MUL, (weights, found.cast(values.dtype))).reduce(node.arg.op, node.arg.axes)
+    return None
+
+
+def _is_of_fp8(weights: UOp) -> bool:
+    """Whether a value is computed of products of fp8 with fp8, element by element, and of no others."""
+    size, products = prod_of(weights.shape), []
+    stack, seen = [weights], {weights}
+    while stack and len(seen) < MOST_NODES:
+        node = stack.pop()
+        if node.op is ops.REDUCE and node.src[0].op is ops.MUL and prod_of(node.shape) == size:
+            products.append(node)
+        elif node.op.elementwise or node.op is ops.CAST or node.op in (ops.EXPAND, ops.RESHAPE, ops.PERMUTE):
+            fresh = [source for source in node.src if source not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    bases = [_path(side)[-1] for product in products for side in product.src[0].src]
+    return bool(bases) and all(base.dtype in FP8S for base in bases)
+
+
+TURN_OPERANDS = Rules("turn_operands", (turn_operands, widen_values))

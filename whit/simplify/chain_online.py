@@ -25,6 +25,7 @@ from whit.simplify.chain import LEAF, Chain, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE})
+FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
 STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
 
@@ -107,7 +108,8 @@ def _is_guarded(chain: Chain, largest: UOp) -> bool:
 def narrow(value: UOp, dtype: DType) -> UOp | None:
     """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0. Halves
     hold every fp8."""
-    if value.op is ops.CAST and (value.src[0].dtype is dtype or value.src[0].dtype in dtypes.fp8s):
+    source = value.src[0].dtype if value.op is ops.CAST else None
+    if source is dtype or (source in dtypes.fp8s and dtype in HALVES):
         return value.src[0].cast(dtype)
     if value.op is ops.CONST and value.arg == 0:
         return const(dtype, 0.0)
@@ -116,6 +118,11 @@ def narrow(value: UOp, dtype: DType) -> UOp | None:
     gate, yes, no = value.src
     chosen, otherwise = narrow(yes, dtype), narrow(no, dtype)
     return None if chosen is None or otherwise is None else gate.where(chosen, otherwise)
+
+
+def byte_of(value: UOp) -> DType | None:
+    """The fp8 that a value was cast up from, if tensor cores multiply it."""
+    return next((dtype for dtype in FP8S if narrow(value, dtype) is not None), None)
 
 
 def _operand_dtype(chain: Chain) -> DType | None:

@@ -367,5 +367,5 @@ def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, ba
     positions = (starts + depth * matrix.depth).astype(object)
     if matrix.lines:
         first = matrix.start + batch * matrix.batch
-        positions = np.array([[first + matrix.swizzled(row, int(k)) for k in depth] for row in rows], object)
+        positions = np.array([[first + matrix.swizzled(row, int(k), memory.dtype.itemsize) for k in depth] for row in rows], object)
     return gather(node, _flat_memory(node, memory, state), [positions], inside)
