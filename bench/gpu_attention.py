@@ -134,7 +134,12 @@ def all_kernels_of(compute: Callable[[], list[Tensor]]) -> tuple[list[Tensor], C
 
 
 def further(
-    found: list[Tensor], theirs: list[Any] | None, leaves: Sequence[Any], upstream: Any, flags: dict[str, Any], trains: bool
+    found: list[Tensor],
+    theirs: list[Any] | None,
+    leaves: Sequence[Any],
+    upstream: Any,
+    flags: dict[str, Any],
+    trains: bool,
 ) -> list[float]:
     """How many times as far from float64 as PyTorch's each result is, by the root of the mean square: of one batch. If
     there are none of PyTorch, as the right ones rounded to fp8."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 TARGET = parse_target("CUDA:PTX:sm_90a")
 COUNT = 250  # of two hundred and fifty-six threads
 EXPANDED = (ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP)  # into many others; tests/codegen has them
-DTYPES = [dtype for dtype in dtypes.all if dtype not in dtypes.fp8s[2:]]  # the others are float32 inside, as bfloat16 is
+DTYPES = [dtype for dtype in dtypes.all if dtype not in dtypes.fp8s[2:]]  # those are float32 inside
 OPS = [op for op in ops.ELEMENTWISE if op not in EXPANDED]
 
 

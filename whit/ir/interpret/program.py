@@ -366,6 +366,7 @@ def _rows_of(node: UOp, memory: UOp, matrix: Any, rows: list[int], size: int, ba
     inside = np.broadcast_to((np.array(rows) < size)[:, None], (len(rows), depth.size))
     positions = (starts + depth * matrix.depth).astype(object)
     if matrix.lines:
-        first = matrix.start + batch * matrix.batch
-        positions = np.array([[first + matrix.swizzled(row, int(k), memory.dtype.itemsize) for k in depth] for row in rows], object)
+        first, itemsize = matrix.start + batch * matrix.batch, memory.dtype.itemsize
+        lines = [[first + matrix.swizzled(row, int(k), itemsize) for k in depth] for row in rows]
+        positions = np.array(lines, object)
     return gather(node, _flat_memory(node, memory, state), [positions], inside)
