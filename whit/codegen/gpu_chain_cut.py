@@ -65,7 +65,6 @@ class Size:
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
 LINE = 128  # bytes of a line of theirs
-MOST_BYTES = 128  # the depth up to which scores of fp8 are: products are added in 14 bits
 SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
 # Two blocks on a multiprocessor compute weights and products in turns: b4 h16 t4096 d128 0.61 ms, one of 8 warps 0.70;
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
@@ -210,7 +209,7 @@ class GpuCut:
             with_values(part.w, {columns: along}) is inner.b for part in self.online.products if part.w is not None
         )
         a, b = found
-        if a is None or b is None or not self.by_groups or along.size > MOST_BYTES or is_shared:
+        if a is None or b is None or not self.by_groups or is_shared:
             return half, half
         return a, b
 

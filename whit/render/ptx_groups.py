@@ -16,6 +16,8 @@ from whit.render.ptx_exchange import in_order_of, two_by_two
 from whit.render.ptx_values import Writer
 from whit.render.ptx_wgmma import descriptor, kinds_of
 
+IN_A_LINE = LINE // 32  # instructions
+
 
 class StagedGroups:
     """Writes a product."""
@@ -38,13 +40,25 @@ class StagedGroups:
         pieces, steps = arg.elements[0].count, arg.tile[2] // self.deep
         left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
         true = w.value("pred", "true", "setp.eq.u32", at_b, at_b)
+        apart = self.apart(steps)
         w.line("wgmma.fence.sync.aligned;")
         for step in range(steps):
             right = descriptor(w, at_b, self.offset(arg.b, 0, step))
             for piece in range(pieces):
-                self.multiply(left[step][piece], right, piece, true)
+                self.multiply(apart[step // IN_A_LINE], left[step][piece], right, piece, true)
         w.line("wgmma.commit_group.sync.aligned;")
-        w.line(f"wgmma.wait_group.sync.aligned {arg.flying};")
+        w.line(f"wgmma.wait_group.sync.aligned {0 if apart[1:] else arg.flying};")
+        for parts in apart[1:]:
+            for total, part in zip(self.sums, parts, strict=True):
+                w.line(f"add.rn.f32 {total}, {total}, {part};")
+
+    def apart(self, steps: int) -> list[list[str]]:
+        """Registers for sums of each line of an operand: other ones for each 128 products of fp8, which are added in 14
+        bits, else the same for all."""
+        lines = -(-steps // IN_A_LINE)
+        if self.dtype.itemsize > 1:
+            return [self.sums] * lines
+        return [self.sums] + [[self.w.value("f32", "part", "mov.b32", "0") for _ in self.sums] for _ in range(1, lines)]
 
     def start(self, memory: UOp, matrix: MatrixArg, batch: UOp) -> str:
         """The lower half of the descriptor of an operand."""
@@ -71,8 +85,8 @@ class StagedGroups:
         """How far 64 rows and 32 bytes of the depth (16 steps, if it is turned) are from the first, in 16 bytes."""
         if not matrix.is_depth_major:
             return step * 16 * LINE >> 4
-        in_line = LINE // 32
-        return (step // in_line * matrix.lines * LINE + piece * self.groups * 64 * LINE + step % in_line * 32) >> 4
+        line, inside = divmod(step, IN_A_LINE)
+        return (line * matrix.lines * LINE + piece * self.groups * 64 * LINE + inside * 32) >> 4
 
     def left(self, at: str, piece: int, step: int) -> str:
         """64 rows, 32 bytes of the depth."""
@@ -81,10 +95,10 @@ class StagedGroups:
         found = self.held[(piece * self.arg.tile[2] // 8 + 2 * step) * 4 :][:8]
         return f"{{{', '.join(two_by_two(self.w, self.dtype, found))}}}"
 
-    def multiply(self, left: str, right: str, piece: int, adds: str) -> None:
+    def multiply(self, totals: list[str], left: str, right: str, piece: int, adds: str) -> None:
         columns = self.arg.tile[1]
         total, left_kind, right_kind = self.kinds
-        sums = ", ".join(self.sums[piece * columns // 2 : (piece + 1) * columns // 2])
+        sums = ", ".join(totals[piece * columns // 2 : (piece + 1) * columns // 2])
         turned = ["1", "1"] + ([] if self.arg.held else ["0"]) + ["0" if self.arg.b.is_depth_major else "1"]
         how = ", ".join(turned if self.dtype.itemsize == 2 else turned[:2])  # bytes are along the depth
         self.w.line(
