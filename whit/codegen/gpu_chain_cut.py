@@ -41,12 +41,13 @@ F32 = dtypes.float32
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: the scores of the next keys
-    are computed while those of the last are multiplied."""
+    are computed while those of the last are multiplied. In turns: four warps multiply while four others compute."""
 
     warps: int
     pieces: int
     keys: int
     is_ahead: bool = False
+    in_turns: bool = False
 
     @property
     def rows(self) -> int:
@@ -55,7 +56,7 @@ class Size:
     @property
     def stages(self) -> int:
         """Blocks of keys in shared memory: those of scores, of products if they are others, and what is copied."""
-        return 3 if self.is_ahead else 2
+        return 3 if self.is_ahead or self.in_turns else 2
 
     def registers(self, inner: int, products: int, columns: int) -> int:
         """What a thread has: sums, and operands of products that go on."""

@@ -211,7 +211,7 @@ class _Function(Writer):
     def open_if(self, node: UOp) -> None:
         (condition,) = node.src
         test = self.operand(condition)
-        label = f"L{self.count}"
+        label = f"L{self.count}_{len(self.labels)}"  # no register may be between two
         self.labels[node] = (label, "")
         self.line(f"@!{test} bra {label}_end;")
         self.depth += 1

@@ -40,21 +40,22 @@ class StagedGroups:
         pieces, steps = arg.elements[0].count, arg.tile[2] // self.deep
         left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
         true = w.value("pred", "true", "setp.eq.u32", at_b, at_b)
-        apart = self.apart(steps)
+        apart = self.sums_apart(steps)
         w.line("wgmma.fence.sync.aligned;")
         for step in range(steps):
             right = descriptor(w, at_b, self.offset(arg.b, 0, step))
             for piece in range(pieces):
                 self.multiply(apart[step // IN_A_LINE], left[step][piece], right, piece, true)
         w.line("wgmma.commit_group.sync.aligned;")
-        w.line(f"wgmma.wait_group.sync.aligned {0 if apart[1:] else arg.flying};")
-        for parts in apart[1:]:
+        others = [parts for parts in apart if parts is not self.sums]
+        w.line(f"wgmma.wait_group.sync.aligned {0 if others else arg.flying};")
+        for parts in others:
             for total, part in zip(self.sums, parts, strict=True):
                 w.line(f"add.rn.f32 {total}, {total}, {part};")
 
-    def apart(self, steps: int) -> list[list[str]]:
-        """Registers for sums of each line of an operand: other ones for each 128 products of fp8, which are added in 14
-        bits, else the same for all."""
+    def sums_apart(self, steps: int) -> list[list[str]]:
+        """Registers for sums of each line of an operand: the same for all, but others for each 128 products of fp8,
+        which are added in 14 bits."""
         lines = -(-steps // IN_A_LINE)
         if self.dtype.itemsize > 1:
             return [self.sums] * lines
