@@ -21,29 +21,18 @@ those have two contractions inside, and the one of keys and values two products.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from functools import reduce
-from operator import or_
-
 from whit.codegen.fill_panels import Values
-from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
-from whit.codegen.gpu_chain_cut import F32, QUAD, GpuCut, Row, by_reciprocals, fused_powers
-from whit.codegen.index_dtype import fix_index_dtype
+from whit.codegen.gpu_chain_cut import QUAD, by_reciprocals
+from whit.codegen.gpu_chain_rows import ChainRows
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges, size_of
-from whit.codegen.writer import Variable, Writer
-from whit.dtype import dtypes
+from whit.codegen.ranges import free_ranges
 from whit.ir import ops
-from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory, RangeKind
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
-from whit.ir.op import Op
-from whit.ir.uop import UOp, as_index, const, make
-from whit.simplify import simplify
-from whit.simplify.chain import Chain, find_chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part, as_online
+from whit.ir.uop import UOp, as_index, make
+from whit.simplify.chain import find_chain
+from whit.simplify.chain_online import as_online
 from whit.target import Target
-
-NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
 
 
 def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -60,27 +49,19 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return kernel.write(), str(kernel)
 
 
-class _Kernel(GpuCut):
+class _Kernel(ChainRows):
     """Writes the program."""
-
-    def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
-        super().__init__(body, chain, online, target)
-        self.w = Writer()
-        self.shared = {dtype: self.w.buffer(dtype, self.room(dtype, self.size)) for dtype in self.stage}
 
     # ---- the program
 
     def write(self) -> UOp:
         w, size = self.w, self.size
-        self.slots, self.lanes, self.columns = 2 * size.pieces, size.keys // 4, self.wide // 4
         with w.loop(self.number(self.blocks), RangeKind.BLOCK), w.loop(self.number(self.threads), RangeKind.THREAD):
             self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, None), {})
             begin, self.count = self._seen()
             self.begins = dict.fromkeys(self._fixed_begin(), begin)
-            self.is_whole = self.sees_all()
-            self.rows = [self._of_slot(slot) for slot in range(self.slots)]
             self._read_once([value for row in self.rows for value in row.all()])
-            self._make_room()
+            self.make_room()
             self.key_fills = self._key_fills()
             self.stages = w.variable(self.number(0))
             self._copy_keys(self.number(0), self.number(0))
@@ -98,34 +79,34 @@ class _Kernel(GpuCut):
         """Keys after keys."""
         with self.w.loop(self.count) as step:
             stage = self._arrived(step, self.stages.get())
-            self._scores(stage)
-            self._weigh(step)
-            self._rescale()
-            self._products(stage)
+            self.scores(stage)
+            self.weigh(step)
+            self.rescale()
+            self.products(stage)
             self.stages.set(self._after(stage))
 
     def _go_ahead(self) -> None:
         """The first keys; then scores while what is of the keys before is multiplied; then the last product. Products
         are waited for at the beginning of a step, which a compiler does not move to before the weights."""
         w, first = self.w, self.number(0)
-        self._scores(self._arrived(first, first))
-        self._weigh(first)
+        self.scores(self._arrived(first, first))
+        self.weigh(first)
         with w.loop(w.value(self.count - self.number(1))) as before:
             self._finish()
             step, last = w.value(before + self.number(1)), self.stages.get()
             stage = self._arrived(step, self._after(last))
-            self._scores(stage, True)
-            self._products(last, True)
-            self._weigh(step)
+            self.scores(stage, True)
+            self.products(last, True)
+            self.weigh(step)
             self.stages.set(stage)
         self._finish()
-        self._products(self.stages.get())
+        self.products(self.stages.get())
 
     def _go_in_turns(self) -> None:
         """Two groups of four warps: one multiplies what is of its last weights, and its next scores, while the other
         computes weights. The first begins; in the end it waits for the second."""
         w, one = self.w, self.number(1)
-        other = w.value(self._fixed(self.thread) // self.number(128))
+        other = w.value(self.in_program(self.thread) // self.number(128))
         before, now, copied = (w.variable(self.number(0)) for _ in range(3))
         with w.loop(w.value(self.count * self.number(2) + self.number(2))) as turn:
             self._barrier()
@@ -138,28 +119,24 @@ class _Kernel(GpuCut):
             is_odd = w.value((mine % self.number(2)).ne(0))
             with w.when(is_odd):
                 with w.when(w.value(step.eq(0))):
-                    self._scores(now.get())
+                    self.scores(now.get())
                 with w.when(w.value((step > 0) & (step < self.count))):
-                    self._products(before.get(), True)
-                    self._scores(now.get())
+                    self.products(before.get(), True)
+                    self.scores(now.get())
                 with w.when(w.value((step > 0) & step.eq(self.count))):
-                    self._products(before.get())
+                    self.products(before.get())
                 before.set(now.get())
                 now.set(self._after(now.get()))
             with w.when(w.value(~is_odd & (step > 0) & (step <= self.count))):
-                self._weigh(w.value(step - one))
-                self._rescale()
+                self.weigh(w.value(step - one))
+                self.rescale()
 
     def _finish(self) -> None:
         """Products that go on are done, and ready for more."""
         w = self.w
         for memory in self.o:
             w.effect(make(ops.BARRIER, (w.now(memory),)), memory)
-        self._rescale()
-
-    def _at(self, step: UOp) -> Values:
-        """What templates of a step are of."""
-        return {**self.begins, self._fixed(self.step): step}
+        self.rescale()
 
     def _after(self, stage: UOp) -> UOp:
         """The stage of the next keys."""
@@ -176,21 +153,17 @@ class _Kernel(GpuCut):
         return stage
 
     def _copy_keys(self, step: UOp, stage: UOp) -> None:
-        self._write(self.key_fills, {**self._at(step), self._fixed(self.stage_now): stage})
+        self._write(self.key_fills, {**self.now(step), self.in_program(self.stage_now): stage})
 
     def _read_once(self, roots: list[UOp]) -> None:
         """What templates read of memory that is the same in all steps."""
-        changing = {self._fixed(self.step), *self._fixed_begin()}
+        changing = {self.in_program(self.step), *self._fixed_begin()}
         for load in [node for node in topological(roots) if node.op is ops.LOAD]:
             if changing.isdisjoint(topological((load,))):
                 self.w.value(load)
 
-    def _fixed(self, node: UOp) -> UOp:
-        """A range as programs have it."""
-        return fix_index_dtype(node, self.index)
-
     def _fixed_begin(self) -> list[UOp]:
-        return [self._fixed(self.begin)] if self.begin.op is ops.RANGE else []
+        return [self.in_program(self.begin)] if self.begin.op is ops.RANGE else []
 
     def _seen(self) -> tuple[UOp, UOp]:
         """The first block of keys that some row of this block sees, and how many there are."""
@@ -218,169 +191,6 @@ class _Kernel(GpuCut):
         last = [self.w.last_store[memory] for memory in shared]
         self.w.effect(make(ops.BARRIER, tuple(dict.fromkeys(last))), *shared)
 
-    def _make_room(self) -> None:
-        """Registers: scores, what becomes of them, sums, and what is known of rows."""
-        w, online = self.w, self.online
-        self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.chain.inner]
-        self.f = w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) if online.top is not None else self.s[0]
-        self.p = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in online.products]
-        self.o = [w.buffer(F32, self.slots * self.columns, Memory.REGISTER) for _ in online.products]
-        for memory in self.o:
-            self._clear(memory)
-        least, none = const(F32, float("-inf")), const(F32, 0.0)
-        self.tops = [w.variable(least) for _ in range(self.slots)] if online.top is not None else []
-        self.sums: list[list[Variable]] = [[w.variable(none) for _ in range(self.slots)] for _ in online.sums]
-        one, scales = const(F32, 1.0), _scales(online)
-        self.scales = [{scale: w.variable(one) for scale in scales} for _ in range(self.slots)]
-
-    def _clear(self, memory: UOp) -> None:
-        self.w.store(memory, self.w.value(UOp.stack(*([const(F32, 0.0)] * memory.shape[0]))), 0)
-
-    # ---- scores and rows
-
-    def _mma(
-        self,
-        memory: UOp,
-        a: UOp,
-        b: UOp,
-        stage: UOp,
-        shape: tuple[int, int],
-        tiles: tuple[MatrixArg, MatrixArg],
-        flying: int,
-    ) -> None:
-        """registers += a * b"""
-        size, w, zero = self.size, self.w, self.number(0)
-        columns, depth = shape
-        elements = self._elements(columns)
-        held = self._elements(depth) if a.arg.memory is Memory.REGISTER else ()
-        threads = (Digit(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
-        tile = (size.rows, columns, depth)
-        arg = BlockMmaArg(
-            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, True, 1, held, flying
-        )
-        thread = self._fixed(self.thread)
-        operands = (w.now(memory), w.now(a), w.now(b), thread, zero, zero, zero, stage)
-        w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
-
-    def _elements(self, columns: int) -> tuple[Digit, ...]:
-        """The elements of a thread: row by row."""
-        pieces = Digit(self.size.pieces, row=self.steps[1])
-        return (pieces, Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
-
-    def _scores(self, stage: UOp, flies: bool = False) -> None:
-        for i, (memory, a, b) in enumerate(zip(self.s, self.a, self.b, strict=True)):
-            self._clear(memory)
-            tiles = (a.matrix(False), b.matrix(False, self.stage[b.dtype]))
-            shape = (self.size.keys, size_of(a.along))
-            operands = self.shared[a.dtype], self.shared[b.dtype]
-            self._mma(memory, *operands, stage, shape, tiles, i + 1 if flies else 0)
-
-    def _products(self, stage: UOp, flies: bool = False) -> None:
-        """If they fly, scores before them are done afterwards."""
-        for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
-            tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage[tile.dtype]))
-            shape, shared = (self.wide, self.size.keys), self.shared[tile.dtype]
-            self._mma(memory, p, shared, stage, shape, tiles, len(self.o) if flies else 0)
-
-    def _of_slot(self, slot: int) -> Row:
-        """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,
-        of scores if there is a largest one, else of products."""
-        chain, online, top = self.chain, self.online, self.online.top
-        keys = self.keys()
-        at = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
-        at[chain.rows] = self.inside(self.row(slot), self.m, self.size.rows)
-        at[chain.keys] = self.inside(keys, self.n, self.size.keys)
-        tests = [condition if is_seen.arg is False else ~condition for condition, is_seen in self.seen.items()]
-        tests = [self.at(test, at) for test in tests] + ([keys >= self.n] if self.n % self.size.keys else [])
-        hidden = reduce(or_, tests) if tests else const(dtypes.bool, False)
-        scores = const(F32, 0.0)
-        if top is not None:
-            scores = self.at(top.value, {**at, **self.seen})
-            at |= {top.leaf: self.held(100), top.value: self.held(99, self.lanes)}
-        values: list[UOp] = []
-        whole = {**self.seen, **({top.value: at[top.value]} if top is not None else {})}
-        for part in (*online.sums, *online.products):
-            is_whole = part.scale is not None or (top is None and part.w is not None)
-            value = simplify(with_values(part.value, whole)) if is_whole else part.value
-            value = self.at(fused_powers(value), at)
-            values.append(value if is_whole else hidden.where(const(F32, 0.0), value))
-        scales = [self.at(scale, {**at, OLD: self.held(101)}) for scale in _scales(online)]
-        lanes = [value if value.shape else UOp.stack(*([value] * self.lanes)) for value in (hidden, scores, *values)]
-        hidden, scores, *found = self.lowered(*lanes, *scales)
-        count = len(online.sums)
-        return Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
-
-    def _weigh(self, step: UOp) -> None:
-        """From scores to what is multiplied."""
-        now, w = self._at(step), self.w
-        test = self.is_whole
-        is_hiding = None if test is None else test if test.op is ops.CONST else w.value(~test.substitute(now))
-        if self.online.top is not None:
-            for slot, row in enumerate(self.rows):
-                w.store(self.f, w.value(row.scores.substitute(self._of_scores(slot, now))), slot * self.lanes)
-            self._hide([self.f], float("-inf"), is_hiding, now)
-        for slot, row in enumerate(self.rows):
-            self._row_of(slot, row, now)
-        if self.online.top is None:
-            self._hide(self.p, 0.0, is_hiding, now)
-
-    def _of_scores(self, slot: int, now: Values) -> Values:
-        loads = {i: self.w.load(memory, slot * self.lanes, self.lanes) for i, memory in enumerate(self.s)}
-        return {**now, **{self.held(i, self.lanes): load for i, load in loads.items()}}
-
-    def _hide(self, memories: list[UOp], none: float, is_hiding: UOp | None, now: Values) -> None:
-        """What is hidden is as if it was not there."""
-        if is_hiding is None:
-            return
-        w, lanes = self.w, self.lanes
-        with nullcontext() if is_hiding.op is ops.CONST else w.when(is_hiding):
-            for memory in memories:
-                for slot, row in enumerate(self.rows):
-                    value = row.hidden.substitute(now).where(const(F32, none), w.load(memory, slot * lanes, lanes))
-                    w.store(memory, w.value(value), slot * lanes)
-
-    def _row_of(self, slot: int, row: Row, now: Values) -> None:
-        """One row of a thread: the largest score, sums, and what is multiplied."""
-        w, online = self.w, self.online
-        values = self._of_scores(slot, now)
-        scales: dict[UOp, UOp] = {}
-        if online.top is not None:
-            old = self.tops[slot].get()
-            values[self.held(99, self.lanes)] = scores = w.load(self.f, slot * self.lanes, self.lanes)
-            new = w.value(make(ops.MAX, (old, self._across(scores.reduce(ops.MAX, axes=(0,)), ops.MAX))))
-            wanted = _scales(online)
-            if len(wanted) == 1:
-                scale = row.scales[0].substitute({**values, self.held(100): new, self.held(101): old})
-                is_near = w.value(scale >= NEAR)
-                new = w.value(is_near.where(old, new))
-                scales[wanted[0]] = w.value(is_near.where(const(F32, 1.0), scale))
-            self.tops[slot].set(new)
-            values = {**values, self.held(100): new, self.held(101): old}
-            for scale, template in zip(wanted, row.scales, strict=True):
-                scales.setdefault(scale, w.value(template.substitute(values)))
-        for part, sums, value in zip(online.sums, self.sums, row.sums, strict=True):
-            total = value.substitute(values).reduce(ops.ADD, axes=(0,))
-            sums[slot].set(w.value(_times(sums[slot].get(), part, scales) + total))
-        for p, value in zip(self.p, row.products, strict=True):
-            w.store(p, w.value(value.substitute(values)), slot * self.lanes)
-        for scale, factor in scales.items():
-            self.scales[slot][scale].set(factor)
-
-    def _rescale(self) -> None:
-        """What was summed with a smaller largest score."""
-        w = self.w
-        for slot, scales in enumerate(self.scales):
-            for part, memory in zip(self.online.products, self.o, strict=True):
-                if part.scale is None:
-                    continue
-                factor = scales[part.scale].get()
-                with w.when(factor.ne(1.0)):
-                    before = w.load(memory, slot * self.columns, self.columns)
-                    w.store(memory, w.value(before * factor), slot * self.columns)
-
-    def _across(self, value: UOp, op: Op) -> UOp:
-        return self.w.value(make(ops.ACROSS, (self.w.value(value), self._fixed(self.thread)), AcrossArg(op, QUAD)))
-
     # ---- results
 
     def _stores(self) -> None:
@@ -405,7 +215,7 @@ class _Kernel(GpuCut):
             if online.top is not None:
                 values[self.held(100)] = self.tops[slot].get()
             for i, sums in enumerate(self.sums):
-                values[self.held(200 + i)] = self._across(sums[slot].get(), ops.ADD)
+                values[self.held(200 + i)] = self.across(sums[slot].get(), ops.ADD)
             for i, memory in enumerate(self.o):
                 for r in range(0, self.columns, self.width):
                     values[self._sum(i, r)] = w.load(memory, slot * self.columns + r, self.width)
@@ -427,12 +237,3 @@ class _Kernel(GpuCut):
         value = by_reciprocals(value, [self.chain.columns, *(part.leaf for part in self.online.products)])
         inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
         return target.store(self.at(value, inside), self.at(position, here), gate=gate)
-
-
-def _scales(online: Online) -> list[UOp]:
-    """The different factors of sums."""
-    return list(dict.fromkeys(part.scale for part in (*online.sums, *online.products) if part.scale is not None))
-
-
-def _times(value: UOp, part: Part, scales: Values) -> UOp:
-    return value if part.scale is None else value * scales[part.scale]
