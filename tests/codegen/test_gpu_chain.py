@@ -115,9 +115,10 @@ def test_programs(name: str, emulated: Emulated, monkeypatch: pytest.MonkeyPatch
     assert len(emulated.programs) == 1
 
 
-def test_programs_of_warp_groups(emulated: Emulated) -> None:
+@pytest.mark.parametrize("dtype", [BF16, E4M3], ids=["bfloat16", "fp8e4m3"])
+def test_programs_of_warp_groups(dtype: DType, emulated: Emulated) -> None:
     emulated.is_text = False
-    q, k, v = tensors(*[(1, 64, 64)] * 3)
+    q, k, v = tensors(*[(1, 64, 64)] * 3, dtype=dtype)
     out = ((q.float() @ k.float().transpose(-2, -1) / 8).softmax() @ v.float()).realize()
     assert is_close([out], expected(*wide(q, k, v, q), np.True_))
     (program,) = emulated.programs

@@ -109,11 +109,15 @@ class _Kernel(ChainRows):
         other = w.value(self.in_program(self.thread) // self.number(128))
         before, now, copied = (w.variable(self.number(0)) for _ in range(3))
         with w.loop(w.value(self.count * self.number(2) + self.number(2))) as turn:
-            self._barrier()
-            later = w.value(turn // self.number(2) + one)
-            with w.when(w.value((turn % self.number(2)).eq(0) & (later < self.count))):
-                copied.set(self._after(copied.get()))
-                self._copy_keys(later, copied.get())
+            is_second = w.value((turn % self.number(2)).ne(0))
+            with w.when(w.value(~is_second)):
+                self._barrier()
+                later = w.value(turn // self.number(2) + one)
+                with w.when(w.value(later < self.count)):
+                    copied.set(self._after(copied.get()))
+                    self._copy_keys(later, copied.get())
+            with w.when(is_second):
+                w.effect(make(ops.BARRIER, ()))
             mine = w.value(turn + one - other)
             step = w.value(mine // self.number(2))
             is_odd = w.value((mine % self.number(2)).ne(0))
