@@ -259,6 +259,15 @@ def test_vectors_are_one_access_where_they_are_aligned() -> None:
     assert text.count("st.global.f32") == 4
 
 
+def test_an_if_directly_in_another_has_a_label_of_its_own() -> None:
+    p0, zero = UOp.param(0, dtypes.int32, (8,)), const(dtypes.int64, 0)
+    x = p0.load(zero)
+    outer, inner = (make(ops.IF, (x > n,)) for n in (0, 1))
+    body = [p0, x, *outer.src, *inner.src, outer, inner, p0.store(x, zero), inner.end(), outer.end()]
+    labels = re.findall(r"^ *(\w+):", render({"f": UOp.linear(*body)}, TARGET), re.MULTILINE)
+    assert len(labels) == len(set(labels)) == 2
+
+
 def test_too_much_shared_memory_is_refused() -> None:
     p0 = UOp.param(0, dtypes.float32, (1,))
     shared = UOp.buffer(0, dtypes.float32, (20_000,), memory=Memory.SHARED)
