@@ -23,6 +23,7 @@ from whit.codegen.linearise import linearise
 from whit.codegen.look_up import has_tables, look_up
 from whit.codegen.math import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
 from whit.codegen.merge_ranges import merge_ranges
+from whit.codegen.pair_bytes import pair_bytes
 from whit.codegen.panels import apply_panels
 from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
@@ -130,6 +131,11 @@ def _tile(body: UOp, job: Job) -> UOp:
     return simplify_lanes(apply_strategy(written_out, strategy))
 
 
+def _with_vector_access(body: UOp, job: Job) -> UOp:
+    body = rewrite(body, VECTOR_ACCESS, once=True)
+    return pair_bytes(body) if job.target.is_gpu else body
+
+
 def _fix_index_dtype(body: UOp, job: Job) -> UOp:
     body = simplify_lanes(body)
     return fix_index_dtype(body, dtypes.int32 if job.target.is_gpu and fits_in_32_bits(body) else dtypes.int64)
@@ -169,7 +175,7 @@ PASSES = (
     Pass(
         "vector_access",
         "lanes that are neighbours in memory are one access: known once lanes exist",
-        lambda body, job: rewrite(body, VECTOR_ACCESS, once=True),
+        _with_vector_access,
     ),
     Pass(
         "transpose_loads",

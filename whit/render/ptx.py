@@ -40,6 +40,7 @@ from whit.render.ptx_copies import SHARED
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
+from whit.render.ptx_parts import bytes_of
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import WarpGroups
@@ -305,6 +306,10 @@ class _Function(Writer):
         dtype = memory.dtype
         if count == 8:
             return load_packed(self, memory.dtype, self.spaces[memory], at, test)
+        if dtype is dtypes.uint8 and count > 1 and not test:
+            word = self.register("b32", "word")
+            self.line(f"ld.{self.spaces[memory]}.u{8 * count} {word}, [{at}];")
+            return bytes_of(self, word, count)
         kind = "b32" if dtype.is_bool else register_type(dtype)
         found = [self.register(kind, "load") for _ in range(count)]
         if test:

@@ -12,6 +12,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.ptx_ops import narrowed
+from whit.render.ptx_parts import upper_half
 from whit.render.ptx_values import Writer, arithmetic_type
 
 ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
@@ -78,7 +79,8 @@ def load_packed(w: Writer, dtype: DType, space: str, at: str, test: str) -> list
     found = []
     for two in twos:
         found.append(narrowed(w, dtype, two))
-        found.append(narrowed(w, dtype, w.value("b32", "high", "shr.u32", two, "16")))
+        high = upper_half(w, two)
+        found.append(high if dtype.is_float or dtype.is_unsigned else narrowed(w, dtype, high))
     return found
 
 

@@ -6,14 +6,18 @@ zero. What PTX leaves open (division by zero, conversions of NaN) is written so 
 
 from __future__ import annotations
 
-from whit.dtype import DType, dtypes
+from dataclasses import replace
+
+from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import unsupported
+from whit.render.ptx_parts import is_last_byte, is_shifted_byte, last_byte_as_float, put_together
 from whit.render.ptx_values import Writer, arithmetic_type, number, register_type
 from whit.simplify.bounds import bounds
 
+_STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of few bits, what has few bits
 _ROUND = {ops.TRUNC: "cvt.rzi", ops.FLOOR: "cvt.rmi", ops.CEIL: "cvt.rpi", ops.ROUND: "cvt.rni"}
 _ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div"}
 _BITS = {ops.AND: "and", ops.OR: "or", ops.XOR: "xor"}
@@ -43,7 +47,14 @@ def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return _of_bools(w, op, x)
     if dtype.is_float:
         return _of_floats(w, op, dtype, x)
-    return narrowed(w, dtype, _of_integers(w, op, dtype, x))
+    whole = put_together(w, op, dtype, x)
+    if whole is not None:
+        return whole
+    result = _of_integers(w, op, dtype, x)
+    if is_shifted_byte(w, op, dtype, x):
+        w.shifted[result] = x[0]
+        return result
+    return result if op in _STAYS else narrowed(w, dtype, result)
 
 
 def combined(w: Writer, op: Op, dtype: DType, lanes: list[str]) -> str:
@@ -63,7 +74,12 @@ def narrowed(w: Writer, dtype: DType, x: str) -> str:
         return x
     if dtype.is_float or dtype.is_unsigned:
         return w.value("b32", "low", "and.b32", x, str((1 << dtype.bitsize) - 1))
-    return w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", _in_register(w, x))
+    part = w.parts.get(x)
+    if part is None or part.bits != dtype.bitsize:
+        return w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", _in_register(w, x))
+    result = w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", x if part.start else part.whole)
+    w.parts[result] = replace(part, is_signed=True)
+    return result
 
 
 def _in_register(w: Writer, x: str) -> str:
@@ -252,16 +268,18 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
     if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
         return _cast_half(w, source, x)
     if target is dtypes.bfloat16 and source is dtypes.float32:
-        return w.value("b32", "cast", "cvt.u32.u16", w.value("b16", "half", "cvt.rn.bf16.f32", _in(w, "f32", x)))
+        return w.value("b32", "cast", "cvt.rn.bf16x2.f32", "0f00000000", _in(w, "f32", x))  # of two: four times as fast
     if source.is_float and target.is_float:
         rounding = ".rn" if source.bitsize > target.bitsize else ""
         return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
     if source.is_float:
         return _saturated(w, source, target, x)
+    if source is dtypes.int8 and target is dtypes.float32 and is_last_byte(w, x):
+        return last_byte_as_float(w, x)
     if target.is_float:
         return w.value(new, "cast", f"cvt.rn.{new}.{arithmetic_type(source)}", _in(w, old, x))
     if old == new:
-        return narrowed(w, target, x)
+        return x if can_lossless_cast(source, target) else narrowed(w, target, x)
     if new == "b64":
         sign = arithmetic_type(source)[0]
         return w.value("b64", "cast", f"cvt.{sign}64.{sign}32", _in(w, old, x))
@@ -310,4 +328,5 @@ def bitcast(w: Writer, source: DType, target: DType, x: str) -> str:
     old, new = register_type(source), register_type(target)
     if old != new:
         return w.value(new, "bits", f"mov.b{target.bitsize}", x)
-    return narrowed(w, target, x)
+    are_extended = [dtype.is_float or dtype.is_unsigned for dtype in (source, target)]  # by zeros
+    return x if all(are_extended) else narrowed(w, target, x)

@@ -11,6 +11,7 @@ A value of n lanes is n registers. Which register a dtype is kept in:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
@@ -69,6 +70,17 @@ def lane_count(node: UOp) -> int:
     return int(node.shape[0]) if node.shape else 1
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bits of a register."""
+
+    whole: str
+    size: int  # bits of that which mean something
+    start: int
+    bits: int
+    is_signed: bool = False
+
+
 class Writer:
     """The lines of one function, and the registers of its values."""
 
@@ -78,6 +90,8 @@ class Writer:
         self.lines: list[str] = []
         self.names: dict[UOp, list[str]] = {}  # one register for each lane
         self.registers: dict[str, list[str]] = {}  # by type
+        self.parts: dict[str, Part] = {}  # registers that have some bits of another
+        self.shifted: dict[str, str] = {}  # registers -> what they are 256 times
         self.depth = 1
         self.count = 0
         self.reciprocal = "rcp.rn.f32"
