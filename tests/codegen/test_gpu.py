@@ -28,24 +28,27 @@ TARGET = parse_target("CUDA:PTX:sm_90a")
 def check(value: UOp, tolerance: float = 0.0) -> list[Any]:
     """Every kernel of the schedule of a value, against its programs, launched one after the other."""
     generator = np.random.default_rng(0)
+    return [p for call in scheduled(value).src for p in check_kernel(call.src[0].src[0], generator, tolerance)]
+
+
+def check_kernel(body: UOp, generator: np.random.Generator, tolerance: float = 0.0) -> list[Any]:
+    """The programs of one kernel, after they were compared with it."""
+    verify(body, KERNEL)
+    arrays = arrays_of(body, generator)
+    memory = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
     programs = []
-    for call in scheduled(value).src:
-        body = call.src[0].src[0]
-        verify(body, KERNEL)
-        arrays = arrays_of(body, generator)
-        memory = {node.arg.slot: array.reshape(-1).copy() for node, array in arrays.items()}
-        for part in separate(body):
-            program = generate(part, TARGET)
-            verify(program.linear, PROGRAM)
-            run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
-            programs.append(program)
-        run(body, arrays)
-        for node, expected in arrays.items():
-            got = memory[node.arg.slot].reshape(expected.shape)
-            if tolerance and node.dtype.is_float:
-                np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-            else:
-                np.testing.assert_array_equal(got, expected)
+    for part in separate(body):
+        program = generate(part, TARGET)
+        verify(program.linear, PROGRAM)
+        run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
+        programs.append(program)
+    run(body, arrays)
+    for node, expected in arrays.items():
+        got = memory[node.arg.slot].reshape(expected.shape)
+        if tolerance and node.dtype.is_float:
+            np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(got, expected)
     return programs
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from schedule.build import matmul, param, relu, scheduled, total
-from test_gpu import TARGET, check
+from schedule.build import layernorm, matmul, param, relu, scheduled, total
+from test_gpu import TARGET, check, check_kernel
 
-from whit.codegen import generate, gpu_matvec, gpu_vecmat
-from whit.dtype import dtypes
+from whit.codegen import Program, generate, gpu_matvec, gpu_vecmat
+from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import run
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, make
 from whit.render import render
-from whit.schedule import schedule
+from whit.schedule import operands, schedule
 from whit.target import parse_target
 
 OLD = parse_target("CUDA:PTX:sm_80")
@@ -61,11 +61,11 @@ CASES: dict[str, tuple[Callable[[], UOp], str]] = {
     ),
     "packed weights": (
         lambda: matmul(param(0, 1, 512), turned(packed(4, 16, 32, 1))),
-        "4 groups of 32 threads, 1 x 1",
+        "2 groups of 32 threads, 2 x 1",
     ),
     "two numbers in a byte": (
         lambda: matmul(param(0, 1, 192), turned(packed(4, 6, 16, 2))),
-        "4 groups of 16 threads, 1 x 1",
+        "2 groups of 8 threads, 2 x 1",
     ),
 }
 
@@ -109,6 +109,52 @@ def test_products_with_a_vector_share_a_kernel_and_a_norm_after_one_is_another()
     for value, kernels in ((gated, 1), (normed, 2)):
         for target in (None, TARGET):
             assert len(schedule(UOp.group(param(0, 1, 256).store(value)), target).src) == kernels
+
+
+def normed(rows: int, dtype: DType) -> UOp:
+    """A row divided by the root of its squares' sum, and by weights; rounded between."""
+    x, weight = param(1, rows, 256, dtype=dtype), param(2, 256, dtype=dtype)
+    wide = x.cast(dtypes.float32)
+    squares = (wide * wide).reduce(ops.ADD, (1,)).reshape((rows, 1)).expand((rows, 256))
+    root = make(ops.RECIPROCAL, (make(ops.SQRT, (squares,)),))
+    return (wide * root).cast(dtype) * weight.reshape((1, 256)).expand((rows, 256))
+
+
+def program_of_one(value: UOp, tolerance: float) -> Program:
+    """The program of a value that is one kernel on a GPU, and two elsewhere, after both were compared."""
+    graph = UOp.group(param(0, *value.shape).store(value))
+    assert len(schedule(graph).src) == 2
+    (call,) = schedule(graph, TARGET).src
+    (program,) = check_kernel(call.src[0].src[0], np.random.default_rng(0), tolerance)
+    render({program.name: program.linear}, TARGET)
+    return program
+
+
+@pytest.mark.parametrize(("dtype", "columns"), [(dtypes.float32, 10), (dtypes.bfloat16, 8)])
+def test_a_norm_is_computed_by_the_products_that_follow(
+    dtype: DType, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operands, "MANY_COLUMNS", 8)
+    y = normed(1, dtype).cast(dtypes.float32)
+    w, u = (turned(param(slot, columns, 256, dtype=dtype).cast(dtypes.float32)) for slot in (3, 4))
+    program = program_of_one(relu(matmul(y, w)) * matmul(y, u), 1e-5 if dtype is dtypes.float32 else 1e-2)
+    assert program.explanation == f"{columns // 2} groups of 32 threads, 2 x 2 products in each"
+    barriers = sum(node.op is ops.BARRIER for node in program.linear.src)
+    assert barriers == 2  # the sum of squares of all threads, then the row
+
+
+def test_a_norm_with_a_mean_and_one_before_columns_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operands, "MANY_COLUMNS", 8)
+    y = layernorm(param(1, 1, 128), param(2, 128), param(3, 128))
+    assert program_of_one(matmul(y, turned(param(4, 8, 128))), 1e-4).explanation.startswith("4 groups of 32 threads")
+    assert program_of_one(matmul(y, param(4, 128, 16)), 1e-4).explanation.startswith("1 blocks of 512 threads")
+
+
+def test_a_norm_of_several_rows_or_for_few_columns_is_a_kernel_of_its_own() -> None:
+    for rows, columns in ((2, 512), (1, 256)):
+        w = turned(param(3, columns, 256))
+        graph = UOp.group(param(0, rows, columns).store(matmul(normed(rows, dtypes.float32), w)))
+        assert len(schedule(graph, TARGET).src) == 2
 
 
 def test_rows_are_asked_for_before_the_kernel_waits() -> None:

@@ -10,6 +10,12 @@ Each thread reads 16 neighbouring bytes of the matrix at once, and has several r
 way. A short row is shared by fewer threads, and a warp has more rows. Results that read the same element of the matrix
 are computed by the same threads: a product with up to eight rows reads the matrix once.
 
+    y[n] = sum over k of w[n, k] * norm(x)[k]      ->      shared[k] = norm(x)[k], by all threads of a block
+                                                           y[n] = sum over k of w[n, k] * shared[k]
+
+A row that has to be reduced before it is multiplied, as by a norm, is computed by every block for itself, while the
+second cache fetches the beginning of the matrix.
+
 The other layout, w[k, n], has results side by side: see `gpu_vecmat`. Sums are in an order that depends on sizes alone.
 """
 
@@ -24,23 +30,26 @@ from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
+from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import AcrossArg, PrefetchArg, RangeKind
+from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
-from whit.simplify.sums import linear_form
+from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 
-BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 10_000  # of ranges: in the order in which they nest
+BLOCK_ID, THREAD_ID, LOOP_ID, SHARED_ID = 0, 1, 10_000, 20_000  # of ranges: in the order in which they nest
 THREADS, WARP = 128, 32
 MOST_TOGETHER = 8  # results that share what they read of the matrix
 MOST_ROWS = 4  # of the matrix, for each group of threads
+PACKED_LANES = 8  # numbers of packed weights: 14336 x 4096 of Q4_0 25 -> 22 us, and of Q4_K 28 -> 25 us
 WARPS_A_CORE = 12  # that have enough on their way, with two rows each
 LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
 LEAST_DEPTH = 32
 ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
 LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need registers
 MOST_LOADS = 64  # of any kind
+MOST_SHARED = 1 << 15  # bytes of a row that a block computes
 AHEAD, MOST_WARPS = 16 << 20, 16  # bytes that are asked for early, by so many warps of a multiprocessor
 
 Free = dict[UOp, frozenset[UOp]]
@@ -68,7 +77,7 @@ class Few:
     @property
     def products(self) -> int:
         """How many there are for each row of a matrix."""
-        return len(self.along) * prod(map(size_of, self.together))
+        return len(self.matrices) * prod(map(size_of, self.together))
 
 
 def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -89,22 +98,20 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     digits = digits_of(number, few.rows, copies)
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
     is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
-    steps = _steps(few, copies)
-    shared = _shared(body, few, thread, threads, steps)
+    inner = few.rows[-1]
+    shared, known = _shared(body, few, thread, threads, _steps(few, copies))
     stores = []
     for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
         at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
-        inner = few.rows[-1]
         values = {**digits, **at, inner: digits[inner] * copies + places[0]}
         for store in shared.src:
             new = replace_ranges(store, values, {})
-            stores.append(_stored(new, thread % threads, None if is_whole else inside))
+            stores.append(_stored(new, thread % threads, None if is_whole else inside, known))
     first = (thread % threads).eq(0) if is_whole else (thread % threads).eq(0) & inside
-    mine = [{**digits, few.rows[-1]: digits[few.rows[-1]] * copies + copy} for copy in range(copies)]
+    mine = [{**digits, inner: digits[inner] * copies + copy} for copy in range(copies)]
     asked = {load.src[0]: _ahead(load, mine, few, first, target) for load in few.matrices}
-    return UOp.group(*stores).substitute(
-        asked
-    ), f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
+    reason = f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
+    return UOp.group(*stores).substitute(asked), reason
 
 
 def _find(body: UOp, target: Target) -> Few | None:
@@ -126,13 +133,15 @@ def _find(body: UOp, target: Target) -> Few | None:
         return None
     along = {region.reduce: _along(region, free) for region in found if region.reduce is not None}
     known = {reduce: r for reduce, r in along.items() if r is not None}
-    width = min((_lanes(region, known[region.reduce], target) for region in found if region.reduce in known), default=1)
+    widths = [_lanes(region, known[region.reduce], free, target) for region in found if region.reduce in known]
+    width = min(widths, default=1)
     if len(known) < len(along) or prod(map(size_of, rows)) < LEAST_ROWS or width < 2:
         return None
     blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
     shared = {reduce: r for reduce, r in blocks.items() if r is not None}
     most = max(len(region.loads) for region in found)
-    matrices = tuple(matrix_of(region, free) for region in found if len(region.loads) > 1)
+    products = [region for region in found if not rows.isdisjoint(free[matrix_of(region, free)])]
+    matrices = tuple(matrix_of(region, free) for region in products)
     return Few(free, known, shared, in_order(rows), together, width, most, matrices)
 
 
@@ -156,10 +165,12 @@ def _along(region: Region, free: Free) -> UOp | None:
     return None
 
 
-def _lanes(region: Region, r: UOp, target: Target) -> int:
+def _lanes(region: Region, r: UOp, free: Free, target: Target) -> int:
     """How many neighbours of the widest operand a thread reads at once."""
-    widest = max(load.dtype.itemsize for load in region.loads)
+    widest = max(load.dtype.itemsize for load in region.loads if r in free[load])
     lanes = max(target.vector_bytes // widest, 1)
+    if any(load.dtype.itemsize == 1 for load in region.loads):  # what a block has once is worth more numbers
+        lanes = max(lanes, PACKED_LANES)
     while lanes > 1 and size_of(r) % lanes:
         lanes //= 2
     return lanes
@@ -175,7 +186,7 @@ def _blocks(reduce: UOp, r: UOp, lanes: int) -> UOp | None:
 def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
     inner, total = few.rows[-1], prod(size_of(r) for r in few.rows)
-    copies = MOST_ROWS if few.loads <= 2 else 1  # packed weights: 14 -> 12 us with one row, for 4096 x 4096 of Q8_0
+    copies = MOST_ROWS
     while copies > 1 and (
         not isinstance(inner.size, int)
         or inner.size % copies
@@ -191,23 +202,26 @@ def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target
     all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
     memory, position = load.src[:2]
     itemsize = memory.dtype.itemsize
-    ranges = [r for r in few.free[load] if r not in few.rows]
-    terms, start = linear_form(position)
-    if len(ranges) != 1 or terms.get(ranges[0]) != 1 or any(base not in few.free[load] for base in terms):
-        return memory
-    if any(step * itemsize % 16 for base, step in terms.items() if base is not ranges[0]) or start * itemsize % 16:
+    terms, last = linear_form(position)  # `last` is where a row ends, in the end
+    row = {base: step for base, step in terms.items() if base in few.rows}
+    for base in terms.keys() - row.keys():
+        if base.op is not ops.RANGE or terms[base] < 0:
+            return memory
+        last += terms[base] * (size_of(base) - 1)
+    if any(step * itemsize % 16 for step in row.values()):
         return memory
     share = AHEAD // (MOST_WARPS * target.cores * len(places) * len(few.matrices))
-    nbytes = min(size_of(ranges[0]) * itemsize, share) // 128 * 128
-    if not nbytes:
+    nbytes = min((last + 1) * itemsize, share) // 128 * 128
+    if nbytes <= 0:
         return memory
-    asked = [replace_ranges(position, {**at, ranges[0]: as_index(0)}, {}) for at in places]
+    start = build_sum(row, 0, dtypes.weakint)
+    asked = [replace_ranges(start, at, {}) for at in places]
     return memory.after(*(make(ops.PREFETCH, (memory, place, first), PrefetchArg(nbytes)) for place in asked))
 
 
 def _steps(few: Few, copies: int) -> int:
     """How many vectors of each row a thread has on their way."""
-    rows = copies * len(few.along)
+    rows = copies * len(few.matrices)
     wanted = max(ON_THE_WAY // (copies * few.products), min(LEAST_ON_THE_WAY // rows, 2))
     return max(min(wanted, MOST_LOADS // (copies * few.loads)), 1)
 
@@ -222,14 +236,66 @@ def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
     return digits
 
 
-def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
-    """Every product shared between the threads of a group, all of which have the result; so many steps at once."""
+def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> tuple[UOp, list[UOp]]:
+    """Every product shared between the threads of a group, all of which have the result; so many steps at once. And the
+    shared memory in which rows are that are computed first."""
     done: dict[UOp, UOp] = {}
+    rows = _computed_rows(few)
+    by_block = {node for node in topological(tuple(rows)) if node in few.along}
+    known: list[UOp] = []
     for node in topological((body,)):
         src = tuple([done[s] for s in node.src])
         new = node if src == node.src else make(node.op, src, node.arg)
-        done[node] = _across(new, node, few, thread, threads, steps) if node in few.along else new
-    return done[body]
+        if node in rows:
+            known.append(_filled(new, rows[node], thread, len(known)))
+            new = known[-1].index(rows[node])
+        elif node in by_block:
+            part = _across(new, node, few, thread, THREADS, steps)
+            known.append(_of_warps(part, thread, len(known)))
+            warp = UOp.range(THREADS // WARP, SHARED_ID + len(known), RangeKind.REDUCE)
+            new = known[-1].index(warp).reduce(node.arg.op, ranges=(warp,))
+        elif node in few.along:
+            new = _across(new, node, few, thread, threads, steps)
+        done[node] = new
+    return done[body], known
+
+
+def _computed_rows(few: Few) -> dict[UOp, UOp]:
+    """Operands of products that are the same for all rows of a matrix, and that need reductions, as norms do -> the
+    range along which they are."""
+    found: dict[UOp, UOp] = {}
+    for reduce, along in few.along.items():
+        value = reduce.src[0]
+        for side in value.src if value.op is ops.MUL else ():
+            while side.op is ops.CAST and side.src[0].dtype.itemsize < side.dtype.itemsize:
+                side = side.src[0]
+            is_reduced = any(node.op is ops.REDUCE for node in topological((side,)))
+            if is_reduced and few.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_SHARED:
+                found[side] = along
+    return found
+
+
+def _of_warps(value: UOp, thread: UOp, number: int) -> UOp:
+    """What each warp of a block has, in shared memory."""
+    shared = UOp.buffer(SHARED_ID + number, value.dtype, (THREADS // WARP,), memory=Memory.SHARED)
+    fill = shared.store(value, thread // WARP, gate=(thread % WARP).eq(0))
+    return shared.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
+
+
+def _filled(value: UOp, along: UOp, thread: UOp, number: int) -> UOp:
+    """A row in shared memory, of which each thread of a block has computed some vectors."""
+    size, lanes = size_of(along), 16 // value.dtype.itemsize
+    while size % lanes:
+        lanes //= 2
+    shared = UOp.buffer(SHARED_ID + number, value.dtype, (size,), memory=Memory.SHARED)
+    fills = []
+    for start in range(0, size, THREADS * lanes):
+        vector = thread + start // lanes
+        if start + THREADS * lanes > size:  # some of them more than once
+            vector = vector.minimum(as_index(size // lanes - 1))
+        at = vector * lanes + lane_numbers(lanes)
+        fills.append(shared.store(replace_ranges(value, {along: at}, {}), at))
+    return shared.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED)))
 
 
 def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
@@ -255,14 +321,14 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
     every = functools.reduce(lambda a, b: make(op, (a, b)), values)
     others = [r for r in ranges if r is not along and r is not block]
     total = every.reduce(op, ranges=(*others, loop)).reduce(op, axes=(0,))
-    return make(ops.ACROSS, (total, thread), AcrossArg(op, threads))
+    return make(ops.ACROSS, (total, thread), AcrossArg(op, min(threads, WARP)))
 
 
-def _stored(store: UOp, lane: UOp, inside: UOp | None) -> UOp:
-    """A store by the first thread of a group, of one that there is."""
+def _stored(store: UOp, lane: UOp, inside: UOp | None, known: list[UOp]) -> UOp:
+    """A store by the first thread of a group, of one that there is; all threads fill shared memory."""
     first = lane.eq(0)
     gate = first if inside is None else first & inside
     if inside is not None:
-        store = gated(store, inside)
+        store = gated(store, inside, *known)
     target, value, position, *given = store.src
     return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)

@@ -37,7 +37,7 @@ from whit.schedule.lower import (
 )
 from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.operands import reads_memory, to_keep_for_products
+from whit.schedule.operands import is_short_row, multiplies, reads_memory, to_keep_for_products
 from whit.target import Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
@@ -170,10 +170,13 @@ class Stages:
             is_maybe = node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers)
             if is_maybe and self._give_up(node, self._reading(node)):
                 continue
-            if self._is_operand(kernel):
-                inside = {node, *kernel.fused} - self.inline
+            readers = self._reading(node)
+            is_row = self._is_row_of_products(kernel)
+            if is_row or self._is_operand(kernel):
+                above = [n for root in readers for n in self.kernels[root].fused if is_row and narrowest(n) is node]
+                inside = {node, *kernel.fused, *above} - self.inline  # casts of a row are as expensive as it is
                 self.inline |= inside
-                if not self._give_up(node, self._reading(node)):
+                if not self._give_up(node, readers):
                     self.inline -= inside
 
     def _is_operand(self, kernel: Kernel) -> bool:
@@ -187,6 +190,15 @@ class Stages:
         if not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
             return False
         return all(_is_copied(kernel.root, reader, LEAST_SIDE) for reader in readers)
+
+    def _is_row_of_products(self, kernel: Kernel) -> bool:
+        """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
+        while the first rows of a matrix are on their way, every group of threads computes it."""
+        is_gpu = self.target is not None and self.target.is_gpu
+        if not is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
+            return False
+        readers = [self.kernels[root] for root in self._reading(kernel.root)]
+        return bool(readers) and all(multiplies(kernel.root, reader.value) for reader in readers)
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""

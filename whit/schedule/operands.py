@@ -21,6 +21,10 @@ converted for each block of queries:
 On any GPU a product is the only reduction of its kernel, since a tile of it is computed by many threads together:
 
     a @ b + sum of rows(c)   ->   a @ b + kept( sum of rows(c) )
+
+The product of one row with a large matrix waits for memory: its threads compute the row themselves.
+
+    kept( norm(x) ) @ w      ->   norm(x) @ w                                      x of shape (1, 4096)
 """
 
 from __future__ import annotations
@@ -42,6 +46,8 @@ LARGE = 1 << 30  # products of numbers, from which on a kernel more costs next t
 USES = 128  # of an element. 4 bytes to store and load it: 1 ps. Two operations at 700 instead of 220 TFLOP/s save 6 fs
 MOST_NODES = 300  # that weights are computed of
 SMALL, FEW_USES = 1 << 20, 16  # from which on a product is worth tiles
+LONGEST_ROW, MOST_READ = 1 << 14, 4  # elements of a row that products compute; rows that it is made of
+MANY_COLUMNS = 512  # of a matrix, beside which what a row costs is little
 ALIGNED = 16  # bytes at a multiple of which the copy engine wants rows
 FEW, LEAST_BESIDE = (2, 64), 512  # rows that are few; columns beside them
 
@@ -131,6 +137,32 @@ def _narrow(side: UOp) -> UOp | None:
             return None
         side = side.src[0]
     return side
+
+
+def is_short_row(root: UOp, reads: Iterable[UOp]) -> bool:
+    """Whether a value is one row, made of a few of its length."""
+    shape = root.shape
+    if not shape or not isinstance(shape[-1], int) or not prod_of(shape) == shape[-1] <= LONGEST_ROW:
+        return False
+    return bool(sum(prod_of(node.shape) for node in reads) <= MOST_READ * shape[-1])
+
+
+def multiplies(row: UOp, value: UOp) -> bool:
+    """Whether all that a kernel reduces are products of a row, which it reads, with matrices of many columns."""
+    reduces = [node for node in value.topological() if node.op is ops.REDUCE]
+    return value.op is not ops.GROUP and bool(reduces) and all(_is_of_row(row, node) for node in reduces)
+
+
+def _is_of_row(row: UOp, reduce: UOp) -> bool:
+    product = reduce.src[0]
+    if reduce.arg.op is not ops.ADD or product.op is not ops.MUL or reduce.dtype is not dtypes.float32:
+        return False
+    sides = [side.topological() for side in product.src]
+    reads = [[node.src[0].src for node in side if node.op is ops.INDEX].count((row,)) for side in sides]
+    if sorted(reads) != [0, 1]:
+        return False
+    here, other = ({r for r in side if r.op is ops.RANGE} for side in (sides if reads[0] else reversed(sides)))
+    return bool(prod_of(tuple(r.size for r in other - here)) >= MANY_COLUMNS)
 
 
 @function_rule(ops.REDUCE)
