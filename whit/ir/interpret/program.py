@@ -177,7 +177,7 @@ def _operand(user: UOp, node: UOp, state: _State) -> Any:
     if node in state.values:
         return state.values[node]
     if node.op is ops.CONST:
-        return constant(node.dtype, node.arg)
+        return state.values.setdefault(node, constant(node.dtype, node.arg))
     if node.op in _NOT_LISTED:
         return _memory(node, state)
     raise InternalError(
@@ -270,7 +270,8 @@ def _store(node: UOp, state: _State) -> None:
     memory = _flat_memory(node, target, state)
     places = _positions(positions[0], value.size if value.ndim else 0)
     places = checked(node, places, gate, 0, memory.size, otherwise=-1)
-    write(memory, places, np.broadcast_to(value, places.shape), target.dtype, node.arg.combine)
+    value = value if value.shape == places.shape else np.broadcast_to(value, places.shape)
+    write(memory, places, value, target.dtype, node.arg.combine)
 
 
 def _thread(node: UOp, state: _State) -> int:

@@ -358,6 +358,10 @@ def gather(
 def write(memory: Array, places: Array, values: Array, dtype: DType, combine: Op | None) -> None:
     """values into a flat array at places, in order; negative places are skipped. Equal places: all are combined, or
     without a combining op the last one stays."""
+    if combine is None and not places.ndim:
+        if places >= 0:
+            memory[places] = values
+        return
     places, values = places.reshape(-1), values.reshape(-1)
     kept = places >= 0
     places, values = places[kept], values[kept]
