@@ -322,17 +322,12 @@ class _Block:
         assert x[3] == "0x5410"
         self.put(x[0], self.get(x[2], "u32") << 16 | self.get(x[1], "u32") & 0xFFFF)
 
-    def are_whole(self, size: int) -> bool:
-        """Whether of each so many threads all are here, or none."""
-        here = self.active.reshape(-1, size)
-        return bool((here.all(1) == here.any(1)).all())
-
     def do_shfl(self, kinds: list[str], x: list[str]) -> None:
-        assert kinds[:2] == ["sync", "bfly"] and self.are_whole(32)
+        assert kinds[:2] == ["sync", "bfly"] and self.active.all()
         self.put(x[0], self.get(x[1], "u32")[self.lane ^ int(x[2])])
 
     def do_redux(self, kinds: list[str], x: list[str]) -> None:
-        assert kinds[:2] == ["sync", "or"] and self.are_whole(32)
+        assert kinds[:2] == ["sync", "or"] and self.active.all()
         of_warps = np.bitwise_or.reduce(self.get(x[1], "u32").reshape(-1, 32), axis=1)
         self.put(x[0], np.repeat(of_warps, 32))
 
@@ -370,13 +365,14 @@ class _Block:
             self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(np.float32))
 
     def do_wgmma(self, kinds: list[str], x: list[str]) -> None:
-        """64 x n x 32 bytes by four warps, all of which are here: each has 16 rows, as mma has them."""
+        """64 x n x 32 bytes by four warps: each has 16 rows, as mma has them."""
         if kinds[0] != "mma_async":
             return
-        assert self.are_whole(128) and self.registers[x[3]][self.active].all()
+        assert self.active.all() and self.threads % 128 == 0
+        assert self.registers[x[3]].all()
         targets = x[0].strip("{}").split(", ")
         found = [self.get(target, "f32") for target in targets]
-        for group in np.flatnonzero(self.active[::128]):
+        for group in range(self.threads // 128):
             self.multiply_group(group, kinds, x, found)
         for target, value in zip(targets, found, strict=True):
             self.put(target, value.astype(np.float32))

@@ -65,9 +65,7 @@ class _Kernel(ChainRows):
             self.key_fills = self._key_fills()
             self.stages = w.variable(self.number(0))
             self._copy_keys(self.number(0), self.number(0))
-            if size.in_turns:
-                self._go_in_turns()
-            elif size.is_ahead:
+            if size.is_ahead:
                 self._go_ahead()
             else:
                 self._go()
@@ -101,39 +99,6 @@ class _Kernel(ChainRows):
             self.stages.set(stage)
         self._finish()
         self.products(self.stages.get())
-
-    def _go_in_turns(self) -> None:
-        """Two groups of four warps: one multiplies what is of its last weights, and its next scores, while the other
-        computes weights. The first begins; in the end it waits for the second."""
-        w, one = self.w, self.number(1)
-        other = w.value(self.in_program(self.thread) // self.number(128))
-        before, now, copied = (w.variable(self.number(0)) for _ in range(3))
-        with w.loop(w.value(self.count * self.number(2) + self.number(2))) as turn:
-            is_second = w.value((turn % self.number(2)).ne(0))
-            with w.when(w.value(~is_second)):
-                self._barrier()
-                later = w.value(turn // self.number(2) + one)
-                with w.when(w.value(later < self.count)):
-                    copied.set(self._after(copied.get()))
-                    self._copy_keys(later, copied.get())
-            with w.when(is_second):
-                w.effect(make(ops.BARRIER, ()))
-            mine = w.value(turn + one - other)
-            step = w.value(mine // self.number(2))
-            is_odd = w.value((mine % self.number(2)).ne(0))
-            with w.when(is_odd):
-                with w.when(w.value(step.eq(0))):
-                    self.scores(now.get())
-                with w.when(w.value((step > 0) & (step < self.count))):
-                    self.products(before.get(), True)
-                    self.scores(now.get())
-                with w.when(w.value((step > 0) & step.eq(self.count))):
-                    self.products(before.get())
-                before.set(now.get())
-                now.set(self._after(now.get()))
-            with w.when(w.value(~is_odd & (step > 0) & (step <= self.count))):
-                self.weigh(w.value(step - one))
-                self.rescale()
 
     def _finish(self) -> None:
         """Products that go on are done, and ready for more."""

@@ -41,13 +41,12 @@ F32 = dtypes.float32
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: the scores of the next keys
-    are computed while those of the last are multiplied. In turns: four warps multiply while four others compute."""
+    are computed while those of the last are multiplied."""
 
     warps: int
     pieces: int
     keys: int
     is_ahead: bool = False
-    in_turns: bool = False
 
     @property
     def rows(self) -> int:
@@ -56,7 +55,7 @@ class Size:
     @property
     def stages(self) -> int:
         """Blocks of keys in shared memory: those of scores, of products if they are others, and what is copied."""
-        return 3 if self.is_ahead or self.in_turns else 2
+        return 3 if self.is_ahead else 2
 
     def registers(self, inner: int, products: int, columns: int) -> int:
         """What a thread has: sums, and operands of products that go on."""
@@ -71,7 +70,10 @@ SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
 SIZES_OF_GROUPS = (Size(8, 1, 64, True), Size(4, 2, 64), Size(4, 1, 64, True), Size(4, 1, 64))
 ALONE = Size(8, 1, 64)  # where there is no room for two
-MOST_REGISTERS, MOST_AHEAD, MOST_OF_MANY = 192, 160, 80  # the rest of 255, or of 128 for 8 warps, is for positions
+# Keys of fp8 leave room for three: b4 h16 t4096 d128 0.527 ms, two of 128 rows 0.574; b16 h12 t1024 d64 0.102, 0.116.
+SIZES_OF_BYTES = (Size(4, 1, 64, True), Size(4, 1, 64))
+MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for positions
+MOST_OF_MANY, MOST_OF_THREE = 80, 112  # the rest of 128 for twice 8 warps, of 168 for three times 4
 MOST_SHARED = 227 * 1024  # bytes
 
 
@@ -171,7 +173,9 @@ class GpuCut:
         """The largest block of which a multiprocessor has room for two, or the largest."""
         if not self.by_groups:
             return next((size for size in SIZES if self._fits(size, 1)), SIZES[-1])
-        found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
+        found = next((size for size in SIZES_OF_BYTES if self._fits(size, 3)), None)
+        if found is None or len(self.chain.inner) > 1 or len(self.stage) == 1:
+            found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
         if found is None:
             found = ALONE if self._fits(ALONE, 1) else SIZES_OF_GROUPS[-1]
         self._place_tiles(found)
@@ -183,9 +187,9 @@ class GpuCut:
         inner, products = len(self.chain.inner), len(self.chain.products)
         most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
         if size.warps * blocks > 8:
-            most = MOST_OF_MANY
+            most = MOST_OF_MANY if size.warps > 4 else MOST_OF_THREE
         has_registers = size.registers(inner, products, self.wide) <= most
-        is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.fixed) <= MOST_SHARED // blocks
+        is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.stage) <= MOST_SHARED // blocks
         return has_registers and is_shared and not (self.by_groups and size.pieces > 1 and inner > 1)
 
     # ---- operands in shared memory

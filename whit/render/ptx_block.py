@@ -60,9 +60,7 @@ def alignment_of_rooms(linear: UOp) -> int:
 
 def barrier_of(linear: UOp, node: UOp) -> list[str]:
     """All threads wait, at first for their own copies; matrix instructions see what was stored. Or each waits for its
-    own products; or, for nothing that was stored, all for each other."""
-    if not node.src:
-        return ["bar.sync 0;"]
+    own products."""
     if any(source.op is ops.AFTER and memory_of(source).arg.memory is Memory.REGISTER for source in node.src):
         return ["wgmma.wait_group.sync.aligned 0;"]
     waits = ["cp.async.wait_all;"] if has_chain(linear) else []

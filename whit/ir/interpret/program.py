@@ -9,8 +9,8 @@ arrays in place.
 RANGE repeats what follows up to its END; IF skips it. An instruction's value is the one from when it last ran. Ranges
 run one iteration after another, but for what belongs to their kind: an iteration of CORE or BLOCK has
 shared memory of its own; an iteration of those, WARP or THREAD has registers of its own (at first those of its parent);
-and threads (WARP, THREAD) take turns at barriers: all reach a BARRIER before any goes on. Where threads show each other
-what they have, all go on together that came there together. Memory that was never written holds poison.
+and threads (WARP, THREAD) take turns at barriers: all reach a BARRIER before any goes on. Memory that was never written
+holds poison.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _parse(linear: UOp) -> _Block:
     return open_blocks[0]
 
 
-def _steps(block: _Block, state: _State) -> Iterator[bool]:
-    """Runs a block once; pauses at each barrier, and (False) where others must have come as far."""
+def _steps(block: _Block, state: _State) -> Iterator[None]:
+    """Runs a block once; pauses at each barrier."""
     for item in block.body:
         if isinstance(item, _Block):
             yield from _enter(item, state)
@@ -112,17 +112,17 @@ def _steps(block: _Block, state: _State) -> Iterator[bool]:
             state.values[item.closer] = None
         elif item.op is ops.BARRIER:
             state.values[item] = None
-            yield True
+            yield
         elif item.op is ops.ACROSS or (item.op is ops.BLOCK_MMA and item.arg.held):
             state.shared.setdefault(item, {})[_thread(item, state)] = _shown(item, state)
-            yield False  # all have shown what they have
+            yield  # all have shown what they have
             state.values[item] = _execute(item, state)
-            yield False  # all have seen it
+            yield  # all have seen it
         else:
             state.values[item] = _execute(item, state)
 
 
-def _enter(block: _Block, state: _State) -> Iterator[bool]:
+def _enter(block: _Block, state: _State) -> Iterator[None]:
     """Runs a block as often as its opener says."""
     opener = block.opener
     assert opener is not None
@@ -145,31 +145,26 @@ def _enter(block: _Block, state: _State) -> Iterator[bool]:
             yield from _iteration(block, state, i)
 
 
-def _iteration(block: _Block, state: _State, i: int) -> Iterator[bool]:
+def _iteration(block: _Block, state: _State, i: int) -> Iterator[None]:
     assert block.opener is not None
     state.values[block.opener] = constant(dtypes.weakint, i)
     return _steps(block, state)
 
 
-def _together(opener: UOp, threads: list[Iterator[bool]]) -> Iterator[bool]:
+def _together(opener: UOp, threads: list[Iterator[None]]) -> Iterator[None]:
     """Runs threads from barrier to barrier, each up to the same one."""
-    pauses: list[bool | None] = [False] * len(threads)  # None: it has ended
+    done = object()
     while threads:
-        pauses = [
-            pause if pause is not False else next(thread, None) for thread, pause in zip(threads, pauses, strict=True)
-        ]
-        if False in pauses:
-            continue
-        if not any(pauses):
+        waiting = [next(thread, done) is not done for thread in threads]
+        if not any(waiting):
             return
-        if not all(pauses):
+        if not all(waiting):
             raise InternalError(
-                f"barrier: {sum(map(bool, pauses))} of {len(threads)} threads wait, the others have ended",
+                f"barrier: {sum(waiting)} of {len(threads)} threads wait, the others have ended",
                 opener.short(),
                 "A barrier must be reached by all threads, or by none.",
             )
-        yield True
-        pauses = [False] * len(threads)
+        yield
 
 
 def _operand(user: UOp, node: UOp, state: _State) -> Any:
