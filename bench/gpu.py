@@ -26,6 +26,7 @@ from whit.dtype import dtypes
 REPEATS, IN_A_ROW = 12, 8
 GROUPS: dict[str, list[list[str]]] = {  # a script with its arguments, and what leaves torch.compile out
     "products": [["gpu_products.py"], []],
+    "few": [["gpu_few_rows.py"], []],
     "memory": [["gpu_memory.py"], ["--eager"]],
     "convolutions": [["gpu_convolutions.py"], []],
     "attention": [["gpu_attention.py"], []],
