@@ -36,6 +36,7 @@ PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16
 PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
 ROOM = 113 * 1024  # bytes of shared memory, of which two blocks have as much
 FEW = (8, 16, 24, 32, 48, 64)  # columns
+FEW_OF_128 = 16  # columns beside which stages of 128 rows are still many
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
 MOST_PARTS = 8  # blocks of a cluster
 
@@ -180,7 +181,7 @@ def choose_atom(
 def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
     """The atom for many rows and few columns: as many blocks share the depth as run at once."""
     columns = next(columns for columns in FEW if columns >= sizes[1])
-    rows = 64 if -(-sizes[0] // 64) <= target.cores else 128
+    rows = 128 if columns <= FEW_OF_128 and sizes[0] > 64 * target.cores else 64
     parts = min(target.cores // -(-sizes[0] // rows), -(-sizes[2] // 64) // FEWEST_PIECES, MOST_PARTS)
     return few(rows, columns, max(parts, 1))
 
