@@ -276,20 +276,37 @@ class _Function(Writer):
         result: list[str] = []
         one_by_one = bool(position.shape) or len(set(tests)) > 1
         step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
-        start = "" if position.shape else self.address(memory, position)
+        address = self.addresses(memory, position)
         for lane in range(0, width, step):
-            at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
-            result += self.load_piece(memory, at, step, tests[lane])
+            result += self.load_piece(memory, address(lane), step, tests[lane])
         self.names[node] = result
 
-    def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int]) -> list[str]:
-        """Elements at numbers from a common place: its address is computed once."""
-        itemsize, start = memory.dtype.itemsize, self.names[memory][0]
-        for node in common:
+    def addresses(self, memory: UOp, position: UOp) -> Callable[[int], str]:
+        """What stands in the brackets of an access, by lanes: what they have in common is computed once."""
+        itemsize = memory.dtype.itemsize
+        spread = spread_of(position) if position.shape else None
+        if position.shape and spread is None:
+            return lambda lane: self.address(memory, position, lane)
+        if spread is None:
+            start = self.address(memory, position)
+            return lambda lane: _plus(start, lane * itemsize)
+        common, offsets = spread
+        start = self.common(memory, common)
+        return lambda lane: _plus(start, offsets[lane] * itemsize)
+
+    def common(self, memory: UOp, parts: list[UOp]) -> str:
+        """The address of a place that is a sum."""
+        start = self.names[memory][0]
+        for node in parts:
             index = self.operand(node)
             if register_type(node.dtype) == "b32":
                 index = cast(self, node.dtype, dtypes.int64, index)
-            start = self.value("b64", "at", "mad.lo.s64", index, str(itemsize), start)
+            start = self.value("b64", "at", "mad.lo.s64", index, str(memory.dtype.itemsize), start)
+        return start
+
+    def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int]) -> list[str]:
+        """Elements at numbers from a common place."""
+        itemsize, start = memory.dtype.itemsize, self.common(memory, common)
         runs = runs_of(itemsize, common, offsets, self.alignments)
         return [x for at, count in runs for x in self.load_piece(memory, _plus(start, at * itemsize), count, "")]
 
@@ -337,9 +354,9 @@ class _Function(Writer):
             return
         one_by_one = bool(position.shape) or len(set(tests)) > 1
         step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
-        start = "" if position.shape else self.address(memory, position)
+        address = self.addresses(memory, position)
         for lane in range(0, width, step):
-            at = self.address(memory, position, lane) if position.shape else _plus(start, lane * memory.dtype.itemsize)
+            at = address(lane)
             new = [self.operand(value, lane + i) for i in range(step)]
             if self.spaces[memory] == "global" and is_atomic(node):
                 reduce_in_memory(self, node.arg.combine, memory.dtype, at, new, tests[lane])

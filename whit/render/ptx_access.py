@@ -46,10 +46,13 @@ def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
 def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
     """Positions as numbers whose sum all lanes have in common, and how far each lane is from there:
 
-    add(add(x, stack(0, 1, 8, 9)), y)  ->   [x, y], [0, 1, 8, 9]
+    add(add(x, stack(0, 1, 8, 9) * 2), y)  ->   [x, y], [0, 2, 16, 18]
     """
     if position.op is ops.STACK and all(source.op is ops.CONST for source in position.src):
         return [], [int(source.arg) for source in position.src]
+    if position.op is ops.MUL and position.src[1].op is ops.CONST:
+        found = spread_of(position.src[0])
+        return ([], [offset * int(position.src[1].arg) for offset in found[1]]) if found and not found[0] else None
     if position.op is ops.ADD:
         for common, rest in (position.src, position.src[::-1]):
             found = spread_of(rest) if rest.shape and not common.shape else None

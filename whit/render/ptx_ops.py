@@ -33,8 +33,34 @@ def elementwise(w: Writer, node: UOp, lane: int) -> str:
     x = [w.operand(source, lane) for source in node.src]
     if node.op in _DIVISIONS:
         return _divide(w, node, x)
+    if is_sigmoid(node):
+        return _quotient(w, *x)
     dtype = node.dtype if node.op is ops.WHERE else node.src[0].dtype
     return spell(w, node.op, dtype, x)
+
+
+def is_sigmoid(node: UOp) -> bool:
+    """Whether a quotient is t / (t + 1) or 1 / (t + 1), and t a power of what is not above 0."""
+    if node.op is not ops.FDIV or node.dtype is not dtypes.float32 or [s.op for s in node.src] != [ops.WHERE, ops.ADD]:
+        return False
+    (_, t, one), (same, other) = (source.src for source in node.src)
+    if t is not same or t.op is not ops.FMA or not all(s.op is ops.CONST and s.arg == 1 for s in (one, other)):
+        return False
+    power = t.src[0]
+    is_scaled = power is t.src[2] and power.op is ops.EXP2 and power.src[0].op is ops.MUL
+    bounded = [source for source in power.src[0].src if source.op is ops.MAX] if is_scaled else []
+    return any(side.op is ops.NEG and side.src[0].op is ops.ABS for each in bounded for side in each.src)
+
+
+def _quotient(w: Writer, x: str, y: str) -> str:
+    """x / y, where neither is very large or y very small: what `div.rn` does then, without asking first."""
+    minus = w.value("f32", "minus", "neg.f32", y)
+    rough = w.value("f32", "rcp", "rcp.approx.ftz.f32", y)
+    error = w.value("f32", "error", "fma.rn.f32", minus, rough, number(dtypes.float32, 1.0))
+    inverse = w.value("f32", "rcp", "fma.rn.f32", rough, error, rough)
+    product = w.value("f32", "fdiv", "mul.rn.f32", x, inverse)
+    left = w.value("f32", "left", "fma.rn.f32", minus, product, x)
+    return w.value("f32", "fdiv", "fma.rn.f32", left, inverse, product)
 
 
 def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
@@ -207,7 +233,7 @@ def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
     left, right = texts
     is_modulo = node.op in (ops.FLOORMOD, ops.CMOD)
     if low > 0 and first >= 0 and last < U32_END and high < U32_END:
-        return _divide_short(w, register, is_modulo, left, right)
+        return _divide_short(w, register, is_modulo, left, right, last)
     is_zero = ""
     divisor = right
     if low <= 0 <= high:
@@ -240,13 +266,31 @@ def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
     return narrowed(w, dtype, result)
 
 
-def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str) -> str:
+def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str, last: int) -> str:
     """Of numbers that fit in 32 bits without a sign: 64 bits take five times as many instructions."""
-    instruction = "rem.u32" if is_modulo else "div.u32"
-    if register == "b32":
-        return w.value("b32", "div", instruction, x, y)
-    short = [part if not part.startswith("%") else w.value("b32", "short", "cvt.u32.u64", part) for part in (x, y)]
-    return w.value("b64", "wide", "cvt.u64.u32", w.value("b32", "div", instruction, *short))
+    if register == "b64":
+        short = [part if not part.startswith("%") else w.value("b32", "short", "cvt.u32.u64", part) for part in (x, y)]
+        return w.value("b64", "wide", "cvt.u64.u32", _divide_short(w, "b32", is_modulo, short[0], short[1], last))
+    if y.startswith("%") or not x.startswith("%"):
+        return w.value("b32", "div", "rem.u32" if is_modulo else "div.u32", x, y)
+    return _divide_by_number(w, is_modulo, x, int(y), last)
+
+
+def _divide_by_number(w: Writer, is_modulo: bool, x: str, y: int, last: int) -> str:
+    """x / y for 0 <= x <= last: bits of x, or the upper half of a product and bits of that. The assembler would divide
+    floats instead."""
+    bits = (y - 1).bit_length()
+    if y == 1 << bits:
+        instruction, number = ("and.b32", y - 1) if is_modulo else ("shr.u32", bits)
+        return w.value("b32", "div", instruction, x, str(number))
+    if last >= 1 << 31:
+        return w.value("b32", "div", "rem.u32" if is_modulo else "div.u32", x, str(y))
+    # 2**(bits - 1) < y < 2**bits: the factor exceeds 2**(31 + bits) / y by less than 1, which x < 2**31 makes no whole.
+    factor = (1 << 31 + bits) // y + 1
+    quotient = w.value("b32", "div", "shr.u32", w.value("b32", "high", "mul.hi.u32", x, str(factor)), str(bits - 1))
+    if not is_modulo:
+        return quotient
+    return w.value("b32", "rem", "sub.s32", x, w.value("b32", "product", "mul.lo.s32", quotient, str(y)))
 
 
 # ---- casts
