@@ -39,6 +39,7 @@ ADD_PART = 0.75  # cycles for each result of each part: stored by one core, read
 LAUNCH = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
 FAR = 100  # nodes to look at for a softmax
+GPU_PIECES, GPU_PIECE = (1024, 512, 256, 128), 1 << 13  # of a reduction, the most first; elements of each at least
 GPU_ROWS, GPU_TILE = 17, 128  # rows and columns of a product that is computed by tiles on a GPU; those of a tile
 GPU_PARTS = (4, 3, 2)  # the most first: 30 -> 15 us for 32 x 4096 x 4096, 55 -> 43 us for 768 x 16384 x 768 (H200)
 GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
@@ -47,18 +48,18 @@ GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 @function_rule(ops.REDUCE)
 def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
-    split = _split_serial(node)
+    split = _split_serial(node, target is not None and target.is_gpu)
     return _split_deep(node, target) if split is None else split
 
 
-def _split_serial(node: UOp) -> UOp | None:
+def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
     (value,) = node.src
     known = [axis for axis in node.arg.axes if isinstance(value.shape[axis], int)]
     if not known or not is_serial(node):
         return None
     axis = max(known, key=lambda a: value.shape[a])
     size = value.shape[axis]
-    pieces = _divisor(size)
+    pieces = next((p for p in GPU_PIECES if on_gpu and size % (p * GPU_PIECE) == 0), None) or _divisor(size)
     if pieces is None and size < PIECES * 64:
         pieces = size  # short beside the others: one for each
     if pieces is not None and pieces < FEWEST:
