@@ -151,3 +151,11 @@ def test_nothing_for_a_gpu_runs_on_cores() -> None:
     linear = generate(call.src[0].src[0], TARGET).linear
     kinds = [node.arg.kind for node in linear.src if node.op is ops.RANGE]
     assert kinds[:2] == [RangeKind.BLOCK, RangeKind.THREAD]
+
+
+@pytest.mark.parametrize("columns", (4, 3))
+def test_a_thread_has_eight_rows_of_a_gather(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    positions = param(1, 16, dtype=dtypes.uint8).cast(dtypes.int32)
+    (program,) = check(ints(0, 256, columns).index(positions))
+    assert sum(node.op is ops.STORE for node in program.linear.src) == 8

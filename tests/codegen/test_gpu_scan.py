@@ -9,6 +9,7 @@ from test_kernel_programs import ints
 from whit.codegen import generate, gpu_scan, part_scan, separate
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.interpret import run
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
@@ -26,10 +27,17 @@ def test_rows(size: int) -> None:
 
 @pytest.mark.parametrize("size", (64, 128, 333, 512))
 def test_rows_of_several_pieces(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_scan, "MOST_THREADS", 32)
-    monkeypatch.setattr(gpu_scan, "LANES", 4)
+    """Some with loops, some with copies, some that end in the middle of one."""
+    monkeypatch.setattr(gpu_scan, "THREADS", 32)
+    monkeypatch.setattr(gpu_scan, "MOST_COPIES", 2)
     (program,) = check(ints(0, 3, size).scan(ops.ADD, 1))
     assert program.threads == 32
+    assert any(node.op is ops.RANGE and node.arg.kind is RangeKind.LOOP for node in program.linear.src) == (size > 256)
+
+
+def test_copies_of_a_thread_in_one_piece() -> None:
+    (program,) = check(ints(0, 1, 600).scan(ops.MAX, 1))
+    assert "64 threads that share a scan, 3 x 4 elements in each" in program.explanation
 
 
 @pytest.mark.parametrize("shape", ((130, 40), (260, 16), (64, 3, 16)))
@@ -44,9 +52,22 @@ def test_columns_that_are_few_are_scanned_by_a_block_each() -> None:
     assert (program.total, program.threads) == (3, 32)
 
 
+@pytest.mark.parametrize("size", (65, 127, 199))
+def test_rows_that_are_no_vectors_are_turned_in_shared_memory(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"LEAST_TURNED": 64, "THREADS": 64, "TURNED": 16}
+    for name, value in small.items():
+        monkeypatch.setattr(gpu_scan, name, value)
+    (program,) = check(ints(0, 2, size).scan(ops.ADD, 1))
+    assert program.threads == (64 if size > 128 else 32)
+    assert sum(node.op is ops.BARRIER for node in program.linear.src) == program.threads // 32 + 1
+    check(ints(0, 1, size).scan(ops.MAX, 1, reverse=True) * 2)
+    check(param(0, 1, size, dtype=dtypes.int8).scan(ops.ADD, 1))
+
+
 DTYPES = (dtypes.int8, dtypes.uint64, dtypes.float16, dtypes.bfloat16, dtypes.float64)
 CASES = [(op, dtype) for op in (ops.ADD, ops.MUL, ops.MAX, ops.MIN) for dtype in DTYPES]
 CASES.append((ops.MAX, dtypes.fp8e4m3))  # whose sums in another order are other sums
+CASES.append((ops.LOGADDEXP, dtypes.float32))  # which threads do not combine by themselves
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: x.name)
@@ -74,9 +95,10 @@ def test_a_scan_of_a_scan_and_of_numbers() -> None:
 def test_a_row_is_scanned_by_a_block_with_vectors() -> None:
     (call,) = scheduled(param(0, 4096, 4096).scan(ops.ADD, 1)).src
     program = generate(call.src[0].src[0], TARGET)
-    assert (program.total, program.threads) == (4096, 64)
-    assert sum(node.op is ops.BARRIER for node in program.linear.src) == 2
-    assert [node.shape for node in program.linear.src if node.op is ops.LOAD and node.src[0].op is ops.PARAM] == [(8,)]
+    assert (program.total, program.threads) == (4096, 256)
+    order = [node for node in program.linear.src if node.op is ops.BARRIER or is_read_of(node, 1)]
+    assert [node.op for node in order] == [ops.LOAD] * 4 + [ops.BARRIER]  # all loads are on their way
+    assert [node.shape for node in order[:-1]] == [(4,)] * 4
 
 
 def test_short_rows_are_scanned_by_a_thread_each() -> None:
@@ -98,9 +120,9 @@ def test_a_long_row_of_which_something_is_computed_is_scanned_by_one_block() -> 
     assert len(separate(call.src[0].src[0])) == 1
     (call,) = scheduled(param(0, 1 << 20).scan(ops.ADD, 0)).src
     programs = [generate(part, TARGET) for part in separate(call.src[0].src[0])]
-    assert [(program.total, program.threads) for program in programs] == [(128, 1024), (1, 32), (128, 512)]
+    assert [(program.total, program.threads) for program in programs] == [(128, 1024), (1, 32), (128, 256)]
     order = [node.op for node in programs[2].linear.src if node.op is ops.BARRIER or is_read_of(node, 0)]
-    assert order == [ops.LOAD, ops.BARRIER, ops.BARRIER]  # a piece begins with what it writes over
+    assert order == [ops.LOAD, ops.BARRIER]  # a piece begins with what it writes over
 
 
 def is_read_of(node: UOp, slot: int) -> bool:
@@ -108,7 +130,8 @@ def is_read_of(node: UOp, slot: int) -> bool:
 
 
 def test_rows_of_symbolic_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_scan, "MOST_THREADS", 32)
+    monkeypatch.setattr(gpu_scan, "THREADS", 32)
+    monkeypatch.setattr(gpu_scan, "MOST_COPIES", 2)
     n = UOp.variable("n", 1, 500)
     x, out = (UOp.param(slot, dtypes.int32, (2, n)) for slot in (1, 0))
     (call,) = schedule(UOp.group(out.store(x.scan(ops.ADD, 1)))).src

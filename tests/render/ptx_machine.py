@@ -207,6 +207,9 @@ class _Block:
 
     def arithmetic(self, op: str, kinds: list[str], a: list[Array]) -> Array:
         is_float = kinds[-1][0] == "f"
+        if kinds[0] == "hi":
+            assert (op, kinds[-1]) == ("mul", "u32")
+            return a[0].astype(np.uint64) * a[1].astype(np.uint64) >> np.uint64(32)
         if op in ("add", "sub", "mul"):
             return {"add": np.add, "sub": np.subtract, "mul": np.multiply}[op](*a)
         if op == "mad":
@@ -236,6 +239,12 @@ class _Block:
         raise AssertionError(f"no instruction {op}.{'.'.join(kinds)}")
 
     def do_mov(self, kinds: list[str], x: list[str]) -> None:
+        if x[0].startswith("{"):
+            both = self.get(x[1], "u64")
+            low, high = x[0].strip("{}").split(", ")
+            self.put(low, both.astype(np.uint32))
+            self.put(high, (both >> np.uint64(32)).astype(np.uint32))
+            return
         if x[1].startswith("{"):
             low, high = (self.get(part, "u32").astype(np.uint64) for part in x[1].strip("{}").split(", "))
             self.put(x[0], low | high << np.uint64(32))
@@ -323,8 +332,14 @@ class _Block:
         self.put(x[0], self.get(x[2], "u32") << 16 | self.get(x[1], "u32") & 0xFFFF)
 
     def do_shfl(self, kinds: list[str], x: list[str]) -> None:
-        assert kinds[:2] == ["sync", "bfly"] and self.active.all()
-        self.put(x[0], self.get(x[1], "u32")[self.lane ^ int(x[2])])
+        assert kinds[0] == "sync" and self.active.all()
+        if kinds[1] == "up":
+            assert x[3] == "0"
+            source = np.where(self.lane % 32 >= int(x[2]), self.lane - int(x[2]), self.lane)
+        else:
+            assert kinds[1] == "bfly"
+            source = self.lane ^ int(x[2])
+        self.put(x[0], self.get(x[1], "u32")[source])
 
     def do_redux(self, kinds: list[str], x: list[str]) -> None:
         assert kinds[:2] == ["sync", "or"] and self.active.all()

@@ -91,6 +91,7 @@ KERNELS = {
     "scan": lambda: rows().scan(ops.ADD, 1),
     "scan of columns of halves": lambda: UOp.param(0, dtypes.bfloat16, (100, 40)).scan(ops.MAX, 0),
     "scan of a long row": lambda: UOp.param(0, dtypes.int64, (20_001,)).scan(ops.ADD, 0, reverse=True),
+    "scan of logarithms": lambda: rows().scan(ops.LOGADDEXP, 1),
     "transpose": lambda: rows().permute((1, 0)) * 2.0,
     "transpose of bytes": lambda: UOp.param(0, dtypes.bool, (100, 40)).permute((1, 0)).stage(),
     "exp": lambda: make(ops.EXP2, (rows(),)),
@@ -296,3 +297,16 @@ def test_what_a_product_reads_beside_its_operands_may_be_loaded_before_tiles_are
     text = render({"f": programs_of(product(BF16, (512, 512, 64)) + beside)["kernel0"]}, TARGET)
     assert "ld.global.nc.v4.b32" in text
     assert "ld.global.v4" not in text
+
+
+def test_a_sigmoid_has_no_branches() -> None:
+    x = UOp.param(0, dtypes.float32, (256,))
+    below = make(ops.MAX, (-abs(x), x.constant(-100.0)))
+    power = make(ops.EXP2, (below * 1.5,))
+    t = make(ops.FMA, (power, below * 1e-8, power))
+    (program,) = programs_of((x < 0.0).where(t, 1.0) / (t + 1.0)).values()
+    text = render({"kernel": program}, TARGET)
+    assert "rcp.approx.ftz.f32" in text
+    assert "div.rn" not in text
+    (program,) = programs_of((x < 0.0).where(x, 1.0) / (x + 1.0)).values()
+    assert "div.rn.f32" in render({"kernel": program}, TARGET)

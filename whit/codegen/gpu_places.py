@@ -37,6 +37,12 @@ def width_of(body: UOp, target: Target, ranges: Collection[UOp], free: Free) -> 
     return max(target.vector_bytes // max(along, default=4), 1)
 
 
+def places_along(r: UOp, free: Free) -> list[UOp]:
+    """The positions of all accesses to memory that move along a range."""
+    reads = [node.src[1] for node in free if node.op is ops.INDEX and node.src[0].op is ops.PARAM and r in free[node]]
+    return reads + [node.src[2] for node in free if node.op is ops.STORE and r in free[node]]
+
+
 def lanes_of(r: UOp, width: int, places: Collection[UOp], free: Free, is_whole: bool = True) -> int:
     """How many neighbours along a range are one vector: a power of two that divides it; if it need not be whole
     vectors, that divides how far rows are apart."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, width_of
+from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, places_along, width_of
 from whit.codegen.gpu_reduce import COMBINES, WARP, across_rows, spread
 from whit.codegen.ranges import Region, size_of
 from whit.ir import ops
@@ -64,9 +64,8 @@ def find_rows(
         return None
     if any(len(reduce.src) > 2 or reduce.arg.op not in COMBINES for reduce in shared):
         return None
-    places = {r: [_place(node) for node in free if _is_access(node) and r in free[node]] for r in along}
     width = width_of(body, target, along, free)
-    lanes = min(lanes_of(r, width, places[r], free) for r in along)
+    lanes = min(lanes_of(r, width, places_along(r, free), free) for r in along)
     count, most = prod(size_of(r) for r in ranges), max(ELEMENTS // _kept(found, along), lanes)
     threads = WARP
     while threads * lanes < size and threads < MOST_THREADS:
@@ -80,14 +79,6 @@ def find_rows(
     while threads * together < THREADS and count % (2 * together) == 0 and count > 2 * together * target.cores:
         together *= 2
     return Rows(ranges, count, along, size, threads, lanes, together)
-
-
-def _is_access(node: UOp) -> bool:
-    return node.op is ops.STORE or (node.op is ops.INDEX and node.src[0].op is ops.PARAM)
-
-
-def _place(access: UOp) -> UOp:
-    return access.src[2 if access.op is ops.STORE else 1]
 
 
 def _kept(found: list[Region], along: set[UOp]) -> int:

@@ -1,77 +1,137 @@
 """Scans shared between the threads of a block.
 
-    scan add over k < n of x[k]      ->      k = piece*512 + thread*8 + lane: each thread scans 8 neighbours in
-    64 threads, one row                      registers, and keeps their sum in shared memory; all threads wait;
-                                             each 16 threads keep the sum of theirs; all threads wait;
-                                             what came before: in pieces, in groups of 16, in threads of the group
+    scan add over k < n of x[k]      ->      k = piece*8192 + copy*1024 + thread*4 + lane: each thread scans 4
+    256 threads, one row, 8 copies           neighbours in registers, eight times; 32 threads exchange what is before
+                                             them; the sums of these are kept in shared memory; all threads wait;
+                                             what came before: in pieces, in copies, in groups of 32, in threads of one
 
-    scan add over k of x[k, c]       ->      k = piece*128 + thread // 32 * 8 + lane, c = block*32 + thread % 32;
+    scan add over k of x[k, c]       ->      k = piece*256 + thread // 32 * 16 + lane, c = block*32 + thread % 32;
     512 threads, 32 columns                  what came before: in pieces, in the 16 threads of the column
 
-Values past the end of a row come last, so what they hold reaches nobody. Shared memory has two halves, one for every
-other piece: who writes a half again has waited for those who read it. The order is always the same, so sums are too.
+    scan add over k < 8191 of x[k]   ->      k = piece*4096 + lane*256 + thread: where neighbours are no vectors,
+    256 threads                              threads read side by side, and exchange neighbours in shared memory
+
+All copies are read before anything is added, so that many loads are on their way. Values past the end of a row come
+last, so what they hold reaches nobody. Shared memory has two halves, one for every other piece: who writes a half again
+has waited for those who read it. The order is always the same, so sums are too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from whit.codegen.gpu_reduce import GROUP, Team
+from whit.codegen.gpu_reduce import COMBINES, WARP, Team
 from whit.codegen.lanes import lane_numbers
+from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import Memory, StageArg
+from whit.ir.args import AcrossArg, Memory, StageArg
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 
 PIECE_ID = 10_000  # of the loop along a row
-LANES, LANES_OF_COLUMNS = 8, 8  # neighbours that a thread scans by itself
-THREADS, MOST_THREADS, FEWEST = 64, 512, 32  # of a block: of many, of few, and for short rows
+LANES, LANES_OF_COLUMNS = 4, 16  # neighbours that a thread scans by itself: of rows where they are no vectors
+COPIES, MOST_COPIES = 4, 8  # of these in a thread: with fewer threads than a block may have, and at most
+COLUMNS, PARTS = 32, 16  # of a block, threads of a column
+THREADS, FEWEST = 256, WARP  # of a block for a row
 MOST_SCANS = 8  # of a kernel
+LEAST_TURNED, TURNED = 1024, 64  # elements of a row that is turned in shared memory, bytes of a thread
+BEFORE_ID, AFTER_ID = MOST_SCANS, MOST_SCANS + 1  # of shared memory
 
 
-def threads_of_a_scan(size: int, columns: int, is_alone: bool) -> tuple[int, int]:
-    """The threads of a block, and the elements of each, for so many elements of each of its columns."""
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The threads of a block, and what each has of a piece: so many elements, so many times, that are so far apart in
+    memory."""
+
+    threads: int
+    lanes: int
+    copies: int = 1
+    apart: int = 1
+
+
+def shares_of_a_scan(size: int, columns: int, lanes: int, scans: list[UOp]) -> Shares:
+    """For so many elements of each of its columns, of which so many are one access."""
+    nbytes = sum(node.dtype.itemsize for node in scans)
     if columns > 1:
-        return GROUP * columns, LANES_OF_COLUMNS
-    lanes = LANES if size % LANES == 0 and size >= LANES * FEWEST else LANES // 2
-    threads = MOST_THREADS if is_alone else THREADS
-    while threads > FEWEST and threads * lanes >= 2 * size:
-        threads //= 2
-    return threads, lanes
+        return Shares(PARTS * columns, LANES_OF_COLUMNS)
+    if lanes == 1 and size >= LEAST_TURNED and nbytes <= 8:
+        turned = TURNED // max(nbytes, 4)
+        threads = THREADS if size > THREADS // 2 * turned else THREADS // 2
+        return Shares(threads, turned, apart=threads)
+    lanes = lanes if lanes > 1 else LANES
+    threads = FEWEST
+    while threads < THREADS and threads * lanes * COPIES < size:
+        threads *= 2
+    most = MOST_COPIES if all(node.arg.op in COMBINES for node in scans) else 1  # others are long when written out
+    return Shares(threads, lanes, min(-(-size // (threads * lanes)), most))
 
 
-def share_scans(body: UOp, along: UOp, team: Team, lanes: int, digits: Mapping[UOp, UOp], inside: UOp | None) -> UOp:
-    """The kernel with the scanned range shared between threads, the other ranges as digits; accesses are `inside`."""
-    size, step = as_index(along.size), team.parts * lanes
+def share_scans(
+    body: UOp, along: UOp, team: Team, shares: Shares, digits: Mapping[UOp, UOp], inside: UOp | None
+) -> list[list[UOp]]:
+    """What becomes of each store if threads share the scanned range, and the other ranges are digits; accesses are
+    `inside`."""
+    lanes, copies = shares.lanes, shares.copies
+    size, step = as_index(along.size), team.parts * lanes * copies
     pieces = (size + (step - 1)) // step if size.op is not ops.CONST else as_index(-(-size.arg // step))
     is_one = pieces.op is ops.CONST and pieces.arg == 1
     piece = as_index(0) if is_one else UOp.range(pieces, PIECE_ID, along.arg.kind)
-    first = piece * step + team.part * lanes
-    gates = {(): inside, (lanes,): _inside(first, size, step, lanes, inside)}
-    done: dict[UOp, UOp] = {**digits, along: first + lane_numbers(lanes)}
+    starts = [piece * step + copy * team.parts * lanes for copy in range(copies)]
+    firsts = [start + team.part * (lanes if shares.apart == 1 else 1) for start in starts]
+    numbers = lane_numbers(lanes) * shares.apart if shares.apart > 1 else lane_numbers(lanes)
+    ends = [team.parts * lanes * (copy + 1) for copy in range(copies)] if is_one else [step] * copies
+    gates = [_inside(first, size, end, is_one, numbers, inside) for first, end in zip(firsts, ends, strict=True)]
+    done: list[dict[UOp, UOp]] = [{**digits, along: first + numbers} for first in firsts]
     count = 0
     for node in topological((body,)):
-        if node in done:
+        if node.op is ops.GROUP or node in done[0]:
             continue
-        src = tuple([done[s] for s in node.src])
         if node.op is ops.SCAN:
-            done[node] = _scanned(_as_wide(done[node.src[0]], lanes), node, team, piece, count)
-            count += 2
-        elif node.op is ops.STORE or (node.op is ops.INDEX and src[0].op is ops.PARAM):
-            done[node] = _gated(node, src, gates[src[2 if node.op is ops.STORE else 1].shape])
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+            vectors = [_as_wide(copy[node.src[0]], lanes) for copy in done]
+            if shares.apart > 1:
+                vectors = [_turned(vectors[0], team, BEFORE_ID, is_back=False)]
+            found = _scanned(vectors, node, team, piece, count)
+            if shares.apart > 1:
+                found = [_turned(found[0], team, AFTER_ID, is_back=True)]
+            for copy, vector in zip(done, found, strict=True):
+                copy[node] = vector
+            count += 1
+            continue
+        for copy, gate in zip(done, gates, strict=True):
+            src = tuple([copy[s] for s in node.src])
+            new = node if src == node.src else make(node.op, src, node.arg)
+            if node.op is ops.STORE or (node.op is ops.INDEX and src[0].op is ops.PARAM):
+                is_along = src[2 if node.op is ops.STORE else 1].shape
+                new = _gated(node, src, gate if is_along else inside)
+            copy[node] = new
+    return [list(dict.fromkeys(copy[store] for copy in done)) for store in body.src]
 
 
-def _inside(first: UOp, size: UOp, step: int, lanes: int, inside: UOp | None) -> UOp | None:
+def _turned(vector: UOp, team: Team, id: int, is_back: bool) -> UOp:
+    """Elements that are as far apart as there are threads -> neighbours, or back, through shared memory: 32 elements
+    are followed by a gap, so that threads read other banks."""
+    lanes, threads = vector.shape[0], team.threads
+    memory = UOp.buffer(id, vector.dtype, (lanes * (threads + threads // WARP),), memory=Memory.SHARED)
+    apart = team.thread + team.thread // WARP + lane_numbers(lanes) * (threads + threads // WARP)
+    beside = team.thread * lanes + team.thread // (WARP // lanes) + lane_numbers(lanes)
+    fill = memory.store(vector, beside if is_back else apart)
+    kept = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
+    return kept.index(apart if is_back else beside)
+
+
+def _inside(first: UOp, size: UOp, end: int, is_one: bool, numbers: UOp, inside: UOp | None) -> UOp | None:
     """Where the lanes of a thread are elements: one condition if they are all or none."""
+    lanes, is_beside = numbers.shape[0], numbers.op is ops.STACK
     within: UOp | None = None
-    if size.op is not ops.CONST or size.arg % lanes:
-        within = lane_numbers(lanes) < (size - first)
-    elif size.arg % step:
+    is_known = size.op is ops.CONST
+    if is_known and (end <= size.arg if is_one else size.arg % end == 0):
+        within = None
+    elif is_known and size.arg % lanes == 0 and is_beside:
         within = _as_wide(first < size, lanes)
+    else:
+        within = numbers < (size - first)
     if inside is None or within is None:
         return within if inside is None else _as_wide(inside, lanes)
     return within & inside
@@ -92,49 +152,85 @@ def _as_wide(value: UOp, lanes: int) -> UOp:
     return value if value.shape else UOp.stack(*([value] * lanes))
 
 
-def _scanned(vector: UOp, node: UOp, team: Team, piece: UOp, id: int) -> UOp:
-    """The scan of what a thread has, after what came before."""
-    op, lanes = node.arg.op, vector.shape[0]
+def _scanned(vectors: list[UOp], node: UOp, team: Team, piece: UOp, id: int) -> list[UOp]:
+    """The scans of what a thread has, after what came before."""
+    op, dtype = node.arg.op, node.dtype
+    sums = [_sums(vector, op) for vector in vectors]
+    befores, every = _shared([each[-1] for each in sums], op, team, piece, id)
+    start = every.scan(op, range=piece, exclusive=True) if piece.op is ops.RANGE else const(dtype, op.identity(dtype))
+    found = []
+    for parts, near in zip(sums, befores, strict=True):
+        before = make(op, (start, near))
+        if node.arg.exclusive:
+            found.append(UOp.stack(before, *(make(op, (before, part)) for part in parts[:-1])))
+        else:
+            found.append(make(op, (before, UOp.stack(*parts))))
+    return found
+
+
+def _sums(vector: UOp, op: Op) -> list[UOp]:
+    """The scan of a vector."""
     sums = [vector.index(0)]
-    for lane in range(1, lanes):
+    for lane in range(1, vector.shape[0]):
         sums.append(make(op, (sums[-1], vector.index(lane))))
-    before, every = _shared(sums[-1], op, team, piece, id)
-    if piece.op is ops.RANGE:
-        before = make(op, (every.scan(op, range=piece, exclusive=True), before))
-    else:
-        before = make(op, (const(node.dtype, op.identity(node.dtype)), before))
-    if node.arg.exclusive:
-        return UOp.stack(before, *(make(op, (before, part)) for part in sums[:-1]))
-    return make(op, (before, UOp.stack(*sums)))
+    return sums
 
 
-def _shared(value: UOp, op: Op, team: Team, piece: UOp, id: int) -> tuple[UOp, UOp]:
-    """What the threads before this one have, and what all have."""
-    half = piece % 2
-    if team.columns > 1:
-        every = _kept(value, team.threads, half, team.thread, id, None)
-        return _combined(every, op, half * team.threads + team.column, team.columns, team.parts, team.part)
-    thread, groups = team.thread, team.threads // GROUP
-    near = _kept(value, team.threads, half, thread, id, None)
-    start = half * team.threads + thread // GROUP * GROUP
-    in_group, group = _combined(near, op, start, 1, GROUP, thread % GROUP)
-    far = _kept(group, groups, half, thread // GROUP, id + 1, (thread % GROUP).eq(0))
-    in_groups, everything = _combined(far, op, half * groups, 1, groups, thread // GROUP)
-    return make(op, (in_groups, in_group)), everything
+def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, id: int) -> tuple[list[UOp], UOp]:
+    """What comes before each of the values of this thread, and all of them combined."""
+    dtype = values[0].dtype
+    if dtype.is_float and dtype.bitsize < 32:
+        values = [value.cast(dtypes.float32) for value in values]
+    near, mine = [], team.part  # whose of the values that are kept
+    if team.columns == 1:
+        near = [_before(value, op, team.thread) for value in values]
+        values = [make(op, pair) for pair in zip(near, values, strict=True)]  # of the last of 32: what all of them have
+        mine = team.thread // WARP
+    count = team.threads // WARP if team.columns == 1 else team.threads
+    kept, half = _kept(values, count, team, piece, id)
+    befores, every = [], None
+    for copy in range(len(values)):
+        start = half * (len(values) * count) + copy * count
+        if team.columns > 1:
+            start = start + team.column
+        numbers = lane_numbers(count // team.columns)
+        found = kept.index(start + numbers * team.columns)
+        identity = const(found.dtype, op.identity(found.dtype))  # type: ignore[misc]
+        before = _combined((numbers < mine).where(found, identity), op)
+        before = make(op, (before, near[copy])) if near else before
+        befores.append((before if every is None else make(op, (every, before))).cast(dtype))
+        total = _combined(found, op)
+        every = total if every is None else make(op, (every, total))
+    assert every is not None
+    return befores, every.cast(dtype)
 
 
-def _kept(value: UOp, count: int, half: UOp, place: UOp, id: int, gate: UOp | None) -> UOp:
-    """Shared memory that holds so many values, twice."""
-    halves = 1 if half.op is ops.CONST or half.src[0].op is ops.CONST else 2
-    memory = UOp.buffer(id, value.dtype, (halves * count,), memory=Memory.SHARED)
-    fill = memory.store(value, half * count + place, gate=gate)
-    return memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
+def _combined(vector: UOp, op: Op) -> UOp:
+    """All lanes of a vector; by an op that is no instruction, one after the other."""
+    return vector.reduce(op, axes=(0,)) if op in COMBINES else _sums(vector, op)[-1]
 
 
-def _combined(memory: UOp, op: Op, start: UOp, step: int, count: int, mine: UOp) -> tuple[UOp, UOp]:
-    """The combination of the values before mine, and of all."""
-    numbers = lane_numbers(count)
-    values = memory.index(start + numbers * step)
-    identity = const(values.dtype, op.identity(values.dtype))  # type: ignore[misc]
-    before = (numbers < mine).where(values, identity)
-    return before.reduce(op, axes=(0,)), values.reduce(op, axes=(0,))
+def _before(value: UOp, op: Op, thread: UOp) -> UOp:
+    """What the threads before this one have, of 32: with the one before, then with the two before these."""
+    lane, step = thread % WARP, 1
+
+    def taken(far: int) -> UOp:
+        return make(ops.ACROSS, (value, thread), AcrossArg(None, WARP, far))
+
+    while step < WARP:
+        value = (lane >= step).where(make(op, (taken(step), value)), value)
+        step *= 2
+    return (lane >= 1).where(taken(1), const(value.dtype, op.identity(value.dtype)))  # type: ignore[misc]
+
+
+def _kept(values: list[UOp], count: int, team: Team, piece: UOp, id: int) -> tuple[UOp, UOp]:
+    """Shared memory that holds so many of each of the values, twice if there are several pieces; and which half."""
+    is_loop = piece.op is ops.RANGE
+    half, halves = (piece % 2, 2) if is_loop else (as_index(0), 1)
+    memory = UOp.buffer(id, values[0].dtype, (halves * len(values) * count,), memory=Memory.SHARED)
+    place, gate = team.thread, None
+    if team.columns == 1:
+        place, gate = team.thread // WARP, (team.thread % WARP).eq(WARP - 1)
+    start = half * (len(values) * count)
+    fills = [memory.store(value, start + copy * count + place, gate=gate) for copy, value in enumerate(values)]
+    return memory.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED))), half

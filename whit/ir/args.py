@@ -241,10 +241,12 @@ def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class AcrossArg:
-    """Combine with `op` what neighbouring threads have, so many of them."""
+    """Combine with `op` what neighbouring threads have, so many of them; without an op, what the thread has that is so
+    many `before`, or the thread itself where there is none."""
 
-    op: Op
+    op: Op | None
     threads: int
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

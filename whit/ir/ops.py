@@ -862,7 +862,8 @@ ACROSS = define(
     shape=shape_of_first,
     stages=KERNEL | PROGRAM,
     arg_type=AcrossArg,
-    doc="The value combined with those of neighbouring threads, all of which have the result. Sources: value, thread.",
+    doc="The value combined with those of neighbouring threads, all of which have the result; or the value of a thread "
+    "some before. Sources: value, thread.",
 )
 DOT = define(
     "dot",

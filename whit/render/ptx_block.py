@@ -18,7 +18,8 @@ from whit.render.ptx_access import ALIGNMENT, alignment_of
 from whit.render.ptx_values import lane_count
 
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
-FEW_THREADS = 256  # of a multiprocessor that must have registers
+FEW_THREADS = 256  # of a multiprocessor that must have registers: these are for loads, not for more warps
+MANY_THREADS, FEW_SCANNED = 1024, 192  # of a scan, in which a thread gets so many bytes of others at most
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB
 
@@ -128,8 +129,10 @@ def limits_of(linear: UOp, threads: int) -> str:
     node = block_mma_of(linear)
     if node is None:
         limits = f"\n.maxntid {threads}" if threads else ""
-        exchanges = any(each.op is ops.ACROSS for each in linear.src)  # registers are for loads, not for more warps
-        return limits + (f"\n.minnctapersm {max(FEW_THREADS // threads, 1)}" if exchanges else "")
+        exchanges = [each for each in linear.src if each.op is ops.ACROSS]
+        scanned = sum(each.dtype.itemsize for each in exchanges if each.arg.op is None)
+        enough = FEW_THREADS if not scanned else MANY_THREADS if scanned <= FEW_SCANNED else MANY_THREADS // 2
+        return limits + (f"\n.minnctapersm {max(enough // threads, 1)}" if exchanges else "")
     if has_chain(linear):
         products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
         sums = sum(int(memory.shape[0]) for memory in products)

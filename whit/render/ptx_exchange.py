@@ -61,22 +61,28 @@ def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
 
 
 def across(w: Writer, node: UOp, lane: int) -> str:
-    """What neighbouring threads have in a lane, combined: first of two, then of those with one between."""
+    """What neighbouring threads have in a lane, combined: first of two, then of those with one between. Or what one has
+    that is some before, of 32."""
     x, step = w.operand(node.src[0], lane), 1
+    if node.arg.op is None:
+        return _taken(w, register_type(node.dtype), x, "up", node.arg.before)
     while step < node.arg.threads:
-        x = spell(w, node.arg.op, node.dtype, [x, _taken(w, register_type(node.dtype), x, step)])
+        x = spell(w, node.arg.op, node.dtype, [x, _taken(w, register_type(node.dtype), x, "bfly", step)])
         step *= 2
     return x
 
 
-def _taken(w: Writer, kind: str, x: str, step: int) -> str:
+def _taken(w: Writer, kind: str, x: str, how: str, step: int) -> str:
     """What the thread has that is so far away, in registers of a kind: 32 bits at a time."""
     if kind == "pred":
         bit = w.value("b32", "bit", "selp.b32", "1", "0", x)
-        return w.value("pred", "take", "setp.ne.u32", _taken(w, "b32", bit, step), "0")
+        return w.value("pred", "take", "setp.ne.u32", _taken(w, "b32", bit, how, step), "0")
     if kind in ("b64", "f64"):
         low, high = w.register("b32", "low"), w.register("b32", "high")
         w.line(f"mov.b64 {{{low}, {high}}}, {x};")
-        halves = ", ".join(_taken(w, "b32", half, step) for half in (low, high))
+        halves = ", ".join(_taken(w, "b32", half, how, step) for half in (low, high))
         return w.value(kind, "take", "mov.b64", f"{{{halves}}}")
-    return w.value("b32", "take", "shfl.sync.bfly.b32", x, str(step), "31", "0xffffffff")
+    if not x.startswith("%"):
+        x = w.value("b32", "n", "mov.b32", x)
+    last = "0" if how == "up" else "31"
+    return w.value("b32", "take", f"shfl.sync.{how}.b32", x, str(step), last, "0xffffffff")

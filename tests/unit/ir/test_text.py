@@ -350,6 +350,7 @@ EXAMPLES = [
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
+    make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(None, 32, 2)),
     make(ops.PREFETCH, (b0, r0), PrefetchArg(128)),
     make(ops.PREFETCH, (b0, r0, r0 < 2), PrefetchArg(128)),
     make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),

@@ -285,6 +285,10 @@ def _across(node: UOp, state: _State) -> Array:
     """Neighbours with each other first, as threads exchange them."""
     first = _thread(node, state) // node.arg.threads * node.arg.threads
     found: list[Array] = [state.shared[node][first + i] for i in range(node.arg.threads)]
+    if node.arg.op is None:
+        mine, before = _thread(node, state) - first, node.arg.before
+        taken: Array = found[mine - before if mine >= before else mine]
+        return taken
     while len(found) > 1:
         pairs = zip(found[::2], found[1::2], strict=True)
         found = [elementwise(node.arg.op, node.dtype, list(pair), [node.dtype] * 2) for pair in pairs]
