@@ -31,7 +31,7 @@ def check(cases: list[tuple[str, UOp]], given: dict[UOp, Any], signed_zero: bool
     outputs = [UOp.param(100 + i, node.dtype, (COUNT,)) for i, (_, node) in enumerate(cases)]
     found = {output: np.zeros(COUNT, numpy_dtype(output.dtype)) for output in outputs}
     stores = (output.store(node) for output, (_, node) in zip(outputs, cases, strict=True))
-    for call in schedule(UOp.group(*stores)).src:
+    for call in schedule(UOp.group(*stores), TARGET).src:
         program = generate(call.src[0].src[0], TARGET)
         arrays = {f"p{i}": {**given, **found}[argument] for i, argument in enumerate(call.src[1:])}
         run_ptx(render({"kernel": program.linear}, TARGET), program.total, program.threads, arrays)
@@ -57,3 +57,28 @@ def test_casts(source: DType) -> None:
     targets = [target for target in DTYPES if target is not source]
     cases = [(f"{source.name} to {target.name}", param.cast(target)) for target in targets]
     check(cases, {param: sample_arrays([source], COUNT)[0]})
+
+
+def test_quotients_by_numbers_are_bits_or_parts_of_products() -> None:
+    wide, short = UOp.param(0, dtypes.uint32, (COUNT,)), UOp.param(1, dtypes.uint16, (COUNT,))
+    given = dict(zip((wide, short), sample_arrays([wide.dtype, short.dtype], COUNT), strict=True))
+    numbers = (wide & 0x7FFFFFFF).cast(dtypes.int32), short.cast(dtypes.int64), wide
+    cases = []
+    for x in numbers:
+        for y in (1, 3, 7, 64, 641, 65535, 0x7FFFFFFF):
+            number = x.constant(y)
+            cases += [(f"{x.dtype.name} by {y}", make(op, (x, number))) for op in (ops.FLOORDIV, ops.FLOORMOD)]
+    check(cases, given)
+
+
+@pytest.mark.parametrize("dtype", (dtypes.int8, dtypes.uint64, dtypes.bool), ids=lambda dtype: dtype.name)
+def test_scans_by_exchange_between_threads(dtype: DType) -> None:
+    param = UOp.param(0, dtype, (COUNT,))
+    for op in (ops.AND, ops.OR) if dtype.is_bool else (ops.ADD, ops.MIN):
+        check([(op.name, param.scan(op, 0))], {param: sample_arrays([dtype], COUNT)[0]})
+
+
+@pytest.mark.parametrize("dtype", (dtypes.float16, dtypes.float32, dtypes.float64), ids=lambda dtype: dtype.name)
+def test_sorts(dtype: DType) -> None:
+    param = UOp.param(0, dtype, (COUNT,))
+    check([("values", param.sort(param, 0, COUNT, True))], {param: sample_arrays([dtype], COUNT)[0]})

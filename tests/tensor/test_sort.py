@@ -145,7 +145,14 @@ def test_devices_agree(device: str) -> None:
 
 @pytest.mark.parametrize(
     "shape, axis, kernels",
-    (((100,), 0, 1), ((64, 100), 1, 1), ((64, 100), 0, 1), ((64, 1000), 1, 1), ((1000, 64), 0, 1), ((1 << 17,), 0, 2)),
+    (
+        ((100,), 0, 1),
+        ((64, 100), 1, 1),
+        ((64, 100), 0, 1),
+        ((64, 1000), 1, 1),
+        ((1000, 64), 0, 1),
+        pytest.param((1 << 17,), 0, 2, marks=pytest.mark.cpu),  # on a GPU in pieces of 4096
+    ),
 )
 def test_kernels_of_sorting(shape: tuple[int, ...], axis: int, kernels: int) -> None:
     x = Tensor(random(dtypes.float32, shape)).realize()
@@ -163,6 +170,7 @@ def test_kernels_of_the_largest() -> None:
         assert GlobalCounters.kernel_count == 1
 
 
+@pytest.mark.cpu  # a network does more
 def test_work_grows_as_the_number_of_elements() -> None:
     def work(n: int, make: Any) -> int:
         GlobalCounters.reset()

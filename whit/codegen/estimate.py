@@ -13,6 +13,8 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
+COUNTED = 256  # elements that may be compared with each other
+
 
 def estimate(body: UOp) -> tuple[int, int, int]:
     """Element operations, bytes read and bytes written by one run of a kernel."""
@@ -42,10 +44,14 @@ def estimate(body: UOp) -> tuple[int, int, int]:
 
 
 def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
-    """Steps of a sort: one for each digit of a key, or for each other element where these are counted."""
+    """Steps of a sort: one for each digit of a key, or for each other element where these are counted; those of a
+    network, where there are more."""
     key, _, along, _, *scratch = node.src
     elements = prod(most_of(r.size) for r in free[key] | {along})
     size = most_of(along.size)
     if not scratch:
-        return elements * (size if not node.arg.runs else 1)
+        piece = min(node.arg.piece or size, size)
+        stages = piece.bit_length()
+        steps = piece if piece <= COUNTED else stages * (stages + 1) // 2
+        return elements * (steps if not node.arg.runs else 1)
     return elements * (1 + key.dtype.itemsize if scratch[0].shape[2] >= (node.arg.piece or size) else 2)

@@ -40,7 +40,7 @@ from whit.codegen.ranges import (
     stride,
 )
 from whit.ir import ops
-from whit.ir.args import RangeArg, RangeKind
+from whit.ir.args import RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
@@ -395,10 +395,3 @@ def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
             src = (src[0].after(guard), *src[1:])
         done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[body]
-
-
-def on_blocks(linear: UOp) -> UOp:
-    """A program for cores with a block of one thread for each of their iterations."""
-    cores = [node for node in linear.src if node.op is ops.RANGE and node.arg.kind is RangeKind.CORE]
-    blocks = {core: make(ops.RANGE, core.src, RangeArg(core.arg.id, RangeKind.BLOCK)) for core in cores}
-    return linear.substitute(blocks) if blocks else linear

@@ -11,11 +11,12 @@ from whit.codegen.choice import Choice, apply_choice
 from whit.codegen.dot_words import as_dot
 from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
-from whit.codegen.gpu import on_blocks, tile_gpu
+from whit.codegen.gpu import tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.gpu_matvec import tile_matvec
 from whit.codegen.gpu_scatter_list import write_scatter
+from whit.codegen.gpu_sort import write_gpu_sort
 from whit.codegen.gpu_vecmat import tile_vecmat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.interleave import interleave
@@ -144,8 +145,11 @@ def _fix_index_dtype(body: UOp, job: Job) -> UOp:
 def _sorted(body: UOp, job: Job) -> UOp:
     if not has_sort(body):
         return body
-    linear = write_sort(body, job.target)
-    return on_blocks(linear) if job.target.is_gpu else linear
+    if not job.target.is_gpu:
+        return write_sort(body, job.target)
+    program, reason = write_gpu_sort(body, job.target)
+    job.reasons.append(reason)
+    return program
 
 
 PASSES = (

@@ -67,7 +67,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     given, graph = graph, part_targets(graph)
     if machine is not None and machine.is_gpu:
         graph = rewrite(raise_permutes(graph), SPLIT_COLUMNS, once=True)
-    graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, once=True)
+    graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, machine, once=True)
     if reads_memory(machine):
         graph = rewrite(rewrite(graph, TURN_OPERANDS, once=True), MERGE_DEPTH, once=True)
     settled = settle_writes(rewrite(graph, TURN_SCANS))
@@ -107,7 +107,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
         most = PARTS_A_KERNEL if group.kernels[0].parts else len(stores)
         name = name_of(group)
         for start in range(0, len(stores), most):
-            calls.append(_call(stores[start : start + most], memory, inside, name, known))
+            calls.append(_call(stores[start : start + most], memory, inside, name, known, machine))
     return make(ops.LINEAR, tuple(calls))
 
 
@@ -178,6 +178,7 @@ def _call(
     inside: dict[UOp, UOp],
     name: str,
     known: dict[tuple[UOp, str], _Made],
+    machine: Target | None,
 ) -> UOp:
     """Stores as the call of a function over its own params. `known` has what was made so far: equal layers have equal
     kernels."""
@@ -186,7 +187,7 @@ def _call(
     made = known.get((body, name))
     if made is None:
         simplified = simplify(share_loops(body))
-        scratch = scratch_of(simplified, len(memory))
+        scratch = scratch_of(simplified, len(memory), machine)
         memory.update(zip(scratch, scratch, strict=True))
         arguments += scratch
         made = _made(with_scratch(simplified, scratch) if scratch else simplified, name, arguments)

@@ -13,19 +13,25 @@ there are two memories.
 A single long row would use one core. It is sorted in two pieces, which a second kernel merges:
 
     sort of (10000000,)    ->    sort( sort of pieces of 5000000, runs=5000000 )
+
+A GPU needs no scratch memory: a block sorts up to 4096 elements in its own, and longer rows are cut into pieces:
+
+    sort of (10000,)                  ->    pieces of 4096, merged to pieces of 8192, merged
+    sort of (50257,), the first 50    ->    sort of the first 50 of each of (13, 3866), of which the first 50
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import nan, prod
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.rules import Rules, function_rule
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp, const, make
 from whit.schedule.lower import fill_free_ranges, prod_of
+from whit.target import Target
 
 SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
 WORTH_TWO_CORES = 1 << 16  # elements of a row that is sorted in two pieces
@@ -33,12 +39,16 @@ FEW_ROWS = 2  # rows that do not keep the cores busy
 SELECTS = 8  # the first n/8 and less are selected instead of sorted
 ROOM = 32  # candidates at least that are collected before they are sorted
 MOST_BLOCKS = 64
+GPU_PIECE = 4096  # elements that a block of a GPU sorts
+GPU_SELECTS = 2  # the first 4096/2 and less of a row are those of the first of its pieces
 BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more than 8
 
 
 @function_rule(ops.SORT)
-def split_long_sort(node: UOp) -> UOp | None:
+def split_long_sort(node: UOp, target: Target | None) -> UOp | None:
     """sort of a long row -> sort of its sorted halves"""
+    if target is not None and target.is_gpu:
+        return _split_for_gpu(node)
     key, value = node.src
     arg, size = node.arg, node.src[0].shape[node.arg.axis]
     rows = prod_of(key.shape) // max(size, 1)
@@ -51,6 +61,59 @@ def split_long_sort(node: UOp) -> UOp | None:
     return make(ops.SORT, (keys, values), replace(arg, runs=half))
 
 
+def _split_for_gpu(node: UOp) -> UOp | None:
+    """sort of a long row -> sort of pieces of 4096, merged two by two; or of the first few of each piece"""
+    (key, value), arg = node.src, node.arg
+    size = key.shape[arg.axis]
+    if arg.piece or arg.runs or size <= GPU_PIECE:
+        return None
+    if arg.count * GPU_SELECTS <= GPU_PIECE:
+        return _first_of_pieces(node)
+    run = GPU_PIECE
+    while True:
+        sort = replace(arg, count=size, piece=run, runs=run // 2 if run > GPU_PIECE else 0)
+        if run >= size:
+            return make(ops.SORT, (key, value), replace(sort, count=arg.count, piece=0))
+        key, value = make(ops.SORT, (key, key), sort), make(ops.SORT, (key, value), sort)
+        run *= 2
+
+
+def _first_of_pieces(node: UOp) -> UOp:
+    """sort of (50257,), the first 50 -> sort of the first 50 of each of (13, 3866)"""
+    arg, axis = node.arg, node.arg.axis
+    size = node.src[0].shape[axis]
+    pieces = -(-size // GPU_PIECE)
+    length = -(-size // pieces)
+    key, value = (_in_pieces(source, axis, pieces, length) for source in node.src)
+    if pieces * length > size:
+        alone = tuple(n if a in (axis, axis + 1) else 1 for a, n in enumerate(key.shape))
+        inside = (UOp.arange(pieces * length, dtypes.int64) < size).reshape(alone).expand(key.shape)
+        key = inside.where(key, _last_key(key.dtype, arg.descending))
+    kept = replace(arg, count=min(arg.count, length), axis=axis + 1)
+    shape = (*node.src[0].shape[:axis], pieces * kept.count, *node.src[0].shape[axis + 1 :])
+    value = key if node.src[1] is node.src[0] else value
+    keys, values = (make(ops.SORT, (key, each), kept).reshape(shape) for each in (key, value))
+    again = make(ops.SORT, (keys, values), arg)
+    split = _split_for_gpu(again)
+    return again if split is None else split
+
+
+def _in_pieces(value: UOp, axis: int, pieces: int, length: int) -> UOp:
+    """An axis as pieces, filled up at its end."""
+    extra = pieces * length - value.shape[axis]
+    padded = value.pad([(0, extra if a == axis else 0) for a in range(len(value.shape))]) if extra else value
+    return padded.reshape((*value.shape[:axis], pieces, length, *value.shape[axis + 1 :]))
+
+
+def _last_key(dtype: DType, descending: bool) -> UOp:
+    """A key that none comes after."""
+    if dtype.is_float and not descending:
+        return const(dtype, nan)
+    identity = (ops.MAX if descending else ops.MIN).identity
+    assert identity is not None
+    return const(dtype, identity(dtype))
+
+
 SPLIT_SORT = Rules("split_sort", (split_long_sort,))
 
 
@@ -59,10 +122,10 @@ def sorts_of(root: UOp) -> list[UOp]:
     return [node for node in topological((root,)) if node.op is ops.SORT]
 
 
-def scratch_of(body: UOp, first_id: int) -> list[UOp]:
+def scratch_of(body: UOp, first_id: int, target: Target | None) -> list[UOp]:
     """Memory for the sorts of a kernel, which all have the same keys; numbered from an id on."""
     found = sorts_of(body)
-    if not found:
+    if not found or (target is not None and target.is_gpu):
         return []
     key, _, along, _ = found[0].src
     arg, size = found[0].arg, along.size
