@@ -146,6 +146,7 @@ def wanted() -> list[Case]:
             lambda tc=tc: F.layer_norm(tc, (768,)))  # fmt: skip
     scatters(add, both)
     permutes(add, both)
+    sorts(add, both)
     return cases
 
 
@@ -210,6 +211,24 @@ def permutes(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
         lambda: tb.permute(0, 2, 1).contiguous())  # fmt: skip
     x, t = both
     add("cumsum of one row of 2^28", 8 << 28, lambda: x.cumsum(0), lambda: t.cumsum(0))
+
+
+def together(pair: tuple[Tensor, Tensor]) -> Tensor:
+    """The first of two that are computed at once."""
+    return pair[0].realize(pair[1])
+
+
+def sorts(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
+    """Values and positions; the bytes are those of keys, values and positions of 32 bits, once."""
+    for rows, size in ((1, 1 << 20), (1, 1 << 24), (32, 50257), (4096, 1024), (65536, 64)):
+        x, t = pair(rows, size, of=both)
+        add(f"sort of {rows}x{size} f32", 12 * rows * size, lambda x=x: together(x.sort()), lambda t=t: t.sort()[0])
+    for rows in (1, 32):
+        x, t = pair(rows, 50257, of=both)
+        add(f"top 50 of {rows}x50257 f32", 4 * rows * 50257, lambda x=x: together(x.topk(50)),
+            lambda t=t: t.topk(50)[0])  # fmt: skip
+    x, t = pair(32, 50257, of=both)
+    add("cumsum of rows, 32x50257 f32", 8 * 32 * 50257, lambda: x.cumsum(1), lambda: t.cumsum(1))
 
 
 if __name__ == "__main__":
