@@ -23,7 +23,7 @@ from math import prod
 
 from whit.codegen.gpu_arithmetic import with_short_arithmetic
 from whit.codegen.gpu_places import Free, digits_of, is_folded, lanes_of, only_where, places_along, width_of
-from whit.codegen.gpu_reduce import AT_ONCE, Team, share_reductions, spread, stretches, trips
+from whit.codegen.gpu_reduce import Team, share_reductions, spread, stretches, trips
 from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
 from whit.codegen.gpu_scatter import in_parts
