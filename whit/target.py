@@ -7,6 +7,7 @@ A target is written `device:renderer:arch`. The parts on the right may be left o
     parse_target("CPU:LLVM:x86-64")         any x86 with 64 bits: SSE2 and nothing more
     parse_target("CPU:LLVM:cortex-a76")     another architecture; compiles here, runs there
     parse_target("CUDA:PTX:sm_90a")         an NVIDIA GPU; of one whose architecture is left out, the oldest
+    parse_target("NULL:PTX:sm_90a")         the same target: NULL stands for any device that is not here
 
 `str(target)` is such a string, and reads back as the same target. Nothing here opens a device or loads a compiler.
 The names of architectures are LLVM's.
@@ -295,7 +296,7 @@ def _read(path: str) -> str:
 
 # ---- names
 
-_RENDERERS = {"CPU": ("LLVM", "C"), "CUDA": ("PTX",)}
+_RENDERERS = {"CPU": ("LLVM", "C"), "CUDA": ("PTX",), "NULL": ("LLVM", "C", "PTX")}  # NULL is any that is not here
 
 
 def _described(renderer: str, arch: str, system: str, device: str = "CPU") -> Target:
@@ -326,18 +327,19 @@ def parse_target(text: str, spelled: str = "") -> Target:
     renderers = _RENDERERS[device]
     renderer = renderer.upper() or renderers[0]
     if renderer not in renderers:
-        if renderer.lower() in _ARCHS:
+        if renderer.lower() in (*_ARCHS, *_GPUS):
             arch = renderer.lower()
+            kind = spelled.partition(":")[0].strip().upper()
             raise DeviceError(
                 f'target: "{arch}" in "{spelled}" is an architecture, and a renderer stands before it',
-                fix=f'Did you mean "{spelled.partition(":")[0].strip().upper()}:{renderers[0]}:{arch}"?',
+                fix=f'Did you mean "{f"NULL:PTX:{arch}" if arch in _GPUS else f"{kind}:{renderers[0]}:{arch}"}"?',
             )
         raise _unknown(spelled, "renderer", renderer, renderers)
-    if device == "CUDA":
+    if renderer == "PTX":
         arch = arch.lower() or next(iter(_GPUS))
         if arch not in _GPUS:
             raise _unknown(spelled, "architecture", arch, _GPUS)
-        return _described(renderer, arch, "linux", device)
+        return _described(renderer, arch, "linux", "CUDA")
     if not arch:
         return replace(host_target(), renderer=renderer)
     if arch.lower() not in _ARCHS:
@@ -362,5 +364,5 @@ def _unknown(text: str, what: str, name: str, known: object) -> DeviceError:
     return DeviceError(
         f'target: there is no {what} "{name}"{where}.{nearest(name, names)}',
         f"known: {', '.join(names)}",
-        'A target is "device:renderer:arch", as in "CPU", "CPU:C" or "CPU:LLVM:znver4".',
+        'A target is "device:renderer:arch", as in "CPU", "CPU:C", "CPU:LLVM:znver4" or "NULL:PTX:sm_90a".',
     )

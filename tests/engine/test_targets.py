@@ -1,6 +1,7 @@
 """A device may name its target: through C, for older processors of the family, or only compiled for others."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,17 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Context, Device, Tensor
+import whit
+from whit import Context, Device, Tensor, TinyJit
 from whit import target as target_module
 from whit.config import CACHE_DIR
 from whit.dtype import DType, dtypes
 from whit.engine import compile as compile_module
+from whit.engine import null_gpu
 from whit.engine.compile import compile_kernel
 from whit.engine.counters import GlobalCounters
+from whit.engine.cuda_compile import compile_ptx
 from whit.errors import BackendError, DeviceError
 from whit.ir.interpret import numpy_dtype
 from whit.runtime.elf import _Object
 from whit.runtime.gcc import find_compiler
+from whit.runtime.ptxas import find_ptxas
 from whit.target import host_target, parse_target
 
 HOST = host_target()
@@ -138,6 +143,83 @@ def test_null_plans_and_compiles_for_its_target_and_runs_nothing(name: str, monk
         assert int.from_bytes(code[18:20], "little") == {"x86_64": 62, "aarch64": 183}[target.family]
     with pytest.raises(DeviceError, match="has no data"):
         x.numpy()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100"])
+def test_null_compiles_for_a_gpu_that_is_not_here(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"NULL:PTX:{arch}"
+    with Context(DEV=f"null:ptx:{arch}", CACHE=0, DEBUG=4):
+        x = Tensor.empty(33, 40)
+        step = TinyJit(lambda x: (x * 2).sum(1))
+        step(x), step(x)
+    said = capsys.readouterr().out
+    assert x.device == name and Device[name].target == parse_target(f"CUDA:PTX:{arch}")
+    assert GlobalCounters.device(name).kernel_count == 2
+    assert GlobalCounters.device(name).bytes_read == 2 * 33 * 40 * 4
+    assert f"=== {name} (CUDA:PTX:{arch}): 1 kernel" in said
+    assert said.count(f".target {arch}") == 1 and "--- source of add_reduce_33\n" in said
+    assert re.search(
+        r"k_add_reduce_33_0: \d+ blocks of \d+ threads" + (r", \d+ registers" if find_ptxas() else ";"), said
+    )
+    with pytest.raises(DeviceError, match=f"{name} has no data"):
+        x.numpy()
+
+
+def test_kernels_for_a_gpu_come_from_disk_and_need_no_assembler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled = []
+
+    def remembering(function: Any, *arguments: Any) -> Any:
+        compiled.append(function)
+        return compile_ptx(function, *arguments)
+
+    monkeypatch.setattr(null_gpu, "find_ptxas", lambda: None)
+    monkeypatch.setattr(null_gpu, "compile_ptx", remembering)
+    for _ in range(2):
+        whit.clear_caches()
+        with Context(DEV="NULL:PTX:sm_80", CACHE_DIR=str(tmp_path), CACHE=2):
+            (Tensor.empty(48) + 1).realize()
+        assert len(compiled) == 1
+    with Context(DEV="NULL:PTX:sm_80", CACHE=0, DEBUG=3):
+        (Tensor.empty(48) - 7).realize()
+    assert '; not assembled: pip install "whit[ptx]"' in capsys.readouterr().out
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas (whit[ptx])")
+def test_an_assembler_that_refuses_a_kernel_leaves_log_and_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whit.render._RENDERERS", {"PTX": lambda programs, target: "nonsense"})
+    with pytest.raises(BackendError, match="ptxas refuses the code for CUDA:PTX:sm_90a") as caught:
+        (Tensor.empty(47, device="NULL:PTX:sm_90a") * 1.75).realize()
+    path = Path(caught.value.details.rpartition("the source is in ")[2])
+    assert path.read_text() == "nonsense"
+    path.unlink()
+
+
+def test_what_an_image_network_computes_for_a_gpu_is_the_same_if_the_gpu_is_not_here() -> None:
+    x, w = (
+        Tensor.empty(*shape, device="NULL:PTX:sm_90a", dtype="bfloat16") for shape in ((8, 64, 8, 8), (64, 64, 3, 3))
+    )
+    names = [reason for kernel in x.conv2d(w, padding=1).kernels() for reason in kernel.reasons]
+    assert any("wgmma" in name for name in names), names
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (
+            "NULL:PTX:sm_91",
+            'no architecture "sm_91" in "NULL:PTX:sm_91". Did you mean "sm_90a"?\n  known: sm_80, sm_90a',
+        ),
+        ("NULL:PTZ", 'no renderer "PTZ" in "NULL:PTZ". Did you mean "PTX"?\n  known: LLVM, C, PTX'),
+        ("NULL:sm_90a", '"sm_90a" in "NULL:sm_90a" is an architecture'),
+        ("NULL:sm_90a", 'Did you mean "NULL:PTX:sm_90a"?'),
+        ("CUDA:PTX:sm_90a", '"NULL:PTX:sm_90a" compiles for that, and runs nothing.'),
+    ],
+)
+def test_a_gpu_that_does_not_exist_is_answered_with_those_that_do(name: str, words: str) -> None:
+    with pytest.raises(DeviceError, match=re.escape(words)):
+        Device.canonicalize(name)
 
 
 def test_data_may_go_to_null_and_never_comes_back() -> None:

@@ -38,7 +38,7 @@ BACKENDS: dict[str, str] = {
     "REMOTE": "",
 }
 WITH_PATH = ("DISK", "REMOTE")
-WITH_TARGET = ("CPU", "NULL")  # kinds that compile, each for a CPU
+WITH_TARGET = ("CPU", "NULL")  # kinds that compile for what their names say
 
 
 class Backend(Protocol):
@@ -86,27 +86,34 @@ def _canonicalize(name: str) -> str:
     elif not rest or rest.isdecimal():
         result = f"{kind}:{int(rest)}" if rest and int(rest) else kind
     elif kind in WITH_TARGET:
-        result = kind + _canonical_target(rest, name)
+        result = kind + _canonical_target(kind, rest, name)
     else:
-        raise DeviceError(f'device: "{rest}" in "{name}" is no number', fix=f'Write "{kind}" or "{kind}:1".')
+        raise DeviceError(
+            f'device: "{rest}" in "{name}" is no number', fix=f'Write "{kind}" or "{kind}:1".{_only(rest)}'
+        )
     _canonical[name] = result
     return result
 
 
-def _canonical_target(rest: str, name: str) -> str:
+def _only(rest: str) -> str:
+    """What to add about a target of a GPU."""
+    return f' "NULL:{rest}" compiles for that, and runs nothing.' if rest.upper().startswith("PTX") else ""
+
+
+def _canonical_target(kind: str, rest: str, name: str) -> str:
     """What follows the kind: nothing for this machine through LLVM, `:C` through C, `:LLVM:haswell` for another one."""
     from whit.target import is_host, parse_target  # lazy: most names need none, and it reads what the machine is
 
-    target = parse_target(f"CPU:{rest}", name)
+    target = parse_target(f"{kind}:{rest}", name)
     if not is_host(target.arch):
         return f":{target.renderer}:{target.arch}"
     return "" if target.renderer == "LLVM" else f":{target.renderer}"
 
 
 def target_text(name: str) -> str:
-    """What `parse_target` reads, of the canonical name of a device that compiles for a CPU: "CPU:C" for "NULL:C"."""
-    _, _, rest = name.partition(":")
-    return f"CPU:{rest}" if rest and not rest.isdecimal() else "CPU"
+    """What `parse_target` reads, of the canonical name of a device that compiles: "CPU" for "CPU:1"."""
+    kind, _, rest = name.partition(":")
+    return kind if rest.isdecimal() else name
 
 
 def usable(name: str | None) -> str:
@@ -140,6 +147,11 @@ def _able(name: str) -> str:
 def is_disk(device: str | None) -> bool:
     """Whether this is the canonical name of a file."""
     return device is not None and device.startswith("DISK:")
+
+
+def is_gpu(device: str) -> bool:
+    """Whether kernels of a device, by its canonical name, are for a GPU, also for one that is not here."""
+    return device.startswith(("CUDA", "NULL:PTX"))
 
 
 class Devices:

@@ -1,14 +1,17 @@
 """The device NULL: plans and compiles, and runs nothing. Its buffers have no memory.
 
-`NULL` compiles for this machine, `NULL:LLVM:cortex-a76` for another, which need not be here.
+`NULL` compiles for this machine, `NULL:LLVM:cortex-a76` for another, which need not be here, and `NULL:PTX:sm_90a` for
+a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from whit.engine.counters import GlobalCounters
-from whit.engine.cpu import CpuDevice, LoadedPlan
+from whit.engine.cpu import CpuDevice
+from whit.engine.device import is_gpu
 from whit.runtime.buffer import Buffer
 
 
@@ -17,7 +20,7 @@ class NullDevice(CpuDevice):
 
     is_linked = False
 
-    def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+    def run(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Counts the kernels, and the memory of the temporaries."""
         _arena = Buffer(self.name, loaded.plan.arena_bytes)
         GlobalCounters.add(self.name, loaded.counts)
@@ -25,4 +28,8 @@ class NullDevice(CpuDevice):
 
 def open_device(name: str) -> NullDevice:
     """The device of that name."""
-    return NullDevice(name)
+    if not is_gpu(name):
+        return NullDevice(name)
+    from whit.engine.null_gpu import NullGpu  # lazy: what compiles for GPUs
+
+    return NullGpu(name)

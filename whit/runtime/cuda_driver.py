@@ -276,7 +276,7 @@ def load_driver() -> Driver:
         raise DeviceError(
             "CUDA: there is no NVIDIA driver on this machine",
             str(error),
-            'Install the driver, or use "CPU".',
+            'Install the driver, or use "CPU"; "NULL:PTX:sm_90a" compiles for a GPU that is not here.',
         ) from None
     driver = Driver(library)
     try:

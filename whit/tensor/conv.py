@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from whit.config import WINO
 from whit.dtype import DType
+from whit.engine.device import is_gpu
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.convolve import NEVER, Sliding, convolve
@@ -67,7 +68,7 @@ class Convolution(Windows):
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         self._fits("conv2d", kernel, gaps, around)
         fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
-        last = self.device.startswith("CUDA")
+        last = is_gpu(self.device)
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, last)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_float
+from whit.engine.device import is_gpu
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
@@ -156,7 +157,7 @@ class Windows(Einsum):
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
         is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
-        if is_of_images and self.dtype.is_float and self.device.startswith("CUDA") and not return_indices:
+        if is_of_images and self.dtype.is_float and is_gpu(self.device) and not return_indices:
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
         if any(pad for pair in both for pad in pair):
