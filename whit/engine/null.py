@@ -11,7 +11,7 @@ from typing import Any
 
 from whit.engine.counters import GlobalCounters
 from whit.engine.cpu import CpuDevice
-from whit.engine.device import is_gpu
+from whit.engine.plan import Plan
 from whit.runtime.buffer import Buffer
 
 
@@ -19,6 +19,14 @@ class NullDevice(CpuDevice):
     """A processor that does nothing."""
 
     is_linked = False
+
+    def load(self, plan: Plan) -> Any:
+        """Compiles what is not compiled yet."""
+        if not self.target.is_gpu:
+            return super().load(plan)
+        from whit.engine.null_gpu import load_plan  # lazy: what compiles for GPUs
+
+        return load_plan(plan, self.name, self.target)
 
     def run(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Counts the kernels, and the memory of the temporaries."""
@@ -28,8 +36,4 @@ class NullDevice(CpuDevice):
 
 def open_device(name: str) -> NullDevice:
     """The device of that name."""
-    if not is_gpu(name):
-        return NullDevice(name)
-    from whit.engine.null_gpu import NullGpu  # lazy: what compiles for GPUs
-
-    return NullGpu(name)
+    return NullDevice(name)

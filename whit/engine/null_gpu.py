@@ -20,7 +20,6 @@ from whit.engine import disk_cache
 from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key, shows_compiling
 from whit.engine.counters import Counts
 from whit.engine.cuda_compile import compile_ptx
-from whit.engine.null import NullDevice
 from whit.engine.plan import Plan
 from whit.engine.show import show_load
 from whit.ir.uop import UOp
@@ -38,18 +37,15 @@ class LoadedPlan:
     counts: Counts  # of one run
 
 
-class NullGpu(NullDevice):
-    """A GPU that does nothing."""
-
-    def load(self, plan: Plan) -> Any:
-        """Compiles what is not compiled yet."""
-        start = perf_counter()
-        counts = Counts()
-        for header in get_headers([step.function for step in plan.steps], self.target):
-            counts.add(Counts(1, 0, header["ops"], header["bytes_read"], header["bytes_written"]))
-        if DEBUG >= 1:
-            show_load(self.name, self.target, len(plan.steps), plan.arena_bytes, perf_counter() - start)
-        return LoadedPlan(plan, counts)
+def load_plan(plan: Plan, device: str, target: Target) -> LoadedPlan:
+    """Compiles what is not compiled yet."""
+    start = perf_counter()
+    counts = Counts()
+    for header in get_headers([step.function for step in plan.steps], target):
+        counts.add(Counts(1, 0, header["ops"], header["bytes_read"], header["bytes_written"]))
+    if DEBUG >= 1:
+        show_load(device, target, len(plan.steps), plan.arena_bytes, perf_counter() - start)
+    return LoadedPlan(plan, counts)
 
 
 _headers: dict[tuple[Any, ...], dict[str, Any]] = {}

@@ -23,7 +23,7 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render import ptx_block
+from whit.render import ptx_block, ptx_notes
 from whit.render.program import (
     GPU_RANGES,
     check_program,
@@ -98,6 +98,7 @@ class _Function(Writer):
             written = {memory_of(node.src[0]) for node in self.linear.src if node.op is ops.STORE}
             # What is read alone may be loaded before others are stored: all of a tile at once, not one after another.
             self.spaces |= {node: "global.nc" for node in params_of(self.linear) if node not in written}
+            self.note("barriers of each stage: it is full, it is empty; then one thread copies both operands")
             self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying(self.early)
@@ -105,13 +106,15 @@ class _Function(Writer):
                 ptx_block.before_the_tile(self.linear, tile), {ops.BLOCK_MMA: lambda _, node: self.groups.copy()}
             )
             self.groups.open_computing()
+            self.note("all others multiply what has come")
         self.write((node for node in self.linear.src if node not in self.asked_for), {})
         if tile is not None and ptx_block.is_by_roles(tile):
             self.groups.close()
         self.line("ret;")
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = ptx_block.limits_of(self.linear, self.threads())
-        return "\n".join([head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
+        notes = ptx_notes.of_params(self.linear)
+        return "\n".join([*notes, head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
         """Instructions in order, some of them in another way."""
@@ -131,6 +134,8 @@ class _Function(Writer):
 
     def block_mma(self, node: UOp) -> None:
         held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
+        rows, columns, depth = node.arg.tile
+        self.note(f"product of {rows} x {columns} elements, {depth} of {node.arg.sizes[2]} of the depth at a time")
         if ptx_block.is_by_roles(node):
             self.groups.compute()
         elif node.arg.atom == "wgmma":
@@ -160,6 +165,7 @@ class _Function(Writer):
             )
         tile = ptx_block.block_mma_of(self.linear)
         if self.early:
+            self.note("the next kernel may come; this one waits for those before it")
             self.line("griddepcontrol.launch_dependents;")
             self.write(self.asked_for, {})
             if tile is None or not ptx_block.is_by_roles(tile):
@@ -194,6 +200,7 @@ class _Function(Writer):
         (size,) = node.src
         kind, name = register_type(node.dtype), f"r{node.arg.id}_"
         counter = f"s{kind[1:]}"
+        self.note(ptx_notes.of_range(node))
         if node.arg.kind in _SPECIAL:
             short = self.value("b32", name, "mov.u32", _SPECIAL[node.arg.kind])
             self.names[node] = [short if kind == "b32" else self.value(kind, name, "cvt.u64.u32", short)]
@@ -268,6 +275,7 @@ class _Function(Writer):
             cells = self.arrays[memory][first : first + width]
             self.names[node] = [self.value(kind, "load", f"mov.{kind}", cell) for cell in cells]
             return
+        self.note(ptx_notes.of_access("load", memory, position, width))
         tests = self.tests(gate, width)
         spread = spread_of(position) if position.shape and not gate else None
         if spread is not None:
@@ -344,6 +352,7 @@ class _Function(Writer):
         buffer, value, position, *gate = node.src
         if node in self.copies:
             source, place = value.src
+            self.note(ptx_notes.of_access("copy to", memory_of(buffer), position, lane_count(value)))
             to = self.address(memory_of(buffer), position)
             self.line(f"cp.async.cg.shared.global [{to}], [{self.address(memory_of(source), place)}], 16;")
             return
@@ -352,6 +361,7 @@ class _Function(Writer):
         if memory in self.arrays:
             self.store_in_registers(node, self.arrays[memory], tests)
             return
+        self.note(ptx_notes.of_access("store", memory, position, width))
         one_by_one = bool(position.shape) or len(set(tests)) > 1
         step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
         address = self.addresses(memory, position)
@@ -388,6 +398,7 @@ class _Function(Writer):
             self.line(f"{f'@{test} ' if test else ''}mov.{kind} {cell}, {new};")
 
     def across(self, node: UOp) -> None:
+        self.note(f"{node.arg.op.name if node.arg.op else 'one'} of {node.arg.threads} threads side by side")
         self.names[node] = [across(self, node, lane) for lane in range(lane_count(node))]
 
     # ---- vectors

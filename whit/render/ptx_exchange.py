@@ -39,6 +39,7 @@ def in_order_of(registers: list[str], elements: tuple[Digit, ...]) -> list[str]:
 
 def exchange(w: Writer, registers: list[str]) -> None:
     """Every eight registers: item i of thread t becomes item t of thread i; an item is a pair."""
+    w.note("four threads exchange their sums: each gets eight neighbours")
     lane = w.value("b32", "lane", "mov.u32", "%laneid")
     for step in (1, 2):
         bit = w.value("b32", "bit", "and.b32", lane, str(step))

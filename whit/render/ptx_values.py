@@ -99,6 +99,10 @@ class Writer:
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
 
+    def note(self, text: str) -> None:
+        """A comment on what follows."""
+        self.line(f"// {text}")
+
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
 
