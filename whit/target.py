@@ -43,6 +43,7 @@ class Target:
     l2_bytes: int  # of one core
     l3_bytes: int  # of all cores together; 0 where there is none
     system: str = "linux"  # "linux", "darwin" or "windows"
+    shared_bytes: int = 0  # of a GPU: shared memory of a block that asks for it
 
     def __str__(self) -> str:
         return f"{self.device}:{self.renderer}:{self.arch}"
@@ -109,6 +110,7 @@ class _Arch:
     l2: int = 1 * MiB
     l3: int = 32 * MiB
     cores: int = 8
+    shared: int = 0
 
     @property
     def vector_bytes(self) -> int:
@@ -121,12 +123,13 @@ class _Arch:
         return 32 if self.family == "aarch64" or "avx512f" in self.features else 16
 
 
-# Of a GPU: cores are multiprocessors, vectors are what one thread loads at once, and l1 is a block's shared memory.
+# Of a GPU: cores are multiprocessors, vectors are what one thread loads at once, and l1 is a block's shared memory; if
+# it asks for more it gets `shared`.
 _GPU = frozenset({"fma", "f16c"})
 _GPUS = {
-    "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108),
-    "sm_90a": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132),
-    "sm_100": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148),
+    "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108, shared=163 * KiB),
+    "sm_90a": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132, shared=227 * KiB),
+    "sm_100": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148, shared=227 * KiB),
 }
 
 # From the best to the plainest: the first whose features a processor has describes it, unless its model says more.
@@ -314,6 +317,7 @@ def _described(renderer: str, arch: str, system: str, device: str = "CPU") -> Ta
         l2_bytes=row.l2,
         l3_bytes=row.l3,
         system=system,
+        shared_bytes=row.shared,
     )
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from whit.codegen.math import exp
 from whit.dtype import DType, dtypes
 from whit.engine import python
 from whit.engine.counters import GlobalCounters
-from whit.engine.cuda_compile import without_vectors
+from whit.engine.cuda_compile import compile_ptx, without_vectors
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
@@ -344,6 +345,17 @@ def test_what_tensor_cores_do_not_compute_is_computed_as_written(emulated: Emula
         right = expected(*wide(q, k, v, q), np.True_)
         assert is_close([out], right)
     assert not emulated.programs
+
+
+@pytest.mark.parametrize("kib", [163, 99])  # of an A100, and of what is in workstations
+def test_blocks_have_room_in_the_shared_memory_of_a_gpu(kib: int) -> None:
+    target = replace(parse_target("CUDA:PTX:sm_80"), shared_bytes=kib * 1024)
+    with Context(DEV="NULL:PTX:sm_80"):
+        q, k, v, g = (Tensor.empty(1, 64, 256, dtype=BF16) for _ in range(4))
+        out = q.scaled_dot_product_attention(k, v)
+        kernels = [kernel for x in (out, out.gradient(q, gradient=g)[0]) for kernel in x.kernels()]
+    found = [launch["shared"] for each in kernels for launch in compile_ptx(each.function, target)[0]["launches"]]
+    assert 96 * 1024 < max(found) <= kib * 1024
 
 
 def test_a_row_keeps_its_largest_score_while_others_are_near(emulated: Emulated) -> None:

@@ -299,7 +299,15 @@ class FakeLibrary:
         name.value = b"a GPU of Python"
 
     def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
-        known = {13: 1_000_000, 36: 2_000_000, 37: 1024, 39: 2048, 75: self.compute[0], 76: self.compute[1]}
+        known = {
+            13: 1_000_000,
+            36: 2_000_000,
+            37: 1024,
+            39: 2048,
+            75: self.compute[0],
+            76: self.compute[1],
+            97: 166_912,
+        }
         self._fill(out, known.get(attribute, 4))
 
     def _cuFuncGetAttribute(self, out: Any, attribute: int, function: int) -> None:

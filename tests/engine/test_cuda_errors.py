@@ -61,7 +61,7 @@ def test_a_driver_without_a_device(monkeypatch: pytest.MonkeyPatch, code: int, w
 
 
 def test_a_number_that_no_gpu_has(gpu: FakeLibrary) -> None:
-    with pytest.raises(DeviceError, match=r"there is no GPU 7(.|\n)*this machine has 2, counted from 0"):
+    with pytest.raises(DeviceError, match=r'(?s)there is no GPU 7.*has 2, counted from 0.*"CUDA" to "CUDA:1"'):
         Tensor([1.0], device="CUDA:7").realize()
 
 
@@ -150,13 +150,24 @@ def test_a_device_that_is_lost(gpu: FakeLibrary) -> None:
         (x + 1).realize()
 
 
-def test_errors_that_pass_leave_the_device_usable(gpu: FakeLibrary) -> None:
+def test_a_launch_that_is_refused_leaves_the_source_and_the_device_usable(gpu: FakeLibrary) -> None:
     x = Tensor([1.0], device="CUDA").realize()
-    gpu.codes["cuLaunchKernel"] = 701  # too many resources
-    with pytest.raises(BackendError, match=r"the device failed(.|\n)*started last: add_1"):
+    gpu.codes["cuLaunchKernel"] = 701
+    with pytest.raises(BackendError, match=r"cannot be started: it needs more registers or shared memory") as caught:
         (x + 1).realize()
+    text = str(caught.value)
+    assert "\n  it is add_1\n" in text and "nvidia-smi" not in text
+    path = Path(re.findall(r"the source is in (.*)", text)[0])
+    assert "// add_1" in path.read_text()
+    path.unlink()
     gpu.codes.clear()
     assert (x + 1).tolist() == [2.0]
+
+
+def test_a_gpu_that_is_too_old(gpu: FakeLibrary) -> None:
+    gpu.compute = (7, 5)
+    with pytest.raises(DeviceError, match=r'is too old: its compute capability is 7\.5(.|\n)*8\.0(.|\n)*Use "CPU"'):
+        Device["CUDA"]
 
 
 def test_buffers_that_go_after_a_failure_say_nothing(gpu: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:

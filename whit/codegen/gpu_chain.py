@@ -27,7 +27,7 @@ from whit.codegen.gpu_chain_rows import ChainRows
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import free_ranges
 from whit.ir import ops
-from whit.ir.args import RangeKind
+from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
 from whit.simplify.chain import find_chain
@@ -46,7 +46,11 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if online is None:
         return None
     kernel = _Kernel(body, chain, online, target)
-    return kernel.write(), str(kernel)
+    program = kernel.write()
+    rooms = [node for node in topological((program,)) if node.op is ops.BUFFER and node.arg.memory is Memory.SHARED]
+    if sum(int(node.shape[0]) * node.dtype.itemsize for node in rooms) > target.shared_bytes:
+        return None
+    return program, str(kernel)
 
 
 class _Kernel(ChainRows):

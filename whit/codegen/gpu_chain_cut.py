@@ -74,7 +74,6 @@ ALONE = Size(8, 1, 64)  # where there is no room for two
 SIZES_OF_BYTES = (Size(4, 1, 64, True), Size(4, 1, 64))
 MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for positions
 MOST_OF_MANY, MOST_OF_THREE = 80, 112  # the rest of 128 for twice 8 warps, of 168 for three times 4
-MOST_SHARED = 227 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +138,7 @@ class GpuCut:
         self.is_aligned = target.vector_bytes >= COPIED
         self.width = 2 if self.is_aligned else 1  # elements that are stored at once
         self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and self._has_lines()
+        self.most_shared = target.shared_bytes
         self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
         self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
@@ -189,7 +189,7 @@ class GpuCut:
         if size.warps * blocks > 8:
             most = MOST_OF_MANY if size.warps > 4 else MOST_OF_THREE
         has_registers = size.registers(inner, products, self.wide) <= most
-        is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.stage) <= MOST_SHARED // blocks
+        is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.stage) <= self.most_shared // blocks
         return has_registers and is_shared and not (self.by_groups and size.pieces > 1 and inner > 1)
 
     # ---- operands in shared memory

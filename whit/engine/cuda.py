@@ -17,6 +17,7 @@ from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernels, witho
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.engine.timings import note_time
+from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda import open_gpu
@@ -25,6 +26,8 @@ from whit.runtime.cuda_driver import load_driver
 from whit.runtime.tensor_map import TensorMap
 from whit.target import Target, parse_target
 
+OLDEST = (8, 0)  # compute capability
+MOST_SHARED = 97  # attribute of a device: the bytes of shared memory of a block that asks for them
 VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
 
 
@@ -70,7 +73,12 @@ class CudaDevice:
     def __init__(self, name: str) -> None:
         self.name = name
         self.gpu = open_gpu(ordinal_of(name))
-        self.target: Target = _target_of(self.gpu.compute, self.gpu.multiprocessors)
+        arch = _arch_of(self.gpu.compute, self.gpu.name)
+        self.target: Target = replace(
+            parse_target(f"CUDA:PTX:{arch}"),
+            cores=self.gpu.multiprocessors,
+            shared_bytes=self.gpu.attribute(MOST_SHARED),
+        )
 
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
@@ -173,13 +181,17 @@ class CudaDevice:
         self.gpu.synchronize()
 
 
-def _target_of(compute: tuple[int, int], multiprocessors: int) -> Target:
+def _arch_of(compute: tuple[int, int], name: str) -> str:
     """The newest architecture whose code runs on a GPU."""
+    if compute < OLDEST:
+        raise DeviceError(
+            f"CUDA: {name} is too old: its compute capability is {compute[0]}.{compute[1]}",
+            f"kernels need {OLDEST[0]}.{OLDEST[1]}",
+            'Use "CPU".',
+        )
     if compute == (9, 0):
-        arch = "sm_90a"  # its own instructions run on no other
-    else:
-        arch = "sm_100" if compute >= (10, 0) else "sm_80"
-    return replace(parse_target(f"CUDA:PTX:{arch}"), cores=multiprocessors)
+        return "sm_90a"  # its own instructions run on no other
+    return "sm_100" if compute >= (10, 0) else "sm_80"
 
 
 def _counts(kernel: Any) -> Counts:

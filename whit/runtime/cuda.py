@@ -351,6 +351,7 @@ def _error_log() -> tuple[Any, Any, Any]:
 
 
 _open: dict[int, Gpu] = {}
+FORKED = "the process was forked after it had used the GPU"
 _forked = ""  # why no GPU can be opened
 
 
@@ -369,21 +370,27 @@ def open_gpu(ordinal: int) -> Gpu:
         if _forked:
             raise _lost(_forked)
         if ordinal >= device_count():
+            last = f' to "CUDA:{device_count() - 1}"' if device_count() > 1 else ""
             raise DeviceError(
-                f"CUDA: there is no GPU {ordinal}", f"this machine has {device_count()}, counted from 0", 'Use "CPU".'
+                f"CUDA: there is no GPU {ordinal}",
+                f"this machine has {device_count()}, counted from 0",
+                f'Use "CUDA"{last}, or "CPU". CUDA_VISIBLE_DEVICES may hide others.',
             )
         found = _open[ordinal] = Gpu(load_driver(), ordinal)
     return found
 
 
 def _lost(why: str) -> DeviceError:
-    return DeviceError(f"CUDA: {why}", fix="Start a new process; before it uses CUDA it may fork.")
+    if why is FORKED:
+        fix = 'Fork before CUDA is used, or start processes anew: multiprocessing.get_context("spawn").'
+        return DeviceError(f"CUDA: {why}", fix=fix)
+    return DeviceError(f"CUDA: {why}", fix="Start a new process.")
 
 
 def _after_fork() -> None:
     global _forked
     if _open or load_driver.cache_info().currsize:  # the driver works only where it was initialised
-        _forked = "the process was forked after it had used the GPU"
+        _forked = FORKED
     for gpu in _open.values():
         gpu.is_lost = _forked
         gpu.lock = threading.RLock()  # another thread may have had it

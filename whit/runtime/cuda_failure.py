@@ -31,6 +31,10 @@ FAULTS_OF_DEVICES = {
     709: "the driver has ended the work of this process",
     999: "the driver does not know what went wrong",
 }
+FAULTS_OF_LAUNCHES = {
+    1: "a kernel cannot be started",
+    701: "a kernel cannot be started: it needs more registers or shared memory than the device has",
+}
 LASTING = frozenset({*FAULTS_OF_KERNELS, *FAULTS_OF_DEVICES})  # nothing works in this process after these
 
 Started = tuple[str, Sequence[Callable[[], bytes]]]  # a kernel or a graph of them: the name, and what has the PTX
@@ -42,15 +46,24 @@ def failure(error: DriverError, recent: Iterable[Started]) -> BackendError:
     names = ", ".join(started) or "none since everything was last waited for"
     details = f"{error}\nstarted last: {names}"
     if error.code in FAULTS_OF_KERNELS:
-        sources = dict.fromkeys(source for sources in started.values() for source in sources)
-        if sources:
-            details += "\n" + kept(b"\n".join(source() for source in sources))
+        details += _sources(started.values())
         what = FAULTS_OF_KERNELS[error.code]
         fix = "Run it under Context(CHECK_OOB=1), which proves every access before it runs, or on the device PYTHON."
+    elif error.code in FAULTS_OF_LAUNCHES and started:
+        name, sources = list(started.items())[-1]
+        details = f"{error}\nit is {name}{_sources([sources])}"
+        what = FAULTS_OF_LAUNCHES[error.code]
+        fix = "This is a bug in whit: NOOPT=1 makes simpler kernels. Others can be started."
     else:
         what = FAULTS_OF_DEVICES.get(error.code, "the device failed")
         fix = "See what nvidia-smi and the log of the system say, and start a new process."
     return BackendError(f"CUDA: {what}: {error.name}", details, fix)
+
+
+def _sources(groups: Iterable[Sequence[Callable[[], bytes]]]) -> str:
+    """Writes the PTX of kernels to a file; a line that says where."""
+    sources = dict.fromkeys(source for group in groups for source in group)
+    return "\n" + kept(b"\n".join(source() for source in sources)) if sources else ""
 
 
 def kept(source: bytes) -> str:
