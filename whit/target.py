@@ -128,6 +128,7 @@ class _Arch:
 _GPU = frozenset({"fma", "f16c"})
 _GPUS = {
     "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108, shared=163 * KiB),
+    "sm_89": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=72 * MiB, l3=0, cores=128, shared=99 * KiB),
     "sm_90a": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132, shared=227 * KiB),
     "sm_100": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148, shared=227 * KiB),
 }

@@ -164,6 +164,23 @@ def test_a_launch_that_is_refused_leaves_the_source_and_the_device_usable(gpu: F
     assert (x + 1).tolist() == [2.0]
 
 
+@pytest.mark.parametrize(
+    ("compute", "arch"),
+    [
+        ((8, 0), "sm_80"),
+        ((8, 6), "sm_80"),
+        ((8, 9), "sm_89"),
+        ((9, 0), "sm_90a"),
+        ((10, 3), "sm_100"),
+        ((12, 0), "sm_100"),
+    ],
+)
+def test_the_newest_code_that_runs_on_a_gpu(gpu: FakeLibrary, compute: tuple[int, int], arch: str) -> None:
+    gpu.compute = compute
+    target = Device["CUDA"].target
+    assert target is not None and (target.arch, target.shared_bytes) == (arch, 163 * 1024)
+
+
 def test_a_gpu_that_is_too_old(gpu: FakeLibrary) -> None:
     gpu.compute = (7, 5)
     with pytest.raises(DeviceError, match=r'is too old: its compute capability is 7\.5(.|\n)*8\.0(.|\n)*Use "CPU"'):

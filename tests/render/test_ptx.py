@@ -168,6 +168,14 @@ def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
     assert "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32" in text
 
 
+@needs_ptxas
+def test_tensor_cores_multiply_fp8_from_sm_89_on(tmp_path: Path) -> None:
+    target = parse_target("CUDA:PTX:sm_89")
+    text = render(programs_of(along_depth(dtypes.fp8e5m2, dtypes.fp8e4m3, (65, 66, 96)), target), target)
+    assemble(text, "sm_89", tmp_path)
+    assert "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32" in text and "griddepcontrol" not in text
+
+
 def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_operands() -> None:
     linear = programs_of(product(BF16, (512, 1000, 192)))["kernel0"]
     (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]

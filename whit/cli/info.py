@@ -63,6 +63,7 @@ def _processor() -> dict[str, Any] | None:
     except DeviceError:
         return None
     data = asdict(target)
+    del data["shared_bytes"]  # of GPUs
     data["features"] = sorted(target.features)
     return {"target": str(target), **data, "threads": thread_count()}
 
@@ -73,7 +74,7 @@ def _devices() -> list[dict[str, Any]]:
         ("CPU", "this machine's processor, through LLVM", True),
         ("CPU:C", f"the same through C: {compiler or 'no compiler is found'}", compiler is not None),
         ("PYTHON", "the interpreter: slow, and what the others are compared with", True),
-        ("NULL", "plans and compiles, runs nothing", True),
+        ("NULL", "plans and compiles, also for GPUs (NULL:PTX:sm_90a); runs nothing", True),
         ("DISK", "tensors in files", True),
         ("CUDA", *_cuda()),
     ]

@@ -191,7 +191,7 @@ def _arch_of(compute: tuple[int, int], name: str) -> str:
         )
     if compute == (9, 0):
         return "sm_90a"  # its own instructions run on no other
-    return "sm_100" if compute >= (10, 0) else "sm_80"
+    return "sm_100" if compute >= (10, 0) else "sm_89" if compute >= (8, 9) else "sm_80"
 
 
 def _counts(kernel: Any) -> Counts:

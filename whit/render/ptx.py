@@ -59,7 +59,7 @@ Instruction = Callable[["_Function", UOp], None]
 
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
-    early = target.arch != "sm_80"
+    early = target.arch not in ("sm_80", "sm_89")
     functions = [_Function(name, program, early).render() for name, program in programs.items()]
     shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
     is_newer = any(word in text for text in functions for word in _NEWER)
