@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, dtypes, least_upper_dtype, least_upper_float, resolve_weak
+from whit.engine.device import is_gpu
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
@@ -182,7 +183,7 @@ class Reductions(Arrangement):
         axes = self._axes(name, axis)
         x = self._wide()
         count = count_of(x, axes, correction)
-        if self.device.startswith("CUDA") and axes:
+        if is_gpu(self.device) and axes:
             flat = mean_of(x, axes)
             found = squares_from_mean(x, flat, axes) / count, flat
             if not keepdim:
@@ -305,7 +306,7 @@ class Reductions(Arrangement):
         narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
         wide = sum_dtype(narrow)
         flat = tuple(size for i, size in enumerate(self.shape) if i in axes)
-        if self.device.startswith("CUDA") and all(t is not None and t.shape in (shape, flat) for t in given):
+        if is_gpu(self.device) and all(t is not None and t.shape in (shape, flat) for t in given):
             middle, scale, factor, offset = (t.cast(wide).reshape(flat).uop for t in present)
             others = tuple(axis for axis in range(self.ndim) if axis not in axes)
             return self._wrap(scaled(self.cast(wide).uop, others, middle, scale * factor, offset)).cast(narrow)
