@@ -70,8 +70,9 @@ SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
 SIZES_OF_GROUPS = (Size(8, 1, 64, True), Size(4, 2, 64), Size(4, 1, 64, True), Size(4, 1, 64))
 ALONE = Size(8, 1, 64)  # where there is no room for two
-# Keys of fp8 leave room for three: b4 h16 t4096 d128 0.527 ms, two of 128 rows 0.574; b16 h12 t1024 d64 0.102, 0.116.
-SIZES_OF_BYTES = (Size(4, 1, 64, True), Size(4, 1, 64))
+# Results of fp8, or of narrow heads, have room for three: fp8, b4 h16 t4096 d128 0.523 ms, two of 128 rows 0.574;
+# bfloat16, b16 h12 t1024 d64 0.093, two of 8 warps 0.105.
+THREE = Size(4, 1, 64)
 MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for positions
 MOST_OF_MANY, MOST_OF_THREE = 80, 112  # the rest of 128 for twice 8 warps, of 168 for three times 4
 
@@ -173,9 +174,9 @@ class GpuCut:
         """The largest block of which a multiprocessor has room for two, or the largest."""
         if not self.by_groups:
             return next((size for size in SIZES if self._fits(size, 1)), SIZES[-1])
-        found = next((size for size in SIZES_OF_BYTES if self._fits(size, 3)), None)
-        if found is None or len(self.chain.inner) > 1 or len(self.stage) == 1:
-            found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
+        found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
+        if len(self.chain.inner) == 1 and self._fits(THREE, 3):
+            found = THREE
         if found is None:
             found = ALONE if self._fits(ALONE, 1) else SIZES_OF_GROUPS[-1]
         self._place_tiles(found)
