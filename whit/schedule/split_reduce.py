@@ -13,7 +13,10 @@ of them would read lines of memory in part. How many pieces there are depends on
 order: the same result on any number of cores. What is left of a depth that does not divide is added to the pieces.
 
 On a GPU a tile of the result is computed by one multiprocessor. Where there are fewer tiles than half of these, as
-there are of gradients of small weights by many tokens, the depth is split so that all have something to do.
+there are of gradients of small weights by many tokens, the depth is split so that all have something to do. So are long
+rows of which each would have a block, if there are fewer than two for each multiprocessor:
+
+    sum of (16, 1048576) over the last   ->   sum over 64 of kept( sum over 16384 of (64, 16, 16384) )
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
-from whit.schedule.lower import distinct, is_serial
+from whit.schedule.lower import distinct, is_serial, prod_of
 from whit.schedule.operands import few_rows_of, reads_memory, sides_of
 from whit.target import Target
 
@@ -40,6 +43,9 @@ LAUNCH = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
 FAR = 100  # nodes to look at for a softmax
 GPU_PIECES, GPU_PIECE = (1024, 512, 256, 128), 1 << 13  # of a reduction, the most first; elements of each at least
+GPU_ROW = 1 << 17  # elements of a row that blocks share: fewer are read by one in the time of another kernel
+GPU_ROW_PIECE = 1 << 12  # elements of a piece at least
+GPU_FEW, GPU_MANY = 2, 8  # rows for each multiprocessor, of which as many run at once; pieces for each at most
 GPU_ROWS, GPU_TILE = 17, 128  # rows and columns of a product that is computed by tiles on a GPU; those of a tile
 GPU_PARTS = (4, 3, 2)  # the most first: 30 -> 15 us for 32 x 4096 x 4096, 55 -> 43 us for 768 x 16384 x 768 (H200)
 GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
@@ -49,7 +55,43 @@ GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
     split = _split_serial(node, target is not None and target.is_gpu)
+    if split is None and target is not None and target.is_gpu:
+        split = _split_rows(node, target.cores)
     return _split_deep(node, target) if split is None else split
+
+
+def _split_rows(node: UOp, cores: int) -> UOp | None:
+    """reduce of 16 x n over n -> reduce over 64 of stage of reduce over n/64, for a GPU"""
+    value, results = node.src[0], prod(node.shape)
+    if not all(isinstance(size, int) for size in value.shape) or not 0 < results < GPU_FEW * cores:
+        return None
+    if not _has_long_rows(node) or _is_of_products(node):
+        return None
+    axis = max(node.arg.axes, key=lambda a: value.shape[a])
+    size = value.shape[axis]
+    most = min(GPU_MANY * cores // results, prod(value.shape) // (results * GPU_ROW_PIECE), size)
+    pieces = next((p for p in range(most, most // 4, -1) if size % p == 0), None)
+    if pieces is None:
+        value, pieces = _padded(value, axis, most, node), most
+    return in_parts(value, axis, pieces, node).stage()
+
+
+def _has_long_rows(node: UOp) -> bool:
+    return bool(prod_of(node.src[0].shape) >= GPU_ROW * prod_of(node.shape))
+
+
+def _is_of_products(node: UOp) -> bool:
+    """Whether a reduction is a product of matrices, or may be a statistic of one that is computed with it (`chains`)."""
+    value = node.src[0]
+    if _is_sum_of_products(node) and 1 < min(map(distinct, value.src)) < prod(value.shape):
+        return True
+    seen = _below(value, past_products=False)
+    is_softmax = node.arg.op is ops.MAX or any(below.op is ops.EXP2 for below in seen)
+    return len(seen) >= FAR or (is_softmax and any(map(_is_sum_of_products, seen)))
+
+
+def _is_sum_of_products(node: UOp) -> bool:
+    return node.op is ops.REDUCE and node.arg.op is ops.ADD and node.src[0].op is ops.MUL
 
 
 def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
@@ -65,8 +107,9 @@ def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
     if pieces is not None and pieces < FEWEST:
         return None
     if pieces is None:
-        value, pieces = _padded(value, axis, node), PIECES
-    return in_parts(value, axis, pieces, node)
+        value, pieces = _padded(value, axis, PIECES, node), PIECES
+    result = in_parts(value, axis, pieces, node)
+    return result.stage() if on_gpu and _has_long_rows(node) else result
 
 
 def in_parts(value: UOp, axis: int, parts: int, node: UOp) -> UOp:
@@ -83,9 +126,9 @@ def _divisor(size: int) -> int | None:
     return next((p for p in (64, 60, 72, 56, 48, 80, 40, 96, 32, 100, 50) if size % p == 0), None)
 
 
-def _padded(value: UOp, axis: int, node: UOp) -> UOp:
+def _padded(value: UOp, axis: int, pieces: int, node: UOp) -> UOp:
     size: int = value.shape[axis]
-    extra = -size % PIECES
+    extra = -size % pieces
     pads = [(0, extra if a == axis else 0) for a in range(len(value.shape))]
     padded = value.pad(pads)
     identity = node.arg.op.identity(value.dtype)
@@ -158,15 +201,23 @@ def _between(value: UOp, axis: int, start: int, size: int) -> UOp:
 
 def _is_after_softmax(value: UOp) -> bool:
     """Whether a value is made of statistics of exponentials: its product may be computed block by block (`chains`)."""
+    seen = _below(value)
+    is_reduced = any(node.op is ops.REDUCE and node.src[0].op is not ops.MUL for node in seen)
+    return is_reduced and any(node.op is ops.EXP2 for node in seen)
+
+
+def _below(value: UOp, past_products: bool = True) -> set[UOp]:
+    """What a value is made of, up to what is in memory anyway, and not too far."""
     stack, seen = [value], {value}
     while stack and len(seen) < FAR:
         node = stack.pop()
+        if not past_products and _is_sum_of_products(node):
+            continue
         if node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.REDUCE):
             fresh = [s for s in node.src if s not in seen]
             seen.update(fresh)
             stack.extend(fresh)
-    is_reduced = any(node.op is ops.REDUCE and node.src[0].op is not ops.MUL for node in seen)
-    return is_reduced and any(node.op is ops.EXP2 for node in seen)
+    return seen
 
 
 SPLIT_REDUCE = Rules("split_reduce", (split_long_reduce,))
