@@ -61,7 +61,10 @@ def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
 
 
 def _split_rows(node: UOp, cores: int) -> UOp | None:
-    """reduce of 16 x n over n -> reduce over 64 of stage of reduce over n/64, for a GPU"""
+    """reduce of 16 x n over n -> reduce over 64 of stage of reduce over n/64, for a GPU
+
+    The result is kept: a kernel that reduces pieces and goes on with all elements would have a block for each row.
+    """
     value, results = node.src[0], prod(node.shape)
     if not all(isinstance(size, int) for size in value.shape) or not 0 < results < GPU_FEW * cores:
         return None
@@ -81,7 +84,7 @@ def _has_long_rows(node: UOp) -> bool:
 
 
 def _is_of_products(node: UOp) -> bool:
-    """Whether a reduction is a product of matrices, or may be a statistic of one that is computed with it (`chains`)."""
+    """Whether a reduction is a product of matrices, or may be a statistic of one, computed with it (`chains`)."""
     value = node.src[0]
     if _is_sum_of_products(node) and 1 < min(map(distinct, value.src)) < prod(value.shape):
         return True
@@ -109,7 +112,7 @@ def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
     if pieces is None:
         value, pieces = _padded(value, axis, PIECES, node), PIECES
     result = in_parts(value, axis, pieces, node)
-    return result.stage() if on_gpu and _has_long_rows(node) else result
+    return result.stage() if on_gpu and _has_long_rows(node) else result  # as those of rows
 
 
 def in_parts(value: UOp, axis: int, parts: int, node: UOp) -> UOp:
