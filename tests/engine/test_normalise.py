@@ -72,6 +72,13 @@ def test_integer_constants_are_passed_except_where_they_make_better_code() -> No
     assert normal(x / 4.0).graph is not normal(x / 8.0).graph
 
 
+def test_what_is_subtracted_from_packed_weights_stays_on_a_gpu() -> None:
+    for device, count in (("CPU", 2), ("NULL:PTX:sm_90a", 1)):
+        packed = new_buffer(dtypes.uint8, (8,), device) & 15
+        assert len(normal(packed.cast(dtypes.float32) - 8).slots) == count
+        assert len(normal(packed.cast(dtypes.float32) * 8).slots) == 2
+
+
 def test_equal_constants_share_a_slot() -> None:
     a = buffer()
     assert len(normal((a * 0.3) + (a + 0.3)).slots) == 2

@@ -19,6 +19,7 @@ from math import frexp, inf
 
 from whit.cache import register_cache
 from whit.dtype import DType, dtypes
+from whit.engine.device import is_gpu
 from whit.engine.effects import on_views, stored_value, views_between
 from whit.engine.storage import computed_entries
 from whit.errors import ArgumentError, NotSupportedError
@@ -251,7 +252,14 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
         return False
     if not dtype.is_float and user.device is None:
         return False
+    if place == 1 and op is ops.SUB and _is_small_integer(user.src[0]) and is_gpu(user.device or ""):
+        return False  # one instruction less for each packed weight
     return dtype is not dtypes.weakint and dtype is not dtypes.weakfloat
+
+
+def _is_small_integer(node: UOp) -> bool:
+    """Whether this is a byte, or some bits of one, as a float."""
+    return node.op is ops.CAST and not node.src[0].dtype.is_float and node.src[0].dtype.bitsize == 8
 
 
 def views_to(effect: UOp, old: UOp) -> list[UOp]:

@@ -114,7 +114,8 @@ class _Function(Writer):
         head = f".visible .entry {self.name}({', '.join(parameters)})"
         limits = ptx_block.limits_of(self.linear, self.threads())
         notes = ptx_notes.of_params(self.linear)
-        return "\n".join([*notes, head + limits, "{", *self.declarations(), *self.room, *self.lines, "}", ""])
+        first = self.first_lines()
+        return "\n".join([*notes, head + limits, "{", *self.declarations(), *self.room, *first, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
         """Instructions in order, some of them in another way."""

@@ -13,7 +13,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import unsupported
-from whit.render.ptx_parts import is_last_byte, is_shifted_byte, last_byte_as_float, put_together
+from whit.render.ptx_parts import as_float, is_shifted_byte, less, of_part, put_together
 from whit.render.ptx_values import Writer, arithmetic_type, number, register_type
 from whit.simplify.bounds import bounds
 
@@ -35,6 +35,10 @@ def elementwise(w: Writer, node: UOp, lane: int) -> str:
         return _divide(w, node, x)
     if is_sigmoid(node):
         return _quotient(w, *x)
+    if node.op in (ops.ADD, ops.SUB) and node.src[-1].op is ops.CONST and x[0] in w.offsets:
+        short = less(w, x[0], node.src[-1].arg if node.op is ops.SUB else -node.src[-1].arg)
+        if short is not None:
+            return short
     dtype = node.dtype if node.op is ops.WHERE else node.src[0].dtype
     return spell(w, node.op, dtype, x)
 
@@ -73,13 +77,15 @@ def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return _of_bools(w, op, x)
     if dtype.is_float:
         return _of_floats(w, op, dtype, x)
-    whole = put_together(w, op, dtype, x)
+    whole = put_together(w, op, dtype, x) or of_part(w, op, dtype, x)
     if whole is not None:
         return whole
     result = _of_integers(w, op, dtype, x)
     if is_shifted_byte(w, op, dtype, x):
         w.shifted[result] = x[0]
         return result
+    if op is ops.OR:
+        w.joined[result] = x[0], x[1]
     return result if op in _STAYS else narrowed(w, dtype, result)
 
 
@@ -318,8 +324,8 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
         return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
     if source.is_float:
         return _saturated(w, source, target, x)
-    if source is dtypes.int8 and target is dtypes.float32 and is_last_byte(w, x):
-        return last_byte_as_float(w, x)
+    if target is dtypes.float32 and 0 < source.bitsize <= 16:
+        return as_float(w, source, _in(w, old, x))
     if target.is_float:
         return w.value(new, "cast", f"cvt.rn.{new}.{arithmetic_type(source)}", _in(w, old, x))
     if old == new:

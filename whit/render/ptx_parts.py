@@ -3,16 +3,22 @@
     ld.global.u16 two          a = two & 255, b = two >> 8        bytes that a program loads as neighbours
     a | b << 8                 two
     (two >> 16) << 16          two & 0xffff0000                   the upper of two bfloat16 as float32
+    float32(two >> 4 & 15)     as_float(two & 0xf0)               four bits of a word, where they are
 
 What is not used in the end the assembler leaves out; such shifts and masks it would keep.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
-from whit.render.ptx_values import Part, Writer
+from whit.render.ptx_values import Part, Writer, number
+
+MANTISSA = 23  # bits of a float32
+MOST_LESS = 128.0  # all numbers on the way are integers of at most 24 bits: exact
 
 
 def bytes_of(w: Writer, word: str, count: int) -> list[str]:
@@ -61,16 +67,70 @@ def is_shifted_byte(w: Writer, op: Op, dtype: DType, x: list[str]) -> bool:
     return op is ops.SHL and x[1] == "8" and has_room and part is not None and part.bits == 8 and not part.is_signed
 
 
-def is_last_byte(w: Writer, x: str) -> bool:
-    """Whether a register has the last byte of two, signed."""
-    return x in w.parts and w.parts[x].size == 16 and w.parts[x].start == 8 and w.parts[x].is_signed
+def of_part(w: Writer, op: Op, dtype: DType, x: list[str]) -> str | None:
+    """Some bits of some bits of a register, or these moved up, taken out of that register."""
+    part = w.parts.get(x[0])
+    if len(x) < 2 or part is None or part.is_signed or not x[1].isdecimal():
+        return None
+    given = int(x[1])
+    if op is ops.SHL and part.bits < 8 and part.bits + given <= dtype.bitsize <= 32:
+        return _taken(w, part, given)
+    if op is ops.SHR and given < part.bits:
+        part = replace(part, start=part.start + given, bits=part.bits - given)
+    elif op is ops.AND and given and not given & (given + 1):
+        part = replace(part, bits=min(part.bits, given.bit_length()))
+    else:
+        return None
+    result = _taken(w, part, 0)
+    w.parts[result] = part
+    return result
 
 
-def last_byte_as_float(w: Writer, x: str) -> str:
-    """A signed byte as float32 by its bits: 2**23 + 128 + x is a float whose last bits are those of 128 + x.
+def _taken(w: Writer, part: Part, up: int) -> str:
+    """Some bits of a register, at a place of their own."""
+    word, down = part.whole, part.start - up
+    if down:
+        word = w.value("b32", "moved", "shr.u32" if down > 0 else "shl.b32", word, str(abs(down)))
+    if part.start + part.bits == part.size and down == part.start:
+        return word
+    return w.value("b32", "part", "and.b32", word, str(((1 << part.bits) - 1) << up))
 
-    The instruction for it runs at a quarter of the speed of others: every second number is made in the other way.
+
+def as_float(w: Writer, dtype: DType, x: str) -> str:
+    """An integer of at most 16 bits as float32, by its bits. Those from bit s of a word on are a number q beside the
+    exponent of 2**(23 - s): one instruction takes them out and puts the exponent there, one subtracts it.
+
+        (two >> 4) & 15        (two & 0xf0) ^ 0x49000000, which is 2**19 + q as a float, minus 2**19
+
+    The instructions for it run at a quarter of the speed of others, and need numbers that are taken out.
     """
-    byte = w.value("b32", "byte", "shr.u32", w.parts[x].whole, "8")
-    bits = w.value("b32", "bits", "xor.b32", byte, "0x4b000080")
-    return w.value("f32", "cast", "sub.rn.f32", w.value("f32", "bits", "mov.b32", bits), "0f4b000080")
+    part, rest = w.parts.get(x), ""
+    if x in w.joined and dtype.is_unsigned:
+        x, rest = w.joined[x]
+        part = Part(x, 32, 0, dtype.bitsize)
+    if part is None:
+        part = Part(x, dtype.bitsize if dtype.is_unsigned else 32, 0, dtype.bitsize, not dtype.is_unsigned)
+    word, start = part.whole, part.start
+    if start + part.bits > MANTISSA:
+        word, start = w.value("b32", "high", "shr.u32", word, "16"), start - 16
+    middle = 1 << part.bits - 1 if part.is_signed else 0
+    exponent = f"0x{(MANTISSA - start + 127) << MANTISSA | middle << start:08x}"
+    if part.bits < part.size:
+        if not rest:
+            word = w.value("b32", "taken", "and.b32", word, str(((1 << part.bits) - 1) << start))
+        exponent = w.kept(exponent)
+    bits = w.value("b32", "bits", "xor.b32", word, exponent)
+    if rest:
+        bits = w.value("b32", "bits", "or.b32", bits, rest)
+    given, offset = w.value("f32", "bits", "mov.b32", bits), float((1 << MANTISSA - start) + middle)
+    result = w.value("f32", "cast", "sub.rn.f32", given, number(dtypes.float32, offset))
+    w.offsets[result] = given, offset
+    return result
+
+
+def less(w: Writer, x: str, amount: float) -> str | None:
+    """x minus a small integer, where x is a float that was made of bits: one subtraction for both."""
+    if x not in w.offsets or not 0 < abs(amount) <= MOST_LESS or amount != int(amount):
+        return None
+    given, offset = w.offsets[x]
+    return w.value("f32", "sub", "sub.rn.f32", given, number(dtypes.float32, offset + amount))

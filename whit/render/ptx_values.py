@@ -92,6 +92,9 @@ class Writer:
         self.registers: dict[str, list[str]] = {}  # by type
         self.parts: dict[str, Part] = {}  # registers that have some bits of another
         self.shifted: dict[str, str] = {}  # registers -> what they are 256 times
+        self.joined: dict[str, tuple[str, str]] = {}  # registers -> those that have some bits of them each
+        self.offsets: dict[str, tuple[str, float]] = {}  # floats -> what they are, and how much less
+        self.constants: dict[str, str] = {}  # numbers -> the registers that have them from the beginning on
         self.depth = 1
         self.count = 0
         self.reciprocal = "rcp.rn.f32"
@@ -131,6 +134,21 @@ class Writer:
         if dtype.is_bool:
             return self.value("pred", "true" if value else "false", "setp.ne.u32", "1" if value else "0", "0")
         return number(dtype, value)
+
+    def kept(self, text: str) -> str:
+        """A number that stays in a register, beside another that is part of the instruction."""
+        if text not in self.constants:
+            self.constants[text] = self.register("b32", "kept")
+        return self.constants[text]
+
+    def first_lines(self) -> list[str]:
+        """What the registers of numbers get. The assembler would move a number that it knows before each use of it; it
+        does not know that threads have numbers below 1024."""
+        if not self.constants:
+            return []
+        none = self.register("b32", "none")
+        lines = [f"  mov.u32 {none}, %tid.x;", f"  shr.u32 {none}, {none}, 16;"]
+        return lines + [f"  add.s32 {name}, {none}, {text};" for text, name in self.constants.items()]
 
     def declarations(self) -> list[str]:
         """The registers, a few in a line."""
