@@ -1,5 +1,6 @@
 """Products of few rows on a GPU: groups of threads share rows of a matrix, and mean what kernels mean."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -99,6 +100,15 @@ def test_products_of_few_rows(name: str) -> None:
     (program,) = check(value(), 1e-5)
     assert program.explanation.startswith(reason)
     render({program.name: program.linear}, TARGET)
+
+
+@pytest.mark.parametrize(("name", "blocks", "parts"), [("packed weights", 2, 1), ("two numbers in a byte", 1, 2)])
+def test_scales_of_packed_weights_are_multiplied_with_sums(name: str, blocks: int, parts: int) -> None:
+    """Two rows, eight lanes: one multiplication and addition for a number, and one for a block."""
+    (call,) = scheduled(CASES[name][0]()).src
+    program = generate(call.src[0].src[0], TARGET)
+    count = Counter(node.op for node in program.linear.src if node.dtype is dtypes.float32)
+    assert (count[ops.FMA], count[ops.MUL]) == (2 * blocks * (parts * 8 - 1) + 2 * blocks, 2 * blocks)
 
 
 def test_products_with_a_vector_share_a_kernel_and_a_norm_after_one_is_another() -> None:

@@ -29,6 +29,7 @@ from math import prod
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
+from whit.codegen.scaled_once import scaled_once
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -320,9 +321,12 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
         at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
         found = replace_ranges(value, at, {})
         values.append(found if found.shape else UOp.stack(*([found] * lanes)))
-    every = functools.reduce(lambda a, b: make(op, (a, b)), values)
+    scaled = [scaled_once(value) for value in values] if op is ops.ADD else []
+    short = [value for value in scaled if value is not None]
+    every = functools.reduce(lambda a, b: make(op, (a, b)), short if len(short) == steps else values)
     others = [r for r in ranges if r is not along and r is not block]
-    total = every.reduce(op, ranges=(*others, loop)).reduce(op, axes=(0,))
+    total = every.reduce(op, ranges=(*others, loop))
+    total = total.reduce(op, axes=(0,)) if total.shape else total
     return make(ops.ACROSS, (total, thread), AcrossArg(op, min(threads, WARP)))
 
 
