@@ -29,7 +29,7 @@ def halves(slot: int, *shape: int) -> UOp:
     return param(slot, *shape, dtype=dtypes.bfloat16).cast(dtypes.float32)
 
 
-def packed(rows: int, blocks: int, size: int, parts: int) -> UOp:
+def packed(rows: int, blocks: int, size: int, parts: int, has_minima: bool = False) -> UOp:
     """Rows of blocks: a byte that is their scale, then bytes of so many numbers each. Shape (rows, depth)."""
     count = rows * blocks
     raw = param(1, count, size + 1, dtype=dtypes.uint8)
@@ -37,6 +37,7 @@ def packed(rows: int, blocks: int, size: int, parts: int) -> UOp:
     numbers = raw.shrink(((0, count), (1, size))).reshape((count, 1, size)).expand((count, parts, size))
     shifts = (UOp.arange(parts, dtypes.uint8) * 4).reshape((1, parts, 1)).expand((count, parts, size))
     value = ((numbers >> shifts) & 15).cast(dtypes.float32) * scale.cast(dtypes.float32)
+    value = value - (scale >> 1).cast(dtypes.float32) if has_minima else value
     return value.reshape((rows, blocks * parts * size))
 
 
@@ -66,6 +67,10 @@ CASES: dict[str, tuple[Callable[[], UOp], str]] = {
     ),
     "two numbers in a byte": (
         lambda: matmul(param(0, 1, 192), turned(packed(4, 6, 16, 2))),
+        "2 groups of 8 threads, 2 x 1",
+    ),
+    "blocks with minima": (
+        lambda: matmul(param(0, 1, 192), turned(packed(4, 6, 16, 2, has_minima=True))),
         "2 groups of 8 threads, 2 x 1",
     ),
 }
@@ -109,6 +114,14 @@ def test_scales_of_packed_weights_are_multiplied_with_sums(name: str, blocks: in
     program = generate(call.src[0].src[0], TARGET)
     count = Counter(node.op for node in program.linear.src if node.dtype is dtypes.float32)
     assert (count[ops.FMA], count[ops.MUL]) == (2 * blocks * (parts * 8 - 1) + 2 * blocks, 2 * blocks)
+
+
+def test_minima_of_packed_weights_are_added_to_products() -> None:
+    (call,) = scheduled(CASES["blocks with minima"][0]()).src
+    program = generate(call.src[0].src[0], TARGET)
+    count = Counter((node.op, node.shape) for node in program.linear.src if node.dtype is dtypes.float32)
+    assert count[ops.FMA, (8,)] == 2 * 2 * 2  # two rows, two parts: a weight, and its product
+    assert not count[ops.MUL, (8,)] and not count[ops.SUB, (8,)]
 
 
 def test_products_with_a_vector_share_a_kernel_and_a_norm_after_one_is_another() -> None:

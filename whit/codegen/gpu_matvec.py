@@ -29,7 +29,7 @@ from math import prod
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
-from whit.codegen.scaled_once import scaled_once
+from whit.codegen.scaled_once import scaled_once, with_fused_minima
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -319,7 +319,7 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
         number = (loop * steps + step) * parts + part
         vector = number if block is None else lane % beside
         at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
-        found = replace_ranges(value, at, {})
+        found = with_fused_minima(replace_ranges(value, at, {}))
         values.append(found if found.shape else UOp.stack(*([found] * lanes)))
     scaled = [scaled_once(value) for value in values] if op is ops.ADD else []
     short = [value for value in scaled if value is not None]

@@ -2,8 +2,10 @@
 
     x[0..7] * (q[0..7] * d)        ->        d * (x[0]*q[0] + x[1]*q[1] + .. + x[7]*q[7])
 
-One multiplication for each number less. The numbers q are small integers, so that their products with x are rounded as
-those with q*d are: the error of the sum has the same bound (`docs/semantics.md`).
+    q[0..7] * d - m                ->        fma(q[0..7], d, -m)
+
+One multiplication or addition for each number less. The numbers q are small integers, so that their products with x are
+rounded as those with q*d are: the error of the sum has the same bound (`docs/semantics.md`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import functools
 
 from whit.ir import ops
-from whit.ir.graph import joined
+from whit.ir.graph import joined, topological
 from whit.ir.uop import UOp, make
 
 
@@ -27,6 +29,20 @@ def scaled_once(value: UOp) -> UOp | None:
         scale = functools.reduce(lambda a, b: a * b, scales)
         sums[scale] = _sum(vectors[0], vectors[1], sums.get(scale))
     return functools.reduce(lambda a, b: a + b, [scale * total for scale, total in sums.items()])
+
+
+def with_fused_minima(value: UOp) -> UOp:
+    """A vector in which numbers times the scale of a block, and what the block adds, are rounded once."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((value,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        if node.op in (ops.ADD, ops.SUB) and src[0].op is ops.MUL and node.shape and not src[1].shape:
+            y, x = sorted(src[0].src, key=lambda factor: len(factor.shape))
+            if _is_integer(x) and not y.shape:
+                new = make(ops.FMA, (x, y, -src[1] if node.op is ops.SUB else src[1]))
+        done[node] = new
+    return done[value]
 
 
 def _is_integer(node: UOp) -> bool:
