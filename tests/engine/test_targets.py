@@ -19,7 +19,7 @@ from whit.engine import compile as compile_module
 from whit.engine import null_gpu
 from whit.engine.compile import compile_kernel
 from whit.engine.counters import GlobalCounters
-from whit.engine.cuda_compile import compile_ptx
+from whit.engine.cuda_compile import compile_ptx, is_slow_when_linked
 from whit.errors import BackendError, DeviceError
 from whit.ir.interpret import numpy_dtype
 from whit.runtime.elf import _Object
@@ -194,6 +194,34 @@ def test_an_assembler_that_refuses_a_kernel_leaves_log_and_source(monkeypatch: p
     path = Path(caught.value.details.rpartition("the source is in ")[2])
     assert path.read_text() == "nonsense"
     path.unlink()
+
+
+def texts_of(result: Tensor, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The PTX of the kernels of a result."""
+    texts: list[bytes] = []
+
+    def noted(text: bytes, target: Any) -> tuple[bytes, dict[str, Any]]:
+        texts.append(text)
+        return text, {}
+
+    monkeypatch.setattr(null_gpu, "_assembled", noted)
+    with Context(CACHE=0):
+        result.realize()
+    return texts
+
+
+def test_two_kinds_of_fp8_are_multiplied_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (Tensor.empty(320, 256, device="NULL:PTX:sm_90a", dtype=d) for d in ("fp8e4m3", "fp8e5m2"))
+    (text,) = texts_of(x.matmul(y.T, dtype="bfloat16"), monkeypatch)  # not one more for each operand as bfloat16
+    assert b".e4m3.e5m2" in text
+
+
+def test_code_that_takes_the_registers_of_others_is_not_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Tensor.empty(8192, 8192, device="NULL:PTX:sm_90a", dtype="fp8e4m3")
+    (text,) = texts_of(x.matmul(x.T, dtype="bfloat16"), monkeypatch)
+    assert b"setmaxnreg" in text and is_slow_when_linked(text)
+    y = x[:4096, :4096].contiguous()
+    assert not is_slow_when_linked(texts_of(y.matmul(y.T, dtype="bfloat16"), monkeypatch)[-1])
 
 
 def test_what_an_image_network_computes_for_a_gpu_is_the_same_if_the_gpu_is_not_here() -> None:

@@ -127,14 +127,14 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
 
 def _assembled(gpu: Gpu, text: bytes) -> tuple[bytes, Module]:
     """What is kept of PTX, and it on the GPU."""
-    return _on_gpu(gpu, text if _is_slow_when_linked(text) else gpu.assemble(text))
+    return _on_gpu(gpu, text if is_slow_when_linked(text) else gpu.assemble(text))
 
 
 def _on_gpu(gpu: Gpu, code: bytes) -> tuple[bytes, Module]:
     return code, gpu.load_module(code)
 
 
-def _is_slow_when_linked(text: bytes) -> bool:
+def is_slow_when_linked(text: bytes) -> bool:
     """Whether machine code that is linked would be slower. Of functions that call another one, as exact division does,
     the assembler makes code that waits for every matrix instruction; and where it does not know what a kernel is linked
     with, it does not let threads have the registers of others (`setmaxnreg`), so that sums go to memory: fp8 8192³ 0.76

@@ -55,7 +55,9 @@ class Linear(Sorting):
         left, right = self._together("matmul", (other,))
         narrow = left.dtype if dtype is None else storable("matmul", dtype)
         wide = narrow if narrow.is_bool else sum_dtype(narrow)
-        total = product_of(left.uop.cast(wide), right.uop.cast(wide), batch)
+        of_fp8 = all(t.dtype.is_float and t.dtype.bitsize == 8 for t in (self, other))
+        x, y = (self, other) if of_fp8 else (left, right)  # two kinds meet in bfloat16, but are multiplied as they are
+        total = product_of(x.uop.cast(wide), y.uop.cast(wide), batch)
         result = total.cast(narrow) if narrow.is_float or dtype is not None else total
         return self._wrap(restate_mix(result, left.uop, right.uop))
 
