@@ -146,3 +146,12 @@ def test_few_rows_are_stored_and_their_depth_is_left_to_blocks() -> None:
     assert len(kernels(product(halves(0, 64, 4096), matrix))) == 1
     assert len(kernels(product(halves(0, 64, 4096), matrix), target=OLD)) == 2
     assert len(kernels(product(relu(halves(0, 1, 4096)), matrix))) == 1
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize(("depth", "columns"), [(128256, 4096), (50304, 768), (4096, 128256), (65536, 512)])
+def test_any_few_rows_are_left_to_blocks_however_deep(depth: int, columns: int, is_turned: bool) -> None:
+    """Whether cores that copy them had better share the depth is no question on a GPU that has them copied."""
+    matrix = halves(1, columns, depth).permute((1, 0)) if is_turned else halves(1, depth, columns)
+    for rows in (2, 4, 7, 8, 9, 15, 16, 17, 24, 64):
+        assert kernels(product(halves(0, rows, depth), matrix)) == [f"add_reduce_{rows}x{columns}"]

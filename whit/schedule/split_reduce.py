@@ -150,9 +150,9 @@ def _split_deep(node: UOp, target: Target | None) -> UOp | None:
     value = node.src[0]
     if node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return None
+    if reads_memory(target) and few_rows_of(node):
+        return None  # blocks share the depth of a tile
     if target is not None and target.is_gpu and (sides := sides_of(node)) is not None and sides[0] >= GPU_ROWS:
-        if reads_memory(target) and few_rows_of(node):
-            return None  # blocks share the depth of a tile
         axis = max(node.arg.axes, key=lambda a: value.shape[a])
         parts = gpu_parts(*sides, value.shape[axis], target.cores)
         return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None
