@@ -11,9 +11,11 @@ from test_gpu import TARGET, check, check_kernel
 from whit.codegen import Program, generate, gpu_matvec, gpu_vecmat
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.args import Memory
 from whit.ir.interpret import run
 from whit.ir.uop import UOp, make
 from whit.render import render
+from whit.render.program import local_buffers_of
 from whit.schedule import operands, schedule
 from whit.target import parse_target
 
@@ -220,3 +222,14 @@ def test_as_many_rows_and_as_deep_as_is_known_when_they_run() -> None:
             want = memory[2].reshape(70, 32)[:size].sum(1 if value is scores else 0)
             np.testing.assert_allclose(memory[0][: len(want)], want, rtol=1e-4, atol=1e-4)
             assert not memory[0][len(want) :].any()
+
+
+@pytest.mark.parametrize(("matrices", "columns"), [(1, 64), (2, 32), (4, 0)])
+def test_a_block_has_no_more_columns_than_shared_memory_for_their_sums(matrices: int, columns: int) -> None:
+    """16 warps have sums of eight rows: 128 columns would be 64 KiB."""
+    found = [matmul(halves(0, 8, 64), halves(i + 1, 64, 32768)) for i in range(matrices)]
+    (call,) = scheduled(sum(found[1:], found[0])).src
+    program = generate(call.src[0].src[0], OLD)
+    assert (f" {columns} columns of 8 products" in program.explanation) == bool(columns)
+    buffers = [node for node in local_buffers_of(program.linear) if node.arg.memory is Memory.SHARED]
+    assert sum(node.shape[0] * 4 for node in buffers) == 16 * columns * 8 * matrices * 4

@@ -92,15 +92,18 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     together = in_order(every - rows)
     deep = [load for region in found for load in region.loads if column in free[load] and not free[load] <= every]
     lanes = target.vector_bytes // max((load.dtype.itemsize for load in deep), default=16)  # others are read once
-    beside = _beside(rows, column, lanes, target)
-    if beside is None or prod(map(size_of, together)) > MOST_TOGETHER:
+    count = prod(map(size_of, together))
+    wide = sum(column in free[reduce] for reduce in known)
+    sums = target.l1_bytes // (4 * THREADS // WARP * count) - (len(known) - wide)  # for which a warp has memory
+    beside = _beside(rows, column, lanes, sums // wide, target)
+    if beside is None or count > MOST_TOGETHER:
         return None
     thread = UOp.range(THREADS, THREAD_ID, RangeKind.THREAD)
     ranges = [*in_order(rows - {column}), column]
     columns = lanes * beside
     blocks = prod(map(size_of, ranges)) // columns
     digits = digits_of(UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), ranges, columns)
-    steps = max(ON_THE_WAY // prod(map(size_of, together)), LEAST_ON_THE_WAY)
+    steps = max(ON_THE_WAY // count, LEAST_ON_THE_WAY)
     block = Block(free, known, column, thread, digits[column] * columns, lanes, beside, steps)
     stores, buffers = [], 0
     for places in product(*(range(size_of(r)) for r in together)):
@@ -112,7 +115,6 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
             memory, value, position, *given = new.src
             gate = thread < columns
             stores.append(memory.store(value, position, gate=gate & given[0] if given else gate))
-    count = prod(map(size_of, together))
     return UOp.group(*stores), f"{blocks} blocks of {THREADS} threads, {columns} columns of {count} products in each"
 
 
@@ -139,14 +141,16 @@ def _column(found: list[Region], every: frozenset[UOp], free: Free) -> UOp | Non
     return None
 
 
-def _beside(rows: set[UOp], column: UOp, lanes: int, target: Target) -> int | None:
-    """Threads along the columns of a row: many, as long as there are enough blocks."""
+def _beside(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) -> int | None:
+    """Threads along the columns of a row: many, as long as there are enough blocks; at most so many columns."""
     beside = MOST_BESIDE
     while beside > LEAST_BESIDE and (
-        size_of(column) % (lanes * beside) or prod(map(size_of, rows)) // (lanes * beside) < target.cores * 15 // 8
+        lanes * beside > most
+        or size_of(column) % (lanes * beside)
+        or prod(map(size_of, rows)) // (lanes * beside) < target.cores * 15 // 8
     ):
         beside //= 2
-    return beside if lanes > 1 and size_of(column) % (lanes * beside) == 0 else None
+    return beside if 1 < lanes <= most // beside and size_of(column) % (lanes * beside) == 0 else None
 
 
 def _shared(body: UOp, block: Block, values: dict[UOp, UOp], first: int) -> UOp:
