@@ -24,22 +24,22 @@ from fuzz.programs import difference, make_program
 from whit import Device
 from whit.engine.disk import allocate
 from whit.engine.plan import make_plan
+from whit.engine.realize import load_scheduler
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
-from whit.schedule import schedule
 
 APART = 1_000_000  # between the first numbers of two processes
 
 
-def run_on(name: str, linear: UOp, arrays: dict[UOp, np.ndarray]) -> None:
-    """Runs a schedule on a device and copies what it stores back into the arrays."""
+def run_on(name: str, graph: UOp, arrays: dict[UOp, np.ndarray]) -> None:
+    """Runs a graph on a device, scheduled for it, and copies what it stores back into the arrays."""
     slots = 1 + max(node.arg.slot for node in arrays)
     buffers = [allocate(name, 0) for _ in range(slots)]
     for node, array in arrays.items():
         buffers[node.arg.slot] = allocate(name, array.nbytes)
         buffers[node.arg.slot].write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
     device = Device[name]
-    device.run(device.load(make_plan(linear, slots)), buffers, {})
+    device.run(device.load(make_plan(load_scheduler(name)(graph), slots)), buffers, {})
     for node, array in arrays.items():
         if node.arg.slot >= FIRST_OUTPUT:
             memory = buffers[node.arg.slot].memory()
@@ -50,7 +50,7 @@ def problem_of(seed: int, name: str = "CUDA") -> str:
     """What differs for a graph, or nothing."""
     case = make_case(seed)
     outputs = empty_outputs(case)
-    run_on(name, schedule(case.graph), {**case.inputs, **outputs})
+    run_on(name, case.graph, {**case.inputs, **outputs})
     with np.errstate(all="ignore"):
         return compare(case, expected_of(case), list(outputs.values()), bounds_of(case))
 

@@ -56,6 +56,15 @@ def test_programs_of_tensors_become_programs_of_gpus(monkeypatch: pytest.MonkeyP
             _compile(make_part(seed), name)
 
 
+def test_graphs_are_scheduled_for_the_gpu_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that does not fit in a block is sorted in pieces. It takes too long to interpret."""
+    kernels: list[int] = []
+    with emulated_gpu(monkeypatch) as name:
+        monkeypatch.setattr(Device[name], "run", lambda loaded, *given: kernels.append(len(loaded[0].steps)))
+        problem_of(9071938, name)
+    assert kernels == [3]
+
+
 def _compile(program: Program, device: str) -> None:
     program.build(*(Tensor(array, device=device) for array in program.arrays)).realize()
 

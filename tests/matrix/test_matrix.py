@@ -63,17 +63,17 @@ def test_every_op_is_what_numpy_says(kind: str, dtype: DType, device: str) -> No
 
 def results(groups: Sequence[Group], device: str) -> list[list[Any]]:
     """The values of all cases."""
-    linears = [schedule(stored(tuple(case.node for case in group.cases))) for group in groups]
+    graphs = [stored(tuple(case.node for case in group.cases)) for group in groups]
     arrays = [{**group.inputs, **_outputs(group)} for group in groups]
     if device == "PYTHON":
-        for linear, given in zip(linears, arrays, strict=True):
-            run(linear, given)
+        for graph, given in zip(graphs, arrays, strict=True):
+            run(schedule(graph), given)
     elif device == "CUDA":
-        for linear, given in zip(linears, arrays, strict=True):
-            run_on(device, linear, given)
+        for graph, given in zip(graphs, arrays, strict=True):
+            run_on(device, graph, given)
     else:
         target = parse_target(device)
-        natives = [prepare(linear, target, f"g{i}") for i, linear in enumerate(linears)]
+        natives = [prepare(schedule(graph), target, f"g{i}") for i, graph in enumerate(graphs)]
         link(natives, target)
         for native, given in zip(natives, arrays, strict=True):
             native.run(given)
