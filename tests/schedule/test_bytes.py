@@ -136,6 +136,18 @@ def test_bytes_are_known_without_running() -> None:
     assert measured(program, *inputs) == expected
 
 
+@pytest.mark.parametrize("device", ["NULL", "NULL:PTX:sm_90a"])
+@pytest.mark.parametrize("reduce", [Tensor.sum, Tensor.mean])
+def test_gradients_of_the_sum_of_attention_store_no_weights(device: str, reduce: Callable[[Tensor], Tensor]) -> None:
+    """A gradient that is the same everywhere is stored, 4 n or less; the weights would be 32 n of half floats."""
+    shape = (2, 512, 16)
+    q, k, v = (Tensor.empty(*shape, dtype="bfloat16", device=device) for _ in range(3))
+    gradients = reduce(q.scaled_dot_product_attention(k, v, is_causal=True)).gradient(q, k, v)
+    GlobalCounters.reset()
+    Tensor.realize(*gradients)
+    assert GlobalCounters.global_mem < 512 * 512 * 2 * 2
+
+
 def test_temporaries_share_memory() -> None:
     """Four times softmax(x @ w) with w 64x64: three temporaries of n bytes, of which two are needed at a time."""
     weights = [ones(COLUMNS, COLUMNS) for _ in range(4)]

@@ -20,7 +20,7 @@ from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.contract import product_of, turned
 from whit.tensor.core import expand_to
-from whit.tensor.expressions import multiplied, operand_of, shares_of_row, steps_to
+from whit.tensor.expressions import MOVES, multiplied, operand_of, shares_of_row, steps_to
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.softmax import power_of, reduced, spread_over
 
@@ -58,6 +58,7 @@ def _mixed(y: UOp, dy: UOp, weights: UOp, p: UOp, scores: UOp, values: UOp) -> t
 def mixed_gradients(y: UOp, dy: UOp, p: UOp, steps: list[UOp], scores: UOp, values: UOp) -> tuple[UOp, UOp]:
     """The gradients of scores and values, p being the weights before the steps."""
     batch, wide = y.shape[:-2], sum_dtype(y.dtype)
+    dy = dy.stage() if _is_spread(dy) else dy  # a product with what is the same everywhere would become a sum
     dy, y, p = (x.cast(wide) for x in (dy, y, p))
     common = reduced(dy * y, ops.ADD, (len(batch) + 1,), keepdim=True)
     away = product_of(dy, turned(values.cast(wide)), batch)
@@ -66,3 +67,12 @@ def mixed_gradients(y: UOp, dy: UOp, p: UOp, steps: list[UOp], scores: UOp, valu
         away, weights = multiplied(away, step), multiplied(weights, step)
     inner = p * (away - spread_over(common, away))
     return inner.cast(scores.dtype), product_of(turned(weights), dy, batch).cast(values.dtype)
+
+
+def _is_spread(node: UOp) -> bool:
+    """Whether a value is made of fewer numbers, as the gradient of a sum or a mean is."""
+    while node.op is ops.CAST or node.op in MOVES:
+        if node.op is ops.EXPAND:
+            return True
+        node = node.src[0]
+    return node.op is ops.CONST or (node.op.elementwise and all(map(_is_spread, node.src)))

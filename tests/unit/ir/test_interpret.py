@@ -448,6 +448,14 @@ def test_registers_start_as_poison() -> None:
     assert np.isnan(given[0])
 
 
+def test_a_range_of_int32_has_its_bits() -> None:
+    out, number = UOp.param(0, dtypes.uint32, (3,)), UOp.range(const(I32, 3), 0)
+    bits = number.bitcast(dtypes.uint32)
+    result = np.zeros(3, np.uint32)
+    run(UOp.linear(number, bits, out.store(bits, number), number.end()), {out: result})
+    assert result.tolist() == [0, 1, 2]
+
+
 def _reverse_in_shared_memory(barrier: bool) -> list[int]:
     x, out = UOp.param(0, I32, (8,)), UOp.param(1, I32, (8,))
     block, thread = UOp.range(2, 0, RangeKind.BLOCK), UOp.range(4, 1, RangeKind.THREAD)

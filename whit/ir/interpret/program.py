@@ -147,7 +147,7 @@ def _enter(block: _Block, state: _State) -> Iterator[None]:
 
 def _iteration(block: _Block, state: _State, i: int) -> Iterator[None]:
     assert block.opener is not None
-    state.values[block.opener] = constant(dtypes.weakint, i)
+    state.values[block.opener] = constant(block.opener.dtype, i)
     return _steps(block, state)
 
 
