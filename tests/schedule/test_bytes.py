@@ -136,6 +136,7 @@ def test_bytes_are_known_without_running() -> None:
     assert measured(program, *inputs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["NULL", "NULL:PTX:sm_90a"])
 @pytest.mark.parametrize("reduce", [Tensor.sum, Tensor.mean])
 def test_gradients_of_the_sum_of_attention_store_no_weights(device: str, reduce: Callable[[Tensor], Tensor]) -> None:
