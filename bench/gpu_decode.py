@@ -2,7 +2,7 @@
 
     python bench/gpu_decode.py                   milliseconds a token, kernels, bytes, and the kernels by time
     python bench/gpu_decode.py --compile         torch.compile too (its first call takes half a minute)
-    python bench/gpu_decode.py --products        products of few rows alone, from bfloat16 and from packed weights
+    python bench/gpu_decode.py --products        products with packed weights alone (halves: gpu_few_rows.py)
     python bench/gpu_decode.py --check           a small model: the results of both sides, and nothing else
 
 32 layers, 4096 wide, 32 heads and 8 of keys of 128, 14336 between, 128256 words, bfloat16, a cache of 1024 positions
@@ -295,52 +295,15 @@ def contest(s: Shape, with_compile: bool) -> None:
             print(f"{name:13s} {best * 1e3:7.3f} ms a token, {s.nbytes / best / 1e9:.0f} GB/s", flush=True)
 
 
-# ---- products of few rows
-
-
-def products(rows: int, depth: int, columns: int, is_turned: bool, count: int) -> None:
-    """A chain of products there and back, in one graph: each waits for the one before, and no cache holds the weights.
-    Results are compared where weights are small enough to be copied quickly."""
-    shapes = [(columns, depth), (depth, columns)] if is_turned else [(depth, columns), (columns, depth)]
-    ws = [Tensor.randn(*shapes[i % 2], device="CUDA") * (2 / (depth + columns)) ** 0.5 for i in range(count)]
-    ws = [w.cast(dtypes.bfloat16).realize() for w in ws]
-    x = Tensor.randn(rows, depth, device="CUDA").cast(dtypes.bfloat16).realize()
-
-    def chain(x: Any, ws: Any) -> Any:
-        for w in ws:
-            x = x @ (w.T if is_turned else w)
-            x = x.contiguous()
-        return x
-
-    jitted = TinyJit(lambda x: chain(x, ws))
-    result = jitted(x).cast(dtypes.float32).numpy()
-    ours = min(seconds_of(lambda: jitted(x)) for _ in range(TURNS)) / count
-    nbytes = 2 * (depth * columns + rows * (depth + columns))
-    text = f"{rows:3d} x {depth} x {columns} {'w.T' if is_turned else 'w':3s}"
-    text += f"  whit {ours * 1e6:7.1f} us {nbytes / ours / 1e9:5.0f} GB/s"
-    if torch is not None:
-        is_compared = depth * columns <= 1 << 24
-        if is_compared:
-            arrays = [torch.from_numpy(t.cast(dtypes.float32).numpy()).cuda().bfloat16() for t in (x, *ws)]
-        else:
-            arrays = [torch.randn(t.shape, device="cuda", dtype=torch.bfloat16) * 0.01 for t in (x, *ws)]
-        chain(arrays[0], arrays[1:])
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            last = chain(arrays[0], arrays[1:])
-        theirs = min(their_seconds(graph.replay) for _ in range(TURNS)) / count
-        text += f"  torch {theirs * 1e6:7.1f} us {theirs / ours:5.2f}x"
-        if is_compared:
-            want = last.float().cpu().numpy()
-            text += f"  difference {float(np.abs(result - want).max() / np.abs(want).max()):.0e}"
-    print(text, flush=True)
+# ---- products with packed weights
 
 
 HALVES = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
 
 
 def packed(name: str, depth: int, columns: int, count: int) -> None:
-    """The same chain there and back from quantised weights; float32 between."""
+    """A chain of products there and back, in one graph: each waits for the one before, and no cache holds the weights;
+    float32 between."""
     kind = next(kind for kind in KINDS.values() if kind.name == name)
     unpack, generator = kind.unpack, np.random.default_rng(0)
     assert unpack is not None
@@ -369,20 +332,13 @@ def packed(name: str, depth: int, columns: int, count: int) -> None:
 
 
 def all_products() -> None:
-    """Those of a step, in both layouts, from packed weights, and with more rows."""
+    """Those of a step."""
     for name in HALVES:
         for depth, columns, count in ((4096, 4096, 16), (4096, 14336, 8), (4096, 128256, 2)):
             try:
                 packed(name, depth, columns, count)
             except Exception as error:  # one that fails must not hide the others
                 print(name, type(error).__name__, str(error)[-300:], flush=True)
-    for rows in (1, 4, 16):
-        for depth, columns, count in ((4096, 4096, 8), (4096, 14336, 4), (4096, 128256, 2)):
-            for is_turned in (True, False):
-                try:
-                    products(rows, depth, columns, is_turned, count)
-                except Exception as error:  # one that fails must not hide the others
-                    print(rows, depth, columns, is_turned, type(error).__name__, str(error)[-300:], flush=True)
 
 
 if __name__ == "__main__":
@@ -390,7 +346,7 @@ if __name__ == "__main__":
     parser.add_argument("--compile", action="store_true", help="torch.compile too")
     parser.add_argument("--check", action="store_true", help="results of a small model alone")
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--products", action="store_true", help="products of few rows alone")
+    parser.add_argument("--products", action="store_true", help="products with packed weights alone")
     options = parser.parse_args()
     if options.products:
         all_products()

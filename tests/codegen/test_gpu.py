@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
-from test_kernel_programs import KERNELS, arrays_of, ints
+from test_kernel_programs import KERNELS, arrays_of, compare, ints
 
 from whit.codegen import generate, gpu, separate
 from whit.config import Context
@@ -42,13 +42,7 @@ def check_kernel(body: UOp, generator: np.random.Generator, tolerance: float = 0
         verify(program.linear, PROGRAM)
         run(program.linear, {node: memory[node.arg.slot] for node in program.linear.src if node.op is ops.PARAM})
         programs.append(program)
-    run(body, arrays)
-    for node, expected in arrays.items():
-        got = memory[node.arg.slot].reshape(expected.shape)
-        if tolerance and node.dtype.is_float:
-            np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-        else:
-            np.testing.assert_array_equal(got, expected)
+    compare(body, arrays, memory, tolerance)
     return programs
 
 

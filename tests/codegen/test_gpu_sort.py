@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedule.build import arrays_for, param, scheduled, stores
+from schedule.build import param, scheduled, stores
 from test_gpu import TARGET
-from test_sort import run_programs, sorts
+from test_sort import agrees, run_programs, sorts
 
 from whit.codegen import generate, gpu_merge, gpu_sort
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
-from whit.ir.interpret import evaluate, numpy_dtype
+from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 from whit.schedule import schedule, sort
 
@@ -21,14 +21,7 @@ pytestmark = pytest.mark.slow  # every thread is interpreted
 def check(values: list[UOp], inputs: dict[UOp, Any] | None = None) -> int:
     """What is scheduled for a GPU computes what the graph says, bit by bit; how many kernels it is."""
     linear = schedule(stores(values), TARGET)
-    inputs = arrays_for(values) if inputs is None else inputs
-    memory: dict[UOp, Any] = dict(inputs)
-    for call in linear.src:
-        for argument in call.src[1:]:
-            memory.setdefault(argument, np.zeros(argument.shape, numpy_dtype(argument.dtype)))
-    run_programs(linear, memory, TARGET)
-    for store in stores(values).src:
-        assert memory[store.src[0]].tobytes() == evaluate(store.src[1], inputs).tobytes()
+    agrees(linear, values, run_programs, TARGET, inputs)
     return len(linear.src)
 
 

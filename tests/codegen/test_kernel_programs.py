@@ -95,6 +95,17 @@ def run_program(body: UOp, linear: UOp, arrays: dict[UOp, np.ndarray]) -> dict[i
     return memory
 
 
+def compare(body: UOp, arrays: dict[UOp, np.ndarray], memory: dict[int, np.ndarray], tolerance: float) -> None:
+    """Runs a kernel, whose programs have left this in memory."""
+    run(body, arrays)
+    for node, expected in arrays.items():
+        got = memory[node.arg.slot].reshape(expected.shape)
+        if tolerance and node.dtype.is_float:
+            np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(got, expected)
+
+
 def check_kernels(value: UOp, target: Any, tolerance: float = 0.0) -> None:
     """Every kernel of the schedule of a value, against its program."""
     generator = np.random.default_rng(0)
@@ -105,13 +116,7 @@ def check_kernels(value: UOp, target: Any, tolerance: float = 0.0) -> None:
         verify(linear, PROGRAM)
         arrays = arrays_of(body, generator)
         found = run_program(body, linear, arrays)
-        run(body, arrays)
-        for node, expected in arrays.items():
-            got = found[node.arg.slot].reshape(expected.shape)
-            if tolerance and node.dtype.is_float:
-                np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-            else:
-                np.testing.assert_array_equal(got, expected)
+        compare(body, arrays, found, tolerance)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -53,8 +53,12 @@ def run_code(linear: UOp, memory: dict[UOp, Any], target: Any) -> None:
 
 
 def check(values: list[UOp], how: Any, target: Any, inputs: dict[UOp, Any] | None = None) -> None:
+    """The schedule of values computes what they mean."""
+    agrees(scheduled(values), values, how, target, inputs)
+
+
+def agrees(linear: UOp, values: list[UOp], how: Any, target: Any, inputs: dict[UOp, Any] | None) -> None:
     """A schedule, run in some way, computes what the graph says, bit by bit."""
-    linear = scheduled(values)
     inputs = arrays_for(values) if inputs is None else inputs
     memory: dict[UOp, Any] = dict(inputs)
     for call in linear.src:

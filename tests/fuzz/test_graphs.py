@@ -1,4 +1,4 @@
-"""Two thousand random graphs: compiled code agrees with the interpreter, with and without optimisation."""
+"""Random graphs, the same in every run: compiled code agrees with the interpreter, with and without optimisation."""
 
 import numpy as np
 import pytest
