@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+import whit
 from whit import Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes
 from whit.nn.state.gguf_blocks import KINDS
 
@@ -238,30 +239,6 @@ def check(s: Shape, device: str) -> None:
         print(f"position {position}: error {errors[0]:.1e}, torch's {errors[1]:.1e}{wrong}", flush=True)
 
 
-def by_kernel(s: Shape, run: Callable[[], Any]) -> None:
-    """The kernels of one step started one by one, each timed, those of a name together."""
-    device: Any = Device["CUDA"]
-    found: dict[str, list[float]] = {}
-    original = device.gpu.launch
-
-    def timed(function: Any, blocks: int, threads: int, *rest: Any) -> None:
-        start = device.gpu.event()
-        original(function, blocks, threads, *rest)
-        found.setdefault(f"{rest[1][0]} {blocks}x{threads}", []).append(device.gpu.event().since(start))
-
-    device.gpu.launch = timed
-    try:
-        run()
-    finally:
-        del device.gpu.launch
-    total = sum(map(sum, found.values()))
-    print(f"kernels one by one, with about 5 us of events each: {total * 1e3:.3f} ms")
-    for name, times in sorted(found.items(), key=lambda pair: -sum(pair[1])):
-        print(
-            f"{sum(times) * 1e3:8.3f} ms {len(times):4d} times, least {min(times) * 1e6:7.1f} us   {name}", flush=True
-        )
-
-
 def contest(s: Shape, with_compile: bool) -> None:
     """Prints a line for each, and the table of our kernels."""
     w = our_weights(s, "CUDA")
@@ -278,9 +255,9 @@ def contest(s: Shape, with_compile: bool) -> None:
     print(
         f"whit          {best * 1e3:7.3f} ms a token, {kernels} kernels, {rate}, first call {first:.1f} s", flush=True
     )
-    place = Variable("position", 0, s.context - 1).bind(s.context - 1)
-    step(Ours, s, w, token, place).realize()
-    by_kernel(s, lambda: step(Ours, s, w, token, place).realize())
+    with whit.profile() as found:
+        mine(token, s.context - 1)
+    print(found, flush=True)
     if torch is None:
         return
     theirs, number = their_weights(s), torch.tensor([7], device="cuda")

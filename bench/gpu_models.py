@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -31,7 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from whit import Context, Device, GlobalCounters, Tensor, TinyJit, nn
+import whit
+from whit import Device, GlobalCounters, Tensor, TinyJit, nn
 from whit.dtype import dtypes
 
 Weights = dict[str, Any]
@@ -344,35 +344,15 @@ def peak() -> int:
 
 
 def kernels(model: Model, most: int = 30) -> None:
-    """Where the time of a step goes on the GPU: kernels that do the same are one line."""
-    from whit.engine import cuda
-
+    """Where the time of a step goes on the GPU."""
     step = our_step(model)
     start = time.perf_counter()
     step().realize()
     print(f"{model.name}: first step {time.perf_counter() - start:.2f} s", flush=True)
     step().realize()
-    found: dict[str, list[Any]] = defaultdict(list)
-
-    def note(device: str, name: str, outputs: Any, counts: Any, seconds: float) -> None:
-        result = "" if not outputs else f"{outputs[0].dtype.name}{outputs[0].shape}"
-        found[f"{name} {result}"].append((seconds, counts.global_ops, counts.global_mem))
-
-    before, cuda.show_kernel = cuda.show_kernel, note
-    try:
-        with Context(DEBUG=2):
-            step().realize()
-    finally:
-        cuda.show_kernel = before
-    total = sum(seconds for rows in found.values() for seconds, _, _ in rows)
-    count = sum(map(len, found.values()))
-    print(f"{count} kernels of {len(found)} kinds, {total * 1e3:.2f} ms on the GPU, {peak() / 1e9:.1f} GB at most")
-    for name, rows in sorted(found.items(), key=lambda item: -sum(row[0] for row in item[1]))[:most]:
-        seconds, ops, nbytes = (sum(row[i] for row in rows) for i in range(3))
-        rate = f"{ops / seconds / 1e12:7.1f} TFLOP/s {nbytes / seconds / 1e9:7.0f} GB/s"
-        print(
-            f"{seconds * 1e3:9.3f} ms {len(rows):4d} x {seconds / len(rows) * 1e6:9.1f} us {rate}  {name}", flush=True
-        )
+    with whit.profile() as found:
+        step().realize()
+    print(f"{found.text(most)}\n{peak() / 1e9:.1f} GB at most", flush=True)
 
 
 def first_steps(name: str, layers: int) -> None:

@@ -13,13 +13,15 @@ from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.device import Device
 from whit.engine.jit import TinyJit
+from whit.engine.profile import profile
+from whit.engine.profile import start_from_environment as start_profile
 from whit.errors import JitError
 from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
 from whit.tensor import Tensor, checkpoint
 from whit.viz import trace
-from whit.viz.session import start_from_environment
+from whit.viz.session import start_from_environment as start_trace
 
 Variable = UOp.variable
 
@@ -40,7 +42,9 @@ __all__ = [
     "fetch",
     "function",
     "getenv",
+    "profile",
     "trace",
 ]
 
-start_from_environment()
+start_trace()
+start_profile()

@@ -26,6 +26,8 @@ Value = TypeVar("Value", bound=int | float | str)
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+Begin = Callable[[Any], Callable[[], None]]  # is given the value; what it returns is called at the end of the block
+
 _ACCEPTED = {bool: "0 or 1", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -52,7 +54,7 @@ class ContextVar(Generic[Value]):
 
     # `_get` is the C method of `_in_context` unless the environment is bad. Comparing through it instead of through
     # `value` takes `DEBUG >= 2` from 117 ns to 87 ns.
-    __slots__ = ("_get", "_in_context", "setting")
+    __slots__ = ("_get", "_in_context", "begin", "setting")
 
     def __init__(self, key: str, default: Value, doc: str = "", changes_results: bool = False) -> None:
         if type(default) not in _ACCEPTED:
@@ -61,6 +63,7 @@ class ContextVar(Generic[Value]):
                 fix="Give a default that is a bool, an int, a float or a str: it decides the type of the setting.",
             )
         self.setting = Setting(key, default, type(default), doc, changes_results)
+        self.begin: Begin | None = None  # what else happens where a `Context` gives it a value
         known = _variables.setdefault(key, self)
         if known is self:
             self._in_context, self._get = _read_environment(self.setting)
@@ -225,7 +228,8 @@ class Context:
 
     def __enter__(self) -> None:
         tokens = [variable._in_context.set(value) for variable, value in self._values]
-        _entered.set((self, tokens, _entered.get()))
+        ends = [variable.begin(value) for variable, value in self._values if variable.begin is not None]
+        _entered.set((self, tokens, ends, _entered.get()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -236,10 +240,12 @@ class Context:
                 "Context: left in another order, thread or task than it was entered in",
                 fix="Do not `yield` inside `with Context(...)`: the caller would run under these settings too.",
             )
-        _, tokens, outer = innermost
+        _, tokens, ends, outer = innermost
         for (variable, _), token in zip(self._values, tokens, strict=True):
             variable._in_context.reset(token)
         _entered.set(outer)
+        for end in ends:
+            end()
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -265,9 +271,10 @@ class Context:
         return run
 
 
-# The contexts this thread or task is in, innermost first, each with what undoes it: (context, tokens, the next one).
+# The contexts this thread or task is in, innermost first, each with what undoes it and what its end does: (context,
+# tokens, ends, the next one).
 # It is not kept in the `Context` itself, which several threads may be in at once.
-_Entered = tuple[Context, list[contextvars.Token[Any]], Any]
+_Entered = tuple[Context, list[contextvars.Token[Any]], list[Callable[[], None]], Any]
 _entered: contextvars.ContextVar[_Entered | None] = contextvars.ContextVar("whit.entered", default=None)
 
 
@@ -323,6 +330,9 @@ CACHE = ContextVar(
 )
 CACHE_DIR = ContextVar("CACHE_DIR", "", "Where they are kept. Empty: the user's cache folder.")
 DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.")
+PROFILE = ContextVar(
+    "PROFILE", 0, "A table of where the time went, at the end of the program or `Context`. 2: of all kernels."
+)
 VIZ = ContextVar("VIZ", "", "A file that the program is recorded into from its start. 1: `whit-<process>.trace`.")
 VIZ_LIMIT = ContextVar("VIZ_LIMIT", 256, "The most megabytes a recording may have; rewrites are left out first.")
 VIZ_REWRITES = ContextVar("VIZ_REWRITES", True, "A recording has every rewrite and the time of every rule.")

@@ -30,7 +30,7 @@ def test_a_kernel_that_memory_binds(gpu: FakeLibrary) -> None:
     assert lines[-3:] == [
         "roofline: 0.25 operations a byte",
         "  a GPU of Python: 512 GB/s, 512.0 GFLOP/s of float32; at least 1.0 us, bound by bytes",
-        "achieved: not timed yet; kernel.measure(), DEBUG=2 or a recording do that",
+        "achieved: not timed yet; kernel.measure(), PROFILE=1 or DEBUG=2 do that",
     ]
     assert "at least 1.0 us, bound by bytes" in y.explain() and "best" not in y.explain()
     assert not any("occupancy" in line for line in lines)

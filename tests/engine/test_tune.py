@@ -395,7 +395,7 @@ def test_what_was_achieved_is_a_part_of_the_roof(monkeypatch: pytest.MonkeyPatch
     text = "  this machine: 10.0 GB/s, 100.0 GFLOP/s; at least 0.8 us, bound by bytes"
     assert kernel.explain().splitlines()[-2:] == [
         text,
-        "achieved: not timed yet; kernel.measure(), DEBUG=2 or a recording do that",
+        "achieved: not timed yet; kernel.measure(), PROFILE=1 or DEBUG=2 do that",
     ]
     assert kernel.measure(0.0) == kernel.best_seconds
     last = kernel.explain().splitlines()[-1]

@@ -117,7 +117,7 @@ class CpuDevice:
         frame.pointers[:] = array("Q", [addresses[place] for place in loaded.places])
         if loaded.variables:
             frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
-        if DEBUG >= 2 or hooks.recorder is not None:
+        if DEBUG >= 2 or hooks.timers():
             self._run_timed(loaded, frame)
         else:
             _launch(loaded, frame)
@@ -125,7 +125,7 @@ class CpuDevice:
         loaded.frames.append(frame)
 
     def _run_timed(self, loaded: LoadedPlan, frame: Frame) -> None:
-        """One by one, with a line for each, or for a recording."""
+        """One by one, with a line for each, for a recording or a profile."""
         launches = frame.launches.buffer_info()[0]
         prepare_pool()
         run_native(launches, 0, loaded.threads)  # starts threads, which is not to be counted
@@ -144,8 +144,8 @@ class CpuDevice:
                 show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
         if not is_shown:
             GlobalCounters.add(self.name, loaded.counts)
-        if (recorder := hooks.recorder) is not None:
-            recorder.ran(self.name, loaded.plan, loaded.kernels, times)
+        for timer in hooks.timers():
+            timer.started(self.name, loaded.plan, loaded.kernels, "")(times)
 
     def synchronize(self) -> None:
         """Kernels have finished when `run` returns."""

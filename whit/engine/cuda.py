@@ -103,7 +103,7 @@ class CudaDevice:
             addresses.append(addresses[place] + start)
         self.gpu.use()
         with self.gpu.lock:
-            if DEBUG >= 2 or hooks.recorder is not None:
+            if DEBUG >= 2 or hooks.timers():
                 self._run_timed(loaded, addresses, variables)
                 return
             for number in range(len(plan.steps)):
@@ -138,16 +138,16 @@ class CudaDevice:
             for each in launches:
                 self.launch(each)
             events.append(gpu.times.mark(gpu.stream))
-        recorder, is_shown = hooks.recorder, DEBUG >= 2
-        told = recorder.started(self.name, plan, loaded.kernels, "stream") if recorder is not None else None
+        is_shown = DEBUG >= 2
+        told = [timer.started(self.name, plan, loaded.kernels, "stream") for timer in hooks.timers()]
 
         def note(moments: list[int]) -> None:
             for number, (start, end) in enumerate(zip(moments[::2], moments[1::2], strict=True)):
                 note_time(plan.steps[number].function, self.name, (end - start) * 1e-9)
                 if is_shown:
                     self._show(loaded, number, (end - start) * 1e-9)
-            if told is not None:
-                told(moments)
+            for tell in told:
+                tell(moments)
 
         gpu.times.tell(events, note)
         if is_shown:

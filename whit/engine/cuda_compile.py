@@ -16,9 +16,11 @@ from typing import Any
 
 from whit.cache import register_cache
 from whit.config import DEBUG
+from whit.dtype import dtypes
 from whit.engine import disk_cache
 from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key, shows_compiling
 from whit.engine.show import announce
+from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.recording import KernelLog, hooks
 from whit.runtime.cuda import Gpu, Module
@@ -55,6 +57,7 @@ class CudaKernel:
     bytes_written: int
     module: Module  # keeps the code
     explanation: str = ""
+    units: str = ""  # what computes: "float32", "bfloat16 by tensor cores"
 
     @property
     def total(self) -> int:
@@ -170,7 +173,7 @@ def _loaded(
     if DEBUG >= SHOWS_SOURCE:
         for launch in launches:
             print(f"{launch.name}: {occupancy(launch, gpu)}", flush=True)
-    return CudaKernel(launches, *amounts, module, header["explanation"])
+    return CudaKernel(launches, *amounts, module, header["explanation"], header["units"])
 
 
 def _source(function: UOp, target: Target) -> bytes:
@@ -218,5 +221,16 @@ def compile_ptx(function: UOp, target: Target, log: KernelLog | None = None) -> 
         "bytes_read": whole.bytes_read,
         "bytes_written": whole.bytes_written,
         "explanation": whole.explanation,
+        "units": units_of(programs),
     }
     return header, text.encode()
+
+
+def units_of(programs: Sequence[Any]) -> str:
+    """What does most of the work of programs, in words."""
+    nodes = [node for program in programs for node in program.linear.topological()]
+    for node in nodes:
+        if node.op is ops.BLOCK_MMA and node.arg.atom != "fma":
+            operands = "tf32" if node.arg.atom == "tf32" else node.src[2].dtype.name
+            return f"{operands} by tensor cores"
+    return "float64" if any(node.dtype is dtypes.float64 for node in nodes) else "float32"

@@ -1,6 +1,6 @@
 """What a GPU allows a kernel, and how long it takes there: for the reports about kernels.
 
-    roof, units = gpu_roof(gpu, programs)       bytes and operations a second; "bfloat16 by tensor cores"
+    gpu_roof(gpu, "bfloat16 by tensor cores")   bytes and operations a second
     measure(function, "CUDA", 0.1)              the fastest run on memory of its own
 
 The limits follow from clocks, the width of the memory's bus and the number of multiprocessors, which the driver knows,
@@ -10,12 +10,10 @@ and from what a multiprocessor does in a clock. A busy GPU lowers its clocks, so
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from whit.dtype import DType, dtypes
 from whit.engine.cuda import Arguments, CudaDevice
-from whit.engine.cuda_compile import find_cuda_kernel, get_cuda_kernels, occupancy
+from whit.engine.cuda_compile import CudaKernel, find_cuda_kernel, get_cuda_kernels, occupancy
 from whit.engine.device import Device
 from whit.engine.roof import Roof
 from whit.engine.storage import nbytes_of
@@ -38,38 +36,41 @@ CLOCK, MEMORY_CLOCK, BUS_WIDTH = 13, 36, 37  # kHz, kHz, bits
 IN_A_ROW = 10
 
 
-def gpu_roof(gpu: Gpu, programs: Sequence[Any]) -> tuple[Roof, str]:
-    """The limits for kernels that use the units that these programs use, and what those are."""
+def gpu_roof(gpu: Gpu, units: str) -> Roof:
+    """The limits for kernels whose work these units do (`cuda_compile.units_of`)."""
     known = [compute for compute in PEAKS if compute <= gpu.compute] or [min(PEAKS)]
-    unit, words = _unit([node for program in programs for node in program.linear.topological()])
-    flops = PEAKS[max(known)][unit] * gpu.multiprocessors * gpu.attribute(CLOCK) * 1e3
+    flops = PEAKS[max(known)][_column(units)] * gpu.multiprocessors * gpu.attribute(CLOCK) * 1e3
     bandwidth = 2 * gpu.attribute(MEMORY_CLOCK) * 1e3 * gpu.attribute(BUS_WIDTH) / 8  # two bits of a line in a clock
-    return Roof(bandwidth, flops, 1), words
+    return Roof(bandwidth, flops, 1)
 
 
-def _unit(nodes: Sequence[UOp]) -> tuple[str, str]:
-    """The units that do most of the work."""
-    for node in nodes:
-        if node.op is ops.BLOCK_MMA and node.arg.atom != "fma":
-            dtype = node.src[2].dtype
-            unit = "tf32" if node.arg.atom == "tf32" else _operands(dtype)
-            return unit, f"{'tf32' if unit == 'tf32' else dtype.name} by tensor cores"
-    unit = "float64" if any(node.dtype is dtypes.float64 for node in nodes) else "float32"
-    return unit, unit
-
-
-def _operands(dtype: DType) -> str:
+def _column(units: str) -> str:
+    """Where units stand in the tables."""
+    name, _, tensor_cores = units.partition(" by ")
+    if not tensor_cores or name == "tf32":
+        return name
+    dtype: DType = getattr(dtypes, name)
     if dtype.itemsize == 1:
         return "fp8" if dtype.is_float else "int8"
     return "half"
 
 
-def occupancies(function: UOp, device: str) -> list[str]:
-    """How each launch of a kernel fills the GPU; nothing if it was not compiled yet."""
+def known_units(function: UOp, device: str) -> str:
+    """The units of a kernel; nothing if it was not compiled yet."""
+    kernel = _compiled(function, device)
+    return "" if kernel is None else kernel.units
+
+
+def _compiled(function: UOp, device: str) -> CudaKernel | None:
     backend = Device[device]
     assert isinstance(backend, CudaDevice)
-    kernel = find_cuda_kernel(function, backend.target, backend.gpu)
-    return [] if kernel is None else [occupancy(launch, backend.gpu) for launch in kernel.launches]
+    return find_cuda_kernel(function, backend.target, backend.gpu)
+
+
+def occupancies(function: UOp, device: str) -> list[str]:
+    """How each launch of a kernel fills the GPU; nothing if it was not compiled yet."""
+    kernel, gpu = _compiled(function, device), Device[device].gpu  # type: ignore[attr-defined]
+    return [] if kernel is None else [occupancy(launch, gpu) for launch in kernel.launches]
 
 
 def measure(function: UOp, device: str, seconds: float) -> float:

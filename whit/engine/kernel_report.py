@@ -32,6 +32,7 @@ class KernelReport:
     device: str
     target: Target | None  # None: the interpreter
     result: str  # dtype and shape of what it writes first
+    known_units: str = ""  # of a GPU: what computes, where it was compiled
 
     @property
     def name(self) -> str:
@@ -92,7 +93,7 @@ class KernelReport:
 
     @property
     def best_seconds(self) -> float | None:
-        """The time of its fastest run that was timed: by `measure`, under DEBUG=2, or in a recording."""
+        """The time of its fastest run that was timed: by `measure`, under PROFILE=1 or DEBUG=2, or in a recording."""
         return best_time(self.function, self.device)
 
     def measure(self, seconds: float = 0.1) -> float:
@@ -147,10 +148,12 @@ class KernelReport:
     def roof(self) -> tuple[Any, str] | None:
         """What the device allows, and its name; None where that is not known here."""
         if self._is_on_gpu:
-            from whit.engine.cuda_report import gpu_roof  # lazy: loads the driver
+            from whit.engine.cuda_compile import units_of  # lazy: loads the driver
+            from whit.engine.cuda_report import gpu_roof, known_units  # lazy: the same
 
             gpu = Device[self.device].gpu  # type: ignore[attr-defined]
-            roof, units = gpu_roof(gpu, self._programs)
+            units = self.known_units or known_units(self.function, self.device) or units_of(self._programs)
+            roof = gpu_roof(gpu, units)
             return roof, f"{gpu.name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
         if not self._runs_here:
             return None
@@ -173,7 +176,7 @@ class KernelReport:
         lines.append(f"  {self.roof[1]}; {self.bound()}")
         best = self.best_seconds
         if best is None:
-            return [*lines, "achieved: not timed yet; kernel.measure(), DEBUG=2 or a recording do that"]
+            return [*lines, "achieved: not timed yet; kernel.measure(), PROFILE=1 or DEBUG=2 do that"]
         speed = f"{spell_rate(self.ops / best)}, {moved / best / 1e9:.1f} GB/s"
         return [*lines, f"achieved: best {best * 1e6:.1f} us, {speed}, {self._share():.0f} % of the roof"]
 

@@ -12,6 +12,7 @@ from typing import Any
 from whit.engine.counters import GlobalCounters
 from whit.engine.cpu import CpuDevice
 from whit.engine.plan import Plan
+from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 
@@ -32,6 +33,8 @@ class NullDevice(CpuDevice):
         """Counts the kernels, and the memory of the temporaries."""
         _arena = Buffer(self.name, loaded.plan.arena_bytes)
         GlobalCounters.add(self.name, loaded.counts)
+        for timer in hooks.timers():
+            timer.started(self.name, loaded.plan, (), "")
 
 
 def open_device(name: str) -> NullDevice:

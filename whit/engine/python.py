@@ -57,8 +57,8 @@ class PythonDevice:
             if DEBUG >= 2:
                 announce(call.src[0])
                 show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
-        if (recorder := hooks.recorder) is not None:
-            recorder.ran(self.name, loaded, (), times)
+        for timer in hooks.timers():
+            timer.started(self.name, loaded, (), "")(times)
 
     def synchronize(self) -> None:
         """Nothing runs in the background."""

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from math import prod
+from time import perf_counter_ns
 from typing import Any
 
 from whit.cache import register_cache
@@ -447,7 +448,12 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
 def find_plan(graph: Normalised, device: str) -> Any:
     """What the device runs for a graph; made, if it is the first of its kind."""
     loaded = _plans.get(_key(graph, device))
-    return _load(graph, device) if loaded is None else loaded
+    if loaded is None:
+        start = perf_counter_ns()
+        loaded = _load(graph, device)
+        for timer in hooks.timers():
+            timer.prepared(device, start, perf_counter_ns())
+    return loaded
 
 
 def _key(graph: Normalised, device: str) -> tuple[Any, ...]:

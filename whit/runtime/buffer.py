@@ -18,12 +18,14 @@ import threading
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError, DeviceError, InternalError, OutOfRangeError, WhitError, user_line
 from whit.recording import hooks
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
 
+INSIDE = "inside the machine"  # what copies of its memory are called in profiles
 LISTED = 5  # the largest buffers that an out-of-memory error names
 LARGE = 1 * MiB  # buffers of this size and more remember where they were made, 1 us
 
@@ -206,7 +208,9 @@ class Buffer:
 
     def write(self, data: memoryview, offset: int = 0) -> None:
         """Writes bytes from `offset` on."""
+        start = perf_counter_ns()
         self.memory()[offset : offset + data.nbytes] = data
+        hooks.copied(self.device, INSIDE, data.nbytes, start)
 
     def fill(self, data: memoryview) -> None:
         """Writes all bytes of a buffer that nobody has used yet."""
@@ -231,7 +235,9 @@ class Buffer:
         if not has_memory(self.device):
             raise _no_data(self.device)
         if self.nbytes:
+            start = perf_counter_ns()
             ctypes.memmove(target.address, self.address, self.nbytes)
+            hooks.copied(target.device, INSIDE, self.nbytes, start)
 
 
 Kind = TypeVar("Kind", bound=Buffer)

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from whit.errors import WhitError
-from whit.recording import hooks
+from whit.recording import Told, hooks
 
 if TYPE_CHECKING:
     from whit.runtime.cuda import Gpu
 
 STALE_NS = 1_000_000_000  # the age of an anchor that is set anew as soon as the GPU is idle
 MOST_WAITING = 4096  # lists of events that nobody has read yet
-
-Told = Callable[[list[int]], None]
 
 
 class Times:

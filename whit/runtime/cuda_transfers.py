@@ -181,12 +181,18 @@ class Transfers:
             self._events[other] = made[0], made[1]
         return self._events[other]
 
-    # ---- recordings
+    # ---- recordings and profiles
 
     def _begin(self, stream: Any) -> Any:
-        return self.gpu.times.mark(stream) if hooks.recorder is not None else None
+        return self.gpu.times.mark(stream) if hooks.timers() else None
 
     def _end(self, begin: Any, stream: Any, what: str, nbytes: int) -> None:
-        if begin is not None and (recorder := hooks.recorder) is not None:
-            told = recorder.copied(self.gpu.label, what, nbytes)
-            self.gpu.times.tell([begin, self.gpu.times.mark(stream)], told)
+        if begin is None:
+            return
+        told = [timer.copied(self.gpu.label, what, nbytes) for timer in hooks.timers()]
+
+        def tell(moments: list[int]) -> None:
+            for each in told:
+                each(moments)
+
+        self.gpu.times.tell([begin, self.gpu.times.mark(stream)], tell)

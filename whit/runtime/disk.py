@@ -17,8 +17,10 @@ import stat
 import threading
 import weakref
 from contextlib import suppress
+from time import perf_counter_ns
 
 from whit.errors import FileError, FileMissingError, FileReadOnlyError, nearest
+from whit.recording import hooks
 
 MOST_AT_ONCE = 1 << 30  # bytes; Linux moves at most 2 GiB in one call
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -46,7 +48,7 @@ class File:
 
     def read_into(self, offset: int, target: memoryview) -> None:
         """Fills the target with the bytes from `offset` on."""
-        done = 0
+        start, done = perf_counter_ns(), 0
         while done < len(target):
             try:
                 count = os.preadv(self._descriptor, [target[done : done + MOST_AT_ONCE]], offset + done)
@@ -59,18 +61,20 @@ class File:
                     "It was cut off after the tensor was made. Build the tensor again.",
                 )
             done += count
+        hooks.copied("DISK", "read", done, start)
 
     def write(self, offset: int, data: memoryview) -> None:
         """Puts the bytes at `offset`; the file grows if it ends before. Where there is no room nothing is written."""
         self._open_for_writing()
         self._reserve(offset, len(data))
-        done = 0
+        start, done = perf_counter_ns(), 0
         while done < len(data):
             try:
                 done += os.pwrite(self._descriptor, data[done : done + MOST_AT_ONCE], offset + done)
             except OSError as error:
                 where = f"bytes {offset} to {offset + done} of {offset} to {offset + len(data)} are written"
                 raise file_error("written", self.path, error, where) from error
+        hooks.copied("DISK", "written", done, start)
 
     def grow(self, size: int) -> None:
         """Makes the file at least that long. The new part reads as zeros and takes no room until it is written."""

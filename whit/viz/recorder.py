@@ -18,7 +18,7 @@ from typing import Any
 from whit.config import settings_key
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.recording import hooks
+from whit.recording import Told, hooks
 from whit.runtime.buffer import usage_by_device
 from whit.target import available_cores, host_target
 from whit.viz.memory_log import MemoryLog
@@ -30,7 +30,6 @@ from whit.viz.writer import Writer
 FLUSH_NS = 200_000_000  # what ran less than this ago may be lost when the process is killed
 MOST_NOTES = 512
 MOST_ASSEMBLY = 200_000  # letters of the machine code of one kernel
-Told = Callable[[list[int]], None]
 
 
 class Recorder:
@@ -137,15 +136,9 @@ class Recorder:
 
     # ---- what runs
 
-    def ran(self, device: str, plan: Any, kernels: Sequence[Any], times: list[int]) -> None:
-        """A plan ran: `perf_counter_ns` before and after each kernel in turn."""
-        self._started(device, plan, kernels, "", user_stack(3)[0])(times)
-
     def started(self, device: str, plan: Any, kernels: Sequence[Any], queue: str) -> Told:
-        """A plan was started; its times are told later."""
-        return self._started(device, plan, kernels, queue, user_stack(3)[0])
-
-    def _started(self, device: str, plan: Any, kernels: Sequence[Any], queue: str, frames: Any) -> Told:
+        """A plan was started; its times are told later: `perf_counter_ns` before and after each kernel in turn."""
+        frames = user_stack(3)[0]
         with self._lock:
             if self.is_full:
                 self._left_out += 1
@@ -165,6 +158,9 @@ class Recorder:
             stack = self._stacks.number(user_stack(2)[0])
         fields = {"device": device, "what": what, "nbytes": nbytes, "stack": stack}
         return lambda times: self._write_times("copy", times, **fields)
+
+    def prepared(self, device: str, start: int, end: int) -> None:
+        """Schedules and kernels have records of their own."""
 
     def _write_times(self, kind: str, times: list[int], **fields: Any) -> None:
         with self._lock:

@@ -79,8 +79,7 @@ def _end(recorder: Recorder) -> None:
     if hooks.recorder is recorder:
         hooks.recorder = None
     if recorder.process == os.getpid():
-        for clock in list(hooks.clocks):
-            clock.settle()
+        hooks.settle()
         recorder.close()
 
 
