@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
+from whit.engine.kernel_report import spell_count
 
 TARGET = "NULL:LLVM:haswell"  # the same kernels and reasons on every machine that runs the tests
 
@@ -146,3 +147,35 @@ def test_temporaries_and_the_peak() -> None:
     assert lines.count("     the same kernel as 2") == 1
     longer = ((((a @ a) @ a) @ a) @ a).explain()
     assert longer.endswith("\n  they share memory: apart they would take 3.07 kB")
+
+
+def test_large_numbers_can_be_read() -> None:
+    counts = (0, 9_999_999, 10_000_000, 276_824_064, 1_999_999_999, 14_495_514_624, 5 * 10**12)
+    shown = ["0", "9999999", "10.00 M", "276.82 M", "2.00 G", "14.50 G", "5.00 T"]
+    assert [spell_count(count) for count in counts] == shown
+
+
+def test_of_attention_scores_count_once_and_only_those_that_are_seen() -> None:
+    q, k, v = (Tensor.empty(3, 64, 32, device=TARGET) for _ in range(3))
+    for causal, pairs in ((False, 64 * 64), (True, 64 * 65 // 2)):
+        with Context(NOOPT=0, ATTENTION_BLOCKS=1):
+            (kernel,) = q.scaled_dot_product_attention(k, v, is_causal=causal).kernels()
+        each, rest = divmod(kernel.ops, 3 * pairs)
+        assert rest == 0 and 0 < each - 2 * (32 + 32) < 30  # two products, and what is done to a score
+
+
+@pytest.mark.parametrize(
+    ("target", "roof"),
+    [
+        ("sm_80", "A100 of 80 GB, by its data sheet: 2040 GB/s, 311.9 TFLOP/s of bfloat16 by tensor cores"),
+        ("sm_90a", "H200, by its data sheet: 4800 GB/s, 1070.5 TFLOP/s of bfloat16 by tensor cores"),
+    ],
+)
+def test_a_gpu_that_is_not_here_has_the_roofline_of_its_data_sheet(target: str, roof: str) -> None:
+    a = Tensor.empty(256, 256, dtype="bfloat16", device=f"NULL:PTX:{target}")
+    (kernel,) = (a @ a).kernels()
+    lines = kernel.explain().splitlines()
+    assert lines[-1] == f"  {roof}; {kernel.bound()}" and kernel.bound().endswith("us, bound by bytes")
+    title, *rest = (a @ a).explain().splitlines()
+    assert title.endswith(f"writes 131.07 kB, at least {kernel.least_seconds * 1e6:.1f} us")
+    assert f"     {kernel.bound()}" in rest

@@ -98,7 +98,7 @@ def test_queries_keys_and_values_have_their_gradients_in_one_kernel() -> None:
     gradients = gradients_of(PROGRAMS["causal"], tensors)
     report = Tensor.stack(*gradients).explain()
     assert report.count("attention by blocks") == 2
-    assert "those seen from None on, up to 0" in report
+    assert "row i sees those up to i" in report
 
 
 @pytest.mark.slow

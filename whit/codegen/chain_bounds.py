@@ -48,10 +48,21 @@ class Bounds:
             tests.append(rows[1] + self.after <= first)
         return reduce(and_, tests) if tests else None
 
+    def pairs(self, rows: int, keys: int) -> int:
+        """How many keys the rows see, all together."""
+        after = -rows if self.after is None else self.after
+        before = keys if self.before is None else self.before
+        return sum(max(min(i + before, keys - 1) - max(i + after, 0) + 1, 0) for i in range(rows))
+
     def __str__(self) -> str:
         if self.are_open:
             return "all of them seen"
-        return f"those seen from {self.after} on, up to {self.before}"
+        first, last = (
+            None if bound is None else f"i{bound:+d}" if bound else "i" for bound in (self.after, self.before)
+        )
+        if first is None:
+            return f"row i sees those up to {last}"
+        return f"row i sees those from {first} {'on' if last is None else f'to {last}'}"
 
 
 def find_bounds(chain: Chain) -> Bounds:

@@ -1,18 +1,22 @@
 """What a kernel costs, counted before it is tiled: element operations and bytes moved.
 
-Symbolic sizes count with their largest value.
+Symbolic sizes count with their largest value. Of attention, scores count once, though they are written once for each
+statistic and product of them, and only those that rows see.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from whit.codegen.chain_bounds import find_bounds
 from whit.codegen.ranges import free_ranges, most_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.simplify.chain import find_chain
 
+LEAST_REDUCTIONS = 2  # of a chain: a sum of scores, which are sums
 COUNTED = 256  # elements that may be compared with each other
 
 
@@ -30,6 +34,8 @@ def estimate(body: UOp) -> tuple[int, int, int]:
             param = node.src[0]
             size = prod(most_of(n) for n in param.shape)
             touched[param] = min(touched.get(param, 0) + times, size)
+    attention = _attention(body, free)
+    work = work if attention is None else attention
     work += sum(_sorting(node, free) for node in {node.src[:1]: node for node in free if node.op is ops.SORT}.values())
     written = 0
     for store in body.src:
@@ -41,6 +47,24 @@ def estimate(body: UOp) -> tuple[int, int, int]:
             touched[param] = min(touched.get(param, 0) + times, size)
     read = sum(count * param.dtype.itemsize for param, count in touched.items())
     return work, read, written
+
+
+def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
+    """The operations of a chain; None of other kernels."""
+    if sum(node.op is ops.REDUCE for node in free) < LEAST_REDUCTIONS:
+        return None
+    chain = find_chain([store.src[1] for store in body.src])
+    if chain is None or not chain.is_worth_blocks():
+        return None
+    ranges = frozenset().union(*(free[store] for store in body.src)) - {chain.rows, chain.keys, chain.columns}
+    products = [*chain.products, *chain.turned]
+    depths = sum(most_of(r.size) for inner in chain.inner for r in inner.along)
+    columns = most_of(chain.columns.size) * len(products)
+    scores = [*(statistic.value for statistic in chain.statistics), *(product.p for product in products)]
+    inside = [node for node in topological(scores) if node.op.elementwise and node.dtype is not dtypes.weakint]
+    each = 2 * (depths + columns) + len(inside) + len(chain.statistics)
+    pairs = find_bounds(chain).pairs(most_of(chain.rows.size), most_of(chain.keys.size))
+    return prod(most_of(r.size) for r in ranges) * pairs * each
 
 
 def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:

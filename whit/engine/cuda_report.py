@@ -1,20 +1,20 @@
 """What a GPU allows a kernel, and how long it takes there: for the reports about kernels.
 
-    gpu_roof(gpu, "bfloat16 by tensor cores")   bytes and operations a second
+    roof_of(gpu, "bfloat16 by tensor cores")    bytes and operations a second
     measure(function, "CUDA", 0.1)              the fastest run on memory of its own
 
 The limits follow from clocks, the width of the memory's bus and the number of multiprocessors, which the driver knows,
-and from what a multiprocessor does in a clock. A busy GPU lowers its clocks, so kernels come near them, not to them.
+and from what a multiprocessor does in a clock (`gpu_roof`).
 """
 
 from __future__ import annotations
 
 import time
 
-from whit.dtype import DType, dtypes
 from whit.engine.cuda import Arguments, CudaDevice
 from whit.engine.cuda_compile import CudaKernel, find_cuda_kernel, get_cuda_kernels, occupancy
 from whit.engine.device import Device
+from whit.engine.gpu_roof import gpu_roof
 from whit.engine.roof import Roof
 from whit.engine.storage import nbytes_of
 from whit.engine.tune.check import values
@@ -23,36 +23,14 @@ from whit.ir.uop import UOp
 from whit.runtime.cuda import Gpu
 from whit.runtime.cuda_buffer import CudaBuffer
 
-# Operations of a multiprocessor in a clock, two for a multiply-add: NVIDIA's tables of throughput, and data sheets.
-PEAKS: dict[tuple[int, int], dict[str, int]] = {
-    (8, 0): {"float64": 64, "float32": 128, "tf32": 1024, "half": 2048, "fp8": 2048, "int8": 4096},
-    (8, 6): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 512, "int8": 2048},
-    (8, 9): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 1024, "int8": 2048},
-    (9, 0): {"float64": 128, "float32": 256, "tf32": 2048, "half": 4096, "fp8": 8192, "int8": 8192},
-    (10, 0): {"float64": 128, "float32": 256, "tf32": 4096, "half": 8192, "fp8": 16384, "int8": 16384},
-    (12, 0): {"float64": 4, "float32": 256, "tf32": 256, "half": 512, "fp8": 1024, "int8": 2048},
-}
 CLOCK, MEMORY_CLOCK, BUS_WIDTH = 13, 36, 37  # kHz, kHz, bits
 IN_A_ROW = 10
 
 
-def gpu_roof(gpu: Gpu, units: str) -> Roof:
-    """The limits for kernels whose work these units do (`cuda_compile.units_of`)."""
-    known = [compute for compute in PEAKS if compute <= gpu.compute] or [min(PEAKS)]
-    flops = PEAKS[max(known)][_column(units)] * gpu.multiprocessors * gpu.attribute(CLOCK) * 1e3
+def roof_of(gpu: Gpu, units: str) -> Roof:
+    """The limits of a GPU for kernels whose work these units do."""
     bandwidth = 2 * gpu.attribute(MEMORY_CLOCK) * 1e3 * gpu.attribute(BUS_WIDTH) / 8  # two bits of a line in a clock
-    return Roof(bandwidth, flops, 1)
-
-
-def _column(units: str) -> str:
-    """Where units stand in the tables."""
-    name, _, tensor_cores = units.partition(" by ")
-    if not tensor_cores or name == "tf32":
-        return name
-    dtype: DType = getattr(dtypes, name)
-    if dtype.itemsize == 1:
-        return "fp8" if dtype.is_float else "int8"
-    return "half"
+    return gpu_roof(gpu.compute, gpu.multiprocessors, gpu.attribute(CLOCK) * 1e3, bandwidth, units)
 
 
 def known_units(function: UOp, device: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.edges import accesses_of, edges
 from whit.engine.effects import effect_of, last_changes, stored_value
-from whit.engine.kernel_report import KernelReport, spell_bytes
+from whit.engine.kernel_report import KernelReport, spell_bytes, spell_count
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.placeholder import new_placeholder
@@ -91,7 +91,9 @@ class Report:
         read, written = sum(step.bytes_read for step in steps), sum(step.bytes_written for step in steps)
         count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
         moved = f"reads {spell_bytes(read)}, writes {spell_bytes(written)}"
-        self.lines.append(f"{title}: {count}, {work} operations, {moved}")
+        is_gpu = all(step.target is not None and step.target.is_gpu and step.roof is not None for step in steps)
+        least = f", at least {sum(step.least_seconds for step in steps) * 1e6:.1f} us" if is_gpu and steps else ""
+        self.lines.append(f"{title}: {count}, {spell_count(work)} operations, {moved}{least}")
         waits = edges(accesses_of(plan))
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
         for number, step in enumerate(steps, 1):
@@ -103,7 +105,7 @@ class Report:
             same = first.setdefault(step.body, number)
             reasons = step.reasons if same == number else (f"the same kernel as {same}",)
             self.lines += [f"     {reason}" for reason in reasons]
-            if device.startswith("CUDA") and same == number:
+            if is_gpu and same == number:
                 self.lines.append(f"     {step.bound()}{step.achieved()}")
         self.memory(graph, plan, changed)
 

@@ -69,7 +69,7 @@ class KernelReport:
     def amounts(self) -> str:
         """Operations and bytes, in words."""
         read, written = spell_bytes(self.bytes_read), spell_bytes(self.bytes_written)
-        return f"{self.ops} operations, reads {read}, writes {written}"
+        return f"{spell_count(self.ops)} operations, reads {read}, writes {written}"
 
     @functools.cached_property
     def _programs(self) -> tuple[Any, ...]:
@@ -147,20 +147,41 @@ class KernelReport:
     @functools.cached_property
     def roof(self) -> tuple[Any, str] | None:
         """What the device allows, and its name; None where that is not known here."""
-        if self._is_on_gpu:
-            from whit.engine.cuda_compile import units_of  # lazy: loads the driver
-            from whit.engine.cuda_report import gpu_roof, known_units  # lazy: the same
-
-            gpu = Device[self.device].gpu  # type: ignore[attr-defined]
-            units = self.known_units or known_units(self.function, self.device) or units_of(self._programs)
-            roof = gpu_roof(gpu, units)
-            return roof, f"{gpu.name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
+        if self.target is not None and self.target.is_gpu:
+            return self._gpu_roof()
         if not self._runs_here:
             return None
         from whit.engine.roof import roof_of_this_machine  # lazy: measures
 
         roof = roof_of_this_machine()
         return roof, f"this machine: {roof.bandwidth / 1e9:.1f} GB/s, {spell_rate(roof.flops)}"
+
+    def _gpu_roof(self) -> tuple[Any, str] | None:
+        """By its driver; of a GPU that is not here, by a data sheet."""
+        from whit.engine.cuda_compile import units_of  # lazy: only when something is to be explained
+        from whit.engine.gpu_roof import compute_of, gpu_roof, known_gpu  # lazy: the same
+
+        assert self.target is not None
+        if self._is_on_gpu:
+            from whit.engine.cuda_report import known_units, roof_of  # lazy: loads the driver
+
+            gpu = Device[self.device].gpu  # type: ignore[attr-defined]
+            units = self.known_units or known_units(self.function, self.device) or units_of(self._programs)
+            roof, name = roof_of(gpu, units), gpu.name
+        else:
+            known = known_gpu(self.target.arch)
+            if known is None:
+                return None
+            units, name = units_of(self._programs), f"{known.name}, by its data sheet"
+            compute = compute_of(self.target.arch)
+            roof = gpu_roof(compute, known.multiprocessors, known.clock, known.bandwidth, units)
+        return roof, f"{name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
+
+    @property
+    def least_seconds(self) -> float:
+        """What one run takes at least, where the roof is known."""
+        assert self.roof is not None
+        return float(self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)[0])
 
     def bound(self) -> str:
         """The least time, and what needs it; where the roof is known."""
@@ -175,6 +196,8 @@ class KernelReport:
             return [*lines, "  what the machine allows is measured there, not here"]
         lines.append(f"  {self.roof[1]}; {self.bound()}")
         best = self.best_seconds
+        if self.device.startswith("NULL"):
+            return lines
         if best is None:
             return [*lines, "achieved: not timed yet; kernel.measure(), PROFILE=1 or DEBUG=2 do that"]
         speed = f"{spell_rate(self.ops / best)}, {moved / best / 1e9:.1f} GB/s"
@@ -187,14 +210,21 @@ class KernelReport:
         return f"; best {self.best_seconds * 1e6:.1f} us, {self._share():.0f} % of the roof"
 
     def _share(self) -> float:
-        assert self.roof is not None and self.best_seconds is not None
-        floor, _ = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
-        return float(100 * floor / self.best_seconds)
+        assert self.best_seconds is not None
+        return 100 * self.least_seconds / self.best_seconds
 
 
 def spell_rate(flops: float) -> str:
     """Operations a second for people."""
     return f"{flops / 1e12:.1f} TFLOP/s" if flops >= 1e13 else f"{flops / 1e9:.1f} GFLOP/s"
+
+
+def spell_count(count: int) -> str:
+    """A number for people: exact as long as it can be read."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
+        if count >= max(size, 10**7):
+            return f"{count / size:.2f} {unit}"
+    return str(count)
 
 
 def spell_bytes(count: int) -> str:
