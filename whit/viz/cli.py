@@ -11,6 +11,7 @@
     python -m whit.viz old.trace compare new.trace  kernel by kernel
     python -m whit.viz run.trace --serve            all of it as a page in the browser
     python -m whit.viz run.trace --html run.html    the same in one file
+    python -m whit.viz run.trace --perfetto run.json    its timeline, for https://ui.perfetto.dev and chrome://tracing
 
 The command may also come first: `python -m whit.viz compare old.trace new.trace`. docs/viz.md has examples.
 """
@@ -29,6 +30,7 @@ from whit.viz.model import Trace
 from whit.viz.page.documents import Documents
 from whit.viz.page.export import write_html
 from whit.viz.page.serve import serve
+from whit.viz.perfetto import write_perfetto
 from whit.viz.report.changes import changes_data, changes_text
 from whit.viz.report.effort import effort_data, effort_text
 from whit.viz.report.life import PARTS, life_data, life_text
@@ -75,6 +77,9 @@ def answer(options: argparse.Namespace) -> Answer:
         said = f"{options.html}: {amount(os.path.getsize(options.html))}"
         missing = f"\n{plural(len(left_out), 'document')} did not fit, rewrites first" if left_out else ""
         return {"html": options.html, "left_out": left_out}, said + missing
+    if options.perfetto:
+        count = write_perfetto(trace, options.perfetto)
+        return {"perfetto": options.perfetto, "events": count}, f"{options.perfetto}: {plural(count, 'event')}"
     match options.command:
         case "list":
             data = overview_data(trace)
@@ -110,7 +115,8 @@ def _show(trace: Trace, options: argparse.Namespace) -> Answer:
 
 def mistake(options: argparse.Namespace) -> str:
     """What is wrong with arguments that argparse accepts."""
-    wanted = [name for name, given in (("--serve", options.serve), ("--html", options.html)) if given]
+    files = ("--html", options.html), ("--perfetto", options.perfetto)
+    wanted = [name for name, given in (("--serve", options.serve), *files) if given]
     wanted += [options.command] if options.command else []
     if not wanted:
         return f"say what you want to know: {', '.join(COMMANDS)}, or see the page with --serve or --html"
@@ -146,6 +152,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=0, help="of --serve; any that is free")
     parser.add_argument("--no-open", action="store_true", help="--serve opens no browser, and says where the page is")
     parser.add_argument("--html", default="", metavar="OUT", help="write the page with all its data into one file")
+    parser.add_argument("--perfetto", default="", metavar="OUT", help="write its timeline as JSON for ui.perfetto.dev")
     commands = parser.add_subparsers(dest="command", metavar="command")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer with JSON")
