@@ -53,6 +53,8 @@ def test_the_command(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     count = len([e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"])
     assert capsys.readouterr().out == f"{path}: {count} events\n"
     assert count > len(load(recorded).kernels)
+    assert main([str(recorded), "--perfetto", str(tmp_path)]) == 1
+    assert f"viz: {tmp_path} cannot be written" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([str(recorded), "--perfetto", str(path), "--serve"])
     assert "--serve and --perfetto do not go together" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from whit.viz.model import Trace
+from whit.viz.page.export import write_text
 
 Event = dict[str, Any]
 HOST = "host"
@@ -23,8 +24,7 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> int:
     """Writes the file; the number of its events."""
     lanes: dict[tuple[str, str], tuple[int, int]] = {}
     found = [*_kernels(trace, lanes), *_copies(trace, lanes), *_host(trace, lanes)]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"displayTimeUnit": "ms", "traceEvents": [*_names(lanes), *found]}, file)
+    write_text(path, json.dumps({"displayTimeUnit": "ms", "traceEvents": [*_names(lanes), *found]}))
     return len(found)
 
 

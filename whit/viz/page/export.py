@@ -28,6 +28,12 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 def write_html(documents: Documents, path: str | os.PathLike[str], most: int = MOST_BYTES) -> list[str]:
     """Writes the file; gives the names of the documents that did not fit."""
     text, left_out = html(documents, most)
+    write_text(path, text)
+    return left_out
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file that was asked for."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -35,7 +41,6 @@ def write_html(documents: Documents, path: str | os.PathLike[str], most: int = M
         raise FileError(
             f"viz: {os.fspath(path)} cannot be written", str(error), "Name a file in a folder that can be written."
         ) from None
-    return left_out
 
 
 def html(documents: Documents, most: int = MOST_BYTES) -> tuple[str, list[str]]:
