@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
+from operator import call
 from time import perf_counter
 from typing import Any
 
@@ -131,13 +133,8 @@ class CudaDevice:
     def _run_timed(self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int]) -> None:
         """With events around each step. They are read after the run for the lines of DEBUG, else later."""
         gpu, plan = self.gpu, loaded.plan
-        events: list[Any] = []
-        for number in range(len(plan.steps)):
-            launches = self._filled(loaded, number, addresses, variables)
-            events.append(gpu.times.mark(gpu.stream))
-            for each in launches:
-                self.launch(each)
-            events.append(gpu.times.mark(gpu.stream))
+        launches = [self._filled(loaded, number, addresses, variables) for number in range(len(plan.steps))]
+        events = self._start_between_events(launches)
         is_shown = DEBUG >= 2
         told = [timer.started(self.name, plan, loaded.kernels, "stream") for timer in hooks.timers()]
 
@@ -155,6 +152,26 @@ class CudaDevice:
             gpu.times.settle()
         else:
             GlobalCounters.add(self.name, loaded.counts)
+
+    def _start_between_events(self, launches: list[list[Arguments]]) -> list[Any]:
+        """Starts steps, each between two events. What is called is found before: between an event and its kernel there
+        is one call of the driver, so that a GPU that waits for them sees little of Python in the time of a kernel."""
+        gpu = self.gpu
+        record, start = gpu.driver.function("cuEventRecord"), gpu.driver.function("cuLaunchKernel")
+        events: list[Any] = []
+        calls: list[tuple[Any, ...]] = []
+        for step in launches:
+            events += [gpu.times.new(), gpu.times.new()]
+            calls.append((record, events[-2], gpu.stream))
+            for each in step:
+                launch = each.launch
+                gpu.recent.append(launch.started)
+                sizes = launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared
+                calls.append((start, launch.function, *sizes, gpu.stream, each.pointers, None))
+            calls.append((record, events[-1], gpu.stream))
+        for (function, *_), code in zip(calls, list(starmap(call, calls)), strict=True):
+            gpu.check(function.__name__, code)
+        return events
 
     def _show(self, loaded: LoadedPlan, number: int, seconds: float) -> None:
         """Counts a step that has run, and prints its line."""

@@ -24,7 +24,7 @@ HEADS = ("total ms", "share", "calls", "mean us", "best us", "GB/s", "TFLOP/s", 
 LEFT = ("limit", "what")  # columns of words
 
 NOTHING = "nothing ran: work is done when a value is read or realised, and not on DEV=NULL"
-ONE_BY_ONE = "Kernels ran one by one to be timed: nothing beside another, and no replay as a whole."
+ONE_BY_ONE = "Kernels were started one by one to be timed: none ran beside another, and replays are faster as a whole."
 
 
 def table(profile: Profile, most: int) -> str:

@@ -41,11 +41,15 @@ class Times:
 
     def mark(self, stream: Any) -> Any:
         """An event in a stream."""
-        if self._anchor is None or (not self._waiting and perf_counter_ns() - self._set_at > STALE_NS):
-            self._set_anchor()
-        event = self._event()
+        event = self.new()
         self.gpu.check("cuEventRecord", self.gpu.driver.function("cuEventRecord")(event, stream))
         return event
+
+    def new(self) -> Any:
+        """An event that is still to be put into a stream."""
+        if self._anchor is None or (not self._waiting and perf_counter_ns() - self._set_at > STALE_NS):
+            self._set_anchor()
+        return self._event()
 
     def _event(self) -> Any:
         return self._free.pop() if self._free else self.gpu.number("cuEventCreate", ctypes.c_void_p, 0)

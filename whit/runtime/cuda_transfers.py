@@ -102,11 +102,11 @@ class Transfers:
 
     def _upload(self, target: int, source: int, nbytes: int, stream: Any) -> Any:
         """Copies on a stream; the event after the last piece."""
-        gpu, event = self.gpu, None
-        begin = self._begin(stream)
+        gpu, event, begin = self.gpu, None, None
         for pinned, event, start, count in self._pieces(nbytes):
             gpu.checked(gpu.driver.cuEventSynchronize, event)
             copy_memory(pinned, source + start, count)
+            begin = begin or self._begin(stream)
             gpu.checked(gpu.driver.cuMemcpyHtoDAsync_v2, target + start, pinned, count, stream)
             gpu.checked(gpu.driver.cuEventRecord, event, stream)
         self._end(begin, stream, "host to device", nbytes)
@@ -124,11 +124,12 @@ class Transfers:
             copy_memory(target + start, pinned, count)
 
         with gpu.lock:
-            begin = self._begin(gpu.stream)
+            begin = None
             for pinned, event, start, count in self._pieces(nbytes):
                 if len(waiting) == IN_FLIGHT:
                     finish()
                 gpu.checked(gpu.driver.cuEventSynchronize, event)
+                begin = begin or self._begin(gpu.stream)
                 gpu.checked(gpu.driver.cuMemcpyDtoHAsync_v2, pinned, source + start, count, gpu.stream)
                 gpu.checked(gpu.driver.cuEventRecord, event, gpu.stream)
                 waiting.append((pinned, event, start, count))
