@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -41,6 +41,19 @@ def test_one_context_may_be_entered_again_inside_itself() -> None:
     with context, Context(DEBUG=4), context:
         assert DEBUG.value == 3
     assert DEBUG.value == before
+
+
+def test_a_setting_may_do_something_where_a_context_begins_and_ends() -> None:
+    setting, seen = ContextVar("BEGINS", 0), []
+
+    def begin(value: int) -> Callable[[], None]:
+        seen.append(f"begin {value} inside {setting.value}")
+        return lambda: seen.append(f"end {value} inside {setting.value}")
+
+    setting.begin = begin
+    with pytest.raises(ZeroDivisionError), Context(BEGINS=1), Context(DEBUG=0), Context(BEGINS=2):
+        _ = 1 / 0
+    assert seen == ["begin 1 inside 1", "begin 2 inside 2", "end 2 inside 1", "end 1 inside 0"]
 
 
 def test_setting_compares_like_its_value() -> None:

@@ -31,6 +31,7 @@ FOR_DEBUGGING = {
     "VERIFY": "every graph is checked after every pass",
     "TRACK_MATCH_STATS": "every rewrite rule is timed",
     "VIZ": "every rewrite is recorded",
+    "PROFILE": "kernels run one by one, because each is timed",
 }
 
 
