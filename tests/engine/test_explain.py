@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
+from whit.engine.gpu_roof import KNOWN
 from whit.engine.kernel_report import spell_count
+from whit.target import _GPUS
 
 TARGET = "NULL:LLVM:haswell"  # the same kernels and reasons on every machine that runs the tests
 
@@ -179,3 +181,7 @@ def test_a_gpu_that_is_not_here_has_the_roofline_of_its_data_sheet(target: str, 
     title, *rest = (a @ a).explain().splitlines()
     assert title.endswith(f"writes 131.07 kB, at least {kernel.least_seconds * 1e6:.1f} us")
     assert f"     {kernel.bound()}" in rest
+
+
+def test_every_gpu_that_kernels_are_compiled_for_has_a_data_sheet() -> None:
+    assert set(_GPUS) <= set(KNOWN)

@@ -91,8 +91,9 @@ class Report:
         read, written = sum(step.bytes_read for step in steps), sum(step.bytes_written for step in steps)
         count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
         moved = f"reads {spell_bytes(read)}, writes {spell_bytes(written)}"
-        is_gpu = all(step.target is not None and step.target.is_gpu and step.roof is not None for step in steps)
-        least = f", at least {sum(step.least_seconds for step in steps) * 1e6:.1f} us" if is_gpu and steps else ""
+        target = Device[device].target
+        is_gpu = target is not None and target.is_gpu
+        least = f", at least {sum(step.least_seconds for step in steps) * 1e6:.1f} us" if is_gpu else ""
         self.lines.append(f"{title}: {count}, {spell_count(work)} operations, {moved}{least}")
         waits = edges(accesses_of(plan))
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it

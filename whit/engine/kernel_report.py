@@ -32,7 +32,7 @@ class KernelReport:
     device: str
     target: Target | None  # None: the interpreter
     result: str  # dtype and shape of what it writes first
-    known_units: str = ""  # of a GPU: what computes, where it was compiled
+    units: str = ""  # of a GPU: what computes, where that is known
 
     @property
     def name(self) -> str:
@@ -156,25 +156,22 @@ class KernelReport:
         roof = roof_of_this_machine()
         return roof, f"this machine: {roof.bandwidth / 1e9:.1f} GB/s, {spell_rate(roof.flops)}"
 
-    def _gpu_roof(self) -> tuple[Any, str] | None:
+    def _gpu_roof(self) -> tuple[Any, str]:
         """By its driver; of a GPU that is not here, by a data sheet."""
         from whit.engine.cuda_compile import units_of  # lazy: only when something is to be explained
-        from whit.engine.gpu_roof import compute_of, gpu_roof, known_gpu  # lazy: the same
 
         assert self.target is not None
         if self._is_on_gpu:
             from whit.engine.cuda_report import known_units, roof_of  # lazy: loads the driver
 
             gpu = Device[self.device].gpu  # type: ignore[attr-defined]
-            units = self.known_units or known_units(self.function, self.device) or units_of(self._programs)
+            units = self.units or known_units(self.function, self.device) or units_of(self._programs)
             roof, name = roof_of(gpu, units), gpu.name
         else:
-            known = known_gpu(self.target.arch)
-            if known is None:
-                return None
-            units, name = units_of(self._programs), f"{known.name}, by its data sheet"
-            compute = compute_of(self.target.arch)
-            roof = gpu_roof(compute, known.multiprocessors, known.clock, known.bandwidth, units)
+            from whit.engine.gpu_roof import known_roof  # lazy: only when something is to be explained
+
+            units = units_of(self._programs)
+            roof, name = known_roof(self.target.arch, units)
         return roof, f"{name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
 
     @property
