@@ -34,7 +34,7 @@ for _bits in (8, 16, 32, 64):
 SHARED_BASE = 1024  # 14 bits of a descriptor say where 16 bytes are
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
-    "ne": np.not_equal, "neu": np.not_equal, "nan": lambda x, y: np.isnan(x) | np.isnan(y),
+    "ne": lambda x, y: (x < y) | (x > y), "neu": np.not_equal, "nan": lambda x, y: np.isnan(x) | np.isnan(y),
 }  # fmt: skip
 _WHOLE: dict[str, Any] = {"rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil, "rni": np.rint}
 
@@ -152,6 +152,11 @@ class _Block:
             return np.full(self.threads, struct.unpack(f">{code}", bits)[0], wanted)
         return np.full(self.threads, int(operand.rstrip("U"), 0) % (1 << 64), np.uint64).astype(wanted)
 
+    def get_two(self, operand: str, kind: str) -> Array:
+        """An operand as two halves of each thread, the lower one first."""
+        assert operand in self.registers, "there are no numbers of these"
+        return self.get(operand, "u32").view(_NUMPY[kind[:-2]]).reshape(-1, 2)
+
     def put(self, register: str, value: Array) -> None:
         storage = self.registers[register]
         if storage.dtype == np.bool_:
@@ -202,8 +207,22 @@ class _Block:
                 ),
             )
             return
+        if kind.endswith("x2"):
+            self.put(x[0], self.of_twos(op, kinds, [self.get_two(source, kind) for source in x[1:]]))
+            return
         a = [self.get(source, kind) for source in x[1:]]
         self.put(x[0], self.arithmetic(op, kinds, a).astype(_NUMPY[kind]))
+
+    def of_twos(self, op: str, kinds: list[str], a: list[Array]) -> Array:
+        """Rounded once: what is computed in float32 rounds as the exact result, and sums of products to odd first."""
+        assert kinds[0] == ("NaN" if op in ("max", "min") else "rn")
+        item = a[0].dtype
+        wide = self.arithmetic(op, ["f32"], [each.astype(np.float32) for each in a])
+        near = wide.astype(np.float32)
+        if wide.dtype == np.float64:
+            near = np.where(abs(near) > abs(wide), np.nextafter(near, np.float32(0)), near)
+            near = (near.view(np.uint32) | (np.isfinite(wide) & (near != wide))).view(np.float32)
+        return np.ascontiguousarray(near.astype(item)).view(np.uint32).reshape(-1)
 
     def arithmetic(self, op: str, kinds: list[str], a: list[Array]) -> Array:
         is_float = kinds[-1][0] == "f"
@@ -296,6 +315,11 @@ class _Block:
         self.put(x[0], self.get(x[1], "u64"))
 
     def do_setp(self, kinds: list[str], x: list[str]) -> None:
+        if kinds[1].endswith("x2"):
+            both = _COMPARE[kinds[0]](*(self.get_two(source, kinds[1]) for source in x[1:]))
+            for i, register in enumerate(x[0].split("|")):
+                self.put(register, both[:, i])
+            return
         self.put(x[0], _COMPARE[kinds[0]](*(self.get(source, kinds[1]) for source in x[1:])))
 
     def do_selp(self, kinds: list[str], x: list[str]) -> None:
@@ -328,8 +352,10 @@ class _Block:
         self.put(x[0], value.astype(_NUMPY[target]))
 
     def do_prmt(self, kinds: list[str], x: list[str]) -> None:
-        assert x[3] == "0x5410"
-        self.put(x[0], self.get(x[2], "u32") << 16 | self.get(x[1], "u32") & 0xFFFF)
+        places = int(x[3], 16)
+        given = np.stack([self.get(source, "u32") for source in x[1:3]], axis=1).view(np.uint8)
+        taken = given[:, [places >> shift & 7 for shift in (0, 4, 8, 12)]]
+        self.put(x[0], np.ascontiguousarray(taken).view(np.uint32).reshape(-1))
 
     def do_shfl(self, kinds: list[str], x: list[str]) -> None:
         assert kinds[0] == "sync" and self.active.all()

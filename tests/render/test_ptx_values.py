@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_programs import BEFORE, accepts, assert_same, mapped, operand_dtypes, sample_arrays
+from test_ptx_halves import FORMS, HALVES, expected, operands, program
 
 from whit.dtype import DType, dtypes
 from whit.errors import DeviceError
@@ -32,13 +33,13 @@ COUNT = 48 * 16
 OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
 
 
-def compiled(programs: Mapping[str, UOp]) -> Module:
+def compiled(programs: Mapping[str, UOp], arch: str = "sm_80") -> Module:
     assert GPU is not None
-    return GPU.load_module(render_ptx(programs, parse_target("CUDA:PTX:sm_80")).encode())
+    return GPU.load_module(render_ptx(programs, parse_target(f"CUDA:PTX:{arch}")).encode())
 
 
-def call(module: Module, name: str, arrays: list[Any]) -> None:
-    """Runs a kernel with one thread; the first array is what it writes."""
+def call(module: Module, name: str, arrays: list[Any], blocks: int = 1, threads: int = 1) -> None:
+    """Runs a kernel; the first array is what it writes."""
     gpu = module.gpu
     places = [gpu.take(array.nbytes) for array in arrays]
     for place, array in zip(places, arrays, strict=True):
@@ -46,7 +47,7 @@ def call(module: Module, name: str, arrays: list[Any]) -> None:
     values = (ctypes.c_uint64 * len(places))(*places)
     start = ctypes.addressof(values)
     pointers = (ctypes.c_void_p * len(places))(*(start + 8 * i for i in range(len(places))))
-    gpu.launch(module.function(name), 1, 1, pointers, (name, ()))
+    gpu.launch(module.function(name), blocks, threads, pointers, (name, ()))
     gpu.transfers.download(arrays[0].ctypes.data, places[0], arrays[0].nbytes)
     for place in places:
         gpu.give_back(place)
@@ -83,3 +84,25 @@ def test_cast_on_a_gpu_means_what_the_interpreter_says(source: DType) -> None:
         result = np.zeros(COUNT, numpy_dtype(to))
         call(module, to.name, [result, given])
         assert_same(to, result, expected, f"cast of {source.name} to {to.name}")
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90a"))
+@pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.name)
+def test_halves_two_by_two_on_a_gpu_have_the_bits_of_the_interpreter(dtype: DType, arch: str) -> None:
+    assert GPU is not None
+    if arch == "sm_90a" and GPU.compute != (9, 0):
+        pytest.skip("these instructions are of another GPU")
+    count, threads = 3 << 17, 256
+    given = operands(dtype, count)
+    programs = {
+        f"f{i}_{width}": program(form, dtype, count, width, threads)
+        for i, form in enumerate(FORMS.values())
+        for width in (1, 3, 8)
+    }
+    module = compiled(programs, arch)
+    for i, (name, form) in enumerate(FORMS.items()):
+        result_dtype, wanted = expected(form, dtype, given)
+        for width in (1, 3, 8):
+            result = np.zeros(count, numpy_dtype(result_dtype))
+            call(module, f"f{i}_{width}", [result, *given], count // width // threads, threads)
+            assert_same(result_dtype, result, wanted, f"{name} by {width}", signed_zero=name not in ("max", "min"))

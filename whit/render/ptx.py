@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from whit.dtype import dtypes
+from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
@@ -35,12 +35,22 @@ from whit.render.program import (
     unsupported,
     variables_of,
 )
-from whit.render.ptx_access import ALIGNMENT, load_packed, packed, pieces, reduce_in_memory, runs_of, spread_of
+from whit.render.ptx_access import (
+    ALIGNMENT,
+    listed,
+    load_packed,
+    pieces,
+    reduce_in_memory,
+    runs_of,
+    spread_of,
+    vector,
+)
 from whit.render.ptx_copies import SHARED
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
+from whit.render.ptx_halves import instructions_of, is_of_halves, of_halves, rounded
 from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
-from whit.render.ptx_parts import bytes_of
+from whit.render.ptx_parts import bytes_of, pair
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import WarpGroups
@@ -60,7 +70,8 @@ Instruction = Callable[["_Function", UOp], None]
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
     early = target.arch not in ("sm_80", "sm_89")
-    functions = [_Function(name, program, early).render() for name, program in programs.items()]
+    halves = instructions_of(target.arch)
+    functions = [_Function(name, program, early, halves).render() for name, program in programs.items()]
     shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
     is_newer = any(word in text for text in functions for word in _NEWER)
     version = _VERSIONS.get(target.arch, "8.4" if is_newer else _VERSION)
@@ -71,13 +82,16 @@ def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
 class _Function(Writer):
     """Writes one function."""
 
-    def __init__(self, name: str, program: UOp, early: bool) -> None:
+    def __init__(self, name: str, program: UOp, early: bool, halves: Mapping[tuple[Op, DType], str]) -> None:
         super().__init__()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
         self.early = early  # it may be started before the kernels that it waits for have finished (`cuda_graph`)
-        self.linear = emulate_small_floats(program_body(program), has_half=True, has_bfloat=True, has_fp8=early)
+        self.halves = halves
+        self.linear = emulate_small_floats(
+            program_body(program), has_half=True, has_bfloat=True, has_fp8=early, computed=frozenset(halves)
+        )
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
         self.spaces: dict[UOp, str] = {}  # all other memory
@@ -123,6 +137,8 @@ class _Function(Writer):
             write = instead.get(node.op) or _INSTRUCTIONS.get(node.op)
             if write is not None:
                 write(self, node)
+            elif node.op.elementwise and is_of_halves(self.halves, node):
+                self.names[node] = of_halves(self, node)
             elif node.op.elementwise:
                 self.names[node] = [elementwise(self, node, lane) for lane in range(lane_count(node))]
             else:
@@ -330,8 +346,8 @@ class _Function(Writer):
     def load_piece(self, memory: UOp, at: str, count: int, test: str) -> list[str]:
         """Neighbours with one instruction; zeros where the condition does not hold."""
         dtype = memory.dtype
-        if count == 8:
-            return load_packed(self, memory.dtype, self.spaces[memory], at, test)
+        if dtype.itemsize == 2 and count > 1:
+            return load_packed(self, dtype, self.spaces[memory], at, count, test)
         if dtype is dtypes.uint8 and count > 1 and not test:
             word = self.register("b32", "word")
             self.line(f"ld.{self.spaces[memory]}.u{8 * count} {word}, [{at}];")
@@ -343,8 +359,7 @@ class _Function(Writer):
             for name in found:
                 self.line(f"mov.{kind} {name}, {zero};")
         guard = f"@{test} " if test else ""
-        names = found[0] if count == 1 else f"{{{', '.join(found)}}}"
-        self.line(f"{guard}ld.{self.spaces[memory]}{_width(count)}.{memory_type(dtype)} {names}, [{at}];")
+        self.line(f"{guard}ld.{self.spaces[memory]}{vector(count)}.{memory_type(dtype)} {listed(found)}, [{at}];")
         if dtype.is_bool:
             return [self.value("pred", "load", "setp.ne.u32", name, "0") for name in found]
         return found
@@ -380,14 +395,14 @@ class _Function(Writer):
 
     def store_piece(self, memory: UOp, at: str, values: list[str], test: str) -> None:
         dtype = memory.dtype
-        if len(values) == 8:
-            values, dtype = [packed(self, *values[i : i + 2]) for i in range(0, 8, 2)], dtypes.uint32
+        if dtype.itemsize == 2 and len(values) > 1:
+            dtype = dtypes.uint32
+            values = [pair(self, low, high) for low, high in zip(values[::2], values[1::2], strict=True)]
         if dtype.is_bool:
             values = [self.value("b32", "byte", "selp.b32", "1", "0", value) for value in values]
         guard = f"@{test} " if test else ""
-        names = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         kind = memory_type(dtype)
-        self.line(f"{guard}st.{self.spaces[memory]}{_width(len(values))}.{kind} [{at}], {names};")
+        self.line(f"{guard}st.{self.spaces[memory]}{vector(len(values))}.{kind} [{at}], {listed(values)};")
 
     def store_in_registers(self, node: UOp, cells: list[str], tests: list[str]) -> None:
         _, value, position, *_ = node.src
@@ -424,6 +439,9 @@ class _Function(Writer):
 
     def cast(self, node: UOp) -> None:
         (x,) = node.src
+        if x.dtype is dtypes.float32 and (ops.CAST, node.dtype) in self.halves:
+            self.names[node] = rounded(self, node)
+            return
         self.names[node] = [cast(self, x.dtype, node.dtype, self.operand(x, lane)) for lane in range(lane_count(node))]
 
     def bitcast(self, node: UOp) -> None:
@@ -433,10 +451,6 @@ class _Function(Writer):
 
     def nothing(self, node: UOp) -> None:
         """Already written, or names what is."""
-
-
-def _width(count: int) -> str:
-    return "" if count == 1 else f".v{count}"
 
 
 def _plus(address: str, offset: int) -> str:

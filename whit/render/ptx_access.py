@@ -12,7 +12,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.ptx_ops import narrowed
-from whit.render.ptx_parts import upper_half
+from whit.render.ptx_parts import halves_of
 from whit.render.ptx_values import Writer, arithmetic_type
 
 ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
@@ -74,23 +74,23 @@ def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UO
     return found
 
 
-def load_packed(w: Writer, dtype: DType, space: str, at: str, test: str) -> list[str]:
-    """Eight halves with one instruction; zeros where the condition does not hold."""
-    twos = [w.value("b32", "two", "mov.b32", "0") if test else w.register("b32", "two") for _ in range(4)]
+def load_packed(w: Writer, dtype: DType, space: str, at: str, count: int, test: str) -> list[str]:
+    """Two, four or eight halves with one instruction; zeros where the condition does not hold."""
+    twos = [w.value("b32", "two", "mov.b32", "0") if test else w.register("b32", "two") for _ in range(count // 2)]
     guard = f"@{test} " if test else ""
-    w.line(f"{guard}ld.{space}.v4.b32 {{{', '.join(twos)}}}, [{at}];")
-    found = []
-    for two in twos:
-        found.append(narrowed(w, dtype, two))
-        high = upper_half(w, two)
-        found.append(high if dtype.is_float or dtype.is_unsigned else narrowed(w, dtype, high))
-    return found
+    w.line(f"{guard}ld.{space}{vector(len(twos))}.b32 {listed(twos)}, [{at}];")
+    halves = [half for two in twos for half in halves_of(w, two)]
+    return halves if dtype.is_float or dtype.is_unsigned else [narrowed(w, dtype, half) for half in halves]
 
 
-def packed(w: Writer, low: str, high: str) -> str:
-    """Two halves in a register."""
-    low, high = (value if value.startswith("%") else w.value("b32", "n", "mov.b32", value) for value in (low, high))
-    return w.value("b32", "two", "prmt.b32", low, high, "0x5410")
+def vector(count: int) -> str:
+    """The part of an instruction's name that says how many registers it takes."""
+    return "" if count == 1 else f".v{count}"
+
+
+def listed(registers: list[str]) -> str:
+    """The operand that is so many registers."""
+    return registers[0] if len(registers) == 1 else f"{{{', '.join(registers)}}}"
 
 
 def reduce_in_memory(w: Writer, op: Op, dtype: DType, at: str, values: list[str], test: str) -> None:

@@ -317,8 +317,6 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
         return _cast_byte(w, source, target, x)
     if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
         return _cast_half(w, source, x)
-    if target is dtypes.bfloat16 and source is dtypes.float32:
-        return w.value("b32", "cast", "cvt.rn.bf16x2.f32", "0f00000000", _in(w, "f32", x))  # of two: four times as fast
     if source.is_float and target.is_float:
         rounding = ".rn" if source.bitsize > target.bitsize else ""
         return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)

@@ -3,6 +3,7 @@
     ld.global.u16 two          a = two & 255, b = two >> 8        bytes that a program loads as neighbours
     a | b << 8                 two
     (two >> 16) << 16          two & 0xffff0000                   the upper of two bfloat16 as float32
+    pair(two & 0xffff, two >> 16)   two                           two halves that were computed with, or only moved
     float32(two >> 4 & 15)     as_float(two & 0xf0)               four bits of a word, where they are
 
 What is not used in the end the assembler leaves out; such shifts and masks it would keep.
@@ -33,18 +34,38 @@ def bytes_of(w: Writer, word: str, count: int) -> list[str]:
     return found
 
 
-def upper_half(w: Writer, word: str) -> str:
-    """The upper 16 bits of a register."""
-    half = w.value("b32", "high", "shr.u32", word, "16")
-    w.parts[half] = Part(word, 32, 16, 16)
-    return half
+def halves_of(w: Writer, word: str) -> list[str]:
+    """The lower and the upper 16 bits of a register."""
+    halves = [w.value("b32", "low", "and.b32", word, "65535"), w.value("b32", "high", "shr.u32", word, "16")]
+    w.parts |= {half: Part(word, 32, start, 16) for half, start in zip(halves, (0, 16), strict=True)}
+    return halves
+
+
+def pair(w: Writer, low: str, high: str) -> str:
+    """Two halves in a register, or as a number if they are: from the registers that have them."""
+    if not (low.startswith("%") or high.startswith("%")):
+        return f"0x{int(high) << 16 | int(low):08x}"
+    one, first = _place(w, low)
+    other, second = _place(w, high)
+    if one == other and (first, second) == (0, 1):
+        return one
+    return w.value("b32", "two", "prmt.b32", one, other, f"0x{('54', '76')[second]}{('10', '32')[first]}")
+
+
+def _place(w: Writer, half: str) -> tuple[str, int]:
+    """The register that has a half, and whether that is the upper one of it."""
+    if not half.startswith("%"):
+        return w.value("b32", "n", "mov.b32", half), 0
+    part = w.parts.get(half)
+    return (part.whole, part.start // 16) if part is not None and part.is_half else (half, 0)
 
 
 def put_together(w: Writer, op: Op, dtype: DType, x: list[str]) -> str | None:
     """What an op makes of parts, if that is there."""
     part = w.parts.get(x[0])
-    if op is ops.SHL and x[1] == "16" and dtype.bitsize == 32 and part is not None and part.bits == 16:
-        return w.value("b32", "high", "and.b32", part.whole, "0xffff0000")
+    if op is ops.SHL and x[1] == "16" and dtype.bitsize == 32 and part is not None and part.is_half:
+        up = ("and.b32", "0xffff0000") if part.start else ("shl.b32", "16")
+        return w.value("b32", "high", up[0], part.whole, up[1])
     if op is not ops.OR:
         return None
     for low, high in (x, x[::-1]):

@@ -11,12 +11,14 @@ A value of n lanes is n registers. Which register a dtype is kept in:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
 from whit.errors import InternalError
 from whit.ir import ops
+from whit.ir.op import Op
 from whit.ir.uop import UOp
 
 
@@ -80,11 +82,17 @@ class Part:
     bits: int
     is_signed: bool = False
 
+    @property
+    def is_half(self) -> bool:
+        """Whether these are the lower or the upper 16 bits."""
+        return (self.size, self.bits) == (32, 16)
+
 
 class Writer:
     """The lines of one function, and the registers of its values."""
 
     exp2 = "ex2.approx.f32"  # 2 ulps off at most
+    halves: Mapping[tuple[Op, DType], str] = {}  # op, dtype -> what computes two at once
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -13,15 +13,17 @@ is as good as once: a result of + - * / sqrt rounded to 24 bits and then to p <=
 24 >= 2 p + 2 (Figueroa 1995). Where more is asked (float64 and wide integers as sources, fused multiply-add), the wider
 value is first rounded to odd: if inexact, to the neighbour whose last bit is 1, which is never a tie.
 
-Casts that the target has itself stay (`native`, the context of the rules).
+Casts and ops that the target has itself stay (`native`, the context of the rules).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from whit.dtype import DType, dtypes, encode
 from whit.ir import ops
+from whit.ir.op import Op
 from whit.ir.rewrite import rewrite_all
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
@@ -148,16 +150,24 @@ def multiplied_and_added(x: UOp, y: UOp, z: UOp) -> UOp:
 # ---- rules
 
 
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What the target does with small floats."""
+
+    casts: frozenset[tuple[DType, DType]]
+    computed: frozenset[tuple[Op, DType]]  # with the correctly rounded result
+
+
 @function_rule(ops.CAST, on=_ALL)
-def cast_through_float32(node: UOp, native: frozenset[tuple[DType, DType]]) -> UOp | None:
+def cast_through_float32(node: UOp, native: Native) -> UOp | None:
     """cast of or to a small float -> integer arithmetic on bits, by way of float32"""
     (x,) = node.src
     source, dtype = x.dtype, node.dtype
     if source not in SMALL and dtype not in SMALL:
         return None
-    if (source, dtype) in native:
+    if (source, dtype) in native.casts:
         return None
-    if source in dtypes.fp8s and (source, dtypes.float16) in native:
+    if source in dtypes.fp8s and (source, dtypes.float16) in native.casts:
         return x.cast(dtypes.float16).cast(dtype)
     if source in SMALL:
         return decoded(x) if dtype is F32 else x.cast(F32).cast(dtype)
@@ -171,9 +181,11 @@ def cast_through_float32(node: UOp, native: frozenset[tuple[DType, DType]]) -> U
 
 
 @function_rule(*_ARITHMETIC, on=SMALL)
-def compute_in_float32(node: UOp) -> UOp:
+def compute_in_float32(node: UOp, native: Native) -> UOp | None:
     """op(x, y) -> cast(op(cast(x, float32), cast(y, float32)))"""
     dtype = node.src[0].dtype
+    if (node.op, dtype) in native.computed:
+        return None
     if node.op in (ops.NEG, ops.ABS) and not dtype.saturates:
         (x,) = node.src
         bits = x.bitcast(_BITS[dtype.itemsize])
@@ -184,8 +196,10 @@ def compute_in_float32(node: UOp) -> UOp:
 
 
 @function_rule(ops.FMA, on=SMALL)
-def fuse_in_float64(node: UOp) -> UOp:
+def fuse_in_float64(node: UOp, native: Native) -> UOp | None:
     """fma(x, y, z) -> the exact product and a sum rounded to odd, in float64"""
+    if (node.op, node.dtype) in native.computed:
+        return None
     x, y, z = (s.cast(F32).cast(F64) for s in node.src)
     return multiplied_and_added(x, y, z).cast(node.dtype)
 
@@ -224,11 +238,19 @@ EMULATE_SMALL_FLOATS = Rules(
 )
 
 
-def emulate_small_floats(linear: UOp, *, has_half: bool, has_bfloat: bool = False, has_fp8: bool = False) -> UOp:
-    """The program with small floats moved but never computed with; with `has_half`, float16 <-> float32 stay; with
-    `has_bfloat`, float32 -> bfloat16 too; with `has_fp8`, fp8e4m3 and fp8e5m2 -> float16, and float32 -> these."""
+def emulate_small_floats(
+    linear: UOp,
+    *,
+    has_half: bool,
+    has_bfloat: bool = False,
+    has_fp8: bool = False,
+    computed: frozenset[tuple[Op, DType]] = frozenset(),
+) -> UOp:
+    """The program with small floats moved but never computed with, except by ops on dtypes that are `computed`; with
+    `has_half`, float16 <-> float32 stay; with `has_bfloat`, float32 -> bfloat16 too; with `has_fp8`, fp8e4m3 and
+    fp8e5m2 -> float16, and float32 -> these."""
     if not any(s.dtype in SMALL for node in linear.src for s in (node, *node.src)):
         return linear
     casts = ((has_half, _HALF_CASTS), (has_bfloat, _BFLOAT_CASTS), (has_fp8, _FP8_CASTS))
     native = frozenset().union(*(pairs for has, pairs in casts if has))
-    return relist(linear, rewrite_all(linear.src, EMULATE_SMALL_FLOATS, native))
+    return relist(linear, rewrite_all(linear.src, EMULATE_SMALL_FLOATS, Native(native, computed)))
