@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from whit.dtype import DType, dtypes
+from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
@@ -48,9 +48,9 @@ from whit.render.ptx_access import (
 from whit.render.ptx_copies import SHARED
 from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
-from whit.render.ptx_halves import instructions_of, is_of_halves, of_halves, rounded
-from whit.render.ptx_ops import bitcast, cast, combined, elementwise, spell
-from whit.render.ptx_parts import bytes_of, pair
+from whit.render.ptx_halves import instructions_of
+from whit.render.ptx_ops import bitcast, cast, casts, combined, elementwise, spell
+from whit.render.ptx_parts import bytes_of, leave_out_unused_halves, pair
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import WarpGroups
@@ -69,9 +69,7 @@ Instruction = Callable[["_Function", UOp], None]
 
 def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     """One module with a function for each program."""
-    early = target.arch not in ("sm_80", "sm_89")
-    halves = instructions_of(target.arch)
-    functions = [_Function(name, program, early, halves).render() for name, program in programs.items()]
+    functions = [_Function(name, program, target).render() for name, program in programs.items()]
     shared = f".extern .shared .align 1024 .b8 {SHARED}[];\n" if any(SHARED in text for text in functions) else ""
     is_newer = any(word in text for text in functions for word in _NEWER)
     version = _VERSIONS.get(target.arch, "8.4" if is_newer else _VERSION)
@@ -82,15 +80,15 @@ def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
 class _Function(Writer):
     """Writes one function."""
 
-    def __init__(self, name: str, program: UOp, early: bool, halves: Mapping[tuple[Op, DType], str]) -> None:
+    def __init__(self, name: str, program: UOp, target: Target) -> None:
         super().__init__()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
-        self.early = early  # it may be started before the kernels that it waits for have finished (`cuda_graph`)
-        self.halves = halves
+        self.early = target.arch not in ("sm_80", "sm_89")  # started before those it waits for finish (`cuda_graph`)
+        self.halves = instructions_of(target.arch)
         self.linear = emulate_small_floats(
-            program_body(program), has_half=True, has_bfloat=True, has_fp8=early, computed=frozenset(halves)
+            program_body(program), has_half=True, has_bfloat=True, has_fp8=self.early, computed=frozenset(self.halves)
         )
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
@@ -103,7 +101,7 @@ class _Function(Writer):
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
-        self.asked_for = ptx_block.before_waiting(self.linear) if early else {}
+        self.asked_for = ptx_block.before_waiting(self.linear) if self.early else {}
 
     def render(self) -> str:
         parameters = self.prologue()
@@ -129,6 +127,7 @@ class _Function(Writer):
         limits = ptx_block.limits_of(self.linear, self.threads())
         notes = ptx_notes.of_params(self.linear)
         first = self.first_lines()
+        leave_out_unused_halves(self)
         return "\n".join([*notes, head + limits, "{", *self.declarations(), *self.room, *first, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -137,10 +136,8 @@ class _Function(Writer):
             write = instead.get(node.op) or _INSTRUCTIONS.get(node.op)
             if write is not None:
                 write(self, node)
-            elif node.op.elementwise and is_of_halves(self.halves, node):
-                self.names[node] = of_halves(self, node)
             elif node.op.elementwise:
-                self.names[node] = [elementwise(self, node, lane) for lane in range(lane_count(node))]
+                self.names[node] = elementwise(self, node)
             else:
                 raise unsupported(node.op, "PTX", "is no instruction of a GPU", "Expand it before rendering.")
 
@@ -438,11 +435,7 @@ class _Function(Writer):
         self.names[node] = [combined(self, node.arg.op, node.dtype, lanes)]
 
     def cast(self, node: UOp) -> None:
-        (x,) = node.src
-        if x.dtype is dtypes.float32 and (ops.CAST, node.dtype) in self.halves:
-            self.names[node] = rounded(self, node)
-            return
-        self.names[node] = [cast(self, x.dtype, node.dtype, self.operand(x, lane)) for lane in range(lane_count(node))]
+        self.names[node] = casts(self, node)
 
     def bitcast(self, node: UOp) -> None:
         (x,) = node.src

@@ -1,13 +1,13 @@
 """Arithmetic of float16 and bfloat16 in PTX, on two of them at once.
 
-    x = load(p1, r, 2)                    ->      ld.global.u32 %two5, [%at4];
+    x = load(p1, r, 2)                    ->      ld.global.b32 %two5, [%at4];
     store(p0, x * x + x)                          mul.rn.f16x2 %mul8, %two5, %two5;
-                                                  add.rn.f16x2 %add11, %two5, %mul8;
+                                                  add.rn.f16x2 %add11, %mul8, %two5;
                                                   st.global.u32 [%at13], %add11;
 
 Each lane has a register of its own, as in all vectors, and `parts` knows whose half it is: an op takes two lanes that
-are the halves of one register from there, and puts others together. A lane alone is computed in the same way: it has
-zeros above it, and of zeros all these ops make zeros.
+are the halves of one register from there, and puts others together; a lane that nobody needs alone is not written. One
+without a neighbour is computed in the same way: it has zeros above it, and of zeros all these ops make zeros.
 
 The instructions round the exact result once, which is the same as computing in float32 and rounding that
 (`small_floats`), keep subnormal numbers, and make NaN of NaN. What a GPU has none for is computed in float32.
@@ -30,7 +30,7 @@ _ROUNDED = {ops.ADD: "add.rn.{}", ops.SUB: "sub.rn.{}", ops.MUL: "mul.rn.{}"}
 _COMPARED = {ops.LT: "setp.lt.{}", ops.LE: "setp.le.{}", ops.EQ: "setp.eq.{}", ops.NE: "setp.neu.{}"}
 _FUSED = {ops.FMA: "fma.rn.{}"}
 _OTHERS = {ops.MAX: "max.NaN.{}", ops.MIN: "min.NaN.{}", ops.CAST: "cvt.rn.{}.f32"}
-# The first architecture that has instructions for a dtype. Rows below have those of rows above.
+# The first architecture that has instructions for a dtype; later rows replace what others say.
 _SINCE: tuple[tuple[int, DType, Mapping[Op, str]], ...] = (
     (53, F16, {ops.NEG: "xor.b32", ops.ABS: "and.b32", **_ROUNDED, **_COMPARED, **_FUSED}),
     (53, BF16, {ops.NEG: "xor.b32", ops.ABS: "and.b32"}),
@@ -51,10 +51,10 @@ def instructions_of(arch: str) -> dict[tuple[Op, DType], str]:
     }
 
 
-def is_of_halves(halves: Mapping[tuple[Op, DType], str], node: UOp) -> bool:
+def is_of_halves(w: Writer, node: UOp) -> bool:
     """Whether an elementwise op is computed two by two."""
     dtype = node.src[-1].dtype
-    return (node.op, dtype) in halves or (node.op is ops.WHERE and dtype in (F16, BF16))
+    return (node.op, dtype) in w.halves or (node.op is ops.WHERE and dtype in (F16, BF16))
 
 
 def of_halves(w: Writer, node: UOp) -> list[str]:

@@ -13,8 +13,9 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import unsupported
+from whit.render.ptx_halves import is_of_halves, of_halves, rounded
 from whit.render.ptx_parts import as_float, is_shifted_byte, less, of_part, put_together
-from whit.render.ptx_values import Writer, arithmetic_type, number, register_type
+from whit.render.ptx_values import Writer, arithmetic_type, lane_count, number, register_type
 from whit.simplify.bounds import bounds
 
 _STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of few bits, what has few bits
@@ -28,8 +29,14 @@ _MINUS_ONE = ("-1", "4294967295")
 U32_END = 1 << 32
 
 
-def elementwise(w: Writer, node: UOp, lane: int) -> str:
-    """One lane of an elementwise op; its register."""
+def elementwise(w: Writer, node: UOp) -> list[str]:
+    """The lanes of an elementwise op; their registers."""
+    if is_of_halves(w, node):
+        return of_halves(w, node)
+    return [_lane(w, node, lane) for lane in range(lane_count(node))]
+
+
+def _lane(w: Writer, node: UOp, lane: int) -> str:
     x = [w.operand(source, lane) for source in node.src]
     if node.op in _DIVISIONS:
         return _divide(w, node, x)
@@ -300,6 +307,14 @@ def _divide_by_number(w: Writer, is_modulo: bool, x: str, y: int, last: int) -> 
 
 
 # ---- casts
+
+
+def casts(w: Writer, node: UOp) -> list[str]:
+    """The lanes of a conversion."""
+    (x,) = node.src
+    if x.dtype is dtypes.float32 and (ops.CAST, node.dtype) in w.halves:
+        return rounded(w, node)
+    return [cast(w, x.dtype, node.dtype, w.operand(x, lane)) for lane in range(lane_count(node))]
 
 
 def cast(w: Writer, source: DType, target: DType, x: str) -> str:

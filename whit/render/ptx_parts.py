@@ -11,6 +11,8 @@ What is not used in the end the assembler leaves out; such shifts and masks it w
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import replace
 
 from whit.dtype import DType, dtypes
@@ -36,9 +38,24 @@ def bytes_of(w: Writer, word: str, count: int) -> list[str]:
 
 def halves_of(w: Writer, word: str) -> list[str]:
     """The lower and the upper 16 bits of a register."""
-    halves = [w.value("b32", "low", "and.b32", word, "65535"), w.value("b32", "high", "shr.u32", word, "16")]
-    w.parts |= {half: Part(word, 32, start, 16) for half, start in zip(halves, (0, 16), strict=True)}
+    halves = []
+    for start, instruction, operand in ((0, "and.b32", "65535"), (16, "shr.u32", "16")):
+        half = w.value("b32", "half", instruction, word, operand)
+        w.parts[half] = Part(word, 32, start, 16)
+        w.half_lines[half] = len(w.lines) - 1
+        halves.append(half)
     return halves
+
+
+def leave_out_unused_halves(w: Writer) -> None:
+    """Without the lines that write halves which nobody reads: others used both at once."""
+    if not w.half_lines:
+        return
+    found = Counter(re.findall(r"%\w+", "\n".join(w.lines)))
+    unused = {name: line for name, line in w.half_lines.items() if found[name] == 1}
+    gone = {*unused.values()}
+    w.lines = [text for line, text in enumerate(w.lines) if line not in gone]
+    w.registers["b32"] = [name for name in w.registers["b32"] if name not in unused]
 
 
 def pair(w: Writer, low: str, high: str) -> str:
