@@ -322,6 +322,16 @@ class _Block:
             return
         self.put(x[0], _COMPARE[kinds[0]](*(self.get(source, kinds[1]) for source in x[1:])))
 
+    def do_set(self, kinds: list[str], x: list[str]) -> None:
+        assert kinds[1] == "u32" and kinds[2].endswith("x2")
+        both = _COMPARE[kinds[0]](*(self.get_two(source, kinds[2]) for source in x[1:]))
+        self.put(x[0], np.where(both, np.uint16(0xFFFF), np.uint16(0)).view(np.uint32).reshape(-1))
+
+    def do_lop3(self, kinds: list[str], x: list[str]) -> None:
+        assert x[4] == "0xca"
+        mask, yes, no = (self.get(source, "u32") for source in x[1:4])
+        self.put(x[0], mask & yes | ~mask & no)
+
     def do_selp(self, kinds: list[str], x: list[str]) -> None:
         self.put(x[0], np.where(self.registers[x[3]], self.get(x[1], kinds[0]), self.get(x[2], kinds[0])))
 

@@ -90,9 +90,7 @@ def _computed(w: Writer, node: UOp, x: list[list[str]]) -> list[str]:
     instruction = w.halves[op, dtype]
     words = [_in_register(w, "b32", _word(w, lanes)) for lanes in x]
     if op in _COMPARED:
-        both = [w.register("pred", op.name) for _ in (0, 1)]
-        w.line(f"{instruction} {'|'.join(both)}, {', '.join(words)};")
-        return both[: len(x[0])]
+        return _compared(w, instruction, words)[: len(x[0])]
     if op in _BITS:
         words.append(hex(_BITS[op] << 16 | _BITS[op] if is_pair else _BITS[op]))
     elif op in _ROUNDED and instruction.startswith("fma"):
@@ -114,8 +112,21 @@ def _as_fused(w: Writer, op: Op, x: str, y: str) -> list[str]:
     return [y, _in_register(w, "b32", "0xbf80bf80"), x]
 
 
+def _compared(w: Writer, instruction: str, words: list[str]) -> list[str]:
+    """Two conditions, and how to have them as a mask of both halves."""
+    _, name, kind = instruction.split(".")
+    low, high = (w.register("pred", name) for _ in (0, 1))
+    w.line(f"{instruction} {low}|{high}, {', '.join(words)};")
+    w.half_lines |= dict.fromkeys((low, high), len(w.lines) - 1)
+    w.masks[low, high] = (f"set.{name}.u32.{kind}", *words)
+    return [low, high]
+
+
 def _chosen(w: Writer, tests: list[str], yes: str, no: str) -> str:
-    """Halves of one register or another: each test chooses a register, of which one half is taken."""
+    """Halves of one register or another. Without a mask each test chooses a register, of which one half is taken."""
+    if len(tests) == 2 and (tests[0], tests[1]) in w.masks:
+        mask = w.value("b32", "mask", *w.masks[tests[0], tests[1]])
+        return w.value("b32", "where", "lop3.b32", mask, yes, no, "0xca")  # mask & yes | ~mask & no
     choices = [w.value("b32", "where", "selp.b32", yes, no, test) for test in dict.fromkeys(tests)]
     return choices[0] if len(choices) == 1 else w.value("b32", "where", "prmt.b32", *choices, "0x7610")
 

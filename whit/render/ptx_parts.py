@@ -48,14 +48,16 @@ def halves_of(w: Writer, word: str) -> list[str]:
 
 
 def leave_out_unused_halves(w: Writer) -> None:
-    """Without the lines that write halves which nobody reads: others used both at once."""
+    """Without the lines that write lanes which nobody reads: others used two at once."""
     if not w.half_lines:
         return
     found = Counter(re.findall(r"%\w+", "\n".join(w.lines)))
-    unused = {name: line for name, line in w.half_lines.items() if found[name] == 1}
+    used = {line for name, line in w.half_lines.items() if found[name] > 1}
+    unused = {name: line for name, line in w.half_lines.items() if line not in used}
     gone = {*unused.values()}
     w.lines = [text for line, text in enumerate(w.lines) if line not in gone]
-    w.registers["b32"] = [name for name in w.registers["b32"] if name not in unused]
+    for kind, names in w.registers.items():
+        w.registers[kind] = [name for name in names if name not in unused]
 
 
 def pair(w: Writer, low: str, high: str) -> str:

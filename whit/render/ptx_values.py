@@ -99,7 +99,8 @@ class Writer:
         self.names: dict[UOp, list[str]] = {}  # one register for each lane
         self.registers: dict[str, list[str]] = {}  # by type
         self.parts: dict[str, Part] = {}  # registers that have some bits of another
-        self.half_lines: dict[str, int] = {}  # registers that have half of another -> which of the lines writes them
+        self.half_lines: dict[str, int] = {}  # registers with one of two lanes -> which of the lines writes them
+        self.masks: dict[tuple[str, str], tuple[str, ...]] = {}  # comparisons of two lanes -> what makes a mask of both
         self.shifted: dict[str, str] = {}  # registers -> what they are 256 times
         self.joined: dict[str, tuple[str, str]] = {}  # registers -> those that have some bits of them each
         self.offsets: dict[str, tuple[str, float]] = {}  # floats -> what they are, and how much less
