@@ -83,7 +83,5 @@ def _taken(w: Writer, kind: str, x: str, how: str, step: int) -> str:
         w.line(f"mov.b64 {{{low}, {high}}}, {x};")
         halves = ", ".join(_taken(w, "b32", half, how, step) for half in (low, high))
         return w.value(kind, "take", "mov.b64", f"{{{halves}}}")
-    if not x.startswith("%"):
-        x = w.value("b32", "n", "mov.b32", x)
     last = "0" if how == "up" else "31"
-    return w.value("b32", "take", f"shfl.sync.{how}.b32", x, str(step), last, "0xffffffff")
+    return w.value("b32", "take", f"shfl.sync.{how}.b32", w.in_register("b32", x), str(step), last, "0xffffffff")

@@ -70,7 +70,7 @@ def rounded(w: Writer, node: UOp) -> list[str]:
     (x,) = node.src
     result = []
     for lanes in _by_two(lane_count(node)):
-        low, *high = [_in_register(w, "f32", w.operand(x, lane)) for lane in lanes]
+        low, *high = [w.in_register("f32", w.operand(x, lane)) for lane in lanes]
         word = w.value("b32", "cast", w.halves[ops.CAST, node.dtype], *(high or ["0f00000000"]), low)
         result += halves_of(w, word) if high else [word]
     return result
@@ -88,7 +88,7 @@ def _computed(w: Writer, node: UOp, x: list[list[str]]) -> list[str]:
         return halves_of(w, word) if is_pair else [word]
     dtype = node.src[0].dtype
     instruction = w.halves[op, dtype]
-    words = [_in_register(w, "b32", _word(w, lanes)) for lanes in x]
+    words = [w.in_register("b32", _word(w, lanes)) for lanes in x]
     if op in _COMPARED:
         return _compared(w, instruction, words)[: len(x[0])]
     if op in _BITS:
@@ -106,10 +106,10 @@ def _word(w: Writer, lanes: list[str]) -> str:
 def _as_fused(w: Writer, op: Op, x: str, y: str) -> list[str]:
     """x + y = x * 1 + y, x - y = y * -1 + x, x * y = x * y + -0, for bfloat16: adding -0 changes nothing."""
     if op is ops.MUL:
-        return [x, y, _in_register(w, "b32", "0x80008000")]
+        return [x, y, w.in_register("b32", "0x80008000")]
     if op is ops.ADD:
-        return [x, _in_register(w, "b32", "0x3f803f80"), y]
-    return [y, _in_register(w, "b32", "0xbf80bf80"), x]
+        return [x, w.in_register("b32", "0x3f803f80"), y]
+    return [y, w.in_register("b32", "0xbf80bf80"), x]
 
 
 def _compared(w: Writer, instruction: str, words: list[str]) -> list[str]:
@@ -129,7 +129,3 @@ def _chosen(w: Writer, tests: list[str], yes: str, no: str) -> str:
         return w.value("b32", "where", "lop3.b32", mask, yes, no, "0xca")  # mask & yes | ~mask & no
     choices = [w.value("b32", "where", "selp.b32", yes, no, test) for test in dict.fromkeys(tests)]
     return choices[0] if len(choices) == 1 else w.value("b32", "where", "prmt.b32", *choices, "0x7610")
-
-
-def _in_register(w: Writer, kind: str, x: str) -> str:
-    return x if x.startswith("%") else w.value(kind, "n", f"mov.{kind}", x)

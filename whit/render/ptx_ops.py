@@ -115,14 +115,10 @@ def narrowed(w: Writer, dtype: DType, x: str) -> str:
         return w.value("b32", "low", "and.b32", x, str((1 << dtype.bitsize) - 1))
     part = w.parts.get(x)
     if part is None or part.bits != dtype.bitsize:
-        return w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", _in_register(w, x))
+        return w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", w.in_register("b32", x))
     result = w.value("b32", "low", f"cvt.s32.s{dtype.bitsize}", x if part.start else part.whole)
     w.parts[result] = replace(part, is_signed=True)
     return result
-
-
-def _in_register(w: Writer, x: str) -> str:
-    return x if x.startswith("%") else w.value("b32", "n", "mov.b32", x)
 
 
 def _choose(w: Writer, dtype: DType, test: str, yes: str, no: str) -> str:
@@ -338,37 +334,32 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
     if source.is_float:
         return _saturated(w, source, target, x)
     if target is dtypes.float32 and 0 < source.bitsize <= 16:
-        return as_float(w, source, _in(w, old, x))
+        return as_float(w, source, w.in_register(old, x))
     if target.is_float:
-        return w.value(new, "cast", f"cvt.rn.{new}.{arithmetic_type(source)}", _in(w, old, x))
+        return w.value(new, "cast", f"cvt.rn.{new}.{arithmetic_type(source)}", w.in_register(old, x))
     if old == new:
         return x if can_lossless_cast(source, target) else narrowed(w, target, x)
     if new == "b64":
         sign = arithmetic_type(source)[0]
-        return w.value("b64", "cast", f"cvt.{sign}64.{sign}32", _in(w, old, x))
-    return narrowed(w, target, w.value("b32", "cast", "cvt.u32.u64", _in(w, old, x)))
-
-
-def _in(w: Writer, kind: str, x: str) -> str:
-    """Conversions read registers."""
-    return x if x.startswith("%") else w.value(kind, "n", f"mov.{kind}", x)
+        return w.value("b64", "cast", f"cvt.{sign}64.{sign}32", w.in_register(old, x))
+    return narrowed(w, target, w.value("b32", "cast", "cvt.u32.u64", w.in_register(old, x)))
 
 
 def _cast_byte(w: Writer, source: DType, target: DType, x: str) -> str:
     """fp8 -> float16, float32 -> fp8: two at once, of which one is 0; all others were taken apart."""
     if source in _FP8S:
-        byte = w.value("b16", "byte", "cvt.u16.u32", _in(w, "b32", x))
+        byte = w.value("b16", "byte", "cvt.u16.u32", w.in_register("b32", x))
         return w.value("b32", "cast", f"cvt.rn.f16x2.{_FP8S[source]}", byte)
-    pair = [_in(w, "f32", value) for value in (number(source, 0.0), x)]
+    pair = [w.in_register("f32", value) for value in (number(source, 0.0), x)]
     return w.value("b32", "cast", "cvt.u32.u16", w.value("b16", "byte", f"cvt.rn.satfinite.{_FP8S[target]}.f32", *pair))
 
 
 def _cast_half(w: Writer, source: DType, x: str) -> str:
     """float16 <-> float32; all others were taken apart."""
     if source is dtypes.float16:
-        half = w.value("b16", "half", "cvt.u16.u32", _in(w, "b32", x))
+        half = w.value("b16", "half", "cvt.u16.u32", w.in_register("b32", x))
         return w.value("f32", "cast", "cvt.f32.f16", half)
-    half = w.value("b16", "half", "cvt.rn.f16.f32", _in(w, "f32", x))
+    half = w.value("b16", "half", "cvt.rn.f16.f32", w.in_register("f32", x))
     return w.value("b32", "cast", "cvt.u32.u16", half)
 
 
@@ -376,7 +367,7 @@ def _saturated(w: Writer, source: DType, target: DType, x: str) -> str:
     """The nearest integer toward zero that the dtype has. PTX clamps; for NaN it has several answers."""
     old, new = register_type(source), register_type(target)
     kind = "s32" if target.bitsize < 32 else arithmetic_type(target)
-    result = w.value(new, "cast", f"cvt.rzi.{kind}.{old}", _in(w, old, x))
+    result = w.value(new, "cast", f"cvt.rzi.{kind}.{old}", w.in_register(old, x))
     if target.bitsize < 32:
         result = w.value(new, "most", "min.s32", result, str(target.max))
         result = w.value(new, "least", "max.s32", result, str(target.min))

@@ -74,7 +74,7 @@ def pair(w: Writer, low: str, high: str) -> str:
 def _place(w: Writer, half: str) -> tuple[str, int]:
     """The register that has a half, and whether that is the upper one of it."""
     if not half.startswith("%"):
-        return w.value("b32", "n", "mov.b32", half), 0
+        return w.in_register("b32", half), 0
     part = w.parts.get(half)
     return (part.whole, part.start // 16) if part is not None and part.is_half else (half, 0)
 

@@ -132,6 +132,10 @@ class Writer:
         self.line(f"{instruction} {', '.join((name, *operands))};")
         return name
 
+    def in_register(self, kind: str, x: str) -> str:
+        """An operand of an instruction that takes no numbers."""
+        return x if x.startswith("%") else self.value(kind, "n", f"mov.{kind}", x)
+
     def operand(self, node: UOp, lane: int = 0) -> str:
         """The text of one lane; a scalar is the same for all of them."""
         if node.op is ops.CONST:
