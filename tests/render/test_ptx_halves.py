@@ -137,6 +137,17 @@ def test_they_assemble(arch: str, tmp_path: Path) -> None:
     assemble(render(programs, parse_target(f"CUDA:PTX:{arch}")), arch, tmp_path)
 
 
+@pytest.mark.parametrize("dtype", (F16, dtypes.int16, dtypes.uint16), ids=lambda dtype: dtype.name)
+def test_numbers_are_stored_two_by_two(dtype: DType) -> None:
+    values = [2, 3, 0, 7] if dtype.is_unsigned else [-2, 3, -1, 7]
+    out = UOp.param(0, dtype, (4,))
+    stack = UOp.stack(*(const(dtype, value) for value in values))
+    text = render({"f": listed(out.store(stack, const(dtypes.int32, 0)))}, TARGET)
+    result = np.zeros(4, numpy_dtype(dtype))
+    run_ptx(text, 1, 1, {"p0": result})
+    assert result.tolist() == values and text.count("st.global") == 1
+
+
 def text_of(value: UOp, arch: str) -> str:
     target = parse_target(f"CUDA:PTX:{arch}")
     return render(programs_of(value, target), target)

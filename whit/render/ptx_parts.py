@@ -3,7 +3,7 @@
     ld.global.u16 two          a = two & 255, b = two >> 8        bytes that a program loads as neighbours
     a | b << 8                 two
     (two >> 16) << 16          two & 0xffff0000                   the upper of two bfloat16 as float32
-    pair(two & 0xffff, two >> 16)   two                           two halves that were computed with, or only moved
+    pair(low, high)            two                                halves that were computed with, or only moved
     float32(two >> 4 & 15)     as_float(two & 0xf0)               four bits of a word, where they are
 
 What is not used in the end the assembler leaves out; such shifts and masks it would keep.
@@ -63,7 +63,7 @@ def leave_out_unused_halves(w: Writer) -> None:
 def pair(w: Writer, low: str, high: str) -> str:
     """Two halves in a register, or as a number if they are: from the registers that have them."""
     if not (low.startswith("%") or high.startswith("%")):
-        return f"0x{int(high) << 16 | int(low):08x}"
+        return f"0x{(int(high) & 0xFFFF) << 16 | int(low) & 0xFFFF:08x}"
     one, first = _place(w, low)
     other, second = _place(w, high)
     if one == other and (first, second) == (0, 1):
