@@ -112,6 +112,14 @@ def pair(*shape: int, of: tuple[Tensor, Any], half: bool = False) -> tuple[Tenso
     return (x.bfloat16().realize(), t.bfloat16()) if half else (x.realize(), t)
 
 
+def repeated(x: Any) -> Any:
+    """Many operations on each element: arithmetic limits this."""
+    y = x
+    for _ in range(32):
+        x = x * 0.5 + y
+    return x
+
+
 def wanted() -> list[Case]:
     """All rows."""
     cases: list[Case] = []
@@ -126,6 +134,8 @@ def wanted() -> list[Case]:
     add("gelu(x*2+1)*x, 2^28 f32", 2 * f, lambda: (x * 2 + 1).gelu() * x,
         lambda: F.gelu(t * 2 + 1, approximate="tanh") * t)  # fmt: skip
     add("sum of 2^28 f32", f, lambda: x.sum(), lambda: t.sum())
+    h, th = pair(1 << 24, of=both, half=True)
+    add("x = x*0.5+y 32 times, 2^24 bf16", 4 << 24, lambda: repeated(h), lambda: repeated(th))
     for half in (False, True):
         kind, size = ("bf16", 2) if half else ("f32", 4)
         rows_of(add, kind, size, *pair(16384, 8192, of=both, half=half))
