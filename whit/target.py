@@ -124,13 +124,19 @@ class _Arch:
 
 
 # Of a GPU: cores are multiprocessors, vectors are what one thread loads at once, and l1 is a block's shared memory; if
-# it asks for more it gets `shared`.
-_GPU = frozenset({"fma", "f16c"})
+# it asks for more it gets `shared`. Features beyond the oldest are whole generations: the instructions that came with
+# sm_80 (bfloat16, tf32, cp.async, max.NaN), sm_89 (fp8) and sm_90 (griddepcontrol, cp.async.bulk).
+_TURING = frozenset({"fma", "f16c"})
+_AMPERE = _TURING | {"sm_80"}
+_ADA = _AMPERE | {"sm_89"}
+_HOPPER = _ADA | {"sm_90"}
 _GPUS = {
-    "sm_80": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108, shared=163 * KiB),
-    "sm_89": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=72 * MiB, l3=0, cores=128, shared=99 * KiB),
-    "sm_90a": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132, shared=227 * KiB),
-    "sm_100": _Arch("nvptx64", _GPU, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148, shared=227 * KiB),
+    "sm_75": _Arch("nvptx64", _TURING, l1=48 * KiB, l2=4 * MiB, l3=0, cores=40, shared=64 * KiB),
+    "sm_80": _Arch("nvptx64", _AMPERE, l1=48 * KiB, l2=40 * MiB, l3=0, cores=108, shared=163 * KiB),
+    "sm_89": _Arch("nvptx64", _ADA, l1=48 * KiB, l2=72 * MiB, l3=0, cores=128, shared=99 * KiB),
+    "sm_90a": _Arch("nvptx64", _HOPPER, l1=48 * KiB, l2=50 * MiB, l3=0, cores=132, shared=227 * KiB),
+    "sm_100": _Arch("nvptx64", _HOPPER, l1=48 * KiB, l2=126 * MiB, l3=0, cores=148, shared=227 * KiB),
+    "sm_120": _Arch("nvptx64", _HOPPER, l1=48 * KiB, l2=96 * MiB, l3=0, cores=170, shared=99 * KiB),
 }
 
 # From the best to the plainest: the first whose features a processor has describes it, unless its model says more.

@@ -167,12 +167,15 @@ def test_a_launch_that_is_refused_leaves_the_source_and_the_device_usable(gpu: F
 @pytest.mark.parametrize(
     ("compute", "arch"),
     [
+        ((7, 5), "sm_75"),
         ((8, 0), "sm_80"),
         ((8, 6), "sm_80"),
         ((8, 9), "sm_89"),
         ((9, 0), "sm_90a"),
+        ((10, 0), "sm_100"),  # none of sm_90a's, which runs nowhere else
         ((10, 3), "sm_100"),
-        ((12, 0), "sm_100"),
+        ((11, 0), "sm_100"),
+        ((12, 1), "sm_120"),
     ],
 )
 def test_the_newest_code_that_runs_on_a_gpu(gpu: FakeLibrary, compute: tuple[int, int], arch: str) -> None:
@@ -182,8 +185,8 @@ def test_the_newest_code_that_runs_on_a_gpu(gpu: FakeLibrary, compute: tuple[int
 
 
 def test_a_gpu_that_is_too_old(gpu: FakeLibrary) -> None:
-    gpu.compute = (7, 5)
-    with pytest.raises(DeviceError, match=r'is too old: its compute capability is 7\.5(.|\n)*8\.0(.|\n)*Use "CPU"'):
+    gpu.compute = (7, 2)
+    with pytest.raises(DeviceError, match=r'is too old: its compute capability is 7\.2(.|\n)*7\.5(.|\n)*Use "CPU"'):
         Device["CUDA"]
 
 

@@ -145,7 +145,7 @@ def test_null_plans_and_compiles_for_its_target_and_runs_nothing(name: str, monk
         x.numpy()
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_100"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100", "sm_120"])
 def test_null_compiles_for_a_gpu_that_is_not_here(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"NULL:PTX:{arch}"
     with Context(DEV=f"null:ptx:{arch}", CACHE=0, DEBUG=4):
@@ -237,7 +237,7 @@ def test_what_an_image_network_computes_for_a_gpu_is_the_same_if_the_gpu_is_not_
     [
         (
             "NULL:PTX:sm_90",
-            'no architecture "sm_90" in "NULL:PTX:sm_90". Did you mean "sm_90a"?\n  known: sm_80, sm_89, sm_90a',
+            'no architecture "sm_90" in "NULL:PTX:sm_90". Did you mean "sm_90a"?\n  known: sm_75, sm_80, sm_89, sm_90a',
         ),
         ("NULL:PTZ", 'no renderer "PTZ" in "NULL:PTZ". Did you mean "PTX"?\n  known: LLVM, C, PTX'),
         ("NULL:sm_90a", '"sm_90a" in "NULL:sm_90a" is an architecture'),

@@ -265,8 +265,10 @@ class _Block:
             self.put(high, (both >> np.uint64(32)).astype(np.uint32))
             return
         if x[1].startswith("{"):
-            low, high = (self.get(part, "u32").astype(np.uint64) for part in x[1].strip("{}").split(", "))
-            self.put(x[0], low | high << np.uint64(32))
+            half, whole = (np.uint16, np.uint32) if kinds[0] == "b32" else (np.uint32, np.uint64)
+            bits = 8 * np.dtype(half).itemsize
+            low, high = (self.get(part, f"u{bits}").astype(whole) for part in x[1].strip("{}").split(", "))
+            self.put(x[0], low | high << whole(bits))
             return
         self.put(x[0], self.get(x[1], kinds[0]))
 
@@ -393,27 +395,27 @@ class _Block:
             self.put(target, two[1] << 16 | two[0])
 
     def do_mma(self, kinds: list[str], x: list[str]) -> None:
-        """16 x 8 x 16: registers of a are rows, rows 8 below, both 8 further along the depth; of b the depth twice."""
-        assert kinds[2] == "m16n8k16" and self.active.all()
-        item = _NUMPY[kinds[6]]
+        """m x 8 x k: registers of a are rows, rows 8 below, both further along the depth; of b the depth twice."""
+        assert kinds[2] in ("m16n8k16", "m16n8k8", "m8n8k16") and self.active.all()
+        rows, columns, depth = (int(size) for size in re.findall(r"\d+", kinds[2]))
+        total, items = _NUMPY[kinds[5]], [_NUMPY[kind] for kind in kinds[6:8]]
         lane, warp = self.lane % 32, self.lane // 32
-        group, pair = lane // 4, lane % 4 * 2
-        a, b = np.zeros((self.threads // 32, 16, 16)), np.zeros((self.threads // 32, 16, 8))
-        c = np.zeros((self.threads // 32, 16, 8))
+        group, pair, lanes = lane // 4, lane % 4 * 2, 4 // items[0].itemsize
+        exact = np.float64 if total.kind == "f" else np.int64
+        a, b, c = (np.zeros((self.threads // 32, *shape), exact) for shape in ((rows, depth), (depth, 8), (rows, 8)))
         targets, of_a, of_b, of_c = (part.strip("{}").split(", ") for part in x)
-        for i, source in enumerate(of_a):
-            two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
-            for e in (0, 1):
-                a[warp, group + i % 2 * 8, pair + e + i // 2 * 8] = two[:, e]
-        for i, source in enumerate(of_b):
-            two = self.get(source, "u32").view(np.uint16).reshape(-1, 2).view(item).astype(np.float64)
-            for e in (0, 1):
-                b[warp, pair + e + i * 8, group] = two[:, e]
+        assert len(of_a) == rows * depth // 32 // lanes and len(of_b) == depth * columns // 32 // lanes
+        for registers, item, matrix, in_column in ((of_a, items[0], a, rows // 8), (of_b, items[1], b, 1)):
+            for i, source in enumerate(registers):
+                some = self.get(source, "u32").view(item).reshape(-1, lanes).astype(exact)
+                for e in range(lanes):
+                    line, k = group + i % in_column * 8, lane % 4 * lanes + e + i // in_column * 4 * lanes
+                    matrix[(warp, line, k) if matrix is a else (warp, k, line)] = some[:, e]
         for i, source in enumerate(of_c):
-            c[warp, group + i // 2 * 8, pair + i % 2] = self.get(source, "f32")
+            c[warp, group + i // 2 * 8, pair + i % 2] = self.get(source, kinds[5])
         c += a @ b
         for i, target in enumerate(targets):
-            self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(np.float32))
+            self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(total))
 
     def do_wgmma(self, kinds: list[str], x: list[str]) -> None:
         """64 x n x 32 bytes by four warps: each has 16 rows, as mma has them."""

@@ -28,7 +28,7 @@ from whit.render.ptx_values import Writer
 from whit.schedule import schedule
 from whit.target import Target, parse_target
 
-ARCHS = ("sm_80", "sm_90a", "sm_100")
+ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_100", "sm_120")
 TARGET = parse_target("CUDA:PTX:sm_90a")
 PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path=f"{sysconfig.get_path('purelib')}/nvidia/cu13/bin")
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="there is no ptxas (whit[ptx])")
@@ -150,7 +150,7 @@ PRODUCTS = [
 
 @pytest.mark.slow
 @needs_ptxas
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", ARCHS[1:-1])
 def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
     target = parse_target(f"CUDA:PTX:{arch}")
     texts = {}
@@ -169,11 +169,40 @@ def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
 
 
 @needs_ptxas
-def test_tensor_cores_multiply_fp8_from_sm_89_on(tmp_path: Path) -> None:
-    target = parse_target("CUDA:PTX:sm_89")
+@pytest.mark.parametrize("arch", ("sm_89", "sm_120"))
+def test_tensor_cores_multiply_fp8_from_sm_89_on(arch: str, tmp_path: Path) -> None:
+    target = parse_target(f"CUDA:PTX:{arch}")
     text = render(programs_of(along_depth(dtypes.fp8e5m2, dtypes.fp8e4m3, (65, 66, 96)), target), target)
-    assemble(text, "sm_89", tmp_path)
-    assert "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32" in text and "griddepcontrol" not in text
+    assemble(text, arch, tmp_path)
+    assert "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32" in text
+    assert ("griddepcontrol" in text) == (arch == "sm_120")
+
+
+@pytest.mark.slow
+@needs_ptxas
+def test_what_is_older_than_sm_80_has_none_of_its_instructions(tmp_path: Path) -> None:
+    target = parse_target("CUDA:PTX:sm_75")
+    with Context(TF32=True):  # which is allowed, and not there
+        products = [
+            product(F16, (333, 336, 337)),
+            product(BF16, (65, 66, 96)),
+            product(F32, (512, 512, 64)),
+            PRODUCTS[7],
+        ]
+        products += [along_depth(left, dtypes.uint8, (65, 66, 96)) for left in (dtypes.int8, dtypes.uint8)]
+        texts = {f"product{i}": programs_of(value, target)["kernel0"] for i, value in enumerate(products)}
+    for op in (ops.MAX, ops.MIN, ops.FMA):
+        texts |= {
+            f"{op.name}_{d.name}": mapped(lambda *x, op=op: make(op, x), [d] * op.least, 48, 4) for d in (F32, BF16)
+        }
+    for other in dtypes.all:
+        texts[f"{other.name}_to"] = mapped(lambda x: x.cast(BF16), [other], 48, 4)
+        texts[f"{other.name}_from"] = mapped(lambda x, to=other: x.cast(to), [BF16], 48, 4)
+    text = render(texts, target)
+    assemble(text, "sm_75", tmp_path)
+    assert not re.search(r"bf16|tf32|cp\.async|\.NaN|f16x2|griddepcontrol", text)
+    for shape in ("m16n8k8.row.col.f32.f16.f16.f32", "m8n8k16.row.col.s32.s8.u8.s32", "m8n8k16.row.col.s32.u8.u8.s32"):
+        assert f"mma.sync.aligned.{shape}" in text
 
 
 def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_operands() -> None:

@@ -15,7 +15,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, make
 from whit.render import render
 from whit.schedule import schedule
-from whit.target import parse_target
+from whit.target import Target, parse_target
 
 pytestmark = pytest.mark.slow
 
@@ -26,15 +26,17 @@ DTYPES = [dtype for dtype in dtypes.all if dtype not in dtypes.fp8s[2:]]  # thos
 OPS = [op for op in ops.ELEMENTWISE if op not in EXPANDED]
 
 
-def check(cases: list[tuple[str, UOp]], given: dict[UOp, Any], signed_zero: bool = True) -> None:
+def check(
+    cases: list[tuple[str, UOp]], given: dict[UOp, Any], signed_zero: bool = True, target: Target = TARGET
+) -> None:
     """Values over params, in as few kernels as the schedule makes of them, as text."""
     outputs = [UOp.param(100 + i, node.dtype, (COUNT,)) for i, (_, node) in enumerate(cases)]
     found = {output: np.zeros(COUNT, numpy_dtype(output.dtype)) for output in outputs}
     stores = (output.store(node) for output, (_, node) in zip(outputs, cases, strict=True))
-    for call in schedule(UOp.group(*stores), TARGET).src:
-        program = generate(call.src[0].src[0], TARGET)
+    for call in schedule(UOp.group(*stores), target).src:
+        program = generate(call.src[0].src[0], target)
         arrays = {f"p{i}": {**given, **found}[argument] for i, argument in enumerate(call.src[1:])}
-        run_ptx(render({"kernel": program.linear}, TARGET), program.total, program.threads, arrays)
+        run_ptx(render({"kernel": program.linear}, target), program.total, program.threads, arrays)
     for output, (name, node) in zip(outputs, cases, strict=True):
         assert_same(node.dtype, found[output], evaluate(node, given), name, signed_zero)
 
@@ -82,3 +84,26 @@ def test_scans_by_exchange_between_threads(dtype: DType) -> None:
 def test_sorts(dtype: DType) -> None:
     param = UOp.param(0, dtype, (COUNT,))
     check([("values", param.sort(param, 0, COUNT, True))], {param: sample_arrays([dtype], COUNT)[0]})
+
+
+# ---- what sm_75 has no instructions for
+
+TURING = parse_target("CUDA:PTX:sm_75")
+F32, BF16 = dtypes.float32, dtypes.bfloat16
+
+
+@pytest.mark.parametrize("op", (ops.ADD, ops.FMA, ops.MAX, ops.MIN, ops.LT), ids=lambda op: op.name)
+def test_ops_of_bfloat16_by_integers_and_extremes_without_nan(op: Op) -> None:
+    cases, given = [], {}
+    for dtype in (BF16, F32):
+        params = [UOp.param(len(given) + i, dtype, (COUNT,)) for i in range(op.least)]
+        given.update(zip(params, sample_arrays([dtype] * op.least, COUNT), strict=True))
+        cases.append((f"{op.name} of {dtype.name}", make(op, tuple(params))))
+    check(cases, given, op not in (ops.MAX, ops.MIN), TURING)
+
+
+@pytest.mark.parametrize("source", (F32, dtypes.float64, dtypes.int64, dtypes.fp8e4m3), ids=lambda dtype: dtype.name)
+def test_casts_to_bfloat16_by_integers(source: DType) -> None:
+    x = UOp.param(0, source, (COUNT,))
+    cases = [("there", x.cast(BF16)), ("and back", x.cast(BF16).cast(source))]
+    check(cases, {x: sample_arrays([source], COUNT)[0]}, target=TURING)

@@ -3,15 +3,18 @@
 | atom  | where   | operands          | a thread block                                                            |
 |-------|---------|-------------------|---------------------------------------------------------------------------|
 | wgmma | sm_90a  | all but exact f32 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
-| mma   | sm_80   | halves            | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
-| bytes | sm_80   | int8; fp8 later   | as mma                                                                    |
-| fma   | sm_80   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
+| mma   | sm_75   | halves            | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
+| bytes | sm_75   | int8; fp8 later   | as mma                                                                    |
+| fma   | sm_75   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
 | tf32  | sm_80   | float32, rounded  | as mma, for operands rounded to 10 bits of mantissa, under `TF32=1` only  |
 
 Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read all but halves along the
 depth: wgmma takes operands that lie so in memory, others are turned as they are copied. It takes float32 as uint32 that
 have been rounded before (`schedule.operands`), and cuts off the rest. Hopper adds products of fp8 in about
 14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
+
+sm_75 multiplies float16 and int8 alone, and has no `cp.async`: threads load what they store to shared memory after the
+piece before it (`ptx_tiles`). It takes bfloat16 as float32, and fp8 as float16.
 
 Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads exchange these,
 so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns `lane % 4 * 8` and the next
@@ -154,8 +157,13 @@ def multiplied(a: DType, b: DType, total: DType, target: Target) -> bool:
     if total is not dtypes.float32:
         return False
     if a in FP8S and b in FP8S:
-        return target.arch != "sm_80"
-    return a is b and a in (*HALVES, dtypes.float32, dtypes.uint32)
+        return "sm_89" in target.features
+    return a is b and a in (*halves_of(target), dtypes.float32, dtypes.uint32)
+
+
+def halves_of(target: Target) -> tuple[DType, ...]:
+    """The halves that tensor cores multiply."""
+    return HALVES if "sm_80" in target.features else HALVES[:1]
 
 
 def choose_atom(
@@ -172,10 +180,11 @@ def choose_atom(
     elif dtype is dtypes.uint32:
         atoms = WGMMA_TF32 if groups else ()
     else:
-        atoms = ROUNDED if TF32 else FMA
+        atoms = ROUNDED if TF32 and "sm_80" in target.features else FMA
     if not atoms:
         return None
-    return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
+    atom = min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
+    return atom if "sm_80" in target.features else replace(atom, stages=2)  # what is on its way is in registers
 
 
 def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
@@ -188,7 +197,8 @@ def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:
     """The same for operands that are computed on their way to shared memory: two stages, without copies in flight."""
-    atoms = STAGED_MMA if dtype in HALVES else STAGED_ROUNDED if TF32 else STAGED_FMA
+    rounds = TF32 and "sm_80" in target.features
+    atoms = STAGED_MMA if dtype in HALVES else STAGED_ROUNDED if rounds else STAGED_FMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

@@ -22,6 +22,7 @@ those have two contractions inside, and the one of keys and values two products.
 from __future__ import annotations
 
 from whit.codegen.fill_panels import Values
+from whit.codegen.gpu_atoms import halves_of
 from whit.codegen.gpu_chain_cut import QUAD, by_reciprocals
 from whit.codegen.gpu_chain_rows import ChainRows
 from whit.codegen.lanes import lane_numbers
@@ -43,7 +44,7 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if chain is None or any(store.arg.combine is not None or len(store.src) > 3 for store in body.src):
         return None
     online = as_online(chain)
-    if online is None:
+    if online is None or online.dtype not in halves_of(target):
         return None
     kernel = _Kernel(body, chain, online, target)
     program = kernel.write()

@@ -65,7 +65,8 @@ class Size:
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
 LINE = 128  # bytes of a line of theirs
-SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32))
+SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32), Size(2, 1, 32), Size(2, 1, 16), Size(1, 1, 16))
+FEW_KEYS = 32  # fewer take not many registers less
 # Two blocks on a multiprocessor compute weights and products in turns: b4 h16 t4096 d128 0.61 ms, one of 8 warps 0.70;
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
 SIZES_OF_GROUPS = (Size(8, 1, 64, True), Size(4, 2, 64), Size(4, 1, 64, True), Size(4, 1, 64))
@@ -189,7 +190,7 @@ class GpuCut:
         most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
         if size.warps * blocks > 8:
             most = MOST_OF_MANY if size.warps > 4 else MOST_OF_THREE
-        has_registers = size.registers(inner, products, self.wide) <= most
+        has_registers = size.registers(inner, products, self.wide) <= most or size.keys <= FEW_KEYS
         is_shared = sum(dtype.itemsize * self.room(dtype, size) for dtype in self.stage) <= self.most_shared // blocks
         return has_registers and is_shared and not (self.by_groups and size.pieces > 1 and inner > 1)
 

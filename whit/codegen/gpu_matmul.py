@@ -81,7 +81,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         if atom is not None:
             tile = Tile(found, atom, target.cores)
             return tile.stores(body, tile.effect(a, b)), str(atom)
-    dtype = staged_dtype(found)
+    dtype = staged_dtype(found, target)
     if dtype is None or is_small or not total.is_float:
         return None
     atom = choose_staged(dtype, sizes, batches, target)

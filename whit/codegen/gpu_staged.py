@@ -20,7 +20,7 @@ from typing import Protocol
 
 from whit.codegen.contraction import Contraction, is_unit, merged, neighbours
 from whit.codegen.fill_panels import Values, as_one, unflat
-from whit.codegen.gpu_atoms import HALVES, Atom
+from whit.codegen.gpu_atoms import Atom, halves_of
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import replace_ranges, sizes_of
 from whit.dtype import DType, can_lossless_cast, dtypes
@@ -29,6 +29,7 @@ from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify.chain_online import narrow
+from whit.target import Target
 
 PIECE_ID, SHARED_ID = 100, 1  # of the loop along the depth; of the buffer
 ZERO = as_index(0)
@@ -71,9 +72,9 @@ class Side:
         return MatrixArg(start, row, depth, stage, stages)
 
 
-def staged_dtype(found: Contraction) -> DType | None:
+def staged_dtype(found: Contraction, target: Target) -> DType | None:
     """The dtype of the operands in shared memory: what both are cast up from, or what they are multiplied in."""
-    for dtype in HALVES:
+    for dtype in halves_of(target):
         if _narrowed(found.a, dtype) is not None and _narrowed(found.b, dtype) is not None:
             return dtype
     return dtypes.float32 if found.reduce.dtype is dtypes.float32 else None

@@ -28,7 +28,15 @@ from whit.runtime.cuda_driver import load_driver
 from whit.runtime.tensor_map import TensorMap
 from whit.target import Target, parse_target
 
-OLDEST = (8, 0)  # compute capability
+# Compute capability -> the newest architecture whose code runs on a GPU that has it, or more.
+ARCHS = {
+    (12, 0): "sm_120",
+    (10, 0): "sm_100",
+    (9, 0): "sm_90a",  # its own instructions run on no other, newer ones included
+    (8, 9): "sm_89",
+    (8, 0): "sm_80",
+    (7, 5): "sm_75",
+}
 MOST_SHARED = 97  # attribute of a device: the bytes of shared memory of a block that asks for them
 VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
 
@@ -200,15 +208,15 @@ class CudaDevice:
 
 def _arch_of(compute: tuple[int, int], name: str) -> str:
     """The newest architecture whose code runs on a GPU."""
-    if compute < OLDEST:
+    found = next((arch for least, arch in ARCHS.items() if compute >= least), None)
+    if found is None:
+        oldest = min(ARCHS)
         raise DeviceError(
             f"CUDA: {name} is too old: its compute capability is {compute[0]}.{compute[1]}",
-            f"kernels need {OLDEST[0]}.{OLDEST[1]}",
+            f"kernels need {oldest[0]}.{oldest[1]}",
             'Use "CPU".',
         )
-    if compute == (9, 0):
-        return "sm_90a"  # its own instructions run on no other
-    return "sm_100" if compute >= (10, 0) else "sm_89" if compute >= (8, 9) else "sm_80"
+    return found
 
 
 def _counts(kernel: Any) -> Counts:

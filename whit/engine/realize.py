@@ -524,7 +524,7 @@ def load_scheduler(device: str) -> Callable[[UOp], UOp]:
     def for_target(graph: UOp) -> UOp:
         blocks = min(int(ATTENTION_BLOCKS), 1)
         if target.is_gpu and blocks:
-            blocks = 2  # what tensor cores compute
+            blocks = 2 if "sm_80" in target.features else 3  # what tensor cores compute, of halves or of float16
         with Context(ATTENTION_BLOCKS=blocks):
             linear = schedule(graph, target)
         return package.align_rows(linear) if target.is_gpu else linear

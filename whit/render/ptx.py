@@ -59,7 +59,8 @@ from whit.simplify.bounds import bounds
 from whit.target import Target
 
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
-_VERSION, _VERSIONS = "8.1", {"sm_100": "8.6"}  # of PTX: the first with so many parameters, and that knows a target
+# Versions of PTX: the first with so many parameters, and those that know a target.
+_VERSION, _VERSIONS = "8.1", {"sm_100": "8.6", "sm_120": "8.7"}
 _NEWER = (".e4m3", ".e5m2", ".s8.u8", ".u8.s8")  # in the names of instructions that are of version 8.4
 MOST_PARAMETERS = 32764 // 8
 
@@ -85,10 +86,15 @@ class _Function(Writer):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
-        self.early = target.arch not in ("sm_80", "sm_89")  # started before those it waits for finish (`cuda_graph`)
+        self.early = "sm_90" in target.features  # started before those it waits for finish (`cuda_graph`)
+        self.has_sm_80 = "sm_80" in target.features
         self.halves = instructions_of(target.arch)
         self.linear = emulate_small_floats(
-            program_body(program), has_half=True, has_bfloat=True, has_fp8=self.early, computed=frozenset(self.halves)
+            program_body(program),
+            has_half=True,
+            has_bfloat=self.has_sm_80,
+            has_fp8="sm_89" in target.features,
+            computed=frozenset(self.halves),
         )
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
@@ -97,7 +103,7 @@ class _Function(Writer):
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
         self.reciprocal = ptx_block.reciprocal_of(self.linear)
-        self.copies = ptx_block.copies_of(self.linear)
+        self.copies = ptx_block.copies_of(self.linear) if self.has_sm_80 else {}
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
@@ -260,7 +266,7 @@ class _Function(Writer):
             self.line(f"{guard}cp.async.bulk.prefetch.L2.global [{at}], {node.arg.nbytes};")
 
     def barrier(self, node: UOp) -> None:
-        for line in ptx_block.barrier_of(self.linear, node):
+        for line in ptx_block.barrier_of(self.linear, node, bool(self.copies)):
             self.line(line)
 
     # ---- memory

@@ -21,7 +21,7 @@ FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
 FEW_THREADS = 256  # of a multiprocessor that must have registers: these are for loads, not for more warps
 MANY_THREADS, FEW_SCANNED = 1024, 192  # of a scan, in which a thread gets so many bytes of others at most
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
-MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB
+MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB, on sm_75 64 KiB
 
 
 def block_mma_of(linear: UOp) -> UOp | None:
@@ -59,12 +59,12 @@ def alignment_of_rooms(linear: UOp) -> int:
     return 8 * ptx_copies.LINE if has_groups(linear) else ALIGNMENT
 
 
-def barrier_of(linear: UOp, node: UOp) -> list[str]:
+def barrier_of(linear: UOp, node: UOp, has_copies: bool) -> list[str]:
     """All threads wait, at first for their own copies; matrix instructions see what was stored. Or each waits for its
     own products."""
     if any(source.op is ops.AFTER and memory_of(source).arg.memory is Memory.REGISTER for source in node.src):
         return ["wgmma.wait_group.sync.aligned 0;"]
-    waits = ["cp.async.wait_all;"] if has_chain(linear) else []
+    waits = ["cp.async.wait_all;"] if has_copies else []
     fences = ["fence.proxy.async.shared::cta;"] if has_groups(linear) else []
     return [*waits, *fences, "bar.sync 0;"]
 

@@ -8,6 +8,9 @@
         atom mma:  registers <- 8 x 8 squares by ldmatrix;  mma.sync
         atom tf32: registers <- single elements, rounded;   mma.sync
 
+Before sm_80 there are two stages, and no `cp.async`: the next piece is loaded to registers, and stored to the other
+stage after this one has been multiplied. Products are taken in smaller steps there.
+
 For fma and tf32 both operands lie in shared memory as lines of one step of the depth each, so that neighbours are
 loaded together; for mma as they lie in memory, and squares are turned as they are loaded; for bytes as lines along the
 depth, of which a square has 16 bytes. Lines are longer than they
@@ -17,6 +20,7 @@ have to be, so that what is loaded together is in different banks. What is outsi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
@@ -24,6 +28,7 @@ from whit.ir.uop import UOp
 from whit.render.program import memory_of
 from whit.render.ptx_copies import SHARED, short
 from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma, two_by_two
+from whit.render.ptx_mma import multiply_square
 from whit.render.ptx_values import Writer, register_type
 from whit.render.ptx_wgmma import kinds_of
 
@@ -105,20 +110,23 @@ class Tiles:
         for register in self.registers:
             w.line(f"mov.b32 {register}, 0;")
         for _ in range(arg.stages - 1):
-            self.copy(operands)
+            self.put(self.copy(operands))
         self.places()
         piece = w.value("b32", "piece", "mov.u32", "0")
         loop = f"PIECES{w.count}"
         w.label(loop)
-        w.line(f"cp.async.wait_group {arg.stages - 2};")
+        if w.has_sm_80:
+            w.line(f"cp.async.wait_group {arg.stages - 2};")
         w.line("bar.sync 0;")
-        self.copy(operands)
+        loaded = self.copy(operands)
         self.compute()
+        self.put(loaded)
         self.advance(self.stage)
         w.line(f"add.u32 {piece}, {piece}, 1;")
         more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
         w.line(f"@{more} bra {loop};")
-        w.line("cp.async.wait_all;")
+        if w.has_sm_80:
+            w.line("cp.async.wait_all;")
         if self.is_exchanged:
             exchange(w, self.registers)
 
@@ -176,6 +184,8 @@ class Tiles:
         length, lines = (depth, rows) if matrix.is_depth_major else (rows, depth)
         turns = is_turned(arg, matrix) == matrix.is_depth_major
         elements = 1 if turns else matrix.copied // self.itemsize
+        if not w.has_sm_80:  # all of a copy is inside, or nothing
+            elements = gcd(elements, arg.sizes[2] if matrix.is_depth_major else size)
         in_line = length // elements
         line = w.value("b32", "line", "div.u32", self.thread, str(in_line))
         along = w.value("b32", "along", "rem.u32", self.thread, str(in_line))
@@ -202,9 +212,10 @@ class Tiles:
         kind = register_type(node.dtype) if text.startswith("%") else ""
         return text if kind == "b64" else self.w.value("b64", "n", "cvt.s64.s32" if kind else "mov.b64", text)
 
-    def copy(self, operands: list[Copies]) -> None:
-        """Starts the copies of the next piece."""
+    def copy(self, operands: list[Copies]) -> list[str]:
+        """Starts the copies of the next piece; what is loaded to registers is still to be stored."""
         w, arg = self.w, self.arg
+        loaded: list[str] = []
         inside = w.value("pred", "inside", "setp.gt.s32", self.left, "0")
         for copies, size in zip(operands, arg.sizes[:2], strict=True):
             matrix = copies.matrix
@@ -217,11 +228,18 @@ class Tiles:
             for i in range(copies.count):
                 count = "" if is_even else self.inside(copies, i)
                 to, source = f"{target}+{i * target_step}", f"{copies.source}+{i * source_step}"
-                self.copy_one(to, source, copies.elements * self.itemsize, inside, count)
+                loaded += self.copy_one(to, source, copies.elements * self.itemsize, inside, count)
             w.line(f"add.s64 {copies.source}, {copies.source}, {matrix.depth * arg.tile[2] * self.itemsize};")
-        w.line("cp.async.commit_group;")
+        if w.has_sm_80:
+            w.line("cp.async.commit_group;")
         w.line(f"sub.s32 {self.left}, {self.left}, {arg.tile[2]};")
         self.advance(self.into)
+        return loaded
+
+    def put(self, loaded: list[str]) -> None:
+        """Stores what was loaded."""
+        for line in loaded:
+            self.w.line(line)
 
     def inside(self, copies: Copies, i: int) -> str:
         """How many bytes of a copy are inside of the operand."""
@@ -236,18 +254,28 @@ class Tiles:
         nbytes = w.value("b32", "bytes", "mul.lo.u32", rest, str(self.itemsize))
         return w.value("b32", "bytes", "selp.b32", nbytes, "0", test)
 
-    def copy_one(self, to: str, source: str, nbytes: int, inside: str, count: str) -> None:
-        """One copy, of `count` bytes and zeros after these where not all are inside."""
+    def copy_one(self, to: str, source: str, nbytes: int, inside: str, count: str) -> list[str]:
+        """One copy, of `count` bytes and zeros after these where not all are inside. If it goes to registers, what
+        stores these."""
         w = self.w
-        if nbytes >= 4:
+        if nbytes >= 4 and w.has_sm_80:
             kind = "cg" if nbytes == 16 else "ca"
             guard, given = ("", f", {count}") if count else (f"@{inside} ", "")
             w.line(f"{guard}cp.async.{kind}.shared.global [{to}], [{source}], {nbytes}{given};")
-            return
-        value = w.value("b16", "half", "mov.b16", "0")
+            return []
         test = w.value("pred", "inside", "setp.ne.u32", count, "0") if count else inside
+        if nbytes >= 4:
+            words = [
+                w.value("b32", "word", "mov.b32", "0") if count else w.register("b32", "word")
+                for _ in range(nbytes // 4)
+            ]
+            kind, names = (f"v{len(words)}.b32", f"{{{', '.join(words)}}}") if words[1:] else ("b32", words[0])
+            w.line(f"@{test} ld.global.{kind} {names}, [{source}];")
+            return [f"st.shared.{kind} [{to}], {names};"]
+        value = w.value("b16", "half", "mov.b16", "0")
         w.line(f"@{test} ld.global.b{8 * nbytes} {value}, [{source}];")
         w.line(f"st.shared.b{8 * nbytes} [{to}], {value};")
+        return []
 
     # ---- atoms
 
@@ -318,20 +346,15 @@ class Tiles:
         w, arg = self.w, self.arg
         down = arg.elements[0].count
         across = len(self.registers) // down // 4
-        total, of_left, of_right = kinds_of(self.node)
-        depth = 32 // self.itemsize
-        for step in range(arg.tile[2] // depth):
+        kinds = kinds_of(self.node)
+        for step in range(arg.tile[2] * self.itemsize // 32):
             left = [self.rows_of_a(a, i, step) for i in range(down)]
             right = [self.squares(b, arg.b, arg.tile[1], j, step) for j in range(across // 2)]
             for i in range(down):
                 for j in range(across):
                     pair = right[j // 2][j % 2 * 2 : j % 2 * 2 + 2]
                     at = (i * across + j) * 4
-                    sums = ", ".join(self.in_order[at : at + 4])
-                    w.line(
-                        f"mma.sync.aligned.m16n8k{depth}.row.col.{total}.{of_left}.{of_right}.{total} "
-                        f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(pair)}}}, {{{sums}}};"
-                    )
+                    multiply_square(w, kinds, self.in_order[at : at + 4], left[i], pair)
 
     def rows_of_a(self, a: str, number: int, step: int) -> list[str]:
         """16 rows, 16 steps of the depth: of memory, or two by two of what the sums of another product left."""
@@ -368,11 +391,7 @@ class Tiles:
             for i in range(down):
                 for j in range(across):
                     at = (i * across + j) * 4
-                    sums = ", ".join(self.in_order[at : at + 4])
-                    w.line(
-                        f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-                        f"{{{sums}}}, {{{', '.join(left[i])}}}, {{{', '.join(right[j])}}}, {{{sums}}};"
-                    )
+                    multiply_square(w, ("f32", "tf32", "tf32"), self.in_order[at : at + 4], left[i], right[j])
 
     def rounded(self, at: str) -> str:
         """An element with 10 bits of mantissa."""

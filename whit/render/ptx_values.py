@@ -93,6 +93,7 @@ class Writer:
 
     exp2 = "ex2.approx.f32"  # 2 ulps off at most
     halves: Mapping[tuple[Op, DType], str] = {}  # op, dtype -> what computes two at once
+    has_sm_80 = True  # whether there are the instructions of that architecture
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from whit.config import ATTENTION_BLOCKS
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -246,4 +247,7 @@ def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp
 
 def is_computed(chain: Chain | None) -> bool:
     """Whether the target has code for what may be a chain: CPUs for anything, tensor cores not for all chains."""
-    return ATTENTION_BLOCKS != 2 or (chain is not None and as_online(chain) is not None)
+    if ATTENTION_BLOCKS < 2:
+        return True
+    online = None if chain is None else as_online(chain)
+    return online is not None and (ATTENTION_BLOCKS == 2 or online.dtype is dtypes.float16)

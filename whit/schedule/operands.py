@@ -218,7 +218,7 @@ def _rounded(x: UOp) -> UOp:
 @function_rule(ops.REDUCE)
 def widen_values(node: UOp) -> UOp | None:
     """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are made of fp8"""
-    if ATTENTION_BLOCKS != 2 or not _is_large(node, LARGE, 1):
+    if ATTENTION_BLOCKS < 2 or not _is_large(node, LARGE, 1):
         return None
     for weights, values in (node.src[0].src, node.src[0].src[::-1]):
         *path, base = _path(values)

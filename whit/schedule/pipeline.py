@@ -94,7 +94,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     known: dict[tuple[UOp, str], _Made] = {}
     filled = {result: [root_of[memory] for memory in before] for result, before in needs.items()}
     groups = group_kernels(kernels, order_again(kernels, earlier), filled, machine)
-    chains = [list(group.values.values()) for group in groups if group.is_chained and ATTENTION_BLOCKS == 2]
+    chains = [list(group.values.values()) for group in groups if group.is_chained and ATTENTION_BLOCKS >= 2]
     if not all(is_computed(find_chain(values)) for values in chains):
         with Context(ATTENTION_BLOCKS=0):  # tensor cores would not compute all that a matrix is needed for
             return _schedule(given, needs, machine)
