@@ -358,6 +358,11 @@ def test_turing_multiplies_float16(emulated: Emulated) -> None:
             assert is_close(found, expected(*wide(q, k, v, g), causal(70, 70)), dtype)
             assert len(emulated.programs) == count
             emulated.programs.clear()
+            on_turing = [Tensor.empty(1, 64, 64, dtype=dtype, device="NULL:PTX:sm_75") for _ in range(3)]
+            reasons = [
+                each for x in on_turing[0].scaled_dot_product_attention(*on_turing[1:]).kernels() for each in x.reasons
+            ]
+            assert ["attention by tensor cores" in each for each in reasons].count(True) == (dtype is F16)
 
 
 # Of an A100, of what is in workstations, and of Turing.

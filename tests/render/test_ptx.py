@@ -200,7 +200,7 @@ def test_what_is_older_than_sm_80_has_none_of_its_instructions(tmp_path: Path) -
         texts[f"{other.name}_from"] = mapped(lambda x, to=other: x.cast(to), [BF16], 48, 4)
     text = render(texts, target)
     assemble(text, "sm_75", tmp_path)
-    assert not re.search(r"bf16|tf32|cp\.async|\.NaN|f16x2|griddepcontrol", text)
+    assert not re.search(r"bf16|tf32|cp\.async|\.NaN|cvt\.rn\.f16x2|griddepcontrol", text)
     for shape in ("m16n8k8.row.col.f32.f16.f16.f32", "m8n8k16.row.col.s32.s8.u8.s32", "m8n8k16.row.col.s32.u8.u8.s32"):
         assert f"mma.sync.aligned.{shape}" in text
 
