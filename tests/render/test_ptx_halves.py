@@ -100,7 +100,7 @@ def program(form: Form, dtype: DType, count: int, width: int, threads: int) -> U
 
 
 @pytest.mark.parametrize("width", (1, 2, 3, 8))
-@pytest.mark.parametrize("arch", ("sm_80", "sm_90a"))
+@pytest.mark.parametrize("arch", ("sm_75", "sm_80", "sm_90a"))
 @pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.name)
 def test_bits_are_those_of_the_interpreter(dtype: DType, arch: str, width: int) -> None:
     given, target = operands(dtype, COUNT), parse_target(f"CUDA:PTX:{arch}")

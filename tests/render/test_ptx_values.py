@@ -86,7 +86,7 @@ def test_cast_on_a_gpu_means_what_the_interpreter_says(source: DType) -> None:
         assert_same(to, result, expected, f"cast of {source.name} to {to.name}")
 
 
-@pytest.mark.parametrize("arch", ("sm_80", "sm_90a"))
+@pytest.mark.parametrize("arch", ("sm_75", "sm_80", "sm_90a"))
 @pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.name)
 def test_halves_two_by_two_on_a_gpu_have_the_bits_of_the_interpreter(dtype: DType, arch: str) -> None:
     assert GPU is not None
