@@ -3,6 +3,7 @@
 calls            around all others: functions that are called are scheduled once each
 part_targets     first: rewriting would tell what is written to from its views
 raise_permutes   for GPUs: the order in which values are kept, before anything asks how they lie
+scatter_at_once  for GPUs: float sums by integers, which threads may add in any order
 split_columns    for GPUs: changes the graph, as the next three do
 split_reduce     changes the graph, as the next two do
 split_sort       the same for long rows that are sorted
@@ -40,6 +41,7 @@ from whit.schedule.operands import TURN_OPERANDS, reads_memory
 from whit.schedule.order_again import order_again
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.raise_permutes import raise_permutes
+from whit.schedule.scatter_at_once import SCATTER_AT_ONCE
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_columns import SPLIT_COLUMNS
@@ -66,7 +68,7 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
     given, graph = graph, part_targets(graph)
     if machine is not None and machine.is_gpu:
-        graph = rewrite(raise_permutes(graph), SPLIT_COLUMNS, once=True)
+        graph = rewrite(rewrite(raise_permutes(graph), SCATTER_AT_ONCE, once=True), SPLIT_COLUMNS, once=True)
     graph = rewrite(rewrite(graph, SPLIT_REDUCE, machine, once=True), SPLIT_SORT, machine, once=True)
     if reads_memory(machine):
         graph = rewrite(rewrite(graph, TURN_OPERANDS, once=True), MERGE_DEPTH, once=True)

@@ -1,0 +1,84 @@
+"""Values and the places that data names for them: a STORE with positions, read for the passes that rewrite it.
+
+    store(place, v, rows)      v (1000, 4), rows (1000,)      ->      positions rows[i], j for each i < 1000, j < 4;
+                                                                      1000 may meet in one place, 4 beside one another
+
+There is a position on every axis then, each over the whole shape of the value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from whit.ir import ops
+from whit.ir.op import Op
+from whit.ir.uop import UOp, const
+from whit.schedule.boxes import distinct_ranges
+from whit.schedule.movement import Position, over, source_position
+from whit.schedule.writes import picked_shape, place
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Values, where they go, and how many can meet."""
+
+    value: UOp
+    positions: tuple[UOp, ...]  # on all axes of the target
+    gate: UOp | None  # nothing is written where it is false
+    shape: Shape  # of the target
+    ordered: int  # values that may meet in one place
+    wide: int  # values beside each of them, that do not
+
+    @classmethod
+    def of(cls, store: UOp) -> Scatter | None:
+        """None if there are no positions, or sizes are not known."""
+        target, value, *positions = store.src
+        gate = positions.pop() if store.arg.gated else None
+        picked = picked_shape([*positions, *([] if gate is None else [gate])])
+        shape = picked + target.shape[len(positions) :]
+        if not positions or not all(isinstance(size, int) for size in (*shape, *target.shape)):
+            return None
+        _, where = over(shape)
+        full = [spread(p, shape) for p in positions]
+        full += [_along(shape, axis) for axis in range(len(picked), len(shape))]
+        apart = distinct_ranges(tuple(i for p in full if (i := _counted(p, where)) is not None))
+        wide = prod(size for size, i in zip(shape, where, strict=True) if i in apart)
+        if gate is not None:
+            gate = spread(gate, shape)
+        ordered = prod(shape) // max(wide, 1)
+        return cls(spread(value, shape), tuple(full), gate, target.shape, ordered, wide)
+
+    def combined(self, start: UOp, value: UOp, op: Op, *first: UOp) -> UOp:
+        """Other values at the positions, combined with what they start from; `first` is a position before those."""
+        return start.after(place(start).store(value, *first, *self.positions, combine=op, gate=self.gate))
+
+
+def spread(value: UOp, shape: Shape) -> UOp:
+    """A value over the first axes of a shape, or a scalar, at every place of it."""
+    if value.shape == shape:
+        return value
+    return value.reshape((*value.shape, *[1] * (len(shape) - len(value.shape)))).expand(shape)
+
+
+def zeros(value: UOp, shape: Shape) -> UOp:
+    """Of the dtype of a value."""
+    return spread(const(value.dtype, 0), shape)
+
+
+def _along(shape: Shape, axis: int) -> UOp:
+    alone = tuple(size if i == axis else 1 for i, size in enumerate(shape))
+    return UOp.arange(shape[axis]).reshape(alone).expand(shape)
+
+
+def _counted(node: UOp, position: Position) -> UOp | None:
+    """A number that counts along axes, at a position; None if it is data."""
+    while node.op in ops.MOVEMENT or node.op is ops.CAST:
+        if node.op in ops.MOVEMENT:
+            position, valid = source_position(node, position)
+            if valid is not None:
+                return None
+        node = node.src[0]
+    return position[0] if node.op is ops.ARANGE else None
