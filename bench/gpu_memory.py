@@ -210,6 +210,32 @@ def scatters(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
     add("bincount of 2^20 in 50257", 4 << 20, lambda: counts.scatter_add(0, p, ones), lambda: tc.scatter_add(0, tp, to))
     add("scatter-add f32, 2^20 in 50257", 8 << 20, lambda: floats.scatter_add(0, p, x),
         lambda: tf.scatter_add(0, tp, t))  # fmt: skip
+    single_scatters(add, both)
+
+
+def single_scatters(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:
+    """Many single numbers, and short rows, in few places and in many."""
+    for power, size in ((20, 1), (24, 1000), (26, 1000), (24, 10**6), (26, 10**6), (20, 1 << 24), (24, 1 << 24)):
+        (x, t), (p, tp) = pair(1 << power, of=both), positions(1 << power, size)
+        zeros, tz = Tensor.zeros(size, device="CUDA").contiguous().realize(), torch.zeros(size, device="cuda")
+        add(f"scatter-add f32, 2^{power} in {size}", (8 << power) + 4 * size,
+            lambda zeros=zeros, p=p, x=x: zeros.scatter_add(0, p, x),
+            lambda tz=tz, tp=tp, t=t: tz.scatter_add(0, tp, t))  # fmt: skip
+    for half, columns in ((False, 4), (False, 16), (False, 64), (True, 16)):
+        count = 1 << 18
+        (x, t), (p, tp) = pair(count, columns, of=both, half=half), positions(count, 50000)
+        zeros = Tensor.zeros(50000, columns, dtype=x.dtype, device="CUDA").contiguous().realize()
+        tz = torch.zeros(50000, columns, device="cuda").to(t)
+        nbytes = x.dtype.itemsize * columns * (count + 50000)
+        add(f"index_add of 2^18 rows of {columns} {'bf16' if half else 'f32'}", nbytes,
+            lambda zeros=zeros, p=p, x=x: zeros.index_add(0, p, x),
+            lambda tz=tz, tp=tp, t=t: tz.index_add(0, tp, t))  # fmt: skip
+    (x, t), (p, tp) = pair(1 << 20, of=both), positions(1 << 20, 50257)
+    floats, tf = Tensor.zeros(50257, device="CUDA").contiguous().realize(), torch.zeros(50257, device="cuda")
+    add("scatter amax f32, 2^20 in 50257", 8 << 20, lambda: floats.scatter_reduce(0, p, x, "amax"),
+        lambda: tf.scatter_reduce(0, tp, t, "amax"))  # fmt: skip
+    add("gradient of x[i], 2^20 of 50257 f32", 8 << 20, lambda: (floats[p] * x).sum().gradient(floats)[0],
+        lambda: torch.zeros_like(tf).index_put_((tp,), t, accumulate=True))  # fmt: skip
 
 
 def permutes(add: Callable[..., None], both: tuple[Tensor, Any]) -> None:

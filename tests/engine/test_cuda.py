@@ -290,6 +290,20 @@ def test_scatter_adds_in_order() -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("places", (3, 40_000), ids=("few", "many"))
+@pytest.mark.parametrize("reduce", ("sum", "amax"))
+def test_scatters_of_many_floats_are_the_same_bits_in_every_run(reduce: str, places: int) -> None:
+    values = (rng.standard_normal(100_000) * np.exp(rng.standard_normal(100_000))).astype(np.float32)
+    index = rng.integers(0, places, 100_000).astype(np.int32)
+    x, i = Tensor(values, device="CUDA").realize(), Tensor(index, device="CUDA").realize()
+    got = [Tensor.zeros(places, device="CUDA").scatter_reduce(0, i, x, reduce).numpy() for _ in range(4)]
+    wanted = np.zeros(places)
+    (np.add if reduce == "sum" else np.maximum).at(wanted, index, values)
+    np.testing.assert_array_equal(got[0], wanted.astype(np.float32))
+    assert len({array.tobytes() for array in got}) == 1
+
+
+@needs_gpu
 def test_views_that_are_not_aligned() -> None:
     array = rng.standard_normal(4097).astype(np.float32)
     x = Tensor(array, device="CUDA").realize()

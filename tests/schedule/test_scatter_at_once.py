@@ -1,4 +1,4 @@
-"""Scatters for GPUs by integers that are combined in memory: what they give, which of them are rewritten, and into what."""
+"""Scatters for GPUs by integers that are combined in memory: what they give, and which of them are."""
 
 from math import inf, nan
 
@@ -188,6 +188,9 @@ def test_what_stays_in_order() -> None:
     assert combined(schedule_of(wide)) == ["add float32"]
     alone = scattered(dtypes.float32, ops.ADD, 1)
     assert combined(schedule_of(alone)) == ["add float32"]
+    target, places = param(0, 4 * scatter_at_once.SPARSE + 1), param(1, 4, dtype=dtypes.int32)
+    sparse = target.after(target.store(param(2, 4), places, combine=ops.ADD))
+    assert combined(schedule_of(sparse)) == ["add float32"]
 
 
 def test_one_value_for_each_row_meets_no_other() -> None:

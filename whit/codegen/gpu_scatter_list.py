@@ -5,7 +5,8 @@
     ->  block b has the rows of p0 whose number is b modulo 1021. Of each 1536 positions:
         a thread looks at eight neighbours i, and counts those with idx[i]*768 % 1021 == b;
         what the threads before it have counted says where in a list, in shared memory, it puts them: in order;
-        for each i of the list: p0[idx[i]*768 + c] += x[i, c], where a thread always has the same c
+        for each i of the list: p0[idx[i]*768 + c] += x[i, c], where a thread always has the same c; four are read at
+        once, and those of them that go to one row are added up before it is written
 
 All blocks read all positions, which are few beside what is added, and come from the cache; the rest is read once. Where
 rows are short, the threads of a block share them too, by row. Everything that is written to one place is written by one
@@ -42,6 +43,8 @@ LEAST = 512  # positions that are worth a list
 MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
 WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
+TOGETHER = 4  # rows that are read at once, and added up before they are stored where they go to one place
+THERE_ID = 3  # of a range that is 1 where there is such a row
 MANY = 1 << 17  # positions from which on a thread looks at more of them
 I32, U16 = dtypes.int32, dtypes.uint16
 
@@ -136,12 +139,14 @@ class Scatter:
         with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me, w.loop(sizes[2]) as at:
             first = w.value(at * step)
             count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
-            with w.loop(count) as m:
-                if self.keys is None:
-                    self._write(adds, first, m)
-                else:
-                    with w.when(w.load(self.keys, m).eq((me // self.width).cast(U16))):
-                        self._write(adds, first, m)
+            if self.keys is None:
+                with w.loop((count + (TOGETHER - 1)) // TOGETHER) as group:
+                    for store in adds:
+                        self._write(store, first, count, [w.value(group * TOGETHER + i) for i in range(TOGETHER)])
+            else:
+                with w.loop(count) as m, w.when(w.load(self.keys, m).eq((me // self.width).cast(U16))):
+                    for store in adds:
+                        self._write(store, first, count, [m])
         params = sorted({node for node in topological((self.store,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
         return w.linear(params)
 
@@ -212,16 +217,42 @@ class Scatter:
         values = digits_of(number, self.parallel, dict.fromkeys(self.parallel[-1:], self.lanes))
         values.update({r: spread(values[r], self.lanes) for r in self.parallel[-1:]})
         new = replace_ranges(self.store, values, {})
-        (store,) = self._lowered(gated(new, number < self.vectors) if self.vectors % self.width else new)
+        there = UOp.range(2, THERE_ID).ne(0) if self.keys is None else None
+        gate = all_of(there, number < self.vectors if self.vectors % self.width else None)
+        (store,) = self._lowered(new if gate is None else gated(new, gate))
         return store
 
-    def _write(self, adds: list[UOp], first: UOp, m: UOp) -> None:
+    def _write(self, store: UOp, first: UOp, count: UOp, listed: list[UOp]) -> None:
+        """The store at places of the list, of which those beyond its end are left out. What goes to the place of the
+        one before it is combined with that, which is stored no more."""
+        w, combine = self.w, store.arg.combine
+        target, *sources = store.src
+        rows = [self._row(sources, first, count, m) for m in listed]
+        before: UOp | None = None
+        joins: UOp | None = None  # whether a row goes to the place of the one before it
+        for (value, place, *gate), after in zip(rows, [*rows[1:], None], strict=True):
+            is_here = all_of(*gate)
+            if combine is not None:
+                old = w.load(target, place, self.lanes, gate=_but(is_here, joins))
+                value = make(combine, (old if joins is None or before is None else joins.where(before, old), value))
+            before = w.value(value)
+            joins = None if after is None else all_of(place.eq(after[1]), *gate, *after[2:])
+            w.store(target, before, place, gate=_but(is_here, joins))
+
+    def _row(self, sources: list[UOp], first: UOp, count: UOp, m: UOp) -> list[UOp]:
+        """Value, position and gate of a store at a place of the list."""
         w = self.w
-        place = {fix_index_dtype(self.along, self.index): w.value(w.load(self.listed, m).cast(self.index) + first)}
-        for store in adds:
-            target, *rest = (source.substitute(place) for source in store.src)
-            value, position, *gate = (w.value(source) for source in rest)
-            w.store(target, value, position, combine=store.arg.combine, gate=gate[0] if gate else None)
+        is_there = None if self.keys is not None else m < count
+        known = {self.along: w.load(self.listed, m, gate=is_there).cast(self.index) + first}
+        if is_there is not None:
+            known[UOp.range(2, THERE_ID)] = is_there.cast(self.index)
+        values = {fix_index_dtype(r, self.index): w.value(value) for r, value in known.items()}
+        return [w.value(source.substitute(values)) for source in sources]
+
+
+def _but(gate: UOp | None, joins: UOp | None) -> UOp | None:
+    """Where a gate holds, but not the other."""
+    return gate if joins is None else all_of(gate, ~joins)
 
 
 def _as_wide(value: UOp, before: UOp) -> UOp:

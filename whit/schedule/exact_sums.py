@@ -26,6 +26,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.schedule.scattered import Scatter, zeros
 
+SKIPS = True
 ROOM = 2  # words of levels for each value
 I32, I64, F32, F64 = dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64
 BIAS = 1023  # of exponents of float64
@@ -58,7 +59,8 @@ def sums_of(scatter: Scatter) -> UOp:
     """What is added at each place, as float64."""
     form = FORMATS[scatter.value.dtype]
     is_there = scatter.value.ne(0.0)
-    scatter = replace(scatter, gate=is_there if scatter.gate is None else scatter.gate & is_there)
+    if SKIPS:
+        scatter = replace(scatter, gate=is_there if scatter.gate is None else scatter.gate & is_there)
     count = max(scatter.ordered - 1, 1).bit_length()  # bits that so many values add to those of one
     step = 64 - form.bits - count
     levels = -(-form.exponents // step)

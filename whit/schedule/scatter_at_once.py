@@ -31,6 +31,7 @@ from whit.schedule.writes import on_views, views_of
 
 FEW = 1 << 15  # values that may meet, which are as fast in order
 WIDE = 32  # values in a row, that are as fast in order
+SPARSE = 16  # places for each value, from which on going through all of them takes longer
 MOST = 1 << 31
 
 
@@ -43,7 +44,8 @@ def scatter_at_once(node: UOp) -> UOp | None:
     scatter = Scatter.of(store)
     if scatter is None or scatter.value.dtype is not old.dtype:
         return None
-    if scatter.ordered < FEW or scatter.wide >= WIDE or prod(scatter.value.shape) >= MOST:
+    count = prod(scatter.value.shape)
+    if scatter.ordered < FEW or scatter.wide >= WIDE or count >= MOST or prod(scatter.shape) > SPARSE * count:
         return None
     target = store.src[0]
     before = on_views(views_of(target)[0], old, lambda size: size)
