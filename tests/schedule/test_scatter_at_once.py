@@ -181,14 +181,23 @@ def test_a_part_of_memory_is_changed_where_it_is() -> None:
     assert all(shape[-2:] == (2, 3) for shape in shapes)
 
 
+def test_a_memory_that_is_read_where_others_write() -> None:
+    """p0[i] = p0[j]: all is read before it is written."""
+    memory, i, j = param(0, 8), param(1, 5, dtype=dtypes.int32), param(2, 5, dtype=dtypes.int32)
+    linear = schedule(UOp.group(memory.store(memory.after(memory.store(memory.index(j), i)))), HOPPER)
+    found = np.arange(8, dtype=np.float32)
+    run(linear, {memory: found, i: np.array([3, 2, 1, 0, 3], np.int32), j: np.array([0, 3, 2, 1, 2], np.int32)})
+    np.testing.assert_array_equal(found, [1, 2, 3, 2, 4, 5, 6, 7])
+
+
 def test_what_stays_in_order() -> None:
-    for combine, dtype in ((ops.MUL, dtypes.float32), (ops.ADD, dtypes.float64)):
+    for combine, dtype in ((ops.MUL, dtypes.float32), (ops.ADD, dtypes.float64), (ops.MAX, dtypes.fp8e5m2)):
         assert combined(schedule_of(scattered(dtype, combine, 40))) == [f"{combine.name} {dtype.name}"]
-    wide = scattered(dtypes.float32, ops.ADD, 40, scatter_at_once.WIDE)
+    wide = scattered(dtypes.float32, ops.ADD, 40, scatter_at_once.SEARCH)
     assert combined(schedule_of(wide)) == ["add float32"]
     alone = scattered(dtypes.float32, ops.ADD, 1)
     assert combined(schedule_of(alone)) == ["add float32"]
-    target, places = param(0, 4 * scatter_at_once.SPARSE + 1), param(1, 4, dtype=dtypes.int32)
+    target, places = param(0, 4 * scatter_at_once.SEARCH), param(1, 4, dtype=dtypes.int32)
     sparse = target.after(target.store(param(2, 4), places, combine=ops.ADD))
     assert combined(schedule_of(sparse)) == ["add float32"]
 

@@ -26,8 +26,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.schedule.scattered import Scatter, zeros
 
-SKIPS = True
-ROOM = 2  # words of levels for each value
+ROOM = 2  # words of levels for each value: 2**24 in 10**6 places 0.26 ms (by the largest 0.47), 2**20 0.09 (0.06)
 I32, I64, F32, F64 = dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64
 BIAS = 1023  # of exponents of float64
 SPECIAL = 255  # the exponent of what is not finite, as float32
@@ -59,8 +58,7 @@ def sums_of(scatter: Scatter) -> UOp:
     """What is added at each place, as float64."""
     form = FORMATS[scatter.value.dtype]
     is_there = scatter.value.ne(0.0)
-    if SKIPS:
-        scatter = replace(scatter, gate=is_there if scatter.gate is None else scatter.gate & is_there)
+    scatter = replace(scatter, gate=is_there if scatter.gate is None else scatter.gate & is_there)
     count = max(scatter.ordered - 1, 1).bit_length()  # bits that so many values add to those of one
     step = 64 - form.bits - count
     levels = -(-form.exponents // step)

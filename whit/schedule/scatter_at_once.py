@@ -29,9 +29,8 @@ from whit.schedule.exact_sums import FORMATS, sums_of
 from whit.schedule.scattered import Scatter, zeros
 from whit.schedule.writes import on_views, views_of
 
-FEW = 1 << 15  # values that may meet, which are as fast in order
-WIDE = 32  # values in a row, that are as fast in order
-SPARSE = 16  # places for each value, from which on going through all of them takes longer
+FEW = 1 << 14  # values that may meet, below which an order costs nothing
+SEARCH = 200  # values that are combined, or places gone through, in the time that it takes blocks to look for a row
 MOST = 1 << 31
 
 
@@ -45,7 +44,8 @@ def scatter_at_once(node: UOp) -> UOp | None:
     if scatter is None or scatter.value.dtype is not old.dtype:
         return None
     count = prod(scatter.value.shape)
-    if scatter.ordered < FEW or scatter.wide >= WIDE or count >= MOST or prod(scatter.shape) > SPARSE * count:
+    is_faster = scatter.ordered >= FEW and SEARCH * scatter.ordered > count + prod(scatter.shape)
+    if not is_faster or count >= MOST:
         return None
     target = store.src[0]
     before = on_views(views_of(target)[0], old, lambda size: size)
@@ -61,7 +61,7 @@ def _combined(before: UOp, scatter: Scatter, op: Op | None) -> UOp | None:
     if op is ops.ADD and dtype in FORMATS:
         total = sums_of(scatter)
         return total.eq(0.0).where(before, (before.cast(dtypes.float64) + total).cast(dtype))
-    if op in (ops.MAX, ops.MIN) and dtype.is_float:
+    if op in (ops.MAX, ops.MIN) and dtype.is_float and dtype.itemsize > 1:  # a cast to fp8 would change infinities
         keys = scatter.combined(_key(before, op), _key(scatter.value, op), op)
         return _float_of(keys, dtype)
     if op in ATOMIC and (dtype.is_int or dtype.is_bool):
