@@ -20,19 +20,23 @@ pytestmark = pytest.mark.slow  # every thread is interpreted
 ROWS, COLUMNS, PLACES = 70, 3, 8
 
 
-def scatter(dtype: DType, combine: Op | None, rows: int, columns: int) -> UOp:
-    """p0[p1[i]*3 + c] op= p2[i, c], where p1[i] is a place."""
+def scatter(dtype: DType, combine: Op | None, rows: int, columns: int, by_value: bool = False) -> UOp:
+    """p0[p1[i]*3 + c] op= p2[i, c], where p1[i] is a place, and maybe only what is positive."""
     target, source = UOp.param(0, dtype, (PLACES * columns,)), UOp.param(2, dtype, (rows * columns,))
     i, c = UOp.range(rows, 0, RangeKind.ORDERED), UOp.range(columns, 1)
     place = UOp.param(1, dtypes.int32, (rows,)).index(i)
     gate = (place < PLACES) & (place >= 0)
+    if by_value:
+        gate = gate & (source.index(i * columns + c) > 0)
     value = source.index(i * columns + c, gate=gate)
     return UOp.group(target.store(value, place.cast(dtypes.weakint) * columns + c, combine=combine, gate=gate))
 
 
-def check(dtype: DType, combine: Op | None, rows: int = ROWS, columns: int = COLUMNS) -> Program:
+def check(
+    dtype: DType, combine: Op | None, rows: int = ROWS, columns: int = COLUMNS, by_value: bool = False
+) -> Program:
     """The program of a scatter, whose results have the bits that they have in order."""
-    body = scatter(dtype, combine, rows, columns)
+    body = scatter(dtype, combine, rows, columns, by_value)
     program = generate(body, TARGET)
     verify(program.linear, PROGRAM)
     rng = np.random.default_rng(0)
@@ -70,14 +74,17 @@ def test_the_rest_is_done_in_order_by_who_has_the_place(
     assert "red.global" not in render({"f": program.linear}, TARGET)
 
 
-@pytest.mark.parametrize(("rows", "columns"), ((70, 3), (150, 1), (64, 2), (20, 33), (20, 264)))
+SHAPES = ((70, 3, False), (150, 1, False), (64, 2, False), (20, 33, False), (20, 264, False), (20, 66, True))
+
+
+@pytest.mark.parametrize(("rows", "columns", "by_value"), SHAPES)
 def test_blocks_list_what_is_theirs_and_add_it_in_order(
-    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+    rows: int, columns: int, by_value: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = {"LEAST": 8, "PARTS": (3,), "FEW_THREADS": 32, "MANY_THREADS": 96, "LANES": 2}
     for name, value in small.items():
         monkeypatch.setattr(gpu_scatter_list, name, value)
     dtype, combine = list(CASES.values())[columns % 3]
-    program = check(dtype, combine, rows, columns)
+    program = check(dtype, combine, rows, columns, by_value)
     assert (program.total, program.threads) == (3, 96) and "list" in program.explanation
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == 3

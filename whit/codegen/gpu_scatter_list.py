@@ -6,7 +6,7 @@
         a thread looks at eight neighbours i, and counts those with idx[i]*768 % 1021 == b;
         what the threads before it have counted says where in a list, in shared memory, it puts them: in order;
         for each i of the list: p0[idx[i]*768 + c] += x[i, c], where a thread always has the same c; four are read at
-        once, and those of them that go to one row are added up before it is written
+        once, and the sum stays in a register as long as they go to one row
 
 All blocks read all positions, which are few beside what is added, and come from the cache; the rest is read once. Where
 rows are short, the threads of a block share them too, by row. Everything that is written to one place is written by one
@@ -28,7 +28,7 @@ from whit.codegen.math import EXPAND_MATH_BUT_EXP2
 from whit.codegen.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
-from whit.codegen.writer import Writer
+from whit.codegen.writer import Variable, Writer
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -43,7 +43,8 @@ LEAST = 512  # positions that are worth a list
 MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
 WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
-TOGETHER = 4  # rows that are read at once, and added up before they are stored where they go to one place
+TOGETHER = 4  # rows that are read at once
+MOST_KEPT = 4  # vectors that a thread keeps from one to the next of these
 THERE_ID = 3  # of a range that is 1 where there is such a row
 MANY = 1 << 17  # positions from which on a thread looks at more of them
 I32, U16 = dtypes.int32, dtypes.uint16
@@ -87,7 +88,7 @@ class Scatter:
         """With as many blocks as may look at all positions, and threads for a row, or for several."""
         free, count = free_ranges(store), size_of(along)
         lanes = 1
-        if parallel:
+        if parallel and all(parallel[-1] not in free[gate] for gate in store.src[3:]):
             places = [store.src[2], *(load.src[1] for load in loads_of(store.src[1]))]
             lanes = lanes_of(parallel[-1], width_of(store, target, parallel[-1:], free), places, free)
         blocks = next((n for n in PARTS if n <= MOST_BLOCKS and n * count <= MOST_LOOKS), PARTS[-1])
@@ -136,17 +137,23 @@ class Scatter:
         piece = UOp.range(pieces, 2)
         adds = [self._add(thread, copy) for copy in range(-(-self.vectors // self.width))]
         sizes = [const(self.index, size) for size in (self.blocks, self.threads, pieces)]
-        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me, w.loop(sizes[2]) as at:
-            first = w.value(at * step)
-            count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
-            if self.keys is None:
-                with w.loop((count + (TOGETHER - 1)) // TOGETHER) as group:
-                    for store in adds:
-                        self._write(store, first, count, [w.value(group * TOGETHER + i) for i in range(TOGETHER)])
-            else:
-                with w.loop(count) as m, w.when(w.load(self.keys, m).eq((me // self.width).cast(U16))):
-                    for store in adds:
-                        self._write(store, first, count, [m])
+        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me:
+            kept = [self._nothing(store) if len(adds) <= MOST_KEPT else None for store in adds]
+            with w.loop(sizes[2]) as at:
+                first = w.value(at * step)
+                count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
+                if self.keys is None:
+                    with w.loop((count + (TOGETHER - 1)) // TOGETHER) as group:
+                        listed = [w.value(group * TOGETHER + i) for i in range(TOGETHER)]
+                        for store, row in zip(adds, kept, strict=True):
+                            self._add_rows(store, row, [self._row(store, first, m, count) for m in listed])
+                else:
+                    with w.loop(count) as m, w.when(w.load(self.keys, m).eq((me // self.width).cast(U16))):
+                        for store, row in zip(adds, kept, strict=True):
+                            self._add_rows(store, row, [self._row(store, first, m)])
+            for store, row in zip(adds, kept, strict=True):
+                if row is not None:
+                    row.put(w, store.src[0])
         params = sorted({node for node in topological((self.store,)) if node.op is ops.PARAM}, key=lambda p: p.arg.slot)
         return w.linear(params)
 
@@ -222,37 +229,51 @@ class Scatter:
         (store,) = self._lowered(new if gate is None else gated(new, gate))
         return store
 
-    def _write(self, store: UOp, first: UOp, count: UOp, listed: list[UOp]) -> None:
-        """The store at places of the list, of which those beyond its end are left out. What goes to the place of the
-        one before it is combined with that, which is stored no more."""
-        w, combine = self.w, store.arg.combine
-        target, *sources = store.src
-        rows = [self._row(sources, first, count, m) for m in listed]
-        before: UOp | None = None
-        joins: UOp | None = None  # whether a row goes to the place of the one before it
-        for (value, place, *gate), after in zip(rows, [*rows[1:], None], strict=True):
-            is_here = all_of(*gate)
-            if combine is not None:
-                old = w.load(target, place, self.lanes, gate=_but(is_here, joins))
-                value = make(combine, (old if joins is None or before is None else joins.where(before, old), value))
-            before = w.value(value)
-            joins = None if after is None else all_of(place.eq(after[1]), *gate, *after[2:])
-            w.store(target, before, place, gate=_but(is_here, joins))
+    def _nothing(self, store: UOp) -> Kept:
+        zero = const(store.src[0].dtype, 0)
+        value = UOp.stack(*([zero] * self.lanes)) if self.lanes > 1 else zero
+        return Kept(self.w.variable(value), self.w.variable(const(self.index, -1)))
 
-    def _row(self, sources: list[UOp], first: UOp, count: UOp, m: UOp) -> list[UOp]:
-        """Value, position and gate of a store at a place of the list."""
+    def _row(self, store: UOp, first: UOp, m: UOp, count: UOp | None = None) -> list[UOp]:
+        """Value, position and gate of the store at a place of the list, of which those beyond its end are left out."""
         w = self.w
-        is_there = None if self.keys is not None else m < count
+        is_there = None if count is None else m < count
         known = {self.along: w.load(self.listed, m, gate=is_there).cast(self.index) + first}
         if is_there is not None:
             known[UOp.range(2, THERE_ID)] = is_there.cast(self.index)
         values = {fix_index_dtype(r, self.index): w.value(value) for r, value in known.items()}
-        return [w.value(source.substitute(values)) for source in sources]
+        new, place, *gate = (w.value(source.substitute(values)) for source in store.src[1:])
+        return [new, place, *(w.value(g.index(0)) if g.shape else g for g in gate)]  # the same for all lanes
+
+    def _add_rows(self, store: UOp, kept: Kept | None, rows: list[list[UOp]]) -> None:
+        """Combines rows with the one that is kept; where another place begins that is stored, and the next one kept."""
+        w, target, combine = self.w, store.src[0], store.arg.combine
+        row = self._nothing(store) if kept is None else kept
+        for new, place, *gate in rows:
+            value, is_new = row.value.get(), all_of(place.ne(row.place.get()), *gate)
+            assert is_new is not None
+            row.put(w, target, w.value(is_new))
+            if combine is not None:
+                old = w.load(target, place, self.lanes, gate=is_new)
+                new = make(combine, (is_new.where(old, value), new))
+            is_here = all_of(*gate)
+            row.value.set(w.value(_as_wide(new, value) if is_here is None else is_here.where(new, value)))
+            row.place.set(w.value(is_new.where(place, row.place.get())))
+        if kept is None:
+            row.put(w, target)
 
 
-def _but(gate: UOp | None, joins: UOp | None) -> UOp | None:
-    """Where a gate holds, but not the other."""
-    return gate if joins is None else all_of(gate, ~joins)
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a thread has in registers of a row, and where that belongs; -1 if it has none."""
+
+    value: Variable
+    place: Variable
+
+    def put(self, w: Writer, target: UOp, gate: UOp | None = None) -> None:
+        """Stores it."""
+        place = self.place.get()
+        w.store(target, self.value.get(), place, gate=all_of(place >= 0, gate))
 
 
 def _as_wide(value: UOp, before: UOp) -> UOp:
