@@ -29,8 +29,8 @@ from whit.schedule.exact_sums import FORMATS, sums_of
 from whit.schedule.scattered import Scatter, zeros
 from whit.schedule.writes import on_views, views_of
 
-FEW = 1 << 14  # values that may meet, below which an order costs nothing
-SEARCH = 200  # values that are combined, or places gone through, in the time that it takes blocks to look for a row
+FEW = 1 << 12  # values that may meet, below which an order costs nothing
+SEARCH = 300  # values that are combined, or places gone through, in the time that it takes blocks to look for a row
 MOST = 1 << 31
 
 
