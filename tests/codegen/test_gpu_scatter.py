@@ -58,7 +58,9 @@ def test_integers_are_combined_in_memory(combine: Op) -> None:
     for dtype in (dtypes.int32, dtypes.uint64):
         program = check(dtype, combine)
         assert not any(node.op is ops.RANGE and node.arg.kind is RangeKind.ORDERED for node in program.linear.src)
-        assert f"red.global.{combine.name}." in render({"f": program.linear}, TARGET)
+        text = render({"f": program.linear}, TARGET)
+        assert f"red.global.{combine.name}." in text
+        assert text.count("ld.global") == 2  # the place is read once, though it says whether it is one
 
 
 CASES = {"float add": (dtypes.float32, ops.ADD), "int16 max": (dtypes.int16, ops.MAX), "last": (dtypes.int32, None)}

@@ -44,5 +44,21 @@ def row_of(place: UOp, parallel: set[UOp]) -> UOp:
     return build_sum({base: factor for base, factor in terms.items() if not free[base] <= parallel}, 0, place.dtype)
 
 
+def read_once(body: UOp) -> UOp:
+    """Stores without conditions for what their own conditions have read.
+
+    store p0, x[i], idx[i] where idx[i] < 8, gate idx[i] < 8     ->    store p0, x[i], idx[i], gate idx[i] < 8
+    """
+    if not any(store.arg.gated for store in body.src):
+        return body
+    return UOp.group(*(_read_once(store) for store in body.src))
+
+
+def _read_once(store: UOp) -> UOp:
+    known = {load.src: load for gate in store.src[3:] for load in loads_of(gate) if not load.arg}
+    twice = [load for load in loads_of(store) if load.arg and load.src[:2] in known]
+    return store.substitute({load: known[load.src[:2]] for load in twice})
+
+
 def loads_of(value: UOp) -> list[UOp]:
     return [node for node in value.topological() if node.op is ops.INDEX]

@@ -61,22 +61,11 @@ def write_scatter(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if len(ordered) != 1 or not all(isinstance(r.size, int) for r in free[body]):
         return None
     (along,) = ordered
-    store = read_once(store)
     row = row_of(store.src[2], set(parallel))
     if size_of(along) < LEAST or not loads_of(row) or free_ranges(row)[row] != {along}:
         return None
     kernel = Scatter.of(store, row, along, parallel, target)
     return kernel.write(), str(kernel)
-
-
-def read_once(store: UOp) -> UOp:
-    """The store without conditions for what its own condition has read.
-
-    store p0, x[i], idx[i] where idx[i] < 8, gate idx[i] < 8     ->    store p0, x[i], idx[i], gate idx[i] < 8
-    """
-    known = {load.src: load for gate in store.src[3:] for load in loads_of(gate) if not load.arg}
-    twice = [load for load in loads_of(store) if load.arg and load.src[:2] in known]
-    return store.substitute({load: known[load.src[:2]] for load in twice})
 
 
 @dataclass

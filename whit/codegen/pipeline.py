@@ -15,6 +15,7 @@ from whit.codegen.gpu import tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.gpu_matvec import tile_matvec
+from whit.codegen.gpu_scatter import read_once
 from whit.codegen.gpu_scatter_list import write_scatter
 from whit.codegen.gpu_sort import write_gpu_sort
 from whit.codegen.gpu_vecmat import tile_vecmat
@@ -89,6 +90,7 @@ def runs_apart(body: UOp) -> bool:
 
 def _tile(body: UOp, job: Job) -> UOp:
     if job.target.is_gpu:
+        body = read_once(body)
         program = write_chain(body, job.target) or write_scatter(body, job.target)
         if program is not None:
             job.reasons.append(program[1])
