@@ -208,6 +208,8 @@ def test_one_value_for_each_row_meets_no_other() -> None:
     rows = UOp.arange(40)
     value = target.after(target.store(param(2, 40), rows, columns, combine=ops.ADD))
     assert combined(schedule_of(value)) == ["add float32"]
+    again = target.after(target.store(param(2, 40), rows.cast(dtypes.uint8), columns, combine=ops.ADD))
+    assert combined(schedule_of(again)) == ["max int32", "add int64"]
 
 
 def test_other_devices_stay_as_they_are() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
@@ -19,6 +20,7 @@ from whit.schedule.movement import Position, over, source_position
 from whit.schedule.writes import picked_shape, place
 
 Shape = tuple[int, ...]
+COUNTING = (dtypes.weakint, dtypes.int32, dtypes.int64)  # what keeps positions that differ apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _along(shape: Shape, axis: int) -> UOp:
 
 def _counted(node: UOp, position: Position) -> UOp | None:
     """A number that counts along axes, at a position; None if it is data."""
-    while node.op in ops.MOVEMENT or node.op is ops.CAST:
+    while node.op in ops.MOVEMENT or (node.op is ops.CAST and node.dtype in COUNTING):
         if node.op in ops.MOVEMENT:
             position, valid = source_position(node, position)
             if valid is not None:
