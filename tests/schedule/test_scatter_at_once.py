@@ -24,6 +24,7 @@ PLACES = 6
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scatter_at_once, "FEW", 2)
+    monkeypatch.setattr(scatter_at_once, "FEWEST", 2)
 
 
 def scattered(dtype: DType, combine: Op | None, count: int, *columns: int) -> UOp:
@@ -210,6 +211,17 @@ def test_one_value_for_each_row_meets_no_other() -> None:
     assert combined(schedule_of(value)) == ["add float32"]
     again = target.after(target.store(param(2, 40), rows.cast(dtypes.uint8), columns, combine=ops.ADD))
     assert combined(schedule_of(again)) == ["max int32", "add int64"]
+
+
+def test_rows_of_their_own_positions_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """p0[p1[i, j], j] += p2[i, j] has no rows, unless p1 is the same for all j: then blocks look for them."""
+    monkeypatch.setattr(scatter_at_once, "FEW", 1 << 12)
+    target, value, columns = param(0, 8, 16), param(2, 40, 16), UOp.arange(16).reshape((1, 16)).expand((40, 16))
+    narrow = param(1, 40, 1, dtype=dtypes.int32).expand((40, 16))
+    for places, is_searched in ((param(1, 40, 16, dtype=dtypes.int32), False), (narrow, True)):
+        wrapped = (places < 0).where(places + 8, places)
+        sums = target.after(target.store(value, wrapped, columns, combine=ops.ADD))
+        assert (combined(schedule_of(sums)) == ["add float32"]) is is_searched
 
 
 def test_other_devices_stay_as_they_are() -> None:

@@ -29,8 +29,10 @@ from whit.schedule.exact_sums import FORMATS, sums_of
 from whit.schedule.scattered import Scatter, zeros
 from whit.schedule.writes import on_views, views_of
 
-FEW = 1 << 12  # values that may meet, below which an order costs nothing
-SEARCH = 300  # values that are combined, or places gone through, in the time that it takes blocks to look for a row
+FEW, FEWEST = 1 << 12, 1 << 7  # values that may meet, below which an order costs nothing: in rows, else
+# What an order costs, in the time that it takes to combine a value, or to go through a place (10 ps on an H200).
+SEARCH = 300  # for each row that blocks look for
+STEP, EACH = 13_000, 4  # for each value of one thread, and for each value of all
 MOST = 1 << 31
 
 
@@ -43,14 +45,19 @@ def scatter_at_once(node: UOp) -> UOp | None:
     scatter = Scatter.of(store)
     if scatter is None or scatter.value.dtype is not old.dtype:
         return None
-    count = prod(scatter.value.shape)
-    is_faster = scatter.ordered >= FEW and SEARCH * scatter.ordered > count + prod(scatter.shape)
-    if not is_faster or count >= MOST:
+    if not _is_faster(scatter) or prod(scatter.value.shape) >= MOST:
         return None
     target = store.src[0]
     before = on_views(views_of(target)[0], old, lambda size: size)
     after = _combined(before, scatter, store.arg.combine)
     return None if after is None else old.after(target.store(after))
+
+
+def _is_faster(scatter: Scatter) -> bool:
+    """Than in order."""
+    count, ordered = prod(scatter.value.shape), scatter.ordered
+    in_order = SEARCH * ordered if scatter.has_rows else max(STEP * ordered, EACH * count)
+    return ordered >= (FEW if scatter.has_rows else FEWEST) and in_order > count + prod(scatter.shape)
 
 
 def _combined(before: UOp, scatter: Scatter, op: Op | None) -> UOp | None:

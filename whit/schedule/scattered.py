@@ -1,7 +1,7 @@
 """Values and the places that data names for them: a STORE with positions, read for the passes that rewrite it.
 
     store(place, v, rows)      v (1000, 4), rows (1000,)      ->      positions rows[i], j for each i < 1000, j < 4;
-                                                                      1000 may meet in one place, 4 beside one another
+                                                                      1000 may meet in one place, in rows of 4
 
 There is a position on every axis then, each over the whole shape of the value.
 """
@@ -32,7 +32,7 @@ class Scatter:
     gate: UOp | None  # nothing is written where it is false
     shape: Shape  # of the target
     ordered: int  # values that may meet in one place
-    wide: int  # values beside each of them, that do not
+    has_rows: bool  # whether the values beside each of these, which do not meet, go the same way
 
     @classmethod
     def of(cls, store: UOp) -> Scatter | None:
@@ -46,12 +46,15 @@ class Scatter:
         _, where = over(shape)
         full = [spread(p, shape) for p in positions]
         full += [_along(shape, axis) for axis in range(len(picked), len(shape))]
-        apart = distinct_ranges(tuple(i for p in full if (i := _counted(p, where)) is not None))
+        counted = [_counted(p, where) for p in full]
+        apart = distinct_ranges(tuple(i for i in counted if i is not None))
         wide = prod(size for size, i in zip(shape, where, strict=True) if i in apart)
+        data = [p for p, i in zip(full, counted, strict=True) if i is None]
+        has_rows = all(apart.isdisjoint(_ranges_of(p, where)) for p in data)
         if gate is not None:
             gate = spread(gate, shape)
         ordered = prod(shape) // max(wide, 1)
-        return cls(spread(value, shape), tuple(full), gate, target.shape, ordered, wide)
+        return cls(spread(value, shape), tuple(full), gate, target.shape, ordered, has_rows)
 
     def combined(self, start: UOp, value: UOp, op: Op, *first: UOp) -> UOp:
         """Other values at the positions, combined with what they start from; `first` is a position before those."""
@@ -84,3 +87,22 @@ def _counted(node: UOp, position: Position) -> UOp | None:
                 return None
         node = node.src[0]
     return position[0] if node.op is ops.ARANGE else None
+
+
+def _ranges_of(node: UOp, position: Position) -> set[UOp]:
+    """The ranges that a value depends on at a position, as far as they can be told without its memory."""
+    found: set[UOp] = set()
+    stack = [(node, position)]
+    seen = set(stack)
+    while stack:
+        node, position = stack.pop()
+        if node.op in ops.MOVEMENT:
+            below = [(node.src[0], source_position(node, position)[0])]
+        elif node.op in ops.ELEMENTWISE and all(s.shape in ((), node.shape) for s in node.src):
+            below = [(s, position if s.shape else ()) for s in node.src]
+        else:
+            below = []
+            found.update(r for i in position for r in i.topological() if r.op is ops.RANGE)
+        stack += [one for one in below if one not in seen]
+        seen.update(below)
+    return found
