@@ -97,6 +97,7 @@ class _Block:
         self.memory.append((SHARED_BASE, self.shared))
         self.registers = {name: np.zeros(threads, _STORAGE[kind]) for name, kind in self.kinds.items()}
         self.flying: list[tuple[Array, Array]] = []
+        self.waits = np.zeros(threads, bool)  # for what other threads do
 
     def _read(self, text: str) -> int:
         size = 0
@@ -116,8 +117,11 @@ class _Block:
     def run(self) -> None:
         at = np.zeros(self.threads, np.int64)
         end = len(self.lines)
-        while (first := int(at.min())) < end:
-            self.active = at == first
+        while (at < end).any():
+            ready = (at < end) & ~self.waits
+            assert ready.any(), "threads wait for nobody"
+            first = int(at[ready].min())
+            self.active = ready & (at == first)
             line = self.lines[first]
             at[self.active] += 1
             guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()  # type: ignore[union-attr]
@@ -311,7 +315,8 @@ class _Block:
         assert not self.flying, "the fence is before what it is for"
 
     def do_bar(self, kinds: list[str], x: list[str]) -> None:
-        assert self.active.all(), "not all threads are here"
+        count = self.threads if len(x) == 1 else int(x[1])
+        assert self.active.sum() % count == 0, "not all threads are here"
 
     def do_cvta(self, kinds: list[str], x: list[str]) -> None:
         self.put(x[0], self.get(x[1], "u64"))
@@ -394,6 +399,16 @@ class _Block:
             two = [rows[self.lane // 32, i, lane // 4, lane % 4 * 2 + e].astype(np.uint32) for e in (0, 1)]
             self.put(target, two[1] << 16 | two[0])
 
+    def do_stmatrix(self, kinds: list[str], x: list[str]) -> None:
+        """The same the other way round."""
+        array, places, who = self.bytes_at(self.address(x[0]), 16)
+        lane = who % 32
+        for i, source in enumerate(x[1].strip("{}").split(", ")):
+            two = self.get(source, "u32").view(np.uint16).reshape(-1, 2)[who]
+            rows = places[who // 32 * 32 - who[0] + 8 * i + lane // 4].reshape(-1, 8, 2)
+            array[rows[np.arange(len(who)), lane % 4 * 2]] = two[:, :1].view(np.uint8)
+            array[rows[np.arange(len(who)), lane % 4 * 2 + 1]] = two[:, 1:].copy().view(np.uint8)
+
     def do_mma(self, kinds: list[str], x: list[str]) -> None:
         """m x 8 x k: registers of a are rows, rows 8 below, both further along the depth; of b the depth twice."""
         assert kinds[2] in ("m16n8k16", "m16n8k8", "m8n8k16") and self.active.all()
@@ -421,14 +436,14 @@ class _Block:
         """64 x n x 32 bytes by four warps: each has 16 rows, as mma has them."""
         if kinds[0] != "mma_async":
             return
-        assert self.active.all() and self.threads % 128 == 0
-        assert self.registers[x[3]].all()
+        groups = [group for group in range(self.threads // 128) if self.active[128 * group : 128 * (group + 1)].all()]
+        assert groups and self.active.sum() == 128 * len(groups)
         targets = x[0].strip("{}").split(", ")
-        found = [self.get(target, "f32") for target in targets]
-        for group in range(self.threads // 128):
+        found = [np.where(self.registers[x[3]], self.get(target, kinds[4]), 0) for target in targets]
+        for group in groups:
             self.multiply_group(group, kinds, x, found)
         for target, value in zip(targets, found, strict=True):
-            self.put(target, value.astype(np.float32))
+            self.put(target, value.astype(_NUMPY[kinds[4]]))
 
     def multiply_group(self, group: int, kinds: list[str], x: list[str], found: list[Array]) -> None:
         """What the threads of one group add."""
@@ -450,7 +465,7 @@ class _Block:
         b = self.matrix(x[2], mine, columns, turned[1], right)
         sums = a @ b.T
         for i, value in enumerate(found):
-            value[mine] += sums[row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2]
+            value[mine] = value[mine] + sums[row + i % 4 // 2 * 8, i // 4 * 8 + pair + i % 2]
 
     def matrix(self, register: str, mine: Array, rows: int, is_turned: bool, item: Any) -> Array:
         """Rows by 32 bytes of a matrix in shared memory, from its descriptor: lines of 128 bytes, swizzled."""

@@ -205,16 +205,18 @@ def test_what_is_older_than_sm_80_has_none_of_its_instructions(tmp_path: Path) -
         assert f"mma.sync.aligned.{shape}" in text
 
 
-def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_operands() -> None:
+def test_a_product_by_warp_groups_is_launched_with_a_warp_more_and_maps_of_its_matrices() -> None:
     linear = programs_of(product(BF16, (512, 1000, 192)))["kernel0"]
     (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]
     rows, columns, _ = tile.arg.tile
     launch = launch_of(linear, 256)
     assert launch["threads"] == 32 + 32 * 4 * tile.arg.threads[0].count
-    assert launch["shared"] == tile.arg.stages * ((rows + columns) * 128 + 16) <= 227 * 1024
-    a, b = launch["maps"]
+    boxes = tile.arg.threads[0].count * 2 * 64 * 128
+    assert launch["shared"] == tile.arg.stages * ((rows + columns) * 128 + 16) + boxes <= 227 * 1024
+    a, b, result = launch["maps"]
     assert (a["sizes"], a["strides"], a["box"]) == ([192, 512, 1], [384, 384], [64, rows, 1])
     assert (b["sizes"], b["strides"], b["box"]) == ([1000, 192, 1], [2000, 2000], [64, 64, 1])
+    assert (result["sizes"], result["strides"], result["box"]) == ([1000, 512, 1], [2000, 2000], [64, 64, 1])
 
 
 def test_the_copying_thread_runs_the_loop_over_tiles_and_computes_nothing() -> None:
@@ -332,8 +334,8 @@ def test_a_thousand_parameters_assemble_and_more_than_there_can_be_are_refused(t
 def test_what_a_product_reads_beside_its_operands_may_be_loaded_before_tiles_are_stored() -> None:
     beside = UOp.param(2, BF16, (512, 512))
     text = render({"f": programs_of(product(BF16, (512, 512, 64)) + beside)["kernel0"]}, TARGET)
-    assert "ld.global.nc.v4.b32" in text
-    assert "ld.global.v4" not in text
+    assert "ld.global.nc.v2.u16" in text
+    assert "ld.global.v" not in text
 
 
 def test_a_sigmoid_has_no_branches() -> None:

@@ -13,26 +13,28 @@ is computed before it is stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from math import gcd, prod
+from math import prod
 from operator import and_
 
 from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
 from whit.codegen.gpu_arithmetic import with_short_epilogue
 from whit.codegen.gpu_atoms import FEW, FP8S, HALVES, INTS, Atom, choose_atom, choose_few, choose_staged, multiplied
+from whit.codegen.gpu_boxes import box_stores, results_of, with_pairs
+from whit.codegen.gpu_matrices import Operand, first_place, matrix_at
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.gpu_window import find_window
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
-from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
+from whit.codegen.ranges import free_ranges, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, MatrixArg, Memory, RangeKind, StageArg, place_of
+from whit.ir.args import BlockMmaArg, Digit, Memory, RangeKind, StageArg, place_of
+from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.simplify import simplify
-from whit.simplify.sums import linear_form
 from whit.target import Target
 
 BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 16  # of ranges: in the order in which they nest
@@ -41,16 +43,9 @@ LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gpu_matvec`
 LEAST_BESIDE = 512  # columns beside few rows
 LEAST_FEW = 2  # rows that are columns of tiles along a large matrix; a single one is left to `gpu_matvec`
+LONG, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
+FULL = 160  # registers of a thread, of 168, for sums and that
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A matrix in memory."""
-
-    memory: UOp
-    matrix: MatrixArg
-    batch: UOp  # which of its matrices
 
 
 def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -79,8 +74,10 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
             return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
         if atom is not None:
-            tile = Tile(found, atom, target.cores)
-            return tile.stores(body, tile.effect(a, b)), str(atom)
+            results = results_of(body, found, atom, target)
+            tile = Tile(found, atom if results is None else with_pairs(atom), target.cores)
+            sums = tile.effect(a, b, lends=_needs_registers(body, found, atom, a.memory.dtype))
+            return tile.stores(body, sums) if results is None else box_stores(tile, body, sums, results), str(atom)
     dtype = staged_dtype(found, target)
     if dtype is None or is_small or not total.is_float:
         return None
@@ -110,6 +107,18 @@ def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target)
     return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
 
 
+def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) -> bool:
+    """Whether a thread has too few registers for its sums, which are kept twice of fp8, and what is computed of them:
+    much of each, or with elements of another matrix."""
+    sums = prod(digit.count for digit in atom.elements) * (2 if dtype in FP8S else 1)
+    free = free_ranges(body)
+    after = topological((body,), stop=(found.reduce,))
+    loads = [free[node] for node in after if node.op is ops.INDEX]
+    is_long = sum(node.op.elementwise and node.dtype.is_float for node in after) >= LONG
+    is_long = is_long or any(not ranges.isdisjoint(found.m) and not ranges.isdisjoint(found.n) for ranges in loads)
+    return atom.name == "wgmma" and sums + (LONG_REGISTERS if is_long else 0) >= FULL
+
+
 # ---- operands
 
 
@@ -121,45 +130,13 @@ def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) ->
     if load.op is not ops.INDEX or load.arg or load.src[0].op is not ops.PARAM:
         return None
     memory, position = load.src
-    terms, start = linear_form(position)
-    if any(base.op is not ops.RANGE or step < 0 for base, step in terms.items()):
-        return None
-    row, depth = _as_one(terms, rows), _as_one(terms, found.along)
-    if row is None or depth is None or 1 not in (row, depth) or not row or not depth:
-        return None
-    if not set(terms) <= {*rows, *found.along, *found.batch}:
-        return None
-    steps = {r: terms[r] for r in found.batch if r in terms}
-    unit = gcd(*steps.values()) if steps else 0
-    batch, count = ZERO, 1
-    for r, step in steps.items():
-        batch = batch + r * (step // unit)
-        count += (size_of(r) - 1) * (step // unit)
-    matrix = MatrixArg(start, row, depth, unit, count, _copied(memory.dtype, start, row * depth, unit, target))
-    return Operand(memory, matrix, batch)
+    return matrix_at(memory, position, rows, found.along, found.batch, target)
 
 
 def _window(found: Contraction, value: UOp, rows: list[UOp], other: Operand | None) -> Operand | None:
     """An operand that is windows of images, beside one whose lines the copy engine copies, too."""
     window = find_window(found, value, rows) if other is not None and other.matrix.copied == 16 else None
     return None if window is None else Operand(*window)
-
-
-def _as_one(terms: dict[UOp, int], ranges: list[UOp]) -> int | None:
-    """The stride along several ranges that are walked as one."""
-    step = terms.get(ranges[-1], 0)
-    after = step
-    for r in reversed(ranges):
-        if terms.get(r, 0) != after:
-            return None
-        after *= size_of(r)
-    return step
-
-
-def _copied(dtype: DType, start: int, line: int, batch: int, target: Target) -> int:
-    """How many neighbouring bytes are certainly aligned: 16, 8, 4, or one element."""
-    parts = gcd(start, line, batch) * dtype.itemsize
-    return max(dtype.itemsize, min(gcd(parts, 16), target.vector_bytes))
 
 
 # ---- the kernel
@@ -170,7 +147,7 @@ class Tile:
 
     def __init__(self, found: Contraction, atom: Atom, cores: int) -> None:
         self.found, self.atom = found, atom
-        self.sizes = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
+        self.sizes: tuple[int, ...] = (prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along)))
         rows, columns = -(-self.sizes[0] // (atom.tile[0] * atom.cluster)), -(-self.sizes[1] // atom.tile[1])
         number, beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
         batch, row, self.column = _where(number, rows, columns, atom)
@@ -181,7 +158,7 @@ class Tile:
         count = prod(digit.count for digit in atom.elements)
         self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
 
-    def effect(self, a: Operand, b: Operand) -> UOp:
+    def effect(self, a: Operand, b: Operand, lends: bool = False) -> UOp:
         """The registers when the tile of two matrices in memory is in them."""
         atom = self.atom
         arg = BlockMmaArg(
@@ -195,6 +172,7 @@ class Tile:
             atom.stages,
             cluster=atom.cluster,
             parts=atom.parts,
+            lends=lends,
         )
         places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
         effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
@@ -203,7 +181,7 @@ class Tile:
     def stores(self, body: UOp, sums: UOp) -> UOp:
         """The kernel's stores of what a thread has."""
         found, atom = self.found, self.atom
-        first = _offset(self.thread, atom.threads)
+        first = first_place(self.thread, atom.threads)
         width = atom.elements[-1].count
         stores: list[UOp] = []
         for element in range(0, sums.shape[0], width):
@@ -240,15 +218,6 @@ def _where(number: UOp, rows: int, columns: int, atom: Atom) -> tuple[UOp, UOp, 
     near: UOp = as_index(NEAR) if rows % NEAR == 0 else as_index(NEAR).minimum(as_index(rows) - first)
     rest = inside % (NEAR * columns)
     return batch, (first + rest % near) * (atom.tile[0] * atom.cluster), rest // near * atom.tile[1]
-
-
-def _offset(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
-    """How far the first element of a thread is from the tile's."""
-    row, column, after = ZERO, ZERO, 1
-    for digit in reversed(digits):
-        value = thread // after % digit.count
-        row, column, after = row + value * digit.row, column + value * digit.column, after * digit.count
-    return row, column
 
 
 def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...], atom: Atom) -> list[list[UOp]]:

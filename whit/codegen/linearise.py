@@ -26,6 +26,7 @@ from whit.ir.uop import UOp, const, make
 
 Path = tuple[UOp, ...]
 ZERO = const(dtypes.int64, 0)  # the position of everything in a register
+_KEPT = (ops.STORE, ops.BLOCK_STORE, ops.RANGE, ops.END, ops.IF, ops.BARRIER, ops.PARAM, ops.VARIABLE)
 LATER = 1 << 32  # added to the number of an instruction that waits for the products before
 
 
@@ -222,7 +223,7 @@ def _read_late(body: UOp) -> set[UOp]:
     """What a reduction is added to where its sum is stored: read after its loop, or the vectors of a tile would need
     twice as many registers."""
     found: set[UOp] = set()
-    for store in body.src:
+    for store in (each for each in body.src if each.op is ops.STORE):
         target, value, position = store.src[:3]
         stack, seen = [value] if position.op is not ops.CONST else [], set[UOp]()
         while stack:
@@ -241,7 +242,7 @@ def _without_unused(instructions: list[UOp]) -> list[UOp]:
     kept: list[UOp] = []
     used: set[UOp] = set()
     for node in reversed(instructions):
-        if node in used or node.op in (ops.STORE, ops.RANGE, ops.END, ops.IF, ops.BARRIER, ops.PARAM, ops.VARIABLE):
+        if node in used or node.op in _KEPT:
             kept.append(node)
             used.update(node.src)
             for s in node.src:

@@ -223,9 +223,29 @@ class BlockMmaArg:
     ] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
     flying: int = 0  # products that may go on while other instructions run, this one included: a barrier ends them
     parts: int = 1  # neighbouring blocks that share the depth of a tile, of which the first has the sums at the end
+    lends: bool = (
+        False  # whether as many threads copy as are in a group, and lend their registers to those that compute
+    )
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""
+        (row, column), (down, right) = place_of(thread, self.threads), place_of(element, self.elements)
+        return row + down, column + right
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStoreArg:
+    """A part of a tile that goes to memory: boxes, as many as there are groups of 128 threads, and which elements of
+    them each thread has, as in `BlockMmaArg`. The columns of a box are 128 bytes."""
+
+    sizes: tuple[int, ...]  # rows and columns of the result: nothing is stored beyond
+    box: tuple[int, ...]
+    matrix: MatrixArg  # the result in memory; its depth are the columns
+    threads: tuple[Digit, ...]
+    elements: tuple[Digit, ...]
+
+    def place(self, thread: int, element: int) -> tuple[int, int]:
+        """The row and column of one element, from the first of the part on."""
         (row, column), (down, right) = place_of(thread, self.threads), place_of(element, self.elements)
         return row + down, column + right
 
@@ -305,6 +325,7 @@ RECORDS: dict[str, Any] = {
         AxisArg,
         MatrixArg,
         BlockMmaArg,
+        BlockStoreArg,
         AcrossArg,
         PrefetchArg,
         DotArg,

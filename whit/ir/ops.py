@@ -16,6 +16,7 @@ from whit.ir.args import (
     AcrossArg,
     ArangeArg,
     BlockMmaArg,
+    BlockStoreArg,
     BufferArg,
     DotArg,
     FormulaArg,
@@ -854,6 +855,16 @@ BLOCK_MMA = define(
     doc="Effect: a tile of a @ b.T goes to the registers of a block's threads, to each its part. "
     "Sources: registers, a, b, the thread, the tile's first row and column, the batches of a and b. An operand a that "
     "threads have in registers is rounded to the dtype of b.",
+)
+BLOCK_STORE = define(
+    "block_store",
+    arity=(6, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=KERNEL | PROGRAM,
+    arg_type=BlockStoreArg,
+    doc="Effect: what a block's threads have of a part of a tile goes to memory, where it is inside of the result. "
+    "Sources: memory, the thread, the part's first row and column, the batch, then the thread's elements, in vectors.",
 )
 ACROSS = define(
     "across",

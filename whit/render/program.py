@@ -21,7 +21,7 @@ from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.CORE)
 GPU_RANGES = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.BLOCK, RangeKind.THREAD)
-_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.ACROSS, ops.PREFETCH)
+_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.BLOCK_STORE, ops.ACROSS, ops.PREFETCH)
 
 
 def program_body(program: UOp) -> UOp:
@@ -37,6 +37,11 @@ def memory_of(node: UOp) -> UOp:
     while node.op is ops.AFTER:
         node = node.src[0]
     return node
+
+
+def written_by(linear: UOp) -> list[UOp]:
+    """The memory that a program writes."""
+    return [memory_of(node.src[0]) for node in linear.src if node.op in (ops.STORE, ops.BLOCK_STORE)]
 
 
 def variables_of(linear: UOp) -> list[UOp]:

@@ -34,6 +34,7 @@ from whit.render.program import (
     program_body,
     unsupported,
     variables_of,
+    written_by,
 )
 from whit.render.ptx_access import (
     ALIGNMENT,
@@ -113,11 +114,11 @@ class _Function(Writer):
         parameters = self.prologue()
         tile = ptx_block.block_mma_of(self.linear)
         if tile is not None and ptx_block.is_by_roles(tile):
-            written = {memory_of(node.src[0]) for node in self.linear.src if node.op is ops.STORE}
+            written = {*written_by(self.linear)}
             # What is read alone may be loaded before others are stored: all of a tile at once, not one after another.
             self.spaces |= {node: "global.nc" for node in params_of(self.linear) if node not in written}
             self.note("barriers of each stage: it is full, it is empty; then one thread copies both operands")
-            self.groups = WarpGroups(self, tile, self.arrays[tile.src[0]], self.threads())
+            self.groups = WarpGroups(self, self.linear, tile, self.arrays[tile.src[0]], self.threads())
             parameters += self.groups.parameters()
             self.groups.open_copying(self.early)
             self.write(
@@ -162,6 +163,11 @@ class _Function(Writer):
             StagedGroups(self, node, self.arrays[memory_of(node.src[0])], held).write()
         else:
             Tiles(self, node, self.arrays[memory_of(node.src[0])], self.threads(), held).write()
+
+    def block_store(self, node: UOp) -> None:
+        rows, columns = node.arg.box
+        self.note(f"{rows} x {columns} elements of each group, by the copy engine")
+        self.groups.store(node)
 
     def prologue(self) -> list[str]:
         """Reads the parameters and makes room for local buffers."""
@@ -297,9 +303,9 @@ class _Function(Writer):
             return
         self.note(ptx_notes.of_access("load", memory, position, width))
         tests = self.tests(gate, width)
-        spread = spread_of(position) if position.shape and not gate else None
+        spread = spread_of(position) if position.shape and len(set(tests)) == 1 else None
         if spread is not None:
-            self.names[node] = self.load_spread(memory, *spread)
+            self.names[node] = self.load_spread(memory, *spread, tests[0])
             return
         result: list[str] = []
         one_by_one = bool(position.shape) or len(set(tests)) > 1
@@ -332,11 +338,11 @@ class _Function(Writer):
             start = self.value("b64", "at", "mad.lo.s64", index, str(memory.dtype.itemsize), start)
         return start
 
-    def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int]) -> list[str]:
+    def load_spread(self, memory: UOp, common: list[UOp], offsets: list[int], test: str) -> list[str]:
         """Elements at numbers from a common place."""
         itemsize, start = memory.dtype.itemsize, self.common(memory, common)
         runs = runs_of(itemsize, common, offsets, self.alignments)
-        return [x for at, count in runs for x in self.load_piece(memory, _plus(start, at * itemsize), count, "")]
+        return [x for at, count in runs for x in self.load_piece(memory, _plus(start, at * itemsize), count, test)]
 
     def tests(self, gate: list[UOp], width: int) -> list[str]:
         """The condition of each lane, or nothing."""
@@ -461,6 +467,7 @@ def _plus(address: str, offset: int) -> str:
 
 _INSTRUCTIONS: dict[Op, Instruction] = {
     ops.BLOCK_MMA: _Function.block_mma,
+    ops.BLOCK_STORE: _Function.block_store,
     ops.RANGE: _Function.open_range,
     ops.IF: _Function.open_if,
     ops.END: _Function.close,

@@ -68,7 +68,7 @@ def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UO
     lane = 0
     while lane < len(offsets):
         first = offsets[lane]
-        is_pair = itemsize >= 4 and offsets[lane : lane + 2] == [first, first + 1] and gcd(aligned, first) % 2 == 0
+        is_pair = itemsize >= 2 and offsets[lane : lane + 2] == [first, first + 1] and gcd(aligned, first) % 2 == 0
         found.append((first, 2 if is_pair else 1))
         lane += found[-1][1]
     return found

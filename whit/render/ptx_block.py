@@ -12,8 +12,8 @@ from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.uop import UOp
-from whit.render import ptx_copies, ptx_tiles
-from whit.render.program import local_buffers_of, memory_of
+from whit.render import ptx_boxes, ptx_copies, ptx_tiles
+from whit.render.program import local_buffers_of, memory_of, written_by
 from whit.render.ptx_access import ALIGNMENT, alignment_of
 from whit.render.ptx_values import lane_count
 
@@ -49,8 +49,8 @@ def reciprocal_of(linear: UOp) -> str:
     computed they are an ulp off, where halves become of everything."""
     if has_groups(linear):
         return "rcp.approx.ftz.f32"
-    stored = [memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE]
-    of_halves = all(memory.dtype.is_float and memory.dtype.bitsize <= 16 for memory in stored if memory.op is ops.PARAM)
+    stored = [memory.dtype for memory in written_by(linear) if memory.op is ops.PARAM]
+    of_halves = all(dtype.is_float and dtype.bitsize <= 16 for dtype in stored)
     return "rcp.approx.f32" if block_mma_of(linear) is not None and of_halves else "rcp.rn.f32"
 
 
@@ -114,7 +114,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
-    return int(threads + (ptx_copies.copying_threads(node) if is_by_roles(node) else 0))
+    return int(threads + (ptx_copies.copying_threads(node.arg) if is_by_roles(node) else 0))
 
 
 def before_waiting(linear: UOp) -> dict[UOp, None]:
@@ -150,7 +150,9 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     if node is None:
         return {"threads": threads, "shared": 0, "maps": []}
     if is_by_roles(node):
-        shared, maps = ptx_copies.shared_bytes(node.arg), ptx_copies.tensor_maps(node)
+        shared = ptx_copies.stages_bytes(node.arg) + ptx_boxes.boxes_bytes(linear, node.arg)
+        results = [ptx_boxes.result_map(*result) for result in ptx_boxes.results_of(linear)]
+        maps = [*ptx_copies.tensor_maps(node), *results]
     elif ptx_tiles.is_staged(node):
         asked = shared_bytes(linear)
         shared, maps = asked if asked > MOST_SHARED else 0, []

@@ -17,8 +17,7 @@ from whit.render.ptx_window import copy_windows, window_map
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
 COPYING = 32  # threads beside those that compute: so few that all can have the registers that a tile needs
-WIDE = 128  # columns with more of which sums that are kept twice need the registers of a whole group that copies
-FEW, MANY = 40, 232  # registers of a thread that copies then, and of one that computes
+FEW, MANY = 40, {1: 216, 2: 232}  # registers of a thread that lends some, and of one of so many groups that get them
 
 
 def tensor_map(memory: UOp, matrix: MatrixArg, rows: int, tile_rows: int, depth: int) -> dict[str, Any]:
@@ -55,8 +54,8 @@ def stage_bytes(arg: BlockMmaArg) -> int:
     return (arg.tile[0] + arg.tile[1]) * LINE
 
 
-def shared_bytes(arg: BlockMmaArg) -> int:
-    """All the shared memory of a block."""
+def stages_bytes(arg: BlockMmaArg) -> int:
+    """Those of all stages, and of their barriers."""
     return arg.stages * (stage_bytes(arg) + 16)
 
 
@@ -65,9 +64,9 @@ def adds_apart(node: UOp) -> bool:
     return node.src[1].dtype in dtypes.fp8s
 
 
-def copying_threads(node: UOp) -> int:
+def copying_threads(arg: BlockMmaArg) -> int:
     """Threads that copy: more than one does is only there to give its registers away."""
-    return 128 if adds_apart(node) and node.arg.tile[1] > WIDE else COPYING
+    return 128 if arg.lends else COPYING
 
 
 def blocks_of(arg: BlockMmaArg) -> int:
@@ -85,11 +84,10 @@ def short(w: Writer, node: UOp) -> str:
 class Copying:
     """Writes the role of the thread that copies, and what both roles count."""
 
-    def __init__(self, w: Writer, node: UOp, threads: int) -> None:
-        self.w, self.node, self.threads = w, node, threads
+    def __init__(self, w: Writer, node: UOp, threads: int, boxes: int, results: int) -> None:
+        self.w, self.node, self.threads, self.boxes = w, node, threads, boxes
         self.arg: BlockMmaArg = node.arg
-        self.gives_registers = copying_threads(node) > COPYING
-        self.maps = ["map_a", "map_b"]
+        self.maps = ["map_a", "map_b", *(f"map_{i}" for i in range(results))]
 
     def parameters(self) -> list[str]:
         """The tensor maps, by value."""
@@ -100,7 +98,8 @@ class Copying:
         w, arg = self.w, self.arg
         self.thread = w.value("b32", "tid", "mov.u32", "%tid.x")
         self.base = w.value("b32", "base", "mov.u32", SHARED)
-        self.barriers = w.value("b32", "bars", "add.u32", self.base, str(arg.stages * stage_bytes(arg)))
+        self.box_base = w.value("b32", "boxes", "add.u32", self.base, str(arg.stages * stage_bytes(arg)))
+        self.barriers = w.value("b32", "bars", "add.u32", self.box_base, str(self.boxes))
         first = w.value("pred", "first", "setp.eq.u32", self.thread, "0")
         for stage in range(arg.stages):
             full, empty = (f"[{self.barriers}+{16 * stage + at}]" for at in (0, 8))
@@ -121,7 +120,7 @@ class Copying:
             w.line("griddepcontrol.wait;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
-        if self.gives_registers:
+        if arg.lends:
             w.line(f"setmaxnreg.dec.sync.aligned.u32 {FEW};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
-from whit.render.program import memory_of, params_of
+from whit.render.program import params_of, written_by
 
 LONGEST = 90  # characters of a position
 _SIGNS = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%", ops.CDIV: "/", ops.CMOD: "%"}
@@ -21,7 +21,7 @@ _COUNTED = {RangeKind.BLOCK: "the block", RangeKind.THREAD: "the thread"}
 
 def of_params(linear: UOp) -> list[str]:
     """What a function takes."""
-    written = {memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE}
+    written = {*written_by(linear)}
     found = []
     for node in params_of(linear):
         use = "written" if node in written else "read"

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir.uop import UOp
+from whit.render.ptx_boxes import Boxes, boxes_bytes, results_of
 from whit.render.ptx_copies import LINE, MANY, Copying, adds_apart, stage_bytes
 from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma
 from whit.render.ptx_values import Writer
@@ -50,8 +51,9 @@ def kinds_of(node: UOp) -> list[str]:
 class WarpGroups(Copying):
     """Writes both roles of a block."""
 
-    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int) -> None:
-        super().__init__(w, node, threads)
+    def __init__(self, w: Writer, linear: UOp, node: UOp, registers: list[str], threads: int) -> None:
+        self.results = results_of(linear)
+        super().__init__(w, node, threads, boxes_bytes(linear, node.arg), len(self.results))
         self.is_exchanged = self.arg.elements[-1].count == 8
         self.registers = in_order_of_mma(registers) if self.is_exchanged else in_order_of(registers, self.arg.elements)
         self.mine = registers
@@ -61,17 +63,25 @@ class WarpGroups(Copying):
         w = self.w
         w.line("ret;")
         w.label("COMPUTING")
-        if self.gives_registers:
-            w.line(f"setmaxnreg.inc.sync.aligned.u32 {MANY};")
+        if self.arg.lends:
+            w.line(f"setmaxnreg.inc.sync.aligned.u32 {MANY[self.arg.threads[0].count]};")
         lane = w.value("b32", "lane", "and.b32", self.thread, "31")
         self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
         group = w.value("b32", "group", "shr.u32", self.thread, "7")
         rows = self.arg.tile[0] * 128 // self.threads  # of a group
         self.group_base = w.value("b32", "mine", "mad.lo.u32", group, str(rows * LINE), self.base)
         self.start_stages("0")
+        self.stores = Boxes(w, self.arg, self.thread, self.box_base)
+
+    def store(self, node: UOp) -> None:
+        """A part of the tile goes to memory."""
+        self.stores.store(node, self.at[2 + self.results[node.src[0], node.arg]])
 
     def close(self) -> None:
-        """No block of a cluster ends before the others are done with its barriers and its sums."""
+        """No block ends before its boxes are read, none of a cluster before the others are done with its barriers and
+        its sums."""
+        if self.results:
+            self.stores.close()
         if self.arg.cluster * self.arg.parts > 1:
             self.wait_for_cluster()
 

@@ -19,6 +19,7 @@ from whit.ir import ops
 from whit.ir.args import (
     AcrossArg,
     BlockMmaArg,
+    BlockStoreArg,
     Digit,
     DotArg,
     FunctionArg,
@@ -285,6 +286,7 @@ accumulator = UOp.buffer(9, f32, (16, 4))
 block_mma = BlockMmaArg(
     "fma", (3, 3, 4), (3, 3, 4), *([MatrixArg(0, 4, 1)] * 2), (Digit(3, row=1),), (Digit(3, column=1),)
 )
+block_store = BlockStoreArg((3, 3), (3, 3), MatrixArg(0, 4, 1), (Digit(3, row=1),), (Digit(3, column=1),))
 
 DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (const(i32, 3), i32, ()),
@@ -369,6 +371,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (make(ops.PREFETCH, (a34, r3), PrefetchArg(128)), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),
+    (make(ops.BLOCK_STORE, (a34, r3, r3, r3, r3, const(f32, 1)), block_store), dtypes.void, ()),
     (make(ops.ACROSS, (UOp.param(1, f32, (4,)), r3), AcrossArg(ops.MAX, 4)), f32, (4,)),
     (
         make(ops.DOT, (UOp.param(1, i32, (4,)), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),

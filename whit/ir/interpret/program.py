@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,8 @@ def _execute(node: UOp, state: _State) -> Any:
         return _store(node, state)
     if node.op is ops.BLOCK_MMA:
         return _block_mma(node, state)
+    if node.op is ops.BLOCK_STORE:
+        return _block_store(node, state)
     if node.op is ops.ACROSS:
         return _across(node, state)
     if node.op is ops.PREFETCH:
@@ -321,6 +324,20 @@ def _block_mma(node: UOp, state: _State) -> None:
     sums = mma(accumulator.dtype, source, left, right.T, sums)
     for i, (at, beside) in enumerate(places):
         registers[i] = sums[rows.index(at), columns.index(beside)]
+
+
+def _block_store(node: UOp, state: _State) -> None:
+    """What one thread has of a part of a tile."""
+    memory, *rest = node.src
+    thread, row, column, batch, *values = (_operand(node, source, state) for source in rest)
+    arg, count = node.arg, prod(digit.count for digit in node.arg.elements)
+    elements = np.concatenate([np.broadcast_to(value, (count // len(values),)) for value in values])
+    down, right = np.array([arg.place(int(thread), i) for i in range(count)]).T
+    rows, columns = int(row) + down, int(column) + right
+    inside = (rows < arg.sizes[0]) & (columns < arg.sizes[1])
+    positions = arg.matrix.start + int(batch) * arg.matrix.batch + rows * arg.matrix.row + columns * arg.matrix.depth
+    flat = _flat_memory(node, memory, state)
+    write(flat, checked(node, positions, inside, 0, flat.size, otherwise=-1), elements, memory.dtype, None)
 
 
 def _rounded(x: Array) -> Array:

@@ -1,0 +1,114 @@
+"""Products by warp groups whose results the copy engine stores: both roles as text, run without a GPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from render.ptx_copy_engine import run_groups
+from schedule.build import param
+from test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
+
+from whit.codegen import generate, gpu_atoms, gpu_matmul
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.interpret import run
+from whit.ir.uop import UOp
+from whit.render import render
+from whit.render.ptx_block import launch_of
+from whit.render.ptx_boxes import boxes_of
+
+ONE = replace(TARGET, cores=1)  # its blocks compute tile after tile
+GROUP = gpu_atoms.wgmma(1, 64, 64, 2)
+ATOMS = {
+    "two groups": gpu_atoms.wgmma(2, 128, 128, 2),
+    "two pieces of a group": gpu_atoms.wgmma(1, 128, 64, 2),
+    "room for one box": gpu_atoms.wgmma(2, 128, 192, 5),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_matmul, "LEAST", 1)
+    monkeypatch.setattr(gpu_matmul, "NEAR", 2)
+    monkeypatch.setattr(gpu_atoms, "WGMMA", (GROUP,))
+    monkeypatch.setattr(gpu_atoms, "WGMMA_INT", (gpu_atoms.of_bytes(GROUP),))
+
+
+def check(value: UOp | list[UOp]) -> str:
+    """A kernel as text against its meaning, on small integers; the text."""
+    body = body_of(value)
+    program = generate(body, ONE)
+    generator = np.random.default_rng(0)
+    arrays = {
+        node: generator.integers(-4, 5, array.shape).astype(array.dtype)
+        for node, array in arrays_of(body, generator).items()
+    }
+    memory = {f"p{node.arg.slot}": array.reshape(-1).copy() for node, array in arrays.items()}
+    text = render({"kernel": program.linear}, ONE)
+    run_groups(text, program.total, launch_of(program.linear, program.threads), memory)
+    run(body, arrays)
+    for node, expected in arrays.items():
+        got = memory[f"p{node.arg.slot}"].reshape(expected.shape)
+        np.testing.assert_array_equal(got.astype(np.float64), expected.astype(np.float64))
+    return text
+
+
+def ab(rows: int = 72, depth: int = 16, columns: int = 136, dtype: dtypes = BF16) -> UOp:
+    return product(param(0, rows, depth, dtype=dtype), param(1, depth, columns, dtype=dtype))
+
+
+RESULTS: dict[str, Callable[[], UOp | list[UOp]]] = {
+    "odd": ab,
+    "float16": lambda: ab(depth=136, dtype=F16),
+    "turned": lambda: turned(ab(136, 16, 72)),
+    "batched": lambda: product(param(0, 2, 72, 8, dtype=BF16), param(1, 2, 8, 16, dtype=BF16)),
+    "float32": lambda: ab().cast(F32),
+    "bytes": lambda: ab(64, 16, 128).cast(dtypes.int8),
+    "with a row": lambda: ab() + param(2, 1, 136, dtype=BF16).expand((72, 136)),
+    "with a matrix": lambda: ab(columns=96) + param(2, 72, 96, dtype=BF16),
+    "two": lambda: [ab() * 2.0, ab().cast(F32)],
+    "heads": lambda: ab(64, 16, 64).reshape((2, 32, 2, 32)).permute((0, 2, 1, 3)),
+    "of integers": lambda: product(param(0, 72, 16, dtype=dtypes.int8), turned(param(1, 40, 16, dtype=dtypes.int8))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_by_boxes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "bytes":
+        monkeypatch.setattr(gpu_atoms, "WGMMA", (gpu_atoms.wgmma(1, 64, 128, 2),))
+    text = check(RESULTS[name]())
+    assert "cp.async.bulk.tensor.3d.global" in text and "st.global" not in text and "shfl" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATOMS)
+def test_tile_after_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_atoms, "WGMMA", (ATOMS[name],))
+    assert "wait_group.read" in check(ab(200, 72, 264))
+
+
+OTHERS: dict[str, Callable[[], UOp]] = {
+    "rows that are not aligned": lambda: product(param(0, 72, 16, dtype=BF16), turned(param(1, 73, 16, dtype=BF16))),
+    "bool": lambda: ab() < 1.0,
+    "float64": lambda: ab().cast(dtypes.float64),
+}
+
+
+def stores_of(value: UOp) -> set[str]:
+    linear = generate(body_of(value), ONE).linear
+    return {node.op.name for node in linear.src if node.op in (ops.STORE, ops.BLOCK_STORE)}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_threads_store_themselves(name: str) -> None:
+    assert stores_of(OTHERS[name]()) == {"store"}
+    assert stores_of(ab()) == {"block_store"}
+
+
+def test_every_tile_has_room_for_boxes() -> None:
+    """Beside its stages, in the memory of a block."""
+    atoms = (*gpu_atoms.WGMMA, *gpu_atoms.WGMMA_FP8, *gpu_atoms.WGMMA_INT, *gpu_atoms.WGMMA_TF32)
+    for atom in atoms:
+        assert 1 <= boxes_of(atom) <= 2
