@@ -10,10 +10,11 @@ from schedule.build import param
 from test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
 
 from whit.codegen import generate, gpu_atoms, gpu_matmul
-from whit.dtype import dtypes
+from whit.codegen.gpu_matmul import LONG
+from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import run
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, const, make
 from whit.render import render
 from whit.render.ptx_block import launch_of
 from whit.render.ptx_boxes import boxes_of
@@ -54,7 +55,7 @@ def check(value: UOp | list[UOp]) -> str:
     return text
 
 
-def ab(rows: int = 72, depth: int = 16, columns: int = 136, dtype: dtypes = BF16) -> UOp:
+def ab(rows: int = 72, depth: int = 16, columns: int = 136, dtype: DType = BF16) -> UOp:
     return product(param(0, rows, depth, dtype=dtype), param(1, depth, columns, dtype=dtype))
 
 
@@ -105,6 +106,37 @@ def stores_of(value: UOp) -> set[str]:
 def test_what_threads_store_themselves(name: str) -> None:
     assert stores_of(OTHERS[name]()) == {"store"}
     assert stores_of(ab()) == {"block_store"}
+
+
+def long(x: UOp) -> UOp:
+    for i in range(LONG):
+        x = (x * 0.5 + float(i)).cast(F32)
+    return x.cast(BF16)
+
+
+LENT: dict[str, tuple[Callable[[], UOp], bool]] = {
+    "nothing": (lambda: ab(512, 64, 512), False),
+    "few": (lambda: make(ops.MAX, (ab(512, 64, 512), const(BF16, 0.0))), False),
+    "many": (lambda: long(ab(512, 64, 512)), True),
+    "a matrix": (lambda: ab(512, 64, 512) + param(2, 512, 512, dtype=BF16), True),
+    "a row": (lambda: ab(512, 64, 512) + param(2, 1, 512, dtype=BF16).expand((512, 512)), False),
+}
+
+
+@pytest.mark.parametrize("name", LENT)
+def test_threads_that_copy_lend_registers_for_long_epilogues(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_atoms, "WGMMA", (gpu_atoms.wgmma(2, 128, 256, 4),))
+    build, lends = LENT[name]
+    linear = generate(body_of(build()), TARGET).linear
+    (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]
+    assert tile.arg.lends == lends
+    assert launch_of(linear, 256)["threads"] == (384 if lends else 288)
+    assert ("setmaxnreg.inc" in render({"kernel": linear}, TARGET)) == lends
+
+
+def test_small_tiles_have_registers_enough() -> None:
+    (tile,) = [node for node in generate(body_of(long(ab())), TARGET).linear.src if node.op is ops.BLOCK_MMA]
+    assert not tile.arg.lends
 
 
 def test_every_tile_has_room_for_boxes() -> None:

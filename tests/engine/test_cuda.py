@@ -185,6 +185,34 @@ def test_large_products_of_bytes_and_of_computed_operands() -> None:
 
 
 @needs_gpu
+@pytest.mark.parametrize("atom", gpu_atoms.WGMMA[:4], ids=str)
+def test_what_becomes_of_sums_before_they_are_stored(atom: gpu_atoms.Atom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long functions, for which a group lends its registers; other matrices; several results; parts of larger ones."""
+    monkeypatch.setattr(gpu_atoms, "WGMMA", (atom,))
+    clear_caches()
+    a, b, c = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1100, 72), (72, 1048), (1100, 1048)))
+    x, y, z = (Tensor(array, device="CUDA").cast(dtypes.bfloat16).realize() for array in (a, b, c))
+    total = a @ b
+    with Context(CACHE=0):
+        bent = (x.matmul(y, dtype=dtypes.float32) / 32).tanh().cast(dtypes.bfloat16).cast(dtypes.float32).numpy()
+        np.testing.assert_allclose(bent, np.tanh(total / 32), rtol=2**-7, atol=1e-6)
+        np.testing.assert_array_equal((x @ y + z).cast(dtypes.float32).numpy(), total + c)
+        both = x @ y
+        one, other = (both * 2).contiguous(), both.cast(dtypes.float32).contiguous()
+        Tensor.realize(one, other)
+        np.testing.assert_array_equal(one.cast(dtypes.float32).numpy(), 2 * total)
+        np.testing.assert_array_equal(other.numpy(), total)
+        larger = Tensor.zeros(1200, 2000, dtype=dtypes.bfloat16, device="CUDA").contiguous().realize()
+        larger[50:1150, 48:1096] = x @ y
+        expected = np.zeros((1200, 2000), np.float32)
+        expected[50:1150, 48:1096] = total
+        np.testing.assert_array_equal(larger.cast(dtypes.float32).numpy(), expected)
+        z.assign(z + x @ y)
+        np.testing.assert_array_equal(z.cast(dtypes.float32).numpy(), total + c)
+    clear_caches()
+
+
+@needs_gpu
 def test_sums_of_fp8_are_nearly_float32() -> None:
     """Tensor cores of Hopper add in 14 bits; of numbers of one sign the error is largest."""
     a, b = (np.abs(rng.standard_normal((256, 4096))).astype(numpy_dtype(dtypes.fp8e4m3)) for _ in range(2))

@@ -375,7 +375,8 @@ class _Block:
         self.put(x[0], np.ascontiguousarray(taken).view(np.uint32).reshape(-1))
 
     def do_shfl(self, kinds: list[str], x: list[str]) -> None:
-        assert kinds[0] == "sync" and self.active.all()
+        warps = self.active.reshape(-1, 32)
+        assert kinds[0] == "sync" and (warps.all(axis=1) == warps.any(axis=1)).all()
         if kinds[1] == "up":
             assert x[3] == "0"
             source = np.where(self.lane % 32 >= int(x[2]), self.lane - int(x[2]), self.lane)

@@ -2,7 +2,7 @@
 
 | atom  | where   | operands          | a thread block                                                            |
 |-------|---------|-------------------|---------------------------------------------------------------------------|
-| wgmma | sm_90a  | all but exact f32 | two groups of 128 threads compute, tiles arrive in shared memory by TMA   |
+| wgmma | sm_90a  | all but exact f32 | two groups of 128 threads compute, tiles arrive and leave by TMA          |
 | mma   | sm_75   | halves            | warps compute 16 x 8 pieces from shared memory, filled by `cp.async`      |
 | bytes | sm_75   | int8; fp8 later   | as mma                                                                    |
 | fma   | sm_75   | float32, exactly  | each thread sums its own elements from shared memory, filled the same way |
@@ -16,9 +16,9 @@ have been rounded before (`schedule.operands`), and cuts off the rest. Hopper ad
 sm_75 multiplies float16 and int8 alone, and has no `cp.async`: threads load what they store to shared memory after the
 piece before it (`ptx_tiles`). It takes bfloat16 as float32, and fp8 as float16.
 
-Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Four threads exchange these,
-so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below, columns `lane % 4 * 8` and the next
-seven.
+Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Where threads store these
+themselves, four exchange them, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below,
+columns `lane % 4 * 8` and the next seven.
 """
 
 from __future__ import annotations

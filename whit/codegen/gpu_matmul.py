@@ -8,7 +8,7 @@
 
 An atom computes a tile, and says which of its elements a thread has (`gpu_atoms`). Operands are read from memory as
 they lie there, with any strides of which one is 1, or are windows of images (`gpu_window`); whatever becomes of a sum
-is computed before it is stored.
+is computed before it is stored, by the thread that has it, or by the copy engine (`gpu_boxes`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ stages, a piece of both operands each, and two barriers for each stage: `full` i
 
     copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
     computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
-                                             then what the program does with the tile
+                                             then what the program does with the tile (`ptx_boxes`: its stores)
 
 The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 128 bytes
 deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for each row if the depth is contiguous in
