@@ -67,7 +67,6 @@ RESULTS: dict[str, Callable[[], UOp | list[UOp]]] = {
     "float32": lambda: ab().cast(F32),
     "bytes": lambda: ab(64, 16, 128).cast(dtypes.int8),
     "with a row": lambda: ab() + param(2, 1, 136, dtype=BF16).expand((72, 136)),
-    "with a matrix": lambda: ab(columns=96) + param(2, 72, 96, dtype=BF16),
     "two": lambda: [ab() * 2.0, ab().cast(F32)],
     "heads": lambda: ab(64, 16, 64).reshape((2, 32, 2, 32)).permute((0, 2, 1, 3)),
     "of integers": lambda: product(param(0, 72, 16, dtype=dtypes.int8), turned(param(1, 40, 16, dtype=dtypes.int8))),
@@ -93,6 +92,7 @@ def test_tile_after_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 OTHERS: dict[str, Callable[[], UOp]] = {
     "rows that are not aligned": lambda: product(param(0, 72, 16, dtype=BF16), turned(param(1, 73, 16, dtype=BF16))),
     "bool": lambda: ab() < 1.0,
+    "sums with a matrix": lambda: ab(columns=96) + param(2, 72, 96, dtype=BF16),
     "float64": lambda: ab().cast(dtypes.float64),
 }
 
@@ -106,6 +106,12 @@ def stores_of(value: UOp) -> set[str]:
 def test_what_threads_store_themselves(name: str) -> None:
     assert stores_of(OTHERS[name]()) == {"store"}
     assert stores_of(ab()) == {"block_store"}
+
+
+@pytest.mark.slow
+def test_sums_with_a_matrix_are_exchanged() -> None:
+    text = check(OTHERS["sums with a matrix"]())
+    assert "shfl" in text and "ld.global.nc.v4.b32" in text and "st.global.v4" in text
 
 
 def long(x: UOp) -> UOp:

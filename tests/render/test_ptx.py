@@ -334,8 +334,8 @@ def test_a_thousand_parameters_assemble_and_more_than_there_can_be_are_refused(t
 def test_what_a_product_reads_beside_its_operands_may_be_loaded_before_tiles_are_stored() -> None:
     beside = UOp.param(2, BF16, (512, 512))
     text = render({"f": programs_of(product(BF16, (512, 512, 64)) + beside)["kernel0"]}, TARGET)
-    assert "ld.global.nc.v2.u16" in text
-    assert "ld.global.v" not in text
+    assert "ld.global.nc.v4.b32" in text
+    assert "ld.global.v4" not in text
 
 
 def test_a_sigmoid_has_no_branches() -> None:

@@ -5,7 +5,9 @@
     ...
 
 A box has 64 rows of a group of 128 threads, 128 bytes of each. Threads put what they have into shared memory as tensor
-cores leave it: nothing is exchanged, and nothing asks what is inside of the result, which the copy engine knows.
+cores leave it: nothing is exchanged, and nothing asks what is inside of the result, which the copy engine knows. But
+two neighbours at a time are too few where each sum is combined with an element of another matrix: there four threads
+exchange sums, read and store 16 bytes each (residuals of bfloat16 16384 x 768 x 768, H200: 0.042 ms instead of 0.046).
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from whit.codegen.gpu_matrices import Operand, first_place, matrix_at
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
+from whit.codegen.ranges import free_ranges
 from whit.ir import ops
 from whit.ir.args import BlockStoreArg, Digit, StoreArg
+from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
 from whit.target import Target
 
@@ -45,7 +49,7 @@ class Place(Protocol):
 
 def results_of(body: UOp, found: Contraction, atom: Atom, target: Target) -> list[Operand] | None:
     """Where the results of a kernel are, if the copy engine can store boxes of all of them."""
-    if atom.name != "wgmma" or atom.parts > 1:
+    if atom.name != "wgmma" or atom.parts > 1 or reads_matrix(body, found):
         return None
     results = []
     for store in body.src:
@@ -58,6 +62,13 @@ def results_of(body: UOp, found: Contraction, atom: Atom, target: Target) -> lis
             return None
         results.append(result)
     return results
+
+
+def reads_matrix(body: UOp, found: Contraction) -> bool:
+    """Whether something is read for every sum, not only for each row or column."""
+    free = free_ranges(body)
+    loads = [free[node] for node in topological((body,), stop=(found.reduce,)) if node.op is ops.INDEX]
+    return any(not ranges.isdisjoint(found.m) and not ranges.isdisjoint(found.n) for ranges in loads)
 
 
 def with_pairs(atom: Atom) -> Atom:

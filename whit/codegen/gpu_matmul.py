@@ -22,7 +22,7 @@ from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
 from whit.codegen.gpu_arithmetic import with_short_epilogue
 from whit.codegen.gpu_atoms import FEW, FP8S, HALVES, INTS, Atom, choose_atom, choose_few, choose_staged, multiplied
-from whit.codegen.gpu_boxes import box_stores, results_of, with_pairs
+from whit.codegen.gpu_boxes import box_stores, reads_matrix, results_of, with_pairs
 from whit.codegen.gpu_matrices import Operand, first_place, matrix_at
 from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.gpu_window import find_window
@@ -111,11 +111,8 @@ def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) ->
     """Whether a thread has too few registers for its sums, which are kept twice of fp8, and what is computed of them:
     much of each, or with elements of another matrix."""
     sums = prod(digit.count for digit in atom.elements) * (2 if dtype in FP8S else 1)
-    free = free_ranges(body)
     after = topological((body,), stop=(found.reduce,))
-    loads = [free[node] for node in after if node.op is ops.INDEX]
-    is_long = sum(node.op.elementwise and node.dtype.is_float for node in after) >= LONG
-    is_long = is_long or any(not ranges.isdisjoint(found.m) and not ranges.isdisjoint(found.n) for ranges in loads)
+    is_long = sum(node.op.elementwise and node.dtype.is_float for node in after) >= LONG or reads_matrix(body, found)
     return atom.name == "wgmma" and sums + (LONG_REGISTERS if is_long else 0) >= FULL
 
 
