@@ -223,9 +223,7 @@ class BlockMmaArg:
     ] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
     flying: int = 0  # products that may go on while other instructions run, this one included: a barrier ends them
     parts: int = 1  # neighbouring blocks that share the depth of a tile, of which the first has the sums at the end
-    lends: bool = (
-        False  # whether as many threads copy as are in a group, and lend their registers to those that compute
-    )
+    lends: bool = False  # whether a whole group copies, and lends its registers to those that compute
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""
