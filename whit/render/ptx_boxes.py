@@ -15,13 +15,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, BlockStoreArg, place_of
 from whit.ir.uop import UOp
-from whit.render.ptx_access import packed
 from whit.render.ptx_copies import LINE, short, stages_bytes
-from whit.render.ptx_exchange import two_by_two
+from whit.render.ptx_parts import pair
 from whit.render.ptx_values import Writer, memory_type
 
 BOX = 64 * LINE  # bytes
@@ -112,16 +110,9 @@ class Boxes:
             at = f"{at}+{down * LINE}" if down else at
             low, high = elements[number : number + 2]
             if dtype.itemsize == 2:
-                w.line(f"st.shared.b32 [{at}], {self.two(low, high)};")
+                w.line(f"st.shared.b32 [{at}], {pair(w, w.operand(*low), w.operand(*high))};")
             else:
                 w.line(f"st.shared.v2.{memory_type(dtype)} [{at}], {{{w.operand(*low)}, {w.operand(*high)}}};")
-
-    def two(self, low: tuple[UOp, int], high: tuple[UOp, int]) -> str:
-        """Two halves in a register; of float32 they are rounded together."""
-        w, value = self.w, low[0]
-        if value.op is ops.CAST and value.src[0].dtype is dtypes.float32 and value.dtype.is_float:
-            return two_by_two(w, value.dtype, [w.operand(value.src[0], lane) for _, lane in (low, high)])[0]
-        return packed(w, w.operand(*low), w.operand(*high))
 
     def close(self) -> None:
         """Shared memory stays until the copy engine has read it."""
