@@ -55,6 +55,7 @@ class Atom:
     stages: int
     speed: float  # along the depth, beside the fastest
     extra: float = 2.0  # what storing a tile takes, in stages of the depth
+    start: float = 0.0  # what takes time once, in the same
     stays: int = 0  # so many blocks stay on a multiprocessor and compute tile after tile; 0: one block for each tile
     cluster: int = 1  # blocks that read their columns together
     parts: int = 1  # blocks that share the depth of a tile
@@ -73,8 +74,8 @@ def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0,
     pieces = rows // 64 // groups
     threads = (Digit(groups, row=64 * pieces), Digit(4, row=16), *QUADS)
     elements = (Digit(pieces, row=64), Digit(columns // 32, column=32), *EIGHTS)
-    extra = 3.5 if groups == 2 else 1.0
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, 2 // groups, cluster)
+    extra, start = (1.0, 0.0) if groups == 1 else (2.9, 0.25) if columns == 256 else (3.5, 0.0)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, start, 2 // groups, cluster)
 
 
 def few(rows: int, columns: int, parts: int) -> Atom:
@@ -84,7 +85,7 @@ def few(rows: int, columns: int, parts: int) -> Atom:
     threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
     elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
     stages = ROOM // ((rows + columns) * 128 + 16)
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, 1, parts=parts)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, stays=1, parts=parts)
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
@@ -206,4 +207,5 @@ def _time(atom: Atom, sizes: tuple[int, ...], batches: int, cores: int) -> float
     rows, columns, depth = atom.tile
     tiles = -(-sizes[0] // (rows * atom.cluster)) * atom.cluster * -(-sizes[1] // columns) * batches
     of_tile = -(-sizes[2] // depth) * depth / atom.speed + atom.extra * depth
-    return -(-tiles // (cores * max(atom.stays, 1))) * max(atom.stays, 1) * rows * columns * of_tile
+    rounds = -(-tiles // (cores * max(atom.stays, 1)))
+    return (rounds * of_tile + atom.start * depth) * max(atom.stays, 1) * rows * columns
