@@ -34,12 +34,28 @@ def gate(x: UOp) -> UOp:
     return (wide / (exp(-wide) + 1.0)).cast(HALF)
 
 
+def row(slot: int, x: UOp) -> UOp:
+    return broadcast(param(slot, x.shape[-1], dtype=HALF), x.shape)
+
+
+def biased(x: UOp) -> UOp:
+    return gate(x + row(2, x))
+
+
+def gated(x: UOp) -> UOp:
+    return x * gate(param(2, *x.shape, dtype=HALF))
+
+
+def normed(x: UOp) -> UOp:
+    return gate(x * row(2, x) + row(3, x))
+
+
 def scaled(times: int) -> Callable[[UOp], UOp]:
     """So many values of columns are read for each element."""
 
     def follows(x: UOp) -> UOp:
         for slot in range(2, 2 + times):
-            x = x + broadcast(param(slot, x.shape[-1], dtype=HALF), x.shape)
+            x = x + row(slot, x)
         return x
 
     return follows
@@ -48,14 +64,17 @@ def scaled(times: int) -> Callable[[UOp], UOp]:
 @pytest.mark.parametrize(
     ("follows", "sizes", "expected"),
     [
-        (gate, (2048, 1024, 1024), 2),
+        (gate, (2048, 1024, 1024), 1),
+        (biased, (2048, 1024, 1024), 1),
+        (gated, (2048, 1024, 1024), 2),
+        (normed, (2048, 1024, 1024), 2),
         (relu, (2048, 1024, 1024), 1),
-        (gate, (8192, 4096, 8192), 1),  # deep: the product hides it
-        (gate, (256, 1024, 256), 1),  # small
+        (gated, (8192, 4096, 8192), 1),  # deep: the product hides it
+        (gated, (256, 1024, 256), 1),  # small
         (scaled(4), (8192, 64, 4096), 1),
         (scaled(5), (8192, 64, 4096), 2),
     ],
-    ids=["heavy", "light", "deep", "small", "few reads", "many reads"],
+    ids=["heavy", "with a row", "with a matrix", "with two rows", "light", "deep", "small", "few reads", "many reads"],
 )
 def test_what_is_heavy_follows_a_product_in_a_kernel_of_its_own(
     follows: Callable[[UOp], UOp], sizes: tuple[int, int, int], expected: int
@@ -63,6 +82,13 @@ def test_what_is_heavy_follows_a_product_in_a_kernel_of_its_own(
     value = follows(product(*sizes))
     assert kernels(value, HOPPER) == expected
     assert kernels(value, None) == 1
+
+
+def test_a_product_that_is_kept_anyway_is_stored_with_what_becomes_of_it() -> None:
+    value = product(2048, 1024, 1024) + row(2, product(2048, 1024, 1024))
+    assert len(schedule(stores([value, gate(value)]), HOPPER).src) == 1
+    beside = gate(value) * param(3, 2048, 1024, dtype=HALF)
+    assert len(schedule(stores([value, beside]), HOPPER).src) == 2
 
 
 def test_a_product_is_kept_before_its_elements_are_used_several_times() -> None:

@@ -159,7 +159,7 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target | Non
         len(nodes),
         reduces,
         target is not None and target.is_gpu,
-        reads_memory(target) and is_heavy(kernel.value),
+        reads_memory(target) and is_heavy(kernel.value, kernel.root, 1),
     )
 
 
