@@ -2,6 +2,7 @@
 
     python bench/gpu_decode.py                   milliseconds a token, kernels, bytes, and the kernels by time
     python bench/gpu_decode.py --compile         torch.compile too (its first call takes half a minute)
+    python bench/gpu_decode.py --kind Q4_K       the same model with packed weights
     python bench/gpu_decode.py --products        products with packed weights alone (halves: gpu_few_rows.py)
     python bench/gpu_decode.py --check           a small model: the results of both sides, and nothing else
 
@@ -15,14 +16,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import whit
 from whit import Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes
-from whit.nn.state.gguf_blocks import KINDS
+from whit.nn.state.gguf_blocks import KINDS, Kind
 
 try:
     import torch
@@ -104,8 +106,11 @@ class Ours:
     """The layers in whit."""
 
     cat = staticmethod(lambda parts: parts[0].cat(*parts[1:], dim=-1))
-    linear = staticmethod(lambda x, w: x.linear(w.T))
     silu = staticmethod(lambda x: x.silu())
+
+    @staticmethod
+    def linear(x: Tensor, w: Tensor | Packed) -> Tensor:
+        return x.linear(w.T) if isinstance(w, Tensor) else (x.cast(dtypes.float32) @ w.unpacked().T).cast(x.dtype)
 
     @staticmethod
     def norm(x: Tensor, w: Tensor) -> Tensor:
@@ -135,6 +140,34 @@ class Theirs:
 
 # ---- weights
 
+HALVES = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A matrix as GGUF packs it."""
+
+    kind: Kind
+    raw: Tensor
+    shape: tuple[int, ...]
+
+    def unpacked(self) -> Tensor:
+        """What becomes part of the kernel that multiplies it."""
+        assert self.kind.unpack is not None
+        return self.kind.unpack(self.raw).reshape(self.shape)
+
+
+def packed_weights(name: str, shape: tuple[int, ...], device: str) -> Packed:
+    """Random bytes with scales that are numbers: some rows again and again."""
+    kind = next(kind for kind in KINDS.values() if kind.name == name)
+    rows = next(rows for rows in (32, 16, 8) if shape[0] % rows == 0)
+    blocks = rows * shape[1] // kind.elements
+    raw = np.random.default_rng(0).integers(0, 256, (blocks, kind.nbytes), np.uint8)
+    for place in HALVES[name]:
+        raw[:, place : place + 2] = np.full((blocks, 1), 1e-4, np.float16).view(np.uint8)
+    few = Tensor(raw, device=device).realize().reshape(1, blocks, kind.nbytes)
+    return Packed(kind, few.expand(shape[0] // rows, -1, -1).reshape(-1, kind.nbytes).contiguous().realize(), shape)
+
 
 def turns(s: Shape) -> tuple[np.ndarray, np.ndarray]:
     """Cosine and sine of every position."""
@@ -142,10 +175,17 @@ def turns(s: Shape) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def all_weights(s: Shape, random: Callable[..., Any], copy: Callable[[Any], Any], ones: Callable[..., Any]) -> Weights:
-    """Of one side. The layers have the same numbers, each in memory of its own."""
-    first = {name: random(*shape) if len(shape) > 1 else ones(*shape) for name, shape in s.weights().items()}
-    found = {"words": random(s.words, s.dim), "head": random(s.words, s.dim), "norm": ones(s.dim)}
+def all_weights(
+    s: Shape,
+    random: Callable[..., Any],
+    copy: Callable[[Any], Any],
+    ones: Callable[..., Any],
+    matrix: Callable[..., Any] | None = None,
+) -> Weights:
+    """Of one side. The layers have the same numbers, each in memory of its own. `matrix`: of what is multiplied."""
+    matrix = matrix or random
+    first = {name: matrix(*shape) if len(shape) > 1 else ones(*shape) for name, shape in s.weights().items()}
+    found = {"words": random(s.words, s.dim), "head": matrix(s.words, s.dim), "norm": ones(s.dim)}
     cache = random(s.shared, s.context, s.size)
     for i in range(s.layers):
         found |= {f"{i}.{name}": copy(value) for name, value in first.items()}
@@ -153,17 +193,20 @@ def all_weights(s: Shape, random: Callable[..., Any], copy: Callable[[Any], Any]
     return found
 
 
-def our_weights(s: Shape, device: str) -> Weights:
-    """Random numbers."""
+def our_weights(s: Shape, device: str, kind: str = "") -> Weights:
+    """Random numbers; matrices packed, if a kind is given."""
     bf16 = dtypes.bfloat16
 
     def random(*shape: int) -> Tensor:
         return (Tensor.randn(*shape, device=device) * shape[-1] ** -0.5).cast(bf16).realize()
 
-    def copy(value: Tensor) -> Tensor:
-        return value.clone().realize()
+    def copy(value: Tensor | Packed) -> Tensor | Packed:
+        return value.clone().realize() if isinstance(value, Tensor) else replace(value, raw=copy(value.raw))
 
-    found = all_weights(s, random, copy, lambda *shape: Tensor.ones(*shape, device=device, dtype=bf16).realize())
+    def ones(*shape: int) -> Tensor:
+        return Tensor.ones(*shape, device=device, dtype=bf16).realize()
+
+    found = all_weights(s, random, copy, ones, (lambda *shape: packed_weights(kind, shape, device)) if kind else None)
     cos, sin = (Tensor(x, device=device).cast(bf16).realize() for x in turns(s))
     return found | {"cos": cos, "sin": sin}
 
@@ -239,9 +282,9 @@ def check(s: Shape, device: str) -> None:
         print(f"position {position}: error {errors[0]:.1e}, torch's {errors[1]:.1e}{wrong}", flush=True)
 
 
-def contest(s: Shape, with_compile: bool) -> None:
+def contest(s: Shape, with_compile: bool, kind: str) -> None:
     """Prints a line for each, and the table of our kernels."""
-    w = our_weights(s, "CUDA")
+    w = our_weights(s, "CUDA", kind)
     token = Tensor([7], device="CUDA").realize()
     mine = our_step(s, w)
     start = time.perf_counter()
@@ -251,14 +294,15 @@ def contest(s: Shape, with_compile: bool) -> None:
     mine(token, s.context - 1).item()
     kernels = GlobalCounters.kernel_count
     best = min(seconds_of(lambda: mine(token, s.context - 1)) for _ in range(TURNS))
-    rate = f"{s.nbytes / 1e9:.2f} GB at {s.nbytes / best / 1e9:.0f} GB/s"
+    nbytes = s.nbytes - sum(2 * prod(x.shape) - x.raw.nbytes() for x in w.values() if isinstance(x, Packed))
+    rate = f"{nbytes / 1e9:.2f} GB at {nbytes / best / 1e9:.0f} GB/s"
     print(
-        f"whit          {best * 1e3:7.3f} ms a token, {kernels} kernels, {rate}, first call {first:.1f} s", flush=True
+        f"whit {kind:8s} {best * 1e3:7.3f} ms a token, {kernels} kernels, {rate}, first call {first:.1f} s", flush=True
     )
     with whit.profile() as found:
         mine(token, s.context - 1)
     print(found, flush=True)
-    if torch is None:
+    if torch is None or kind:
         return
     theirs, number = their_weights(s), torch.tensor([7], device="cuda")
     with torch.no_grad():
@@ -275,43 +319,34 @@ def contest(s: Shape, with_compile: bool) -> None:
 # ---- products with packed weights
 
 
-HALVES = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
-
-
 def packed(name: str, depth: int, columns: int, count: int) -> None:
-    """A chain of products there and back, in one graph: each waits for the one before, and no cache holds the weights;
-    float32 between."""
-    kind = next(kind for kind in KINDS.values() if kind.name == name)
-    unpack, generator = kind.unpack, np.random.default_rng(0)
-    assert unpack is not None
-    raw = generator.integers(0, 256, (depth * columns // kind.elements, kind.nbytes), np.uint8)
-    for place in HALVES[name]:
-        raw[:, place : place + 2] = np.full((len(raw), 1), 1e-4, np.float16).view(np.uint8)
-    first = Tensor(raw, device="CUDA").realize()
-    ws = [first.clone().realize() for _ in range(count)]
-    x = Tensor(generator.standard_normal((1, depth)).astype(np.float32), device="CUDA").realize()
+    """A chain of products in one graph: each waits for the one before, whose first numbers it reads, and no cache holds
+    the weights; float32 between."""
+    ws = [packed_weights(name, (columns, depth), "CUDA") for _ in range(count)]
+    x = Tensor(np.random.default_rng(1).standard_normal((1, depth)).astype(np.float32), device="CUDA").realize()
 
-    def chain(x: Tensor) -> Tensor:
+    def chain(x: Tensor) -> list[Tensor]:
+        found = []
         for w in ws:
-            x = (x @ unpack(w).reshape(-1, x.shape[1]).T).contiguous()
-        return x
+            found.append((x @ w.unpacked().T).contiguous())
+            x = found[-1][:, :depth] if columns >= depth else x
+        return found
 
-    error = 0.0
-    if depth * columns <= 1 << 24:
-        want = x.numpy() @ unpack(first).reshape(-1, depth).numpy().T
-        got = (x @ unpack(first).reshape(-1, depth).T).numpy()
-        error = float(np.abs(got - want).max() / np.abs(want).max())
+    few = Packed(ws[0].kind, ws[0].raw[: 8 * depth // ws[0].kind.elements], (8, depth))
+    want = x.numpy() @ few.unpacked().numpy().T
+    got = (x @ ws[0].unpacked().T).numpy()[:, :8]
+    error = float(np.abs(got - want).max() / np.abs(want).max())
     jitted = TinyJit(chain)
-    jitted(x).realize()
+    Tensor.realize(*jitted(x))
     seconds = min(seconds_of(lambda: jitted(x)) for _ in range(TURNS)) / count
-    rate = f"{seconds * 1e6:7.1f} us {raw.nbytes / seconds / 1e9:5.0f} GB/s"
+    rate = f"{seconds * 1e6:7.1f} us {ws[0].raw.nbytes() / seconds / 1e9:5.0f} GB/s"
     print(f"  1 x {depth} x {columns} {name}  whit {rate}  difference {error:.0e}", flush=True)
 
 
 def all_products() -> None:
     """Those of a step."""
     for name in HALVES:
-        for depth, columns, count in ((4096, 4096, 16), (4096, 14336, 8), (4096, 128256, 2)):
+        for depth, columns, count in ((4096, 4096, 16), (4096, 14336, 8), (14336, 4096, 8), (4096, 128256, 2)):
             try:
                 packed(name, depth, columns, count)
             except Exception as error:  # one that fails must not hide the others
@@ -324,10 +359,11 @@ if __name__ == "__main__":
     parser.add_argument("--check", action="store_true", help="results of a small model alone")
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--products", action="store_true", help="products with packed weights alone")
+    parser.add_argument("--kind", default="", choices=("", *HALVES), help="how the weights are packed")
     options = parser.parse_args()
     if options.products:
         all_products()
     elif options.check:
         check(SMALL, "CUDA")
     else:
-        contest(Shape(layers=options.layers), options.compile)
+        contest(Shape(layers=options.layers), options.compile, options.kind)

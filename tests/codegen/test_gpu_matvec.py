@@ -118,12 +118,13 @@ def test_scales_of_packed_weights_are_multiplied_with_sums(name: str, blocks: in
     assert (count[ops.FMA], count[ops.MUL]) == (2 * blocks * (parts * 8 - 1) + 2 * blocks, 2 * blocks)
 
 
-def test_minima_of_packed_weights_are_added_to_products() -> None:
+def test_minima_of_packed_weights_are_multiplied_with_sums_of_x() -> None:
     (call,) = scheduled(CASES["blocks with minima"][0]()).src
     program = generate(call.src[0].src[0], TARGET)
     count = Counter((node.op, node.shape) for node in program.linear.src if node.dtype is dtypes.float32)
-    assert count[ops.FMA, (8,)] == 2 * 2 * 2  # two rows, two parts: a weight, and its product
-    assert not count[ops.MUL, (8,)] and not count[ops.SUB, (8,)]
+    assert count[ops.FMA, ()] == 2 * (16 - 1 + 2)  # two rows of two parts, each with eight numbers; a scale, a minimum
+    assert count[ops.ADD, ()] == 16 - 1  # x, once for both rows
+    assert not any(count[op, (8,)] for op in (ops.FMA, ops.MUL, ops.SUB, ops.ADD))
 
 
 def test_products_with_a_vector_share_a_kernel_and_a_norm_after_one_is_another() -> None:

@@ -22,6 +22,7 @@ The other layout, w[k, n], has results side by side: see `gpu_vecmat`. Sums are 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -29,7 +30,7 @@ from math import prod
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
-from whit.codegen.scaled_once import scaled_once, with_fused_minima
+from whit.codegen.scaled_once import scaled_once
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -56,6 +57,7 @@ AHEAD, MOST_WARPS = 8 << 20, 16  # bytes that are asked for early, by so many wa
 # eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32
 
 Free = dict[UOp, frozenset[UOp]]
+Product = Callable[[UOp, UOp], UOp]  # of a REDUCE and what it was at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Few:
     together: list[UOp]  # ranges of results that read the same
     lanes: int  # elements of a matrix in 16 bytes
     loads: int  # of one step along the most complicated of them
-    matrices: tuple[UOp, ...]  # loads
+    matrix: dict[UOp, UOp]  # REDUCE that is a product -> a load of its matrix
 
     @property
     def depth(self) -> int:
@@ -78,15 +80,20 @@ class Few:
         return max(size_of(r) * blocks.get(node, 1) for node, r in self.along.items())
 
     @property
-    def products(self) -> int:
-        """How many there are for each row of a matrix."""
-        return len(self.matrices) * prod(map(size_of, self.together))
+    def matrices(self) -> tuple[UOp, ...]:
+        """What is read of them, one load of each."""
+        return tuple(self.matrix.values())
+
+    @property
+    def count(self) -> int:
+        """How many products there are for each row of a matrix."""
+        return len(self.matrix) * prod(map(size_of, self.together))
 
 
 def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with a group of threads for each few rows of a matrix and why, if it is a product of few rows."""
     body = write_out_blocks(split_blocks(body))
-    few = _find(body, target)
+    few = find_few(body, target)
     if few is None:
         return None
     threads = WARP
@@ -102,7 +109,10 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
     is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
     inner = few.rows[-1]
-    shared, known = _shared(body, few, thread, threads, _steps(few, copies))
+    steps = _steps(few, copies)
+    shared, known = with_products(
+        body, few, thread, steps, lambda new, old: _across(new, old, few, thread, threads, steps)
+    )
     stores = []
     for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
         at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
@@ -113,11 +123,11 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     first = (thread % threads).eq(0) if is_whole else (thread % threads).eq(0) & inside
     mine = [{**digits, inner: digits[inner] * copies + copy} for copy in range(copies)]
     asked = {load.src[0]: _ahead(load, mine, few, first, target) for load in few.matrices}
-    reason = f"{count} groups of {threads} threads, {copies} x {few.products} products in each"
+    reason = f"{count} groups of {threads} threads, {copies} x {few.count} products in each"
     return UOp.group(*stores).substitute(asked), reason
 
 
-def _find(body: UOp, target: Target) -> Few | None:
+def find_few(body: UOp, target: Target) -> Few | None:
     """The products of a kernel, if they are of few rows, and everything that is stored is one of them."""
     free = free_ranges(body)
     if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in free) or any(store.arg.combine for store in body.src):
@@ -143,9 +153,9 @@ def _find(body: UOp, target: Target) -> Few | None:
     blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
     shared = {reduce: r for reduce, r in blocks.items() if r is not None}
     most = max(len(region.loads) for region in found)
-    products = [region for region in found if not rows.isdisjoint(free[matrix_of(region, free)])]
-    matrices = tuple(matrix_of(region, free) for region in products)
-    return Few(free, known, shared, in_order(rows), together, width, most, matrices)
+    matrices = {region.reduce: matrix_of(region, free) for region in found if region.reduce is not None}
+    products = {reduce: matrix for reduce, matrix in matrices.items() if not rows.isdisjoint(free[matrix])}
+    return Few(free, known, shared, in_order(rows), together, width, most, products)
 
 
 def matrix_of(region: Region, free: Free) -> UOp:
@@ -193,7 +203,7 @@ def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     while copies > 1 and (
         not isinstance(inner.size, int)
         or inner.size % copies
-        or copies * few.products > MOST_TOGETHER
+        or copies * few.count > MOST_TOGETHER
         or total // copies * threads < WARPS_A_CORE * WARP * target.cores
     ):
         copies //= 2
@@ -225,7 +235,7 @@ def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target
 def _steps(few: Few, copies: int) -> int:
     """How many vectors of each row a thread has on their way."""
     rows = copies * len(few.matrices)
-    wanted = max(ON_THE_WAY // (copies * few.products), min(LEAST_ON_THE_WAY // rows, 2))
+    wanted = max(ON_THE_WAY // (copies * few.count), min(LEAST_ON_THE_WAY // rows, 2))
     return max(min(wanted, MOST_LOADS // (copies * few.loads)), 1)
 
 
@@ -239,9 +249,9 @@ def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
     return digits
 
 
-def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> tuple[UOp, list[UOp]]:
-    """Every product shared between the threads of a group, all of which have the result; so many steps at once. And the
-    shared memory in which rows are that are computed first."""
+def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
+    """The kernel with other values for its products, each given with its operands as they are now. And the shared
+    memory in which rows are that all threads of a block compute first, so many vectors at once."""
     done: dict[UOp, UOp] = {}
     rows = _computed_rows(few)
     by_block = {node for node in topological(tuple(rows)) if node in few.along}
@@ -253,12 +263,10 @@ def _shared(body: UOp, few: Few, thread: UOp, threads: int, steps: int) -> tuple
             known.append(_filled(new, rows[node], thread, len(known)))
             new = known[-1].index(rows[node])
         elif node in by_block:
-            part = _across(new, node, few, thread, THREADS, steps)
-            known.append(_of_warps(part, thread, len(known)))
-            warp = UOp.range(THREADS // WARP, SHARED_ID + len(known), RangeKind.REDUCE)
-            new = known[-1].index(warp).reduce(node.arg.op, ranges=(warp,))
+            memory, new = of_block(new, node, few, thread, steps, len(known))
+            known.append(memory)
         elif node in few.along:
-            new = _across(new, node, few, thread, threads, steps)
+            new = of(new, node)
         done[node] = new
     return done[body], known
 
@@ -278,23 +286,30 @@ def _computed_rows(few: Few) -> dict[UOp, UOp]:
     return found
 
 
+def of_block(new: UOp, old: UOp, few: Few, thread: UOp, steps: int, number: int) -> tuple[UOp, UOp]:
+    """A reduction by all threads of a block: shared memory with what each warp has, and the result."""
+    memory = _of_warps(_across(new, old, few, thread, size_of(thread), steps), thread, number)
+    warp = UOp.range(size_of(thread) // WARP, SHARED_ID + number + 1, RangeKind.REDUCE)
+    return memory, memory.index(warp).reduce(new.arg.op, ranges=(warp,))
+
+
 def _of_warps(value: UOp, thread: UOp, number: int) -> UOp:
     """What each warp of a block has, in shared memory."""
-    shared = UOp.buffer(SHARED_ID + number, value.dtype, (THREADS // WARP,), memory=Memory.SHARED)
+    shared = UOp.buffer(SHARED_ID + number, value.dtype, (size_of(thread) // WARP,), memory=Memory.SHARED)
     fill = shared.store(value, thread // WARP, gate=(thread % WARP).eq(0))
     return shared.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
 
 
 def _filled(value: UOp, along: UOp, thread: UOp, number: int) -> UOp:
     """A row in shared memory, of which each thread of a block has computed some vectors."""
-    size, lanes = size_of(along), 16 // value.dtype.itemsize
+    size, lanes, threads = size_of(along), 16 // value.dtype.itemsize, size_of(thread)
     while size % lanes:
         lanes //= 2
     shared = UOp.buffer(SHARED_ID + number, value.dtype, (size,), memory=Memory.SHARED)
     fills = []
-    for start in range(0, size, THREADS * lanes):
+    for start in range(0, size, threads * lanes):
         vector = thread + start // lanes
-        if start + THREADS * lanes > size:  # some of them more than once
+        if start + threads * lanes > size:  # some of them more than once
             vector = vector.minimum(as_index(size // lanes - 1))
         at = vector * lanes + lane_numbers(lanes)
         fills.append(shared.store(replace_ranges(value, {along: at}, {}), at))
@@ -319,7 +334,7 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
         number = (loop * steps + step) * parts + part
         vector = number if block is None else lane % beside
         at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
-        found = with_fused_minima(replace_ranges(value, at, {}))
+        found = replace_ranges(value, at, {})
         values.append(found if found.shape else UOp.stack(*([found] * lanes)))
     scaled = [scaled_once(value) for value in values] if op is ops.ADD else []
     short = [value for value in scaled if value is not None]

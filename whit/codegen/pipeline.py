@@ -15,6 +15,7 @@ from whit.codegen.gpu import tile_gpu
 from whit.codegen.gpu_chain import write_chain
 from whit.codegen.gpu_matmul import tile_matmul
 from whit.codegen.gpu_matvec import tile_matvec
+from whit.codegen.gpu_packed import tile_packed
 from whit.codegen.gpu_scatter import read_once
 from whit.codegen.gpu_scatter_list import write_scatter
 from whit.codegen.gpu_sort import write_gpu_sort
@@ -95,7 +96,8 @@ def _tile(body: UOp, job: Job) -> UOp:
         if program is not None:
             job.reasons.append(program[1])
             return program[0]
-        matmul = tile_matmul(body, job.target) or tile_matvec(body, job.target) or tile_vecmat(body, job.target)
+        matmul = tile_matmul(body, job.target) or tile_packed(body, job.target)
+        matmul = matmul or tile_matvec(body, job.target) or tile_vecmat(body, job.target)
         if matmul is not None:
             job.reasons.append(matmul[1])
             return simplify_lanes(matmul[0])

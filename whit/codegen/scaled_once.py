@@ -2,10 +2,10 @@
 
     x[0..7] * (q[0..7] * d)        ->        d * (x[0]*q[0] + x[1]*q[1] + .. + x[7]*q[7])
 
-    q[0..7] * d - m                ->        fma(q[0..7], d, -m)
+    x[0..7] * (q[0..7] * d - m)    ->        the same, less m * (x[0] + x[1] + .. + x[7])
 
-One multiplication or addition for each number less. The numbers q are small integers, so that their products with x are
-rounded as those with q*d are: the error of the sum has the same bound (`docs/semantics.md`).
+One or two multiplications or additions for each number less: sums of x are the same for all rows. The numbers q are
+small integers, so that their products with x are rounded as those with q*d are: `docs/semantics.md` has the bounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 
 from whit.ir import ops
-from whit.ir.graph import joined, topological
+from whit.ir.graph import joined
 from whit.ir.uop import UOp, make
 
 
@@ -22,27 +22,36 @@ def scaled_once(value: UOp) -> UOp | None:
     sums: dict[UOp, UOp] = {}
     for part in joined(value, ops.ADD):
         factors = joined(part, ops.MUL)
-        vectors = [factor for factor in factors if factor.shape]
         scales = [factor for factor in factors if not factor.shape]
-        if len(vectors) != 2 or not scales or not any(_is_integer(vector) for vector in vectors):
+        x, *weights = sorted((factor for factor in factors if factor.shape), key=_is_weight)
+        if len(weights) != 1:
             return None
-        scale = functools.reduce(lambda a, b: a * b, scales)
-        sums[scale] = _sum(vectors[0], vectors[1], sums.get(scale))
+        found = _parts_of(weights[0])
+        if found is None or not (scales or found[0][1]):
+            return None
+        for q, own in found:
+            scale = functools.reduce(lambda a, b: a * b, [*scales, *own])
+            sums[scale] = _sum(x, q, sums.get(scale))
     return functools.reduce(lambda a, b: a + b, [scale * total for scale, total in sums.items()])
 
 
-def with_fused_minima(value: UOp) -> UOp:
-    """A vector in which numbers times the scale of a block, and what the block adds, are rounded once."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((value,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        if node.op in (ops.ADD, ops.SUB) and src[0].op is ops.MUL and node.shape and not src[1].shape:
-            y, x = sorted(src[0].src, key=lambda factor: len(factor.shape))
-            if _is_integer(x) and not y.shape:
-                new = make(ops.FMA, (x, y, -src[1] if node.op is ops.SUB else src[1]))
-        done[node] = new
-    return done[value]
+def _parts_of(weights: UOp) -> list[tuple[UOp | None, list[UOp]]] | None:
+    """q, or q*d - m, as products of integers, or of nothing, with what the lanes have in common."""
+    if _is_integer(weights):
+        return [(weights, [])]
+    if weights.op not in (ops.ADD, ops.SUB):
+        return None
+    scaled, more = sorted(weights.src, key=lambda side: not side.shape) if weights.op is ops.ADD else weights.src
+    factors = joined(scaled, ops.MUL)
+    numbers = [factor for factor in factors if factor.shape]
+    if more.shape or len(numbers) != 1 or not _is_integer(numbers[0]):
+        return None
+    own = [factor for factor in factors if not factor.shape]
+    return [(numbers[0], own), (None, [more if weights.op is ops.ADD else -more])]
+
+
+def _is_weight(node: UOp) -> bool:
+    return _parts_of(node) is not None
 
 
 def _is_integer(node: UOp) -> bool:
@@ -52,11 +61,15 @@ def _is_integer(node: UOp) -> bool:
     return node.op is ops.CAST and not node.src[0].dtype.is_float and node.src[0].dtype.bitsize == 8
 
 
-def _sum(x: UOp, y: UOp, before: UOp | None) -> UOp:
-    """The lanes' products, added one after the other."""
+def _sum(x: UOp, q: UOp | None, before: UOp | None) -> UOp:
+    """The lanes' products, or the lanes themselves, added one after the other."""
     total = before
     for lane in range(int(x.shape[0])):
-        left, right = x.index(lane), y.index(lane)
-        total = left * right if total is None else make(ops.FMA, (left, right, total))
+        left = x.index(lane)
+        if q is None:
+            total = left if total is None else total + left
+        else:
+            right = q.index(lane)
+            total = left * right if total is None else make(ops.FMA, (left, right, total))
     assert total is not None
     return total

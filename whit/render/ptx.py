@@ -55,6 +55,7 @@ from whit.render.ptx_parts import bytes_of, leave_out_unused_halves, pair
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import WarpGroups
+from whit.render.ptx_words import bytewise
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target
@@ -144,7 +145,7 @@ class _Function(Writer):
             if write is not None:
                 write(self, node)
             elif node.op.elementwise:
-                self.names[node] = elementwise(self, node)
+                self.names[node] = bytewise(self, node) or elementwise(self, node)
             else:
                 raise unsupported(node.op, "PTX", "is no instruction of a GPU", "Expand it before rendering.")
 
@@ -376,10 +377,11 @@ class _Function(Writer):
     def store(self, node: UOp) -> None:
         buffer, value, position, *gate = node.src
         if node in self.copies:
-            source, place = value.src
+            source, place, *_ = value.src
             self.note(ptx_notes.of_access("copy to", memory_of(buffer), position, lane_count(value)))
             to = self.address(memory_of(buffer), position)
-            self.line(f"cp.async.cg.shared.global [{to}], [{self.address(memory_of(source), place)}], 16;")
+            guard = f"@{self.operand(gate[0])} " if gate else ""
+            self.line(f"{guard}cp.async.cg.shared.global [{to}], [{self.address(memory_of(source), place)}], 16;")
             return
         memory, width = memory_of(buffer), max(lane_count(value), lane_count(position))
         tests = self.tests(gate, width)

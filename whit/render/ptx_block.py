@@ -8,17 +8,21 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.args import Memory
+from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
 from whit.render import ptx_boxes, ptx_copies, ptx_tiles
 from whit.render.program import local_buffers_of, memory_of, written_by
 from whit.render.ptx_access import ALIGNMENT, alignment_of
 from whit.render.ptx_values import lane_count
 
+COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
 FEW_THREADS = 256  # of a multiprocessor that must have registers: these are for loads, not for more warps
+COPIED_THREADS, HELD_THREADS, FEW_HELD = 896, 512, 40  # the same where copies are on their way, the latter where a
+# thread loads more than so many floats
 MANY_THREADS, FEW_SCANNED = 1024, 192  # of a scan, in which a thread gets so many bytes of others at most
 MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
 MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB, on sm_75 64 KiB
@@ -73,7 +77,7 @@ def shared_bytes(linear: UOp) -> int:
     """The bytes of the program's own buffers in shared memory, which must be there."""
     buffers = [node for node in local_buffers_of(linear) if node.arg.memory is Memory.SHARED]
     used = sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
-    most = MOST_ASKED if has_chain(linear) else MOST_SHARED
+    most = MOST_ASKED if used > MOST_SHARED and (has_chain(linear) or copies_of(linear)) else MOST_SHARED
     if used > most:
         raise NotSupportedError(
             f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
@@ -83,20 +87,22 @@ def shared_bytes(linear: UOp) -> int:
 
 def copies_of(linear: UOp) -> dict[UOp, UOp]:
     """STORE -> LOAD of what goes from memory to shared memory as it is: 16 bytes, by a copy that nobody waits for
-    before the next barrier."""
-    if not has_chain(linear):
-        return {}
+    before the next barrier. In chains, and of packed weights."""
+    is_chain = has_chain(linear)
     users: dict[UOp, list[UOp]] = {}
     for node in linear.src:
         for source in node.src:
             users.setdefault(source, []).append(node)
     found: dict[UOp, UOp] = {}
     for load in linear.src:
-        if load.op is not ops.LOAD or len(load.src) > 2 or memory_of(load.src[0]).op is not ops.PARAM:
+        if load.op is not ops.LOAD or memory_of(load.src[0]).op is not ops.PARAM:
+            continue
+        if any(gate.shape for gate in load.src[2:]) or not (is_chain or load.dtype is dtypes.uint8):
             continue
         store, *others = users.get(load, [load])
-        is_store = store.op is ops.STORE and not others and len(store.src) == 3
-        if is_store and memory_of(store.src[0]).arg.memory is Memory.SHARED and _is_whole(load, store):
+        is_store = store.op is ops.STORE and not others and store.src[3:] == load.src[2:]
+        memory = memory_of(store.src[0]) if is_store else load
+        if memory.op is ops.BUFFER and memory.arg.memory is Memory.SHARED and _is_whole(load, store):
             found[store] = load
     return found
 
@@ -111,6 +117,12 @@ def _is_whole(load: UOp, store: UOp) -> bool:
     return all(alignment_of(place, {}) * itemsize % 16 == 0 for place in places)
 
 
+def _held(linear: UOp) -> int:
+    """Floats that a thread loads of memory."""
+    loads = [node for node in linear.src if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM]
+    return sum(lane_count(load) for load in loads if load.dtype.is_float)
+
+
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
@@ -119,7 +131,9 @@ def threads_of(node: UOp) -> int:
 
 def before_waiting(linear: UOp) -> dict[UOp, None]:
     """What may run while earlier kernels still do: it says what will be read, whatever that will be then."""
-    needed = set(UOp.group(*(node for node in linear.src if node.op is ops.PREFETCH)).topological())
+    loops = {node for node in linear.src if node.op is ops.RANGE and node.arg.kind not in COUNTED}
+    asked = [node for node in linear.src if node.op is ops.PREFETCH and loops.isdisjoint(node.topological())]
+    needed = set(UOp.group(*asked).topological())
     return dict.fromkeys(node for node in linear.src if node in needed)
 
 
@@ -128,10 +142,14 @@ def limits_of(linear: UOp, threads: int) -> str:
     need registers, the size of clusters."""
     node = block_mma_of(linear)
     if node is None:
-        limits = f"\n.maxntid {threads}" if threads else ""
         exchanges = [each for each in linear.src if each.op is ops.ACROSS]
         scanned = sum(each.dtype.itemsize for each in exchanges if each.arg.op is None)
         enough = FEW_THREADS if not scanned else MANY_THREADS if scanned <= FEW_SCANNED else MANY_THREADS // 2
+        most = threads
+        if copies_of(linear):
+            enough = COPIED_THREADS if _held(linear) <= FEW_HELD else HELD_THREADS
+            most = -(-threads // 128) * 128  # registers are given to four warps together
+        limits = f"\n.maxntid {most}" if threads else ""
         return limits + (f"\n.minnctapersm {max(enough // threads, 1)}" if exchanges else "")
     if has_chain(linear):
         products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
@@ -148,7 +166,8 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     """How a program is launched that counts so many threads."""
     node = block_mma_of(linear)
     if node is None:
-        return {"threads": threads, "shared": 0, "maps": []}
+        asked = shared_bytes(linear)
+        return {"threads": threads, "shared": asked if asked > MOST_SHARED else 0, "maps": []}
     if is_by_roles(node):
         shared = ptx_copies.stages_bytes(node.arg) + ptx_boxes.boxes_bytes(linear, node.arg)
         results = [ptx_boxes.result_map(*result) for result in ptx_boxes.results_of(linear)]

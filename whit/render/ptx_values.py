@@ -88,6 +88,15 @@ class Part:
         return (self.size, self.bits) == (32, 16)
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A vector of bytes, four in each register. A byte has no other bits than those of the mask, if it is clean."""
+
+    names: list[str]
+    mask: int = 255
+    is_clean: bool = True
+
+
 class Writer:
     """The lines of one function, and the registers of its values."""
 
@@ -106,6 +115,7 @@ class Writer:
         self.joined: dict[str, tuple[str, str]] = {}  # registers -> those that have some bits of them each
         self.offsets: dict[str, tuple[str, float]] = {}  # floats -> what they are, and how much less
         self.constants: dict[str, str] = {}  # numbers -> the registers that have them from the beginning on
+        self.words: dict[UOp, Words | None] = {}  # vectors of bytes, where they are such (`ptx_words`)
         self.depth = 1
         self.count = 0
         self.reciprocal = "rcp.rn.f32"
