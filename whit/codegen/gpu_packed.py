@@ -83,8 +83,10 @@ class Packed:
 
 def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with blocks of threads for each few rows of packed weights and why, if it is such a product."""
-    if not any(node.op is ops.PARAM and node.dtype.itemsize == 1 for node in topological((body,))):
+    if not any(node.op is ops.PARAM and node.dtype is dtypes.uint8 for node in topological((body,))):
         return None
+    if "sm_80" not in target.features:
+        return None  # nothing is copied while others are multiplied
     body = write_out_blocks(split_blocks(body))
     few = find_few(body, target)
     if few is None or any(load.dtype is not dtypes.uint8 for load in few.matrices):
