@@ -56,7 +56,7 @@ TILE = 8  # rows of a register tile
 GATHERED = 8  # rows of a thread, one after the other: 0.206 ms; 2 0.224, 4 0.211, 16 0.206; all loads first 0.233
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
-BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 2, 16  # of ranges: in the order in which they nest
+BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 3, 16  # of ranges: in the order in which they nest
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from whit.codegen.gpu_packed import tile_packed
 from whit.codegen.gpu_scatter import read_once
 from whit.codegen.gpu_scatter_list import write_scatter
 from whit.codegen.gpu_sort import write_gpu_sort
+from whit.codegen.gpu_stride import stride_blocks
 from whit.codegen.gpu_vecmat import tile_vecmat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.interleave import interleave
@@ -103,7 +104,7 @@ def _tile(body: UOp, job: Job) -> UOp:
             return simplify_lanes(matmul[0])
         tiled, reasons = tile_gpu(body, job.target)
         job.reasons.extend(reasons)
-        return simplify_lanes(tiled)
+        return simplify_lanes(stride_blocks(tiled, job.target))
     if runs_apart(body):
         job.reasons.append("loops one after the other")
         return body
