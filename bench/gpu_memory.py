@@ -4,8 +4,9 @@ python bench/gpu_memory.py                            a table of milliseconds an
 python bench/gpu_memory.py --only softmax cumsum      what has one of these words in its name
 python bench/gpu_memory.py --eager                    without torch.compile, which takes seconds for each row
 
-Times are of kernels alone, the best of many, by events, in turns; results are compared with PyTorch's. GB/s counts what
-the work has to read and write once. A copy of a GiB by the driver, in the same run, is what there is to reach.
+Times are of kernels alone, the best of many, by events, in turns; they are started while the device is busy with
+something long, else Python is measured where they are short. Results are compared with PyTorch's. GB/s counts what the
+work has to read and write once. A copy of a GiB by the driver, in the same run, is what there is to reach.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu import kernels_of
+from gpu import keep_busy, kernels_of
 
 from whit import Device, Tensor, dtypes
 
@@ -31,6 +32,7 @@ Case = tuple[str, int, Callable[[], Tensor], Callable[[], Any]]  # name, bytes, 
 def seconds_of(run: Callable[[], Any]) -> float:
     """Of one run, on PyTorch's stream."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(2_000_000)  # cycles
     begin.record()
     for _ in range(IN_A_ROW):
         run()
@@ -42,6 +44,7 @@ def seconds_of(run: Callable[[], Any]) -> float:
 def our_seconds_of(run: Callable[[], Any]) -> float:
     """The same on ours."""
     gpu = Device["CUDA"].gpu  # type: ignore[attr-defined]
+    keep_busy()()
     start = gpu.event()
     for _ in range(IN_A_ROW):
         run()

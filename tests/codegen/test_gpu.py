@@ -148,8 +148,8 @@ def test_nothing_for_a_gpu_runs_on_cores() -> None:
 
 
 @pytest.mark.parametrize("columns", (4, 3))
-def test_a_thread_has_eight_rows_of_a_gather(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_has_four_rows_of_a_gather(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "ENOUGH", 1)
     positions = param(1, 16, dtype=dtypes.uint8).cast(dtypes.int32)
     (program,) = check(ints(0, 256, columns).index(positions))
-    assert sum(node.op is ops.STORE for node in program.linear.src) == 8
+    assert sum(node.op is ops.STORE for node in program.linear.src) == gpu.GATHERED

@@ -1,15 +1,17 @@
 """Rows kept in registers: programs for GPUs mean what their kernels mean, and read every element once."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import test_gpu
-from schedule.build import layernorm, param, scheduled, softmax, total
+from schedule.build import layernorm, param, reduced, scheduled, softmax, total
 from test_gpu import TARGET, check
-from test_kernel_programs import ints
+from test_kernel_programs import compare, ints, run_program
 
-from whit.codegen import generate, gpu, gpu_reduce, gpu_rows
+from whit.codegen import generate, gpu, gpu_reduce, gpu_rows, math_functions
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -123,3 +125,21 @@ def test_a_short_range_that_is_several_in_memory_is_stored_by_one_thread(
     assert f"1 x {6 + more} elements" in program.explanation
     loads = [node for node in program.linear.src if node.op is ops.LOAD]
     assert [node.src[1].shape for node in loads] == [(6 + more,)]
+
+
+def test_softmax_of_a_row_has_fewer_instructions_and_the_same_bits() -> None:
+    x = param(0, 6, 40)
+    away = x.eq(math.inf).where(x.constant(0.0), x - reduced(x, ops.MAX, 1))
+    power = math_functions.exp(away)
+    rows = np.random.default_rng(0).normal(0, 60, (6, 40)).astype(np.float32)
+    rows[1, 3], rows[2, 4:6], rows[3], rows[4, 7], rows[5, 1:] = np.nan, np.inf, -np.inf, -np.inf, -3e38
+    conditions = []
+    for value in (power, power / total(power).reshape((6, 1)).expand((6, 40))):
+        (call,) = scheduled(value).src
+        body = call.src[0].src[0]
+        arrays = {node: rows.copy() for node in body.topological() if node.op is ops.PARAM}
+        program = generate(body, TARGET)
+        with np.errstate(all="ignore"):
+            compare(body, arrays, run_program(body, program.linear, arrays), 0.0 if value is power else 1e-6)
+        conditions.append(sum(node.op is ops.WHERE for node in program.linear.src))
+    assert conditions == [2, 3]  # infinity; whether a thread has elements, for each reduction

@@ -2,6 +2,8 @@
 
     x[r, k] / (sum over k of x[r, k])                      ->  a product with 1 / sum, and the error of that
     exp(x[r, k] - (largest over k of x[r, k])) of halves   ->  exp2((x[r, k] - ...) / ln 2)
+    the same of others                                     ->  exp without what is for large x; of a softmax, a
+                                                               quotient without what is for small and infinite sums
     sigmoid(a @ b) of halves                               ->  both, without the error
 
 An instruction for quotients has branches, so that those of a row run one after the other; the product and its error
@@ -30,8 +32,8 @@ def with_short_arithmetic(body: UOp) -> UOp:
     if not reduces:
         return body
     is_short = all(_is_half(store.src[0]) for store in body.src)
-    body = _with_short_powers(body, is_short)
-    return _with_products(body, is_short)
+    body, powers = _with_short_powers(body, is_short)
+    return _with_products(body, is_short, powers)
 
 
 def with_short_epilogue(body: UOp, product: UOp) -> UOp:
@@ -75,8 +77,10 @@ def _is_half(node: UOp) -> bool:
     return node.dtype.is_float and node.dtype.bitsize <= 16
 
 
-def _with_short_powers(body: UOp, is_short: bool) -> UOp:
+def _with_short_powers(body: UOp, is_short: bool) -> tuple[UOp, dict[UOp, frozenset[UOp]]]:
+    """The kernel, and those of its powers that are certainly 1 at most: with the ranges along which one is 1."""
     names: dict[UOp, UOp] = {}
+    powers: dict[UOp, frozenset[UOp]] = {}
     for node in topological((body,)):
         power = power_of(node)
         if power is None:
@@ -86,10 +90,43 @@ def _with_short_powers(body: UOp, is_short: bool) -> UOp:
         loads = [each for each in below if each.op is ops.INDEX and each.src[1].op is not ops.CONST]
         if is_of_row and (is_short or all(_is_half(load) for load in loads)):
             names[node] = power
-    return with_values(body, names)
+        elif node.dtype is dtypes.float32 and (along := _below_largest(node.src[0].src[0])):
+            names[node] = _power_below_one(node)
+            powers[names[node]] = along
+    return with_values(body, names), powers
 
 
-def _with_products(body: UOp, is_short: bool) -> UOp:
+def _below_largest(x: UOp) -> frozenset[UOp]:
+    """The ranges of which x is v - (largest v along them), or 0; none if it is something else."""
+    if x.op is ops.WHERE and x.src[1].op is ops.CONST and x.src[1].arg == 0:
+        x = x.src[2]
+    if x.op is not ops.SUB:
+        return frozenset()
+    value, top = x.src
+    if top.op is not ops.REDUCE or top.arg.op is not ops.MAX or len(top.src) != 2:
+        return frozenset()
+    for r in (node for node in value.topological() if node.op is ops.RANGE):
+        if top.src[0].substitute({top.src[1]: r}) is value:
+            return frozenset((r,))
+    return frozenset()
+
+
+def _power_below_one(node: UOp) -> UOp:
+    """e**x as `math_functions.exp` has it, where x is certainly not above 0: the same bits.
+
+    where(x < low, 0, 2**h + 2**h * where(h < 128, l, 1) * ln 2) of where(x < low, 0, x)
+    -> 2**h + 2**h * l * ln 2 of max(x, low)
+    """
+    is_lower, zero, above = node.src
+    x, lowest = is_lower.src
+    (high,) = above.src[0].src
+    is_finite = {
+        each: each.src[1] for each in above.topological() if each.op is ops.WHERE and each.src[0].src[0] is high
+    }
+    return with_values(with_values(above, is_finite), {is_lower.where(zero, x): x.maximum(lowest)})
+
+
+def _with_products(body: UOp, is_short: bool, powers: dict[UOp, frozenset[UOp]]) -> UOp:
     """x / y -> x * (1 / y) and so on, where a row has one y"""
     free = free_ranges(body)
     done: dict[UOp, UOp] = {}
@@ -98,8 +135,19 @@ def _with_products(body: UOp, is_short: bool) -> UOp:
         done[node] = node if src == node.src else make(node.op, src, node.arg)
         is_quotient = node.op is ops.FDIV and node.dtype is dtypes.float32
         if is_quotient and free[node.src[1]] < ranges and any(s.op is ops.REDUCE for s in node.src[1].topological()):
-            done[node] = _quotient(src[0], src[1], is_short)
+            x, y = node.src
+            is_sum = y.op is ops.REDUCE and y.arg.op is ops.ADD and powers.get(y.src[0]) == frozenset(y.src[1:])
+            numerator, denominator = src
+            is_share = is_sum and x in powers
+            done[node] = _share(numerator, denominator) if is_share else _quotient(numerator, denominator, is_short)
     return done[body]
+
+
+def _share(x: UOp, y: UOp) -> UOp:
+    """x / y where x is 1 at most, and y between 1 and many of them."""
+    inverse = make(ops.RECIPROCAL, (y,))
+    product = x * inverse
+    return make(ops.FMA, (make(ops.FMA, (-product, y, x)), inverse, product))
 
 
 def _quotient(x: UOp, y: UOp, is_short: bool) -> UOp:
