@@ -153,3 +153,12 @@ def test_a_thread_has_four_rows_of_a_gather(columns: int, monkeypatch: pytest.Mo
     positions = param(1, 16, dtype=dtypes.uint8).cast(dtypes.int32)
     (program,) = check(ints(0, 256, columns).index(positions))
     assert sum(node.op is ops.STORE for node in program.linear.src) == gpu.GATHERED
+
+
+def test_positions_in_a_view_that_conditions_make_sure_of_are_not_divided() -> None:
+    rows = ints(0, 100).shrink(((8, 64),)).reshape((16, 4))
+    positions = ints(1, 20)
+    inside = ~(positions < 0) & (positions < 16)
+    (program,) = check(rows.index(positions, gate=inside))
+    numbers = [node.src[1] for node in program.linear.src if node.op is ops.FLOORMOD]
+    assert all(number.arg != 16 for number in numbers)

@@ -5,6 +5,7 @@
     the same of others                                     ->  exp without what is for large x; of a softmax, a
                                                                quotient without what is for small and infinite sums
     sigmoid(a @ b) of halves                               ->  both, without the error
+    x[i[r] % n] where 0 <= i[r] < n                        ->  x[i[r]] there
 
 An instruction for quotients has branches, so that those of a row run one after the other; the product and its error
 give the same bits but where operands or results are very small (`docs/semantics.md`). What `exp` adds to be exact is
@@ -18,7 +19,7 @@ import math
 from whit.codegen.ranges import free_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.graph import topological
+from whit.ir.graph import joined, topological
 from whit.ir.uop import UOp, make
 from whit.simplify.chain import with_values
 from whit.simplify.chain_online import power_of
@@ -27,13 +28,44 @@ SMALL = 2.0**-64
 
 
 def with_short_arithmetic(body: UOp) -> UOp:
-    """The kernel with both."""
+    """The kernel with all of it."""
+    body = _without_remainders(body)
     reduces = [node for node in topological((body,)) if node.op is ops.REDUCE and len(node.src) > 1]
     if not reduces:
         return body
     is_short = all(_is_half(store.src[0]) for store in body.src)
     body, powers = _with_short_powers(body, is_short)
     return _with_products(body, is_short, powers)
+
+
+def _without_remainders(body: UOp) -> UOp:
+    """The kernel without remainders of positions that their gates make sure of: views of a table have them."""
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        if node.op is ops.INDEX and len(node.src) == 3 and node.arg:
+            memory, position, gate = node.src
+            clauses = joined(gate, ops.AND)
+            known = {
+                each: each.src[0]
+                for each in position.topological()
+                if each.op is ops.FLOORMOD and _is_within(each.src[0], each.src[1], clauses)
+            }
+            if known:
+                done[node] = memory.index(position.substitute(known), gate=gate)
+    return with_values(body, done) if done else body
+
+
+def _is_within(x: UOp, size: UOp, clauses: list[UOp]) -> bool:
+    """Whether conditions say that 0 <= x < size."""
+    x = x.src[0] if x.op is ops.CAST and x.dtype is dtypes.weakint else x
+    lower = [c.src[0].src[1].arg for c in clauses if c.op is ops.NOT and _is_below_number(c.src[0], x)]
+    upper = [c.src[1].arg for c in clauses if _is_below_number(c, x)]
+    is_known = size.op is ops.CONST and lower and upper
+    return bool(is_known) and max(lower) >= 0 and min(upper) <= size.arg
+
+
+def _is_below_number(clause: UOp, x: UOp) -> bool:
+    return clause.op is ops.LT and clause.src[0] is x and clause.src[1].op is ops.CONST
 
 
 def with_short_epilogue(body: UOp, product: UOp) -> UOp:
