@@ -1,12 +1,15 @@
 """Scans shared between the threads of a block: what they mean, on the interpreter, and how they are launched."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import test_gpu
 from schedule.build import param, scheduled
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
 
-from whit.codegen import generate, gpu_scan, part_scan, separate
+from whit.codegen import generate, gpu, gpu_scan, part_scan, separate
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -44,7 +47,21 @@ def test_copies_of_a_thread_in_one_piece() -> None:
 def test_columns(shape: tuple[int, ...]) -> None:
     """Threads that go on write shared memory again: too early for the others if it had no halves."""
     (program,) = check(ints(0, *shape).scan(ops.ADD, 0))
-    assert program.threads == 512
+    assert program.threads == 256
+
+
+@pytest.mark.parametrize("dtype", (dtypes.int32, dtypes.int16))
+def test_a_thread_has_two_columns_and_reads_ahead(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_gpu, "TARGET", replace(TARGET, cores=1))
+    monkeypatch.setattr(gpu, "COLUMNS", 8)
+    (program,) = check(param(0, 270, 32, dtype=dtype).scan(ops.ADD, 0))
+    lanes = 64 // dtype.itemsize
+    assert f"2 blocks of 128 threads that share a scan, 1 x {lanes} elements" in program.explanation
+    linear = program.linear.src
+    (loop,) = [node for node in linear if node.op is ops.RANGE and node.arg.kind is RangeKind.LOOP]
+    loads = [linear.index(node) for node in linear if node.op is ops.LOAD and node.src[0].op is ops.PARAM]
+    barrier = next(i for i, node in enumerate(linear) if node.op is ops.BARRIER)
+    assert [loads[0] < linear.index(loop), linear.index(loop) < loads[1] < barrier, len(loads)] == [True, True, 2]
 
 
 def test_columns_that_are_few_are_scanned_by_a_block_each() -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu_arithmetic import with_short_arithmetic
-from whit.codegen.gpu_places import Free, digits_of, is_folded, lanes_of, only_where, places_along, width_of
+from whit.codegen.gpu_places import Free, digits_of, is_folded, lanes_of, only_where, width_of
 from whit.codegen.gpu_reduce import Team, share_reductions, spread, stretches, trips
 from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
@@ -284,18 +284,20 @@ def _shared_scan(kernel: GpuKernel, scanned: set[UOp]) -> UOp | None:
 def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp:
     """Blocks of one row, their threads along it; or of 32 columns, if these are neighbours."""
     body, free, rows = kernel.body, kernel.free, kernel.parallel
-    total, size = prod(size_of(r) for r in rows), size_of(along)
+    total = prod(size_of(r) for r in rows)
     is_wide = bool(rows) and size_of(rows[-1]) >= COLUMNS // 2
     columns = COLUMNS if is_wide and _score(kernel, found, rows[-1]) > _score(kernel, found, along) else 1
-    width = width_of(body, kernel.target, (along,), free)
-    lanes = lanes_of(along, width, places_along(along, free), free)
-    shares = shares_of_a_scan(size, columns, lanes, [node for node in free if node.op is ops.SCAN])
+    shares = shares_of_a_scan(body, kernel.target, free, along, rows, columns)
     team = Team(UOp.range(shares.threads, THREAD_ID, RangeKind.THREAD), columns)
+    total //= shares.wide
     blocks = -(-total // columns)
     number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
-    each = f"{shares.copies} x {shares.lanes} elements in each"
+    each = f"{shares.copies} x {shares.lanes * shares.wide} elements in each"
     kernel.reasons.append(f"{blocks} blocks of {shares.threads} threads that share a scan, {each}")
-    digits = digits_of(number, rows, {})
+    digits = digits_of(number, rows, {rows[-1]: shares.wide} if rows else {})
+    if shares.wide > 1:
+        beside = UOp.stack(*(as_index(lane % shares.wide) for lane in range(shares.lanes * shares.wide)))
+        digits[rows[-1]] = digits[rows[-1]] * shares.wide + beside
     new = share_scans(body, along, team, shares, digits, number < total if total % columns else None)
     stores = []
     for copies, old in zip(new, body.src, strict=True):

@@ -5,8 +5,9 @@
                                              them; the sums of these are kept in shared memory; all threads wait;
                                              what came before: in pieces, in copies, in groups of 32, in threads of one
 
-    scan add over k of x[k, c]       ->      k = piece*256 + thread // 32 * 16 + lane, c = block*32 + thread % 32;
-    512 threads, 32 columns                  what came before: in pieces, in the 16 threads of the column
+    scan add over k of x[k, c]       ->      k = piece*128 + thread // 32 * 8 + lane // 2,
+    512 threads, 64 columns                  c = block*64 + thread % 32 * 2 + lane % 2;
+                                             what came before: in pieces, in the 16 threads of the column
 
     scan add over k < 8191 of x[k]   ->      k = piece*4096 + lane*256 + thread: where neighbours are no vectors,
     256 threads                              threads read side by side, and exchange neighbours in shared memory
@@ -20,20 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
+from whit.codegen.gpu_places import Free, lanes_of, places_along, width_of
 from whit.codegen.gpu_reduce import COMBINES, WARP, Team
 from whit.codegen.lanes import lane_numbers
+from whit.codegen.ranges import size_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, StageArg
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
+from whit.target import Target
 
 PIECE_ID = 10_000  # of the loop along a row
-LANES, LANES_OF_COLUMNS = 4, 16  # neighbours that a thread scans by itself: of rows where they are no vectors
+LANES = 4  # neighbours that a thread scans by itself where they are no vectors
 COPIES, MOST_COPIES = 4, 8  # of these in a thread: with fewer threads than a block may have, and at most
-COLUMNS, PARTS = 32, 16  # of a block, threads of a column
+COLUMNS, PARTS = 32, 8  # threads side by side, and those that share a column, for each column of a thread
+BYTES_OF_COLUMNS = 64  # of a thread, twice: those of the next piece are read ahead (`load_ahead`)
 THREADS, FEWEST = 256, WARP  # of a block for a row
 MOST_SCANS = 8  # of a kernel
 LEAST_TURNED, TURNED = 1024, 64  # elements of a row that is turned in shared memory, bytes of a thread
@@ -49,13 +55,28 @@ class Shares:
     lanes: int
     copies: int = 1
     apart: int = 1
+    wide: int = 1  # columns side by side
 
 
-def shares_of_a_scan(size: int, columns: int, lanes: int, scans: list[UOp]) -> Shares:
-    """For so many elements of each of its columns, of which so many are one access."""
+def shares_of_a_scan(body: UOp, target: Target, free: Free, along: UOp, rows: list[UOp], columns: int) -> Shares:
+    """For so many threads side by side, each of which has one column of all `rows`, or two; or for a row, if one."""
+    scans = [node for node in free if node.op is ops.SCAN]
+    if columns == 1:
+        width = width_of(body, target, (along,), free)
+        return _shares_of_a_row(size_of(along), lanes_of(along, width, places_along(along, free), free), scans)
+    itemsize = target.vector_bytes // width_of(body, target, rows[-1:], free)
+    blocks = prod(size_of(r) for r in rows) // (2 * columns)
+    is_many = 4 * blocks >= 3 * target.cores  # half of the blocks fill the chip
+    accesses = [node for node in free if node.op in (ops.INDEX, ops.STORE) and rows[-1] in free[node]]
+    is_plain = len(scans) == 1 and itemsize <= 4 and all(along in free[node] for node in (*accesses, *body.src))
+    is_plain = is_plain and all(rows[-1] in free[store] for store in body.src)
+    wide = lanes_of(rows[-1], 2, places_along(rows[-1], free), free) if is_many and is_plain else 1
+    return Shares(PARTS * wide * columns, max(BYTES_OF_COLUMNS // (itemsize * wide), LANES), wide=wide)
+
+
+def _shares_of_a_row(size: int, lanes: int, scans: list[UOp]) -> Shares:
+    """For so many elements, of which so many are one access."""
     nbytes = sum(node.dtype.itemsize for node in scans)
-    if columns > 1:
-        return Shares(PARTS * columns, LANES_OF_COLUMNS)
     if lanes == 1 and size >= LEAST_TURNED and nbytes <= 8:
         turned = TURNED // max(nbytes, 4)
         threads = THREADS if size > THREADS // 2 * turned else THREADS // 2
@@ -81,18 +102,20 @@ def share_scans(
     starts = [piece * step + copy * team.parts * lanes for copy in range(copies)]
     firsts = [start + team.part * (lanes if shares.apart == 1 else 1) for start in starts]
     numbers = lane_numbers(lanes) * shares.apart if shares.apart > 1 else lane_numbers(lanes)
+    if shares.wide > 1:  # columns are the lower digit of a lane
+        numbers = UOp.stack(*(as_index(lane // shares.wide) for lane in range(lanes * shares.wide)))
     ends = [team.parts * lanes * (copy + 1) for copy in range(copies)] if is_one else [step] * copies
-    gates = [_inside(first, size, end, is_one, numbers, inside) for first, end in zip(firsts, ends, strict=True)]
+    gates = [_inside(first, size, end, is_one, numbers, lanes, inside) for first, end in zip(firsts, ends, strict=True)]
     done: list[dict[UOp, UOp]] = [{**digits, along: first + numbers} for first in firsts]
     count = 0
     for node in topological((body,)):
         if node.op is ops.GROUP or node in done[0]:
             continue
         if node.op is ops.SCAN:
-            vectors = [_as_wide(copy[node.src[0]], lanes) for copy in done]
+            vectors = [_as_wide(copy[node.src[0]], lanes * shares.wide) for copy in done]
             if shares.apart > 1:
                 vectors = [_turned(vectors[0], team, BEFORE_ID, is_back=False)]
-            found = _scanned(vectors, node, team, piece, count)
+            found = _scanned(vectors, node, team, piece, shares.wide, count)
             if shares.apart > 1:
                 found = [_turned(found[0], team, AFTER_ID, is_back=True)]
             for copy, vector in zip(done, found, strict=True):
@@ -121,19 +144,19 @@ def _turned(vector: UOp, team: Team, id: int, is_back: bool) -> UOp:
     return kept.index(apart if is_back else beside)
 
 
-def _inside(first: UOp, size: UOp, end: int, is_one: bool, numbers: UOp, inside: UOp | None) -> UOp | None:
+def _inside(first: UOp, size: UOp, end: int, is_one: bool, numbers: UOp, lanes: int, inside: UOp | None) -> UOp | None:
     """Where the lanes of a thread are elements: one condition if they are all or none."""
-    lanes, is_beside = numbers.shape[0], numbers.op is ops.STACK
+    width, is_beside = numbers.shape[0], numbers.op is ops.STACK
     within: UOp | None = None
     is_known = size.op is ops.CONST
     if is_known and (end <= size.arg if is_one else size.arg % end == 0):
         within = None
     elif is_known and size.arg % lanes == 0 and is_beside:
-        within = _as_wide(first < size, lanes)
+        within = _as_wide(first < size, width)
     else:
         within = numbers < (size - first)
     if inside is None or within is None:
-        return within if inside is None else _as_wide(inside, lanes)
+        return within if inside is None else _as_wide(inside, width)
     return within & inside
 
 
@@ -152,32 +175,36 @@ def _as_wide(value: UOp, lanes: int) -> UOp:
     return value if value.shape else UOp.stack(*([value] * lanes))
 
 
-def _scanned(vectors: list[UOp], node: UOp, team: Team, piece: UOp, id: int) -> list[UOp]:
+def _scanned(vectors: list[UOp], node: UOp, team: Team, piece: UOp, wide: int, id: int) -> list[UOp]:
     """The scans of what a thread has, after what came before."""
     op, dtype = node.arg.op, node.dtype
-    sums = [_sums(vector, op) for vector in vectors]
-    befores, every = _shared([each[-1] for each in sums], op, team, piece, id)
-    start = every.scan(op, range=piece, exclusive=True) if piece.op is ops.RANGE else const(dtype, op.identity(dtype))
+    sums = [_sums(vector, op, wide) for vector in vectors]
+    befores, every = _shared([last for each in sums for last in each[-wide:]], op, team, piece, wide, id)
+    starts = [const(dtype, op.identity(dtype))] * wide
+    if piece.op is ops.RANGE:
+        starts = [total.scan(op, range=piece, exclusive=True) for total in every]
     found = []
-    for parts, near in zip(sums, befores, strict=True):
-        before = make(op, (start, near))
+    for copy, parts in enumerate(sums):
+        before = [make(op, pair) for pair in zip(starts, befores[copy * wide :], strict=False)]
         if node.arg.exclusive:
-            found.append(UOp.stack(before, *(make(op, (before, part)) for part in parts[:-1])))
+            later = [make(op, (before[lane % wide], part)) for lane, part in enumerate(parts[:-wide])]
+            found.append(UOp.stack(*before, *later))
         else:
-            found.append(make(op, (before, UOp.stack(*parts))))
+            first = before[0] if wide == 1 else UOp.stack(*(before[lane % wide] for lane in range(len(parts))))
+            found.append(make(op, (first, UOp.stack(*parts))))
     return found
 
 
-def _sums(vector: UOp, op: Op) -> list[UOp]:
-    """The scan of a vector."""
-    sums = [vector.index(0)]
-    for lane in range(1, vector.shape[0]):
-        sums.append(make(op, (sums[-1], vector.index(lane))))
+def _sums(vector: UOp, op: Op, wide: int = 1) -> list[UOp]:
+    """The scan of a vector, or of so many that take turns in it."""
+    sums = [vector.index(lane) for lane in range(wide)]
+    for lane in range(wide, vector.shape[0]):
+        sums.append(make(op, (sums[lane - wide], vector.index(lane))))
     return sums
 
 
-def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, id: int) -> tuple[list[UOp], UOp]:
-    """What comes before each of the values of this thread, and all of them combined."""
+def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, wide: int, id: int) -> tuple[list[UOp], list[UOp]]:
+    """What comes before each of the values of this thread, and all of them combined, for each of its columns."""
     dtype = values[0].dtype
     if dtype.is_float and dtype.bitsize < 32:
         values = [value.cast(dtypes.float32) for value in values]
@@ -188,7 +215,8 @@ def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, id: int) -> tuple
         mine = team.thread // WARP
     count = team.threads // WARP if team.columns == 1 else team.threads
     kept, half = _kept(values, count, team, piece, id)
-    befores, every = [], None
+    befores: list[UOp] = []
+    every: list[UOp] = []  # so far
     for copy in range(len(values)):
         start = half * (len(values) * count) + copy * count
         if team.columns > 1:
@@ -198,11 +226,13 @@ def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, id: int) -> tuple
         identity = const(found.dtype, op.identity(found.dtype))  # type: ignore[misc]
         before = _combined((numbers < mine).where(found, identity), op)
         before = make(op, (before, near[copy])) if near else before
-        befores.append((before if every is None else make(op, (every, before))).cast(dtype))
         total = _combined(found, op)
-        every = total if every is None else make(op, (every, total))
-    assert every is not None
-    return befores, every.cast(dtype)
+        if copy >= wide:
+            earlier = every.pop(0)
+            before, total = make(op, (earlier, before)), make(op, (earlier, total))
+        befores.append(before.cast(dtype))
+        every.append(total)
+    return befores, [total.cast(dtype) for total in every]
 
 
 def _combined(vector: UOp, op: Op) -> UOp:

@@ -24,6 +24,7 @@ from whit.codegen.gpu_vecmat import tile_vecmat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.interleave import interleave
 from whit.codegen.linearise import linearise
+from whit.codegen.load_ahead import load_ahead
 from whit.codegen.look_up import has_tables, look_up
 from whit.codegen.math import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
 from whit.codegen.merge_ranges import merge_ranges
@@ -157,6 +158,11 @@ def _sorted(body: UOp, job: Job) -> UOp:
     return program
 
 
+def _in_order(body: UOp, job: Job) -> UOp:
+    linear = linearise(body, job.target.has_fma)
+    return load_ahead(linear) if job.target.is_gpu else linear
+
+
 PASSES = (
     Pass(
         "flatten",
@@ -217,7 +223,7 @@ PASSES = (
     Pass(
         "linearise",
         "last: nothing but order is left to decide",
-        lambda body, job: linearise(body, job.target.has_fma),
+        _in_order,
     ),
 )
 

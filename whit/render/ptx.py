@@ -389,10 +389,8 @@ class _Function(Writer):
             self.store_in_registers(node, self.arrays[memory], tests)
             return
         self.note(ptx_notes.of_access("store", memory, position, width))
-        one_by_one = bool(position.shape) or len(set(tests)) > 1
-        step = 1 if one_by_one else pieces(memory.dtype.itemsize, position, width, self.alignments)
         address = self.addresses(memory, position)
-        for lane in range(0, width, step):
+        for lane, step in self.steps(memory, position, width, tests):
             at = address(lane)
             new = [self.operand(value, lane + i) for i in range(step)]
             if self.spaces[memory] == "global" and is_atomic(node):
@@ -403,6 +401,16 @@ class _Function(Writer):
                 pairs = zip(old, new, strict=True)
                 new = [spell(self, node.arg.combine, memory.dtype, [before, now]) for before, now in pairs]
             self.store_piece(memory, at, new, tests[lane])
+
+    def steps(self, memory: UOp, position: UOp, width: int, tests: list[str]) -> list[tuple[int, int]]:
+        """The lanes at which accesses begin, and how many each takes."""
+        itemsize, is_one = memory.dtype.itemsize, len(set(tests)) == 1
+        spread = spread_of(position) if position.shape and is_one else None
+        if spread is not None:
+            counts = [count for _, count in runs_of(itemsize, *spread, self.alignments)]
+            return [(sum(counts[:i]), count) for i, count in enumerate(counts)]
+        step = pieces(itemsize, position, width, self.alignments) if is_one and not position.shape else 1
+        return [(lane, step) for lane in range(0, width, step)]
 
     def store_piece(self, memory: UOp, at: str, values: list[str], test: str) -> None:
         dtype = memory.dtype

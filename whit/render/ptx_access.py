@@ -54,6 +54,11 @@ def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
         found = spread_of(position.src[0])
         return ([], [offset * int(position.src[1].arg) for offset in found[1]]) if found and not found[0] else None
     if position.op is ops.ADD:
+        if all(side.shape for side in position.src):
+            sides = [spread_of(side) for side in position.src]
+            if sides[0] is None or sides[1] is None:
+                return None
+            return sides[0][0] + sides[1][0], [sum(pair) for pair in zip(sides[0][1], sides[1][1], strict=True)]
         for common, rest in (position.src, position.src[::-1]):
             found = spread_of(rest) if rest.shape and not common.shape else None
             if found is not None:

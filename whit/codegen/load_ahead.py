@@ -1,0 +1,114 @@
+"""Loads of the next step of a loop in which the threads of a block wait for each other.
+
+    for step < n:                                a = load p1[thread]
+        a = load p1[step*64 + thread]     ->     for step < n:
+        ... all threads wait ...                     b = load p1[(step + 1)*64 + thread] where step + 1 < n
+        store p0[step*64 + thread] = ...             ... all threads wait ...
+                                                     store p0[step*64 + thread] = ...
+                                                     a = b
+
+What is waited for comes while the present step is computed. Only memory that the program does not write is read ahead.
+"""
+
+from __future__ import annotations
+
+from whit.ir import ops
+from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, const, make
+
+MOST_WORDS = 16  # registers of a thread for what is read ahead
+COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # by the hardware
+NOT_LISTED = (ops.CONST, ops.BUFFER, ops.PARAM, ops.VARIABLE)
+
+
+def load_ahead(linear: UOp) -> UOp:
+    """The program, reading ahead where that helps."""
+    for loop in [node for node in linear.src if node.op is ops.RANGE and node.arg.kind not in COUNTED]:
+        loads = _loads_of(linear, loop)
+        if loads:
+            linear = _read_ahead(linear, loop, loads)
+    return linear
+
+
+def _loads_of(linear: UOp, loop: UOp) -> list[UOp]:
+    """What can be read ahead in a loop; nothing where no thread waits in it, or it is too much."""
+    begin, end = linear.src.index(loop), _end_of(linear, loop)
+    inside = linear.src[begin + 1 : end]
+    if not any(node.op is ops.BARRIER for node in inside) or any(node.op is ops.BLOCK_MMA for node in inside):
+        return []
+    written = {_memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE}
+    known = {loop, *linear.src[:begin]}
+    found: list[UOp] = []
+    depth = 0
+    for node in inside:
+        depth += (node.op in (ops.RANGE, ops.IF)) - (node.op is ops.END)
+        if not all(s in known or s.op in NOT_LISTED for s in node.src):
+            continue
+        if node.op.elementwise or node.op in (ops.CAST, ops.STACK):
+            known.add(node)
+        elif node.op is ops.LOAD and depth == 0 and node.src[0].op is ops.PARAM and node.src[0] not in written:
+            found.append(node)
+    words = sum(max(_lanes(node) * node.dtype.itemsize // 4, 1) for node in found)
+    return found if words <= MOST_WORDS else []
+
+
+def _memory_of(node: UOp) -> UOp:
+    return node.src[0] if node.op is ops.AFTER else node
+
+
+def _lanes(node: UOp) -> int:
+    return node.shape[0] if node.shape else 1
+
+
+def _end_of(linear: UOp, loop: UOp) -> int:
+    return next(i for i, node in enumerate(linear.src) if node.op is ops.END and node.src[0] is loop)
+
+
+def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
+    """The program with these loads of a loop one step ahead."""
+    begin, size = linear.src.index(loop), loop.src[0]
+    ids = [node.arg.id for node in linear.src if node.op is ops.BUFFER and node.arg.memory is Memory.REGISTER]
+    new: list[UOp] = list(linear.src[:begin])
+    listed = set(new)
+
+    def add(root: UOp) -> UOp:
+        """Lists an instruction and what it is made of."""
+        for node in topological((root,), stop=listed):
+            if node.op not in NOT_LISTED:
+                new.append(node)
+                listed.add(node)
+        return root
+
+    def at(load: UOp, step: UOp, more: UOp | None) -> UOp:
+        """A load in another step."""
+        memory, position, *gate = [load.src[0], *(s.substitute({loop: step}) for s in load.src[1:])]
+        if gate and more is not None:
+            (given,) = gate
+            is_one = given.op is ops.STACK and len(set(given.src)) == 1  # for all lanes
+            more = (given.src[0] if is_one else given) & more
+        return add(make(ops.LOAD, (memory, position, *(gate if more is None else (more,))), load.arg))
+
+    zero = const(loop.dtype, 0)
+    is_known = size.op is ops.CONST and size.arg > 0
+    kept: list[UOp] = []
+    for i, load in enumerate(loads):
+        register = UOp.buffer(max(ids, default=-1) + 1 + i, load.dtype, (_lanes(load),), memory=Memory.REGISTER)
+        new.insert(0, register)
+        kept.append(add(register.store(at(load, zero, None if is_known else zero < size), zero)))
+    add(loop)
+    current = [add(store.src[0].after(store).load(zero, _lanes(load))) for store, load in zip(kept, loads, strict=True)]
+    done = dict(zip(loads, current, strict=True))
+    following = loop + const(loop.dtype, 1)
+    more = add(following < size)
+    for store, load in zip(kept, loads, strict=True):
+        add(store.src[0].store(at(load, following, more), zero))
+    for node in linear.src[begin + 1 :]:
+        if node in done:
+            continue
+        src = tuple([done.get(s, s) for s in node.src])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+        if done[node] not in listed:
+            new.append(done[node])
+            listed.add(done[node])
+    return make(ops.LINEAR, tuple(new))
