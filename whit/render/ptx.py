@@ -51,7 +51,7 @@ from whit.render.ptx_exchange import across
 from whit.render.ptx_groups import StagedGroups
 from whit.render.ptx_halves import instructions_of
 from whit.render.ptx_ops import bitcast, cast, casts, combined, elementwise, spell
-from whit.render.ptx_parts import bytes_of, leave_out_unused_halves, pair
+from whit.render.ptx_parts import bytes_of, halves_of, leave_out_unused_halves, pair
 from whit.render.ptx_tiles import Tiles
 from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
 from whit.render.ptx_wgmma import WarpGroups
@@ -100,6 +100,7 @@ class _Function(Writer):
         )
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
+        self.words: dict[UOp, list[str]] = {}  # and those of halves, two in each
         self.spaces: dict[UOp, str] = {}  # all other memory
         self.room: list[str] = []  # declarations of memory
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
@@ -206,6 +207,9 @@ class _Function(Writer):
     def make_room(self, node: UOp) -> None:
         """Registers, local or shared memory for a buffer."""
         count = int(node.shape[0])
+        if node.arg.memory is Memory.REGISTER and ptx_block.is_used_whole(self.linear, node):
+            self.words[node] = [self.register("b32", f"acc{node.arg.id}_") for _ in range(count // 2)]
+            return
         if node.arg.memory is Memory.REGISTER and is_indexed_by_numbers(self.linear, node):
             self.arrays[node] = [self.register(register_type(node.dtype), f"acc{node.arg.id}_") for _ in range(count)]
             return
@@ -297,6 +301,10 @@ class _Function(Writer):
         if node in self.copied:
             return  # by what stores it
         memory, width = memory_of(buffer), lane_count(node)
+        if memory in self.words:
+            words = [self.value("b32", "load", "mov.b32", word) for word in self.words[memory]]
+            self.names[node] = [half for word in words for half in halves_of(self, word)]
+            return
         if memory in self.arrays:
             first, kind = int(position.arg), register_type(node.dtype)
             cells = self.arrays[memory][first : first + width]
@@ -385,6 +393,11 @@ class _Function(Writer):
             return
         memory, width = memory_of(buffer), max(lane_count(value), lane_count(position))
         tests = self.tests(gate, width)
+        if memory in self.words:
+            for i, word in enumerate(self.words[memory]):
+                two = pair(self, *(self.operand(value, lane) for lane in (2 * i, 2 * i + 1)))
+                self.line(f"mov.b32 {word}, {two};")
+            return
         if memory in self.arrays:
             self.store_in_registers(node, self.arrays[memory], tests)
             return

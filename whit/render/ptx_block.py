@@ -172,6 +172,19 @@ def _reads_few_halves(linear: UOp) -> bool:
     return bool(rows) and few and all(node.dtype.itemsize <= 2 for node in rows)
 
 
+def is_used_whole(linear: UOp, buffer: UOp) -> bool:
+    """Whether registers of halves are only read and written all at once: there are two in each then."""
+    if not buffer.dtype.is_float or buffer.dtype.itemsize != 2 or int(buffer.shape[0]) % 2:
+        return False
+    width = int(buffer.shape[0])
+    accesses = [node for node in linear.src if node.op in (ops.LOAD, ops.STORE) and memory_of(node.src[0]) is buffer]
+    others = [node for node in linear.src if node.op is ops.BLOCK_MMA and buffer in map(memory_of, node.src)]
+    values = [node if node.op is ops.LOAD else node.src[1] for node in accesses]
+    is_plain = all(len(node.src) == (2 if node.op is ops.LOAD else 3) for node in accesses)
+    is_stored = all(node.op is ops.LOAD or node.arg.combine is None for node in accesses)
+    return is_plain and is_stored and not others and all(lane_count(value) == width for value in values)
+
+
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     """How a program is launched that counts so many threads."""
     node = block_mma_of(linear)
