@@ -1,5 +1,6 @@
 """PTX of every op and cast means what the interpreter says, run without a GPU; test_ptx_values.py runs it on one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,20 @@ def test_scans_by_exchange_between_threads(dtype: DType) -> None:
 def test_sorts(dtype: DType) -> None:
     param = UOp.param(0, dtype, (COUNT,))
     check([("values", param.sort(param, 0, COUNT, True))], {param: sample_arrays([dtype], COUNT)[0]})
+
+
+def test_columns_of_halves_are_read_ahead_two_in_a_register() -> None:
+    target = replace(TARGET, cores=1)
+    x, output = (UOp.param(slot, dtypes.bfloat16, (300, 64)) for slot in (0, 100))
+    values = np.random.default_rng(0).standard_normal((300, 64)).astype(numpy_dtype(dtypes.bfloat16))
+    found = np.zeros_like(values)
+    (call,) = schedule(UOp.group(output.store(x.scan(ops.MAX, 0))), target).src
+    program = generate(call.src[0].src[0], target)
+    text = render({"kernel": program.linear}, target)
+    arrays = {f"p{i}": {x: values, output: found}[argument].reshape(-1) for i, argument in enumerate(call.src[1:])}
+    run_ptx(text, program.total, program.threads, arrays)
+    np.testing.assert_array_equal(found, np.maximum.accumulate(values, 0))
+    assert text.count("mov.b32 %acc") == 2 * 16 + 4  # 16 rows of two columns, twice; what came before, twice
 
 
 # ---- what sm_75 has no instructions for
