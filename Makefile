@@ -17,13 +17,13 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with everything that tests need
 
-# Every op runs a second time with every strategy off; the interpreter has none. Fuzzing always does both, so it is not in
-# the list.
+# Every op runs a second time with every strategy off; the interpreter has none, and C is written of the same programs.
+# Fuzzing always does both, with C too, so it is not in the list.
 PLAIN := tests/matrix
 
 test: lint ## lint, then run all tests on all cores, and every op once more without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN) -k "not PYTHON and not reference"
+	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN) -k "CPU and not CPU:C"
 
 # Each process has a context on the GPU, and most of the time goes into compiling. Random graphs: SECONDS of each of 8.
 SECONDS ?= 75

@@ -246,14 +246,18 @@ def reduce_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
                 yield back
 
 
+SCANNED: tuple[tuple[Shape, str, tuple[int, ...]], ...] = (
+    *(((1,), "plain", (0,)), ((0,), "plain", (0,)), ((17,), "plain", (0,)), ((133,), "plain", (0,))),
+    *(((3, 5, 7), "plain", (0, 1, 2)), ((3, 0, 2), "plain", (0, 1)), (VIEWED, "flipped", (0, 1))),
+    *((VIEWED, "padded", (1,)), (VIEWED, "permuted", (1,)), (VIEWED, "expanded", (0,))),
+)
+FEW_SCANNED = (((133,), "plain", (0,)), ((3, 5, 7), "plain", (1,)), (VIEWED, "flipped", (1,)))
+
+
 def scan_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
     """Every reducer along every axis."""
-    for shape, view, axes in (
-        *(((1,), "plain", (0,)), ((0,), "plain", (0,)), ((17,), "plain", (0,)), ((133,), "plain", (0,))),
-        *(((3, 5, 7), "plain", (0, 1, 2)), ((3, 0, 2), "plain", (0, 1)), (VIEWED, "flipped", (0, 1))),
-        *((VIEWED, "padded", (1,)), (VIEWED, "permuted", (1,)), (VIEWED, "expanded", (0,))),
-    ):
-        for axis in axes[-1:] if few else axes:
+    for shape, view, axes in FEW_SCANNED if few else SCANNED:
+        for axis in axes:
             group = Group()
             for op in reducers(dtype):
                 x, array = _combinable(group, dtype, op, shape, view)
@@ -266,9 +270,8 @@ def scan_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
 def movement_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
     """Every movement op, stack and detach: all bits stay."""
     yield from _moves(dtype, (3, 5, 7), _moves_of_three_axes())
-    yield from _moves(dtype, (133,), _moves_of_one_axis(133))
-    yield from _moves(dtype, (1,), _moves_of_one_axis(1))
-    yield from _moves(dtype, (0,), _moves_of_one_axis(0))
+    for size in (133,) if few else (133, 1, 0):
+        yield from _moves(dtype, (size,), _moves_of_one_axis(size))
     scalar = [
         ("reshape", lambda x: x.reshape((1, 1)), lambda a: a.reshape(1, 1)),
         ("pad nothing", lambda x: x.pad(()), lambda a: a),

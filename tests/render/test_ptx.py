@@ -36,10 +36,10 @@ OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
 
 
 def assemble(text: str, arch: str, folder: Path) -> None:
-    """Raises with the assembler's words."""
+    """Raises with the assembler's words. What it takes does not depend on how much it optimises."""
     source = folder / "kernel.ptx"
     source.write_text(text)
-    command = [str(PTXAS), f"-arch={arch}", str(source), "-o", str(folder / "kernel.cubin")]
+    command = [str(PTXAS), f"-arch={arch}", "-O1", str(source), "-o", str(folder / "kernel.cubin")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{text}"
 
@@ -153,12 +153,11 @@ PRODUCTS = [
 @pytest.mark.parametrize("arch", ARCHS[1:-1])
 def test_matrix_products_assemble(arch: str, tmp_path: Path) -> None:
     target = parse_target(f"CUDA:PTX:{arch}")
-    texts = {}
+    found: dict[UOp, None] = {}  # most are the same whether float32 is rounded or not
     for rounds in (False, True):
         with Context(TF32=rounds):
-            for number, value in enumerate(PRODUCTS):
-                texts[f"product{number}_{rounds}"] = programs_of(value, target)["kernel0"]
-    text = render(texts, target)
+            found |= dict.fromkeys(programs_of(value, target)["kernel0"] for value in PRODUCTS)
+    text = render({f"product{number}": linear for number, linear in enumerate(found)}, target)
     assemble(text, arch, tmp_path)
     assert text.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") > 0
     assert ("wgmma.mma_async" in text and ".multicast::cluster" in text) == (arch == "sm_90a")
