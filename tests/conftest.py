@@ -51,11 +51,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=bool(os.environ.get("DEV")))
 def _device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The device of tests that are about the CPU, in all threads and in programs that they start."""
-    is_about_the_cpu = request.path.parent.name in ABOUT_THE_CPU or request.node.get_closest_marker("cpu")
-    if not os.environ.get("DEV") or not is_about_the_cpu:
+    if request.path.parent.name not in ABOUT_THE_CPU and not request.node.get_closest_marker("cpu"):
         yield
         return
     from whit import Device  # here: most runs need none of it
