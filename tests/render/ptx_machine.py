@@ -8,6 +8,7 @@ that is not known raises.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -78,6 +79,14 @@ def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shar
             _Block(text, block, threads, arrays, shared, offset).run()
 
 
+@functools.cache
+def _parsed(line: str) -> tuple[str, str, str, list[str]]:
+    """Guard, instruction, what follows it, and that as operands. Threads of all blocks run the same lines."""
+    guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()  # type: ignore[union-attr]
+    name, _, rest = text.partition(" ")
+    return guard, name, rest, re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest)
+
+
 class _Block:
     def __init__(self, text: str, block: int, threads: int, arrays: dict[str, Array], shared: int, offset: int) -> None:
         self.threads, self.block = threads, block
@@ -124,17 +133,16 @@ class _Block:
             self.active = ready & (at == first)
             line = self.lines[first]
             at[self.active] += 1
-            guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()  # type: ignore[union-attr]
+            guard, name, rest, operands = _parsed(line)
             if guard:
                 test = self.registers[guard.lstrip("!")]
                 self.active = self.active & (~test if guard.startswith("!") else test)
-            name, _, rest = text.partition(" ")
             if name == "ret":
                 at[self.active] = end
             elif name == "bra":
                 at[self.active] = self.labels[rest]
             elif self.active.any():
-                self.step(name, re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest))
+                self.step(name, operands)
 
     # ---- operands
 
