@@ -116,6 +116,13 @@ def test_mma_adds_exact_products_in_the_dtype_of_the_sum() -> None:
     assert (evaluate(node, {a: left, b: right, c: start}) == expected).all()
 
 
+def test_mma_rounds_once_where_products_are_longer_than_sums() -> None:
+    a, b, c = (UOp.buffer(i, F32, (1, 1)) for i in range(3))
+    factor, little = np.full((1, 1), 1 + 2.0**-12, np.float32), np.full((1, 1), 2.0**-60, np.float32)
+    found = evaluate(make(ops.MMA, (a, b, c), MmaArg(1, 1, 1)), {a: factor, b: factor, c: little})
+    assert found == np.float32(1 + 2.0**-11 + 2.0**-23)  # the product alone is a tie, and would go down
+
+
 def test_quotient_and_remainder_belong_together_for_all_integers() -> None:
     pairs = np.arange(1 << 16, dtype=np.uint16).view(np.int8).reshape(-1, 2)
     x, y = UOp.buffer(0, dtypes.int8, (1 << 16,)), UOp.buffer(1, dtypes.int8, (1 << 16,))
@@ -425,8 +432,34 @@ def test_loads_and_stores_stay_inside_memory() -> None:
     load = x.load(_index(3), 4)
     with pytest.raises(OutOfRangeError, match="load: position 6 is outside axis 0 of size 6"):
         run(UOp.linear(load), {x: np.zeros(6, np.int32)})
+    with pytest.raises(OutOfRangeError, match="load: position -1"):
+        run(UOp.linear(x.load(_index(-1), 4)), {x: np.zeros(6, np.int32)})
     with pytest.raises(OutOfRangeError, match="store: position 6"):
         run(UOp.linear(x.store(const(I32, 1), _index(6))), {x: np.zeros(6, np.int32)})
+    with pytest.raises(OutOfRangeError, match="store: position 6"):
+        run(UOp.linear(load := x.load(0, 4), x.store(load, 3)), {x: np.zeros(6, np.int32)})
+
+
+@pytest.mark.parametrize(
+    "position, gate, wanted",
+    [(2, True, [2, 3, 3, 4, 5, -1]), (2, False, [0, 0, 0, -1, -1, -1]), (90, False, [0, 0, 0, -1, -1, -1])],
+)
+def test_one_gate_is_for_all_lanes(position: int, gate: bool, wanted: list[int]) -> None:
+    x, out = UOp.param(0, I32, (6,)), UOp.param(1, I32, (6,))
+    allowed = const(dtypes.bool, gate)
+    load, other = x.load(_index(position), 3, gate=allowed), x.load(3, 3)
+    result = np.full(6, -1, np.int32)
+    stores = (out.store(load, 0), out.store(other, _index(position), gate=allowed))
+    run(UOp.linear(load, other, *stores), {x: np.arange(6, dtype=np.int32), out: result})
+    assert result.tolist() == wanted
+
+
+def test_what_was_loaded_stays_when_memory_changes() -> None:
+    x = UOp.param(0, I32, (4,))
+    both = x.load(0, 2), x.load(2, 2)
+    memory = np.arange(4, dtype=np.int32)
+    run(UOp.linear(*both, x.store(both[1], 0), x.store(both[0], 2)), {x: memory})
+    assert memory.tolist() == [2, 3, 0, 1]
 
 
 def test_gated_loads_give_zero() -> None:
