@@ -38,7 +38,7 @@ DEVICES = [
 KEEP_BITS = {*ops.MOVEMENT, ops.WHERE, ops.BITCAST, ops.STACK, ops.INDEX, ops.DETACH, ops.PARAM, ops.CONST}
 # What is computed of fp8 is computed in float32: one format sees all shapes. tests/render/test_small_floats.py converts
 # every bit pattern of all of them.
-FEW_SHAPES = dtypes.fp8s[1:]
+OF_FEW_SHAPES = dtypes.fp8s[1:]
 COMBINATIONS = [(kind, dtype) for kind, (_, accepted) in KINDS.items() for dtype in accepted]
 
 
@@ -54,7 +54,7 @@ def test_every_op_has_a_reference(op: Op) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind, dtype", COMBINATIONS, ids=lambda value: getattr(value, "name", value))
 def test_every_op_is_what_numpy_says(kind: str, dtype: DType, device: str) -> None:
-    groups = list(KINDS[kind][0](dtype, device == "CPU:C" or dtype in FEW_SHAPES))
+    groups = list(KINDS[kind][0](dtype, device == "CPU:C" or dtype in OF_FEW_SHAPES))
     problems = []
     for group, outputs in zip(groups, results(groups, device), strict=True):
         for case, found in zip(group.cases, outputs, strict=True):
