@@ -29,17 +29,19 @@ from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # many thousand cases
 
-DEVICES = [
-    "PYTHON",
-    "CPU:LLVM",
-    pytest.param("CPU:C", marks=pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")),
-    pytest.param("CUDA", marks=needs_gpu),
-]
+DEVICES = ("PYTHON", "CPU:LLVM", "CPU:C", "CUDA")
+NEEDS = {"CPU:C": pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler"), "CUDA": needs_gpu}
 KEEP_BITS = {*ops.MOVEMENT, ops.WHERE, ops.BITCAST, ops.STACK, ops.INDEX, ops.DETACH, ops.PARAM, ops.CONST}
-# What is computed of fp8 is computed in float32: one format sees all shapes. tests/render/test_small_floats.py converts
-# every bit pattern of all of them.
-OF_FEW_SHAPES = dtypes.fp8s[1:]
-COMBINATIONS = [(kind, dtype) for kind, (_, accepted) in KINDS.items() for dtype in accepted]
+# What is computed of fp8 is computed in float32, and C is written of that: one format sees all shapes, and C.
+# tests/render/test_small_floats.py converts every bit pattern of all of them.
+LIKE_ANOTHER = dtypes.fp8s[1:]
+RUNS = [
+    pytest.param(kind, dtype, device, marks=NEEDS.get(device, ()), id=f"{kind}-{dtype.name}-{device}")
+    for kind, (_, accepted) in KINDS.items()
+    for dtype in accepted
+    for device in DEVICES
+    if device != "CPU:C" or dtype not in LIKE_ANOTHER
+]
 
 
 @pytest.mark.parametrize("op", ops.ELEMENTWISE, ids=lambda op: op.name)
@@ -51,10 +53,9 @@ def test_every_op_has_a_reference(op: Op) -> None:
             assert reference.elementwise(op, dtype, arrays).shape == (1,)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind, dtype", COMBINATIONS, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize("kind, dtype, device", RUNS)
 def test_every_op_is_what_numpy_says(kind: str, dtype: DType, device: str) -> None:
-    groups = list(KINDS[kind][0](dtype, device == "CPU:C" or dtype in OF_FEW_SHAPES))
+    groups = list(KINDS[kind][0](dtype, device == "CPU:C" or dtype in LIKE_ANOTHER))
     problems = []
     for group, outputs in zip(groups, results(groups, device), strict=True):
         for case, found in zip(group.cases, outputs, strict=True):
@@ -132,7 +133,9 @@ def _is_near(dtype: DType, found: Any, exact: Any, ulps: int) -> Any:
     return np.where(is_zero, (got == 0) & (np.signbit(got) == np.signbit(exact)), near)
 
 
-@pytest.mark.parametrize("device", ["PYTHON", "CPU", *DEVICES[2:]])
+@pytest.mark.parametrize(
+    "device", ["PYTHON", "CPU", *(pytest.param(device, marks=needs) for device, needs in NEEDS.items())]
+)
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
 def test_devices_compute_the_same(dtype: DType, device: str) -> None:
     """The part of the matrix that goes through the engine, from arrays to arrays."""

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow  # every op, dtype and width
 
 COUNT = 48 * 16  # a multiple of every width
 WIDTHS = {by_llvm: (1, 3, 4, 8, 16), by_c: (3,)}
-# C is never written of fp8, but of what computes it: tests/matrix compiles every op and cast of those through C.
+# C is never written of fp8, but of what computes it: tests/matrix compiles every op and cast of one of them through C.
 DTYPES = {by_llvm: dtypes.all, by_c: tuple(dtype for dtype in dtypes.all if dtype not in dtypes.fp8s)}
 OPS = [op for op in ops.ELEMENTWISE if op not in BEFORE]
 
