@@ -100,7 +100,7 @@ class _Function(Writer):
         )
         check_program(self.linear, "PTX", GPU_RANGES)
         self.arrays: dict[UOp, list[str]] = {}  # buffers that are registers
-        self.words: dict[UOp, list[str]] = {}  # and those of halves, two in each
+        self.paired: dict[UOp, list[str]] = {}  # and those of halves, two in each
         self.spaces: dict[UOp, str] = {}  # all other memory
         self.room: list[str] = []  # declarations of memory
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
@@ -208,7 +208,7 @@ class _Function(Writer):
         """Registers, local or shared memory for a buffer."""
         count = int(node.shape[0])
         if node.arg.memory is Memory.REGISTER and ptx_block.is_used_whole(self.linear, node):
-            self.words[node] = [self.register("b32", f"acc{node.arg.id}_") for _ in range(count // 2)]
+            self.paired[node] = [self.register("b32", f"acc{node.arg.id}_") for _ in range(count // 2)]
             return
         if node.arg.memory is Memory.REGISTER and is_indexed_by_numbers(self.linear, node):
             self.arrays[node] = [self.register(register_type(node.dtype), f"acc{node.arg.id}_") for _ in range(count)]
@@ -301,8 +301,8 @@ class _Function(Writer):
         if node in self.copied:
             return  # by what stores it
         memory, width = memory_of(buffer), lane_count(node)
-        if memory in self.words:
-            words = [self.value("b32", "load", "mov.b32", word) for word in self.words[memory]]
+        if memory in self.paired:
+            words = [self.value("b32", "load", "mov.b32", word) for word in self.paired[memory]]
             self.names[node] = [half for word in words for half in halves_of(self, word)]
             return
         if memory in self.arrays:
@@ -393,8 +393,8 @@ class _Function(Writer):
             return
         memory, width = memory_of(buffer), max(lane_count(value), lane_count(position))
         tests = self.tests(gate, width)
-        if memory in self.words:
-            for i, word in enumerate(self.words[memory]):
+        if memory in self.paired:
+            for i, word in enumerate(self.paired[memory]):
                 two = pair(self, *(self.operand(value, lane) for lane in (2 * i, 2 * i + 1)))
                 self.line(f"mov.b32 {word}, {two};")
             return
