@@ -15,6 +15,8 @@ from whit.ir.uop import UOp
 from whit.target import parse_target
 from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
 
+pytestmark = pytest.mark.slow  # every case is compiled
+
 RNG = np.random.default_rng(0)
 SIZES = [
     *((33, 40, 70), (128, 64, 10)),  # in part beyond the edges; fewer columns than a vector has lanes
@@ -58,7 +60,6 @@ OPEN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "depth"), [*((name, 40) for name in OPEN), ("rows", 1300), ("columns", 1300)])
 def test_rows_and_columns_of_a_symbolic_size(name: str, depth: int) -> None:
     x, w = values(150, depth), values(depth, 33)
@@ -142,7 +143,6 @@ def test_a_long_epilogue_after_several_blocks_of_k() -> None:
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "window", "options"),
     [

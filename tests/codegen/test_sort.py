@@ -20,6 +20,8 @@ from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # every program is interpreted and compiled
+
 LLVM, C = parse_target("CPU"), parse_target("CPU:C")
 
 
@@ -87,13 +89,11 @@ CASES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_programs_mean_what_sorting_means(name: str) -> None:
     check(CASES[name](), run_programs, parse_target("CPU:LLVM:x86-64-v3"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", (LLVM, C), ids=("llvm", "c"))
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_programs_mean_what_sorting_means(name: str, target: Any) -> None:

@@ -198,6 +198,7 @@ def test_buffers_that_go_after_a_failure_say_nothing(gpu: FakeLibrary, capsys: p
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_tensors_that_are_alive_when_python_ends_say_nothing() -> None:
     program = """
 import pytest

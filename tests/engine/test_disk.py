@@ -179,6 +179,7 @@ def test_reading_while_the_file_is_opened_for_writing(file: pathlib.Path) -> Non
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_a_file_that_one_thread_lets_go_is_not_found_closed_by_another(file: pathlib.Path) -> None:
     problems: list[Exception] = []
 

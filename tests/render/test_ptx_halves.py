@@ -21,6 +21,8 @@ from whit.ir.uop import UOp, const, make
 from whit.render import render
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
 F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
 HALVES = (F16, BF16)
 TARGET = parse_target("CUDA:PTX:sm_90a")
@@ -124,7 +126,6 @@ def test_lanes_in_another_order(order: tuple[int, ...]) -> None:
     assert text.count("prmt") == (0 if order == (0, 1, 4, 5) else 2)
 
 
-@pytest.mark.slow
 @needs_ptxas
 @pytest.mark.parametrize("arch", ARCHS)
 def test_they_assemble(arch: str, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from whit.render import render
 from whit.schedule import schedule
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow  # every thread is interpreted
+
 TARGET = parse_target("CUDA:PTX:sm_90a")
 GPU = "NULL:PTX:sm_90a"
 BYTES = np.random.default_rng(0).integers(0, 256, (48, 4), np.uint8)

@@ -13,6 +13,8 @@ from whit.engine.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.tensor.fourier import _tables
 
+pytestmark = pytest.mark.slow  # every case is compiled
+
 LENGTHS = (97, 101, 128, 131, 262, 1000, 1009, 4096)
 
 
@@ -43,7 +45,6 @@ def test_short_lengths_by_the_interpreter(n: int) -> None:
     near(value(Tensor(x[:, : n // 2 + 1].copy()).irfft(n=n)), np.fft.irfft(z[:, : n // 2 + 1], n=n))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize("n", LENGTHS)
 def test_long_lengths(n: int, dtype: str) -> None:

@@ -87,6 +87,7 @@ def numpys(index: tuple[Any, ...]) -> Any:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True)
 @given(indices(), st.integers(0, 2))
 def test_reading_is_numpys(index: Any, kind: int) -> None:
@@ -101,6 +102,7 @@ def test_reading_is_numpys(index: Any, kind: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True)
 @given(indices(), st.integers(0, 2), st.integers(0, 3))
 def test_writing_is_numpys(index: Any, kind: int, of: int) -> None:

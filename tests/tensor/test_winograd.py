@@ -9,6 +9,8 @@ from tensor.interpreted import interpreted
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable
 from whit.tensor.winograd import POINTS, best_tile, matrices
 
+pytestmark = pytest.mark.slow  # every case is compiled
+
 RNG = np.random.default_rng(5)
 
 
