@@ -7,7 +7,8 @@
                                                      store p0[step*64 + thread] = ...
                                                      a = b
 
-What is waited for comes while the present step is computed. Only memory that the program does not write is read ahead.
+What is waited for comes while the present step is computed. Only memory that the program does not write is read
+ahead, and only what is computed with.
 """
 
 from __future__ import annotations
@@ -49,8 +50,15 @@ def _loads_of(linear: UOp, loop: UOp) -> list[UOp]:
             known.add(node)
         elif node.op is ops.LOAD and depth == 0 and node.src[0].op is ops.PARAM and node.src[0] not in written:
             found.append(node)
+    found = [load for load in found if not _is_copied(load, inside)]
     words = sum(max(_lanes(node) * node.dtype.itemsize // 4, 1) for node in found)
     return found if words <= MOST_WORDS else []
+
+
+def _is_copied(load: UOp, inside: tuple[UOp, ...]) -> bool:
+    """Whether it only goes to shared memory: such copies are on their way without registers (`ptx_block.copies_of`)."""
+    users = [node for node in inside if load in node.src]
+    return all(node.op is ops.STORE and _memory_of(node.src[0]).op is ops.BUFFER for node in users)
 
 
 def _memory_of(node: UOp) -> UOp:
