@@ -58,6 +58,14 @@ def test_images_that_lie_with_channels_last_are_not_copied() -> None:
     assert names(y) == ["add_reduce_4x8x8x64"]
 
 
+def test_a_weight_gradient_alone_copies_no_images() -> None:
+    x, dy = (half(slot, 4, 8, 8, 64).permute((0, 3, 1, 2)).cast(F32) for slot in range(2))
+    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (3, 3), ((1, 1), (1, 1)), last=True)
+    dw = gradient_of_weight(x, dy, slide).cast(BF16).permute((0, 2, 3, 1))
+    found = [call.src[0].arg.name for call in schedule(stored(dw), GPU).src]
+    assert not any(name.startswith("stage") for name in found), found
+
+
 def test_halves_are_kept_and_not_the_sums_that_they_are_rounded_from() -> None:
     y = conv(half(0, 4, 64, 8, 8), half(1, 64, 64, 3, 3)).cast(F32)
     mean = y.reduce(ops.ADD, (0, 2, 3)).reshape((1, 64, 1, 1)).expand(y.shape)

@@ -24,14 +24,20 @@ Order = tuple[int, ...]
 def raise_permutes(graph: UOp) -> UOp:
     """The graph with permutes of products of halves as far up as they can be."""
     order = topological((graph,))
-    if not any(node.op is ops.PERMUTE and _is_of_product(node) for node in order):
+    if not any(_is_of_product(node) or _keeps_permuted(node) for node in order):
         return graph
     return _read_kept(_Raising().run(order))
+
+
+def _keeps_permuted(node: UOp) -> bool:
+    return node.op is ops.STAGE and node.src[0].op is ops.PERMUTE and node.src[0].src[0].op is ops.PERMUTE
 
 
 def _is_of_product(node: UOp) -> bool:
     """Whether a permute shows the sums of a product of halves with its last axis, channels, before those of space; or
     the largest halves of windows."""
+    if node.op is not ops.PERMUTE:
+        return False
     (value,), rank = node.src, len(node.arg)
     if rank < 4 or node.arg != (0, rank - 1, *range(1, rank - 1)):
         return False
