@@ -58,6 +58,13 @@ def test_images_that_lie_with_channels_last_are_not_copied() -> None:
     assert names(y) == ["add_reduce_4x8x8x64"]
 
 
+def test_small_images_are_turned_after_the_product() -> None:
+    """49 pixels fill a tile of 128 columns badly; 256 fill two, and then a copy would cost more."""
+    small, large = (relu(conv(half(0, 4, 64, n, n), half(1, 64, 64, 3, 3))) for n in (7, 16))
+    assert names(small) == ["stage_4x7x7x64", "add_reduce_4x7x7x64", "permute_4x64x7x7"]
+    assert names(large) == ["stage_4x16x16x64", "add_reduce_4x64x16x16"]
+
+
 def test_a_weight_gradient_alone_copies_no_images() -> None:
     x, dy = (half(slot, 4, 8, 8, 64).permute((0, 3, 1, 2)).cast(F32) for slot in range(2))
     slide = Sliding((1, 1), (1, 1), 1, (8, 8), (3, 3), ((1, 1), (1, 1)), last=True)

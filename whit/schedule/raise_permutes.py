@@ -7,7 +7,8 @@ A convolution of halves computes its channels side by side (`whit/tensor/channel
 the next one wants its input with channels side by side again. Permutes of such products rise through elementwise ops
 and reductions until something needs the order that they make: what is stored for the user, a view, or the permute back.
 So everything between two convolutions reads and writes neighbours, and nothing is turned. A value that is kept in the
-new order anyway is read from there.
+new order anyway is read from there. What is stored for the user is turned by the kernel that computes it, or, of small
+images, by one of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
-from whit.schedule.lower import is_contraction
+from whit.schedule.lower import is_contraction, prod_of
 from whit.schedule.operands import HALVES
 
 Order = tuple[int, ...]
+COLUMNS = 128  # of a tile that keeps tensor cores busy
+WORTH = 400  # products in the time that it takes to read and write one of their sums
 
 
 def raise_permutes(graph: UOp) -> UOp:
@@ -93,6 +96,9 @@ class _Raising:
 
     def _plain(self, node: UOp) -> UOp:
         src = tuple([self.show(s) for s in node.src])
+        if node.op is ops.STORE and len(src) == 2 and (order := self.found[node.src[1]][1]) is not None:
+            value = self.found[node.src[1]][0]
+            src = (src[0], value.stage().permute(order)) if _is_turned_after(value) else src
         if node.op is ops.STAGE and (kept := _kept_under(node.src[0], src[0])) is not None:
             return kept
         return node if src == node.src else make(node.op, src, node.arg)
@@ -103,6 +109,18 @@ class _Raising:
             value, order = self.found[node]
             self.shown[node] = value if order is None else value.permute(order)
         return self.shown[node]
+
+
+def _is_turned_after(value: UOp) -> bool:
+    """Whether the sums (batch, *space, channels) of a product are stored in this order, and then turned: where the
+    pixels of an image as columns of tiles leave so many empty that to compute these takes longer than to copy all."""
+    pixels = prod_of(value.shape[1:-1])
+    while value.op.elementwise or value.op is ops.CAST:
+        value = next((s for s in value.src if s.shape == value.shape), value.src[0])
+    if value.op is not ops.REDUCE or not is_contraction(value) or len(value.shape) < 4:
+        return False
+    depth = prod_of(tuple(value.src[0].shape[axis] for axis in value.arg.axes))
+    return bool(depth * (-pixels % COLUMNS) > WORTH * pixels)
 
 
 def _kept_under(before: UOp, value: UOp) -> UOp | None:
