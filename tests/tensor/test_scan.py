@@ -137,3 +137,12 @@ def test_work_is_linear_and_memory_is_touched_once() -> None:
         small, large = counts(64, axis), counts(256, axis)
         assert large[0] <= 17 * small[0]
         assert large[1] == 2 * 4 * 256 * 256
+
+
+def test_a_sum_from_the_end_of_few_numbers_that_a_product_reads() -> None:
+    """It is made of fewer bytes than it has, as packed weights are, but not element by element."""
+    x, y = integers((7, 31)), integers((3, 31))
+    row = Tensor(x).max(0).reshape(1, 31).expand(7, 31)
+    got = (row.flip(1).cumsum(1).flip(1).reshape(7, 1, 31) * Tensor(y)).sum(2)
+    expected = np.cumsum(np.broadcast_to(x.max(0)[::-1], (7, 31)), 1)[:, ::-1] @ y.T
+    np.testing.assert_array_equal(got.numpy(), expected)

@@ -387,7 +387,7 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
 
 def _is_unpacked(kernel: Kernel) -> bool:
     """Whether a kept value is made elementwise of at most half as many bytes. Random numbers are made of hardly any."""
-    if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in kernel.fused):
+    if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in (kernel.root, *kernel.fused)):
         return False
     read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(reads_of(kernel.value)))
     made = prod_of(kernel.root.shape) * kernel.root.dtype.itemsize

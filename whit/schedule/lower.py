@@ -19,7 +19,7 @@ from math import gcd, prod
 from typing import Any
 
 from whit.dtype import DType, dtypes
-from whit.errors import NotSupportedError
+from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.graph import joined
@@ -305,8 +305,10 @@ class Lowering:
         along = position[axis]
         if node.arg.reverse:
             along = simplify(as_index(node.shape[axis]) - 1 - along)
-        if along.op is not ops.RANGE:
+        if node.shape[axis] == 1:
             return of_one(node, result)
+        if along.op is not ops.RANGE:
+            raise InternalError(f"schedule: a scan of {node.shape} is asked for at {along}, not along its axis {axis}")
         return result.scan(node.arg.op, range=along)
 
     def _sort(self, request: Request) -> Step:
