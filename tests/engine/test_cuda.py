@@ -71,6 +71,12 @@ KERNELS = {
     "rows": (lambda x: x.sum(1), (37, 1000)),
     "columns": (lambda x: x.max(0), (1000, 37)),
     "columns and a minus": (lambda x, y: x.int().maximum(-y.int()).max(0), (9, 37), (9, 37)),  # loses it by CUDA 13.0
+    "a maximum with 0 that is compared": (  # by CUDA 13.0 it says whether x <= y
+        lambda x, y: (x * 4).int().minimum((y * 4).int()).maximum(0).eq((x * 4).int()),
+        (9, 37),
+        (9, 37),
+    ),
+    "bytes that are compared": (lambda x: (x * 300).cast("uint8").eq(255), (9, 37)),
     "softmax": (lambda x: x.softmax(-1), (33, 1025)),
     "layernorm": (lambda x: x.layernorm(), (33, 768)),
     "matmul": (lambda x, y: x @ y, (65, 70), (70, 33)),

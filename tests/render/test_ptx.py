@@ -17,8 +17,8 @@ from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.args import Memory, place_of
-from whit.ir.interpret import evaluate
+from whit.ir.args import Memory, RangeKind, place_of
+from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.render import render
@@ -285,6 +285,29 @@ def test_no_minus_is_left_to_the_assembler(dtype: DType) -> None:
         found = np.zeros(5, dtype.name)
         run_ptx(text, 1, 32, {"p0": found, "p1": arrays[a], "p2": arrays[x]})
         np.testing.assert_array_equal(found, evaluate(value, arrays))
+
+
+def test_no_signed_maximum_with_0_is_left_to_the_assembler() -> None:
+    """That of CUDA 13.0 takes a <= b for max(min(a, b), 0) == a: maxima of int32 are unsigned ones of flipped numbers,
+    and casts to unsigned integers need none."""
+    both, f = UOp.param(0, dtypes.int32, (2, 70)), UOp.param(0, dtypes.float32, (70,))
+    a, b = (both.shrink(((row, 1), (0, 70))).reshape((70,)) for row in range(2))
+    given = {
+        both: np.random.default_rng(0).integers(-5, 5, (2, 70)).astype(np.int32),
+        f: np.linspace(-300, 700, 70, dtype=np.float32),
+    }
+    byte = f.cast(dtypes.uint8)
+    for value in (a.minimum(b).maximum(0).eq(a), a.maximum(b).maximum(0), byte.eq(255), byte, f.cast(dtypes.int8)):
+        (program,) = programs_of(value).values()
+        text = render({"k": program}, TARGET)
+        assert not re.search(r"max\.s32 \S+ \S+ (0|%)", text)
+        nodes = {node for line in program.src for node in line.topological()}
+        counts = {node.arg.kind: node.size for node in nodes if node.op is ops.RANGE}
+        (param,) = (node for node in (both, f) if node in value.topological())
+        found = np.zeros(70, numpy_dtype(value.dtype))
+        memory = {"p0": found, "p1": given[param]}
+        run_ptx(text, counts.get(RangeKind.BLOCK, 1), counts.get(RangeKind.THREAD, 1), memory)
+        np.testing.assert_array_equal(found, evaluate(value, {param: given[param]}))
 
 
 def test_vectors_are_one_access_where_they_are_aligned() -> None:

@@ -206,6 +206,8 @@ def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         return w.value(register, "neg", f"neg.s{register[1:]}", *x)
     if op is ops.ABS:
         return x[0] if dtype.is_unsigned else w.value(register, "abs", f"abs.{kind}", *x)
+    if op is ops.MAX and kind == "s32":
+        return _flipped(w, w.value("b32", "max", "max.u32", *(_flipped(w, each) for each in x)))
     if op in (ops.MAX, ops.MIN):
         return w.value(register, op.name, f"{op.name}.{kind}", *x)
     if op in (ops.SHL, ops.SHR):
@@ -215,6 +217,17 @@ def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
         name = f"shl.{register}" if op is ops.SHL else f"shr.{kind}"
         return w.value(register, op.name, name, x[0], amount)
     raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
+
+
+def _flipped(w: Writer, x: str) -> str:
+    """A signed number as an unsigned one of the same order, and back.
+
+    Of max(min(a, b), 0) == a and the like the assembler of CUDA 13.0, which drivers 580 have inside, makes the flag of
+    one instruction, which only says whether a <= b; it does so if it sees a signed maximum with 0.
+    """
+    if not x.startswith("%"):
+        return str((int(x) ^ 0x80000000) & 0xFFFFFFFF)
+    return w.value("b32", "flip", "xor.b32", x, "0x80000000")
 
 
 def _negated(op: Op, x: list[str]) -> str:
@@ -366,11 +379,12 @@ def _cast_half(w: Writer, source: DType, x: str) -> str:
 def _saturated(w: Writer, source: DType, target: DType, x: str) -> str:
     """The nearest integer toward zero that the dtype has. PTX clamps; for NaN it has several answers."""
     old, new = register_type(source), register_type(target)
-    kind = "s32" if target.bitsize < 32 else arithmetic_type(target)
+    kind = ("u32" if target.is_unsigned else "s32") if target.bitsize < 32 else arithmetic_type(target)
     result = w.value(new, "cast", f"cvt.rzi.{kind}.{old}", w.in_register(old, x))
     if target.bitsize < 32:
-        result = w.value(new, "most", "min.s32", result, str(target.max))
-        result = w.value(new, "least", "max.s32", result, str(target.min))
+        result = w.value(new, "most", f"min.{kind}", result, str(target.max))
+        if kind == "s32":
+            result = w.value(new, "least", "max.s32", result, str(target.min))
     is_nan = w.value("pred", "nan", f"setp.nan.{old}", x, x)
     return w.value(new, "cast", f"selp.{new}", "0", result, is_nan)
 
