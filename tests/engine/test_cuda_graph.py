@@ -16,7 +16,7 @@ from whit.engine.storage import storage
 from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_transfers
 
-pytestmark = pytest.mark.cpu  # where tensors are that name no device
+pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # where tensors are that name no device
 rng = np.random.default_rng(0)
 
 

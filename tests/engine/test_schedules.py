@@ -21,6 +21,8 @@ from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.viz import trace
 
+pytestmark = pytest.mark.slow  # compiles much
+
 DEV = "PYTHON"
 GRAPH = UOp.group(UOp.param(0, dtypes.float32, (4,)).store(UOp.param(1, dtypes.float32, (4,)) * 2.0))
 LINEAR = UOp(ops.LINEAR)

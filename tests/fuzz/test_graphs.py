@@ -22,7 +22,7 @@ from whit.target import parse_target
 pytestmark = pytest.mark.slow  # half of the time of all tests
 
 BATCH = 25  # cases compiled together
-COUNT = 600
+COUNT = 400
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))

@@ -8,6 +8,8 @@ import pytest
 from whit import GlobalCounters, Tensor
 from whit.nn.state.gguf_blocks import KINDS, Kind
 
+pytestmark = pytest.mark.slow  # compiles much
+
 PACKED = {kind.name: kind for kind in KINDS.values() if kind.unpack is not None}
 HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "IQ4_NL": (0,), "IQ4_XS": (0,)} | {
     "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)

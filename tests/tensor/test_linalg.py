@@ -15,6 +15,8 @@ from whit.engine.repeat import repeat
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.tensor import rotate
 
+pytestmark = pytest.mark.slow  # compiles much
+
 DTYPES = ("float32", "float64")
 SQUARES = ((1, 1), (2, 2), (3, 3), (2, 5, 5), (2, 1, 4, 4), (0, 0), (0, 3, 3), (2, 0, 0))
 RECTANGLES = (*SQUARES, (7, 4), (4, 7), (1, 5), (5, 1), (3, 0), (0, 3), (2, 3, 2), (2, 2, 5))

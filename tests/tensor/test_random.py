@@ -23,6 +23,8 @@ from whit.tensor import uniform
 from whit.tensor.threefry import block, draw_of, next_draw, seed_with, words
 from whit.tensor.uniform import high_product
 
+pytestmark = pytest.mark.slow  # compiles much
+
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.fp8e4m3, dtypes.fp8e5m2)
 MILLION = 1_000_000
 

@@ -11,6 +11,8 @@ from whit.engine.counters import GlobalCounters
 from whit.errors import OutOfRangeError
 from whit.ir.interpret import numpy_dtype
 
+pytestmark = pytest.mark.slow  # compiles much
+
 SHAPES = (
     (1,),
     (2,),

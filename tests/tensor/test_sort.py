@@ -11,6 +11,8 @@ from whit.engine.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.interpret import numpy_dtype
 
+pytestmark = pytest.mark.slow  # compiles much
+
 SIZES = (1, 2, 3, 63, 64, 65, 192, 193, 1000)
 
 

@@ -9,6 +9,8 @@ import pytest
 from whit import Tensor, Variable, nn
 from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
 
+pytestmark = pytest.mark.slow  # compiles much
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((8, 8)).astype(np.float32)
 CUBE = RNG.standard_normal((2, 8, 6)).astype(np.float32)
