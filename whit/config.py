@@ -343,4 +343,4 @@ TRACK_MATCH_STATS = ContextVar(
 )
 CHECK_OOB = ContextVar("CHECK_OOB", False, "Proves that every access of every kernel is in bounds.")
 CHECK_INDEX = ContextVar("CHECK_INDEX", False, "Index tensors are computed at the call, and raise where out of range.")
-VERIFY = ContextVar("VERIFY", False, "Checks every graph after every pass.")
+VERIFY = ContextVar("VERIFY", False, "Checks every schedule, kernel and program that is made.")

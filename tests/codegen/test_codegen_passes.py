@@ -292,6 +292,15 @@ def test_reductions_inside_of_different_loops_have_ranges_of_their_own() -> None
     assert linearise(fix_index_dtype(rewrite(both, VECTOR_ACCESS, once=True))).op is ops.LINEAR
 
 
+def test_a_range_under_other_ranges_of_its_reduction_is_another_loop() -> None:
+    j, k = UOp.range(4, 1000, RangeKind.REDUCE), UOp.range(8, 1001, RangeKind.REDUCE)
+    both = param(1, 32).index(j * 8 + k).reduce(ops.ADD, ranges=(j, k))
+    one = param(2, 8).index(k).reduce(ops.ADD, ranges=(k,))
+    separated = separate_loops(UOp.group(param(0, 1).store(both + one, const(dtypes.weakint, 0))))
+    outer, inner = (node.src[1:] for node in separated.topological() if node.op is ops.REDUCE)
+    assert not set(outer) & set(inner)
+
+
 def test_reductions_inside_of_the_same_loops_share_theirs() -> None:
     body = kernel(total(param(0, 6, 8)) * param(0, 6, 8).reduce(ops.MAX, (1,)))
     assert separate_loops(body) is body

@@ -28,7 +28,7 @@ FOR_DEBUGGING = {
     "DEBUG": "whit prints what it does, and from 2 on runs kernels one by one",
     "CHECK_OOB": "every access of every kernel is proved, slowly",
     "CHECK_INDEX": "index tensors are computed at every call",
-    "VERIFY": "every graph is checked after every pass",
+    "VERIFY": "every schedule, kernel and program is checked",
     "TRACK_MATCH_STATS": "every rewrite rule is timed",
     "VIZ": "every rewrite is recorded",
     "PROFILE": "kernels run one by one, because each is timed",

@@ -250,16 +250,25 @@ def _symbolic_core_pieces(size: UOp, width: int, unroll: int, first_id: int, is_
 
 
 def _split_reductions(body: UOp, strategy: Strategy) -> UOp:
-    """Every reduction along a range with lanes becomes partial results in vectors, combined at the end."""
+    """Every reduction along a range with lanes becomes partial results in vectors, combined at the end.
+
+    Reductions share ranges, and lanes are chosen for one of them. Another, that depends on an output range with lanes
+    or holds a reduction of vectors which depends on the range, runs along it element by element.
+    """
     free = free_ranges(body)
     done: dict[UOp, UOp] = {}
+    taken: dict[UOp, frozenset[UOp]] = {}  # node -> what reductions of vectors inside it depend on
+    wide = frozenset(r for r in strategy.order if r in strategy.lanes)
     for node in topological((body,)):
         src = tuple([done[s] for s in node.src])
         new = node if src == node.src else make(node.op, src, node.arg)
-        if node.op is ops.REDUCE:
-            vector = [r for r in node.src[1:] if r in strategy.lanes and r in free[node.src[0]]]
+        inside = frozenset[UOp]().union(*(taken[s] for s in node.src if taken[s]))
+        if node.op is ops.REDUCE and not wide & free[node]:
+            vector = [r for r in node.src[1:] if r in strategy.lanes and r in free[node.src[0]] and r not in inside]
             if vector:
                 new = _split_reduction(new, vector[0], strategy)
+                inside |= free[node]
+        taken[node] = inside
         done[node] = new
     return done[body]
 

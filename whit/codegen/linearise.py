@@ -25,6 +25,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 
 Path = tuple[UOp, ...]
+Loop = tuple[frozenset[UOp], Path]  # what a reduction depends on, and those of its own ranges outside of this one
 ZERO = const(dtypes.int64, 0)  # the position of everything in a register
 _KEPT = (ops.STORE, ops.BLOCK_STORE, ops.RANGE, ops.END, ops.IF, ops.BARRIER, ops.PARAM, ops.VARIABLE)
 LATER = 1 << 32  # added to the number of an instruction that waits for the products before
@@ -142,10 +143,20 @@ def separate_loops(body: UOp) -> UOp:
     """Gives reductions that run inside of different loops ranges of their own.
 
     reduce over k of x[r0, k], reduce over k of x[r0, k] * y[r1, k]   ->   the second over another range
+    reduce over k, m of x[k, m], reduce over m of y[m]                ->   the second over another range
+
+    What is copied for a new range may hold reductions that now run inside of it: they are looked at again.
     """
+    separated = _separate_once(body)
+    while separated is not body:
+        body, separated = separated, _separate_once(separated)
+    return body
+
+
+def _separate_once(body: UOp) -> UOp:
     free = free_ranges(body)
-    inside: dict[UOp, frozenset[UOp]] = {}  # range -> what its first reduction depends on
-    own: dict[tuple[UOp, frozenset[UOp]], UOp] = {}
+    loop_of: dict[UOp, Loop] = {}  # range -> where its first reduction runs
+    own: dict[tuple[UOp, Loop], UOp] = {}
     done: dict[UOp, UOp] = {}
     last = max((node.arg.id for node in free if node.op is ops.RANGE), default=0)
     for node in free:
@@ -153,14 +164,16 @@ def separate_loops(body: UOp) -> UOp:
         if node.op is ops.REDUCE and len(src) > 1:
             value, *ranges = src
             new: dict[UOp, UOp] = {}
+            outer: Path = ()
             for r in ranges:
-                if inside.setdefault(r, free[node]) != free[node]:
-                    key = (r, free[node])
-                    if key not in own:
-                        own[key] = make(ops.RANGE, r.src, RangeArg(last + 1 + len(own), r.arg.kind))
-                    new[r] = own[key]
+                loop = (free[node], outer)
+                if loop_of.setdefault(r, loop) != loop:
+                    if (r, loop) not in own:
+                        own[r, loop] = make(ops.RANGE, r.src, RangeArg(last + 1 + len(own), r.arg.kind))
+                    new[r] = own[r, loop]
+                outer = (*outer, new.get(r, r))
             if new:
-                src = (value.substitute(new), *(new.get(r, r) for r in ranges))
+                src = (value.substitute(new), *outer)
         done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[body]
 

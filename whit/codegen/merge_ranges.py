@@ -53,7 +53,6 @@ def _merge(body: UOp, first: UOp, second: UOp) -> tuple[UOp, UOp] | None:
 
 def _reduced_together(body: UOp) -> list[list[UOp]]:
     """Lists of ranges that every reduction binds together or not at all."""
-    lists = {node.src[1:] for node in topological((body,)) if node.op is ops.REDUCE and len(node.src) > 2}
-    others = {r for node in topological((body,)) if node.op is ops.REDUCE for r in node.src[1:]}
+    lists = dict.fromkeys(node.src[1:] for node in topological((body,)) if node.op is ops.REDUCE)
     alone = [ranges for ranges in lists if not any(set(ranges) & set(o) for o in lists if o != ranges)]
-    return [list(ranges) for ranges in alone if set(ranges) <= others]
+    return [list(ranges) for ranges in alone if len(ranges) > 1]

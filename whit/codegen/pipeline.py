@@ -40,12 +40,14 @@ from whit.codegen.tiling import choose_tiling
 from whit.codegen.transpose_loads import transpose_loads
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.codegen.widen_bits import widen_bits
-from whit.config import CHECK_OOB, NOOPT
+from whit.config import CHECK_OOB, NOOPT, VERIFY
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
+from whit.ir.verify import verify, verify_order
 from whit.simplify import simplify
 from whit.target import Target
 
@@ -252,6 +254,8 @@ def generate(
 ) -> Program:
     """The program of a kernel: a GROUP of stores over params. `observe` sees the graph after every pass; `choice` says
     how it is to be tiled."""
+    if VERIFY:
+        verify(body, KERNEL)
     work, read, written = estimate(body)
     job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
@@ -262,6 +266,9 @@ def generate(
             observe(step, body)
         if body.op is ops.LINEAR:
             break
+    verify_order(body)
+    if VERIFY:
+        verify(body, PROGRAM)
     if CHECK_OOB:
         from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
 

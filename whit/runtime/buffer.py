@@ -14,9 +14,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, TypeVar
@@ -123,7 +124,9 @@ class Buffer:
         if (recorder := hooks.recorder) is not None and nbytes:
             recorder.allocated(self)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():  # the names of this module may be gone; the memory goes with the process
+            return
         base = getattr(self, "base", None)
         if base is not None:
             with _usage_lock:

@@ -25,10 +25,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from whit.config import ATTENTION_BLOCKS, Context
+from whit.config import ATTENTION_BLOCKS, VERIFY, Context
 from whit.ir import ops
+from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, make
+from whit.ir.verify import verify
 from whit.schedule.calls import schedule_with_calls
 from whit.schedule.chains import is_computed
 from whit.schedule.choose_stages import Kernel
@@ -60,8 +62,13 @@ def schedule(graph: UOp, target: Target | None = None) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
     buffers. A read of a param that is also stored to sees what was there before. A target may have wishes."""
     if any(node.op is ops.CALL for node in graph.topological()):
-        return schedule_with_calls(graph, partial(schedule, target=target), partial(_schedule, machine=target), target)
-    return _schedule(graph, {}, target)
+        inner, plain = partial(schedule, target=target), partial(_schedule, machine=target)
+        linear = schedule_with_calls(graph, inner, plain, target)
+    else:
+        linear = _schedule(graph, {}, target)
+    if VERIFY:
+        verify(linear, SCHEDULE)
+    return linear
 
 
 def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None) -> UOp:
