@@ -51,6 +51,12 @@ SPREAD = np.diag([1.0, 2.5, 4.0, 7.0]) + (A + A.T) * 0.1
 CASES: dict[str, tuple[Function, tuple[Any, ...], bool]] = {
     "inv": (Tensor.inv, (A,), False),
     "inv of a batch": (Tensor.inv, (BATCH,), False),
+    "inv of what a minimum fills": (
+        lambda x: (x.min().reshape(1).repeat(4).reshape(2, 2).tanh() + Tensor.eye(2) * 4).inv().sum(),
+        (_random(2, 3),),
+        False,
+    ),
+    "inv of a product": (lambda x: (x @ x.T + Tensor.eye(4)).inv(), (_random(4, 4),), False),
     "det": (Tensor.det, (A,), False),
     "det of a batch": (Tensor.det, (BATCH,), False),
     "slogdet": (lambda a: a.slogdet()[1], (BATCH,), False),

@@ -1,5 +1,7 @@
 """Kernels that are contractions of contractions: which have that form, and what is read off them."""
 
+from random import Random
+
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -63,3 +65,36 @@ def test_short_sides_are_not_worth_blocks() -> None:
     i, j, d = UOp.range(8, 1), summed(0), summed(1, 32)
     chain = find_chain([(scores(i, j, d).exp2() * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))])
     assert chain is not None and not chain.is_worth_blocks()
+
+
+def test_the_factor_with_contractions_is_the_one_that_has_them_along_the_sum() -> None:
+    j, k = summed(0), summed(2)
+    of_row = G.index(HEADS, ROW, k).reduce(ops.ADD, ranges=(k,))
+    row = scores(ROW, j, summed(1, 32))
+    values = V.index(HEADS, j, E)
+    assert find_chain([(of_row * row).reduce(ops.ADD, ranges=(j,))]) is None
+    assert find_chain([((values * of_row) * row).reduce(ops.ADD, ranges=(j,))]) is None
+    plain = find_chain([(values * row).reduce(ops.ADD, ranges=(j,))])
+    assert plain is not None and plain.columns is E
+
+
+def random_value(rng: Random, depth: int, ranges: tuple[UOp, ...]) -> UOp:
+    """Sums, maxima and products of reads along any ranges that are open."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.2:
+        read = (rng.choice(ranges) for _ in range(2))
+        return rng.choice((Q, K, V, G)).index(HEADS, *read)
+    if kind < 0.6:
+        along = summed(rng.randrange(1, 1 << 20), rng.choice((32, 64)))
+        op = rng.choice((ops.ADD, ops.ADD, ops.ADD, ops.MAX))
+        value = random_value(rng, depth - 1, (*ranges, along))
+        return (value * random_value(rng, depth - 1, (*ranges, along))).reduce(op, ranges=(along,))
+    left, right = (random_value(rng, depth - 1, ranges) for _ in range(2))
+    return rng.choice((left * right, left + right, left * left))
+
+
+def test_whatever_is_no_chain_is_none() -> None:
+    rng = Random(1)
+    values = [random_value(rng, 4, (ROW, E)) for _ in range(600)]
+    found = [find_chain([value]) for value in values] + [find_chain(values[n : n + 2]) for n in range(0, 600, 2)]
+    assert any(chain is not None for chain in found) and any(chain is None for chain in found)

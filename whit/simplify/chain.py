@@ -127,19 +127,23 @@ class _Reader:
         value, *ranges = node.src
         if node.arg.op is not ops.ADD or value.op is not ops.MUL or len(ranges) != 1:
             return False
-        return any(ranges[0] in self.free[inner] for inner in outermost(value))
+        return bool(self.along(value, ranges[0]))
 
     def factors(self, node: UOp) -> tuple[UOp, UOp]:
-        """The factor with contractions inside, and the other."""
+        """The factor with contractions inside, along what is summed, and the other."""
         left, right = node.src[0].src
-        return (left, right) if outermost(left) else (right, left)
+        return (left, right) if self.along(left, node.src[1]) else (right, left)
+
+    def along(self, root: UOp, key: UOp) -> list[UOp]:
+        """The outermost reductions in an expression that depend on a range."""
+        return [node for node in outermost(root) if key in self.free[node]]
 
     def ranges(self, product: UOp) -> tuple[UOp, UOp, UOp]:
         """i, j and e."""
         p, w = self.factors(product)
         j = product.src[1]
         columns = self.free[w] - self.free[p]
-        inner = next(node for node in outermost(p) if j in self.free[node])
+        inner = self.along(p, j)[0]
         if inner.src[0].op is not ops.MUL or len(columns) != 1:
             raise _OtherForm
         of_row = next((side for side in inner.src[0].src if j not in self.free[side]), None)
