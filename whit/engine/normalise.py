@@ -123,11 +123,18 @@ class Normaliser:
             elif op.elementwise:
                 new = [done[s] for s in src]
                 for i, s in enumerate(src):
-                    if s.op is ops.CONST and is_varied(node, i, s):
-                        new[i] = self.constant(s)
+                    if s.op is ops.CONST:
+                        if is_varied(node, i, s):
+                            new[i] = self.constant(s)
+                    elif s.op in SPREADS and not s.dtype.is_float and is_varied(node, i, number := number_of(s)):
+                        new[i] = self.filled(s, number)
                 done[node] = make(op, tuple(new), node.arg)
             elif op in SPREADS and src[0].op is ops.CONST and is_varied(node, 0, src[0]):
                 done[node] = make(op, (self.constant(src[0]), *[done[s] for s in src[1:]]), node.arg)
+            elif op is ops.STACK:
+                varied = [s.op is ops.CONST and is_varied(node, 0, s) for s in src]
+                new = [self.constant(s) if is_passed else done[s] for s, is_passed in zip(src, varied, strict=True)]
+                done[node] = make(op, tuple(new), node.arg)
             elif op in SAME_VALUE:
                 done[node] = done[src[0]]
             elif op is ops.ITEM and node.member is not None:
@@ -146,6 +153,8 @@ class Normaliser:
                 done[node] = self.window(node)
             elif op is ops.BUFFER:
                 done[node] = self.buffer(node)
+            elif op is ops.STAGE:
+                done[node] = make(op, (self.stored(src[0]), *[done[s] for s in src[1:]]), node.arg)
             elif op.opaque:
                 done[node] = node
             else:
@@ -183,9 +192,28 @@ class Normaliser:
 
     def store_into(self, effect: UOp, place: UOp, views: list[UOp]) -> UOp:
         """A STORE as one to these views of another place."""
-        _, *sources = effect.src
+        _, value, *rest = effect.src
         target = on_views(views, place, self.done.__getitem__)
-        return make(ops.STORE, (target, *[self.done[s] for s in sources]), effect.arg)
+        new = self.done[value] if effect.arg.combine is not None else self.stored(value)
+        return make(ops.STORE, (target, new, *[self.done[s] for s in rest]), effect.arg)
+
+    def stored(self, value: UOp) -> UOp:
+        """What a value that is stored as it is has become. Nothing is folded into a number, so all are passed in
+        memory: the next one is the same kernel."""
+        number = number_of(value)
+        return self.done[value] if number.op is not ops.CONST else self.filled(value, number)
+
+    def filled(self, node: UOp, number: UOp) -> UOp:
+        """A number in some shape, passed in memory."""
+        shapes: list[UOp] = []
+        while node is not number:
+            shapes.append(node)
+            node = node.src[0]
+        result = self.constant(number)
+        for shape in reversed(shapes):
+            if shape.op in SPREADS:
+                result = make(shape.op, (result, *[self.done[s] for s in shape.src[1:]]), shape.arg)
+        return result
 
     def again(self, node: UOp) -> UOp:
         """An AGAIN, as long as it tells something apart, and waits for something that is not known yet."""
@@ -239,14 +267,25 @@ def param(slot: int, dtype: DType, shape: Shape) -> UOp:
     return found
 
 
+def number_of(node: UOp) -> UOp:
+    """The CONST that fills a tensor; some other node if none does."""
+    while (node.op in SPREADS or node.op in SAME_VALUE) and id(node) not in computed_entries:
+        node = node.src[0]
+    return node
+
+
 def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     """Whether a constant operand might be another number next time, so that it is passed in memory.
 
-    Not those that make better code, and not those of comparisons. Integers only next to data: where there is none (no
-    device), they are part of index arithmetic, which is worth simplifying.
+    Not those that make better code. Integers only next to data, and not in comparisons: where there is none (no
+    device), they are part of index arithmetic, which is worth simplifying; so are the bounds that data is compared to.
     """
+    if constant.op is not ops.CONST:
+        return False
     value, dtype, op = constant.arg, constant.dtype, user.op
-    if value in COMMON or value != value or user.dtype.is_bool or dtype.is_bool:
+    if value in COMMON or value != value or dtype.is_bool:
+        return False
+    if user.dtype.is_bool and (not dtype.is_float or user.device is None):
         return False
     if place == 1 and (op in BY_CONSTANT or (op is ops.FDIV and abs(frexp(value)[0]) == 0.5)):
         return False
@@ -278,7 +317,7 @@ def normalise(roots: Sequence[UOp], order: list[UOp]) -> Normalised:
     """The graph that computes the roots, `order` being what is `below` them."""
     state = Normaliser(len(roots))
     state.visit(order)
-    stores = [output(state, slot, root, value_of(state, root)) for slot, root in enumerate(roots)]
+    stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
     return normalised(state, make(ops.GROUP, tuple(stores)))
 
 
@@ -286,11 +325,6 @@ def normalised(state: Normaliser, graph: UOp) -> Normalised:
     """The graph, with what was found on the way."""
     variables = tuple(state.variables.items())
     return Normalised(graph, state.outputs, tuple(state.slots), variables, frozenset(state.names - {*state.variables}))
-
-
-def value_of(state: Normaliser, root: UOp) -> UOp:
-    """What a root has become; a number that might vary is passed in memory."""
-    return state.constant(root) if root.op is ops.CONST and is_varied(root, 0, root) else state.done[root]
 
 
 def output(state: Normaliser, slot: int, root: UOp, value: UOp) -> UOp:

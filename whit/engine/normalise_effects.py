@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whit.engine.effects import Effect, on_views, under, views_between
-from whit.engine.normalise import Normalised, Normaliser, normalised, output, value_of, views_to
+from whit.engine.normalise import Normalised, Normaliser, normalised, output, views_to
 from whit.engine.storage import computed_entries
 from whit.ir import ops
 from whit.ir.uop import UOp, make
@@ -35,7 +35,7 @@ def normalise_effects(roots: Sequence[UOp], effects: Sequence[Effect], order: li
     """The graph that computes the roots and carries out the effects; `order` is what is below both."""
     state = EffectNormaliser(len(roots), effects, order)
     state.visit(order)
-    stores = [output(state, slot, root, value_of(state, root)) for slot, root in enumerate(roots)]
+    stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
     for number, effect in enumerate(effects):
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))
