@@ -22,6 +22,7 @@ from whit.engine.plan import Plan, make_plan
 from whit.engine.realize import _known, _needs_kernel, _shows, _value, filled_by_hand, load_scheduler
 from whit.engine.storage import computed_entries, nbytes_of
 from whit.engine.view import view_of_buffer
+from whit.engine.windows import find_windows
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
@@ -138,11 +139,12 @@ def _graph_of(node: UOp) -> tuple[Normalised, int]:
     found = [(top, effect_of(top, nobody)) for top in tops]
     effects = [effect for _, effect in found if effect is not None]
     if not effects:
-        return normalise([node], order), 0
+        return normalise([node], order, find_windows(order)), 0
     roots = [top for top, effect in found if effect is None]
     if not _shows(node, set(tops)) and _needs_kernel(node, {effect.memory for effect in effects}):
         roots.append(node)
-    return normalise_effects(list(dict.fromkeys(roots)), effects, order), len(effects)
+    windows = find_windows(order, {effect.memory for effect in effects})
+    return normalise_effects(list(dict.fromkeys(roots)), effects, order, windows), len(effects)
 
 
 # ---- kernels

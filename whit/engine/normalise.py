@@ -4,24 +4,26 @@
 
 Equal computations on different buffers, or with different numbers in them, give the identical graph: BUFFERs become
 PARAMs in the order of their first appearance, bound variables lose their value, and constants that a user might vary
-become PARAMs of shape (). The first slots are the outputs. What was computed before is read from its BUFFER. A value
-after a store that covers all of it is the value that was stored; one after stores to parts of memory is written there
-(`normalise_effects`). Copies between devices were carried out before (`realize`), so that a graph has one device.
+become PARAMs of shape (). Windows of memory lose their place (`windows`). The first slots are the outputs. What was
+computed before is read from its BUFFER. A value after a store that covers all of it is the value that was stored; one
+after stores to parts of memory is written there (`normalise_effects`). Copies between devices were carried out before
+(`realize`), so that a graph has one device.
 
 This runs on every `realize`: two passes, together about 2 us a node (bench/realize.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import frexp, inf
+from math import frexp, inf, prod
 
 from whit.cache import register_cache
 from whit.dtype import DType, dtypes
 from whit.engine.device import is_gpu
 from whit.engine.effects import on_views, stored_value, views_between
 from whit.engine.storage import computed_entries
+from whit.engine.windows import Anchor, Window
 from whit.errors import ArgumentError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, ParamArg, StoreArg
@@ -39,6 +41,7 @@ SAME_VALUE = frozenset(ops.SAME_VALUE)
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
+NO_WINDOWS: Mapping[UOp, Window] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Normalised:
 
     graph: UOp
     outputs: int  # how many of the first slots are new buffers
-    slots: tuple[UOp, ...]  # what the slots after them hold: BUFFERs and CONSTs
+    slots: tuple[UOp, ...]  # what the slots after them hold: BUFFERs, contiguous parts of them, and CONSTs
     variables: tuple[tuple[str, int], ...]  # values of the bound variables, by name
     unbound: frozenset[str] = frozenset()  # variables without a value: the graph cannot run
 
@@ -97,11 +100,12 @@ def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
 class Normaliser:
     """The state of normalising one graph."""
 
-    def __init__(self, outputs: int) -> None:
+    def __init__(self, outputs: int, windows: Mapping[UOp, Window] = NO_WINDOWS) -> None:
         self.done: dict[UOp, UOp] = {}
+        self.windows = windows
         self.outputs = outputs
         self.slots: list[UOp] = []
-        self.params: dict[UOp, UOp] = {}  # BUFFER or CONST -> its PARAM
+        self.params: dict[UOp, UOp] = {}  # what a slot holds -> its PARAM
         self.variables: dict[str, int] = {}
         self.bound_variables: dict[str, UOp] = {}
         self.names: set[str] = set()  # of variables, bound or not
@@ -223,14 +227,43 @@ class Normaliser:
         return make(ops.AGAIN, (value, *[s for s in known if s.op is not ops.PARAM and s.op is not ops.CONST]))
 
     def window(self, node: UOp) -> UOp:
-        """A SHRINK."""
-        return make(ops.SHRINK, tuple([self.done[s] for s in node.src]), node.arg)
+        """A SHRINK: of memory a slot of its own, a part of one, or one that begins at variables."""
+        window = self.windows.get(node)
+        if window is None:
+            return make(ops.SHRINK, tuple([self.done[s] for s in node.src]), node.arg)
+        slot, shape = window.slot, node.shape
+        if slot is None:
+            return self.moved(node, self.done[node.src[0]], window.anchors)
+        if prod(slot.shape) == prod(shape):
+            return self.slot(slot, shape)
+        part = make(ops.SHRINK, (self.slot(slot, slot.shape),), ((window.start, prod(shape)),))
+        return make(ops.RESHAPE, (part,), shape)
+
+    def moved(self, node: UOp, source: UOp, anchors: Mapping[int, Anchor]) -> UOp:
+        """A SHRINK of another source that begins at variables, as far as it can be elsewhere."""
+        parts = []
+        for axis, (start, length) in enumerate(node.arg):
+            anchor = anchors.get(axis)
+            if anchor is None or anchor.low == anchor.high:
+                parts.append((start, length))
+                continue
+            if anchor.variable is None:
+                name = f"start of window {len(self.variables)}"  # no user's variable is called so
+                anchor.variable = UOp.variable(name, anchor.low, anchor.high)
+                self.variables[name] = anchor.first
+            ahead = start - anchor.first
+            parts.append((anchor.variable + ahead if ahead else anchor.variable, length))
+        return source.shrink(parts)
 
     def constant(self, node: UOp) -> UOp:
         """The PARAM of a number that is passed in memory."""
+        return self.slot(node, ())
+
+    def slot(self, node: UOp, shape: Shape) -> UOp:
+        """The PARAM of something that is passed in memory, in some shape."""
         found = self.params.get(node)
-        if found is None:
-            found = self.params[node] = param(self.outputs + len(self.slots), node.dtype, ())
+        if found is None or found.shape != shape:
+            found = self.params[node] = param(self.outputs + len(self.slots), node.dtype, shape)
             self.slots.append(node)
         return found
 
@@ -313,9 +346,9 @@ def views_to(effect: UOp, old: UOp) -> list[UOp]:
     return views
 
 
-def normalise(roots: Sequence[UOp], order: list[UOp]) -> Normalised:
+def normalise(roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS) -> Normalised:
     """The graph that computes the roots, `order` being what is `below` them."""
-    state = Normaliser(len(roots))
+    state = Normaliser(len(roots), windows)
     state.visit(order)
     stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
     return normalised(state, make(ops.GROUP, tuple(stores)))

@@ -11,29 +11,22 @@ step of a loop (x[i] = x[i - 1] + 1) is the same graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from whit.engine.effects import Effect, on_views, under, views_between
-from whit.engine.normalise import Normalised, Normaliser, normalised, output, views_to
+from whit.engine.normalise import NO_WINDOWS, Normalised, Normaliser, normalised, output, views_to
 from whit.engine.storage import computed_entries
+from whit.engine.windows import Anchor, Window
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 
 
-@dataclass(slots=True)
-class Anchor:
-    """Where windows begin along one axis of a memory: the first of them, and how far it can move."""
-
-    first: int
-    low: int
-    high: int
-    variable: UOp | None = None
-
-
-def normalise_effects(roots: Sequence[UOp], effects: Sequence[Effect], order: list[UOp]) -> Normalised:
-    """The graph that computes the roots and carries out the effects; `order` is what is below both."""
-    state = EffectNormaliser(len(roots), effects, order)
+def normalise_effects(
+    roots: Sequence[UOp], effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS
+) -> Normalised:
+    """The graph that computes the roots and carries out the effects; `order` is what is below both. `windows` are those
+    of other memories."""
+    state = EffectNormaliser(len(roots), effects, order, windows)
     state.visit(order)
     stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
     for number, effect in enumerate(effects):
@@ -46,8 +39,8 @@ def normalise_effects(roots: Sequence[UOp], effects: Sequence[Effect], order: li
 class EffectNormaliser(Normaliser):
     """The state of normalising one graph with effects."""
 
-    def __init__(self, roots: int, effects: Sequence[Effect], order: list[UOp]) -> None:
-        super().__init__(roots + len(effects))
+    def __init__(self, roots: int, effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window]) -> None:
+        super().__init__(roots + len(effects), windows)
         self.places: list[UOp] = []
         self.bases = [effect.memory for effect in effects]
         self.owner: dict[UOp, int] = {}  # AFTER -> the first effect that it is part of
@@ -115,9 +108,7 @@ class EffectNormaliser(Normaliser):
             for axis, ((start, length), size) in enumerate(zip(node.arg, memory.shape, strict=True)):
                 if length == size or not isinstance(size, int):
                     continue
-                anchor = anchors.setdefault((memory, axis), Anchor(start, 0, size))
-                ahead = start - anchor.first
-                anchor.low, anchor.high = max(anchor.low, -ahead), min(anchor.high, size - length - ahead)
+                anchors.setdefault((memory, axis), Anchor(start, 0, size)).hold(start, length, size)
         return anchors
 
     def _memory(self, node: UOp) -> UOp | None:
@@ -135,16 +126,6 @@ class EffectNormaliser(Normaliser):
         return self._moved(node, memory, self.done[node.src[0]])
 
     def _moved(self, node: UOp, memory: UOp, source: UOp) -> UOp:
-        parts = []
-        for axis, (start, length) in enumerate(node.arg):
-            anchor = self.anchors.get((memory, axis))
-            if anchor is None or length == memory.shape[axis]:
-                parts.append((start, length))
-                continue
-            if anchor.variable is None:
-                name = f"start of window {len(self.variables)}"  # no user's variable is called so
-                anchor.variable = UOp.variable(name, anchor.low, anchor.high)
-                self.variables[name] = anchor.first
-            ahead = start - anchor.first
-            parts.append((anchor.variable + ahead if ahead else anchor.variable, length))
-        return source.shrink(parts)
+        axes = [axis for axis, (_, length) in enumerate(node.arg) if length != memory.shape[axis]]
+        found = {axis: self.anchors[memory, axis] for axis in axes if (memory, axis) in self.anchors}
+        return self.moved(node, source, found)

@@ -57,6 +57,7 @@ from whit.engine.storage import (
     storage,
 )
 from whit.engine.view import view_of_buffer
+from whit.engine.windows import find_windows
 from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -346,7 +347,8 @@ def _carry_out(
     roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, free: dict[UOp, UOp]
 ) -> list[UOp]:
     """Runs one schedule: the values of the roots, and the new contents of memories, in place or in copies."""
-    graph = normalise_effects(roots, effects, order)
+    changed = {effect.memory for effect in effects}
+    graph = normalise_effects(roots, effects, order, find_windows(order, changed | _free_to_take(free)))
     results = _results(roots, graph, device, free)
     memories = [_memory_for(effect) for effect in effects]
     views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
@@ -388,7 +390,7 @@ def _compute(roots: list[UOp], order: list[UOp], device: str, free: dict[UOp, UO
     """Runs the schedule of these roots; the BUFFERs with their values."""
     if is_disk(device):
         return [compute_into_file(root, device, realize_one) for root in roots]
-    graph = normalise(roots, order)
+    graph = normalise(roots, order, find_windows(order, _free_to_take(free)))
     results = _results(roots, graph, device, free)
     _run(graph, [storage(result) for result in results], device)
     _let_go(roots, results, free)
@@ -405,6 +407,11 @@ def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, U
         else:
             results.append(new_buffer(root.dtype, root.shape, device))
     return results
+
+
+def _free_to_take(free: dict[UOp, UOp]) -> set[UOp]:
+    """The memories in which results may lie: of these the schedule has to see all reads."""
+    return {_memory_of(base) for base in free.values()}
 
 
 def _is_free(buffer: Buffer, device: str) -> bool:
@@ -463,7 +470,13 @@ def _key(graph: Normalised, device: str) -> tuple[Any, ...]:
 
 def memory_of_slot(slot: UOp, device: str) -> Buffer:
     """The memory that a slot of a normalised graph stands for."""
-    return storage(slot) if slot.op is ops.BUFFER else _constant(slot, device)
+    if slot.op is ops.BUFFER:
+        return storage(slot)
+    part = view_of_buffer(slot)
+    if part is None:
+        return _constant(slot, device)
+    memory, start = part
+    return storage(memory).view(start, nbytes_of(slot.dtype, slot.shape))
 
 
 def _constant(node: UOp, device: str) -> Buffer:

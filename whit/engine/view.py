@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from whit.engine.storage import computed
+from whit.engine.storage import computed, is_known
 from whit.ir import ops
 from whit.ir.op import Shape
 from whit.ir.uop import UOp
@@ -26,23 +26,19 @@ def view_of_buffer(node: UOp) -> tuple[UOp, int] | None:
             continue
         if node.op not in SAME_ORDER or len(node.src) != 1:  # symbolic sizes: their memory lies apart
             return None
-        start = _start(node)
+        start = start_of_view(node)
         if start is None:
             return None
         offset += start * node.dtype.itemsize
         (node,) = node.src
-    return (node, offset) if _is_known(node.shape) else None
+    return (node, offset) if is_known(node.shape) else None
 
 
-def _is_known(shape: Shape) -> bool:
-    return all(isinstance(size, int) for size in shape)
-
-
-def _start(view: UOp) -> int | None:
+def start_of_view(view: UOp) -> int | None:
     """The element of the source at which a view starts, if it keeps the order of elements and leaves no gaps."""
     (source,) = view.src
     shape = source.shape
-    if not _is_known(shape):
+    if not is_known(shape):
         return None
     if view.op is ops.SHRINK:
         return _start_of_window(shape, view.arg)
