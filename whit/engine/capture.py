@@ -18,9 +18,8 @@ from whit.engine.program import build, plain
 from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site
 from whit.engine.replayer import Replay
 from whit.engine.signature import result_of
-from whit.engine.trace import Shown, Trace
+from whit.engine.trace import Shown, Trace, gradient_path
 from whit.errors import JitError
-from whit.ir import ops
 from whit.ir.uop import UOp
 
 
@@ -214,14 +213,7 @@ def _output(trace: Trace, tensor: Any, device: str) -> Output:
 
 def _cut(trace: Trace, value: UOp) -> tuple[str, bool]:
     """The name of the function, if a gradient would go on from a result into it, and whether tensors ask for it."""
+    path = gradient_path(value)
     takes = {e.start: e.tensor for e in trace.shown.values() if e.tensor.requires_grad is not False}
-    stack, visited, found = [value], {value}, []
-    while stack:
-        node = stack.pop()
-        if node in takes and node.dtype.is_float:
-            found.append(takes[node])
-        if (node.dtype.is_float or node.op is ops.STORE) and node.op is not ops.DETACH:
-            new = [source for source in node.src if source not in visited]
-            visited.update(new)
-            stack += new
+    found = [tensor for node, tensor in takes.items() if node in path and node.dtype.is_float]
     return (trace.name, any(tensor.requires_grad for tensor in found)) if found else ("", False)

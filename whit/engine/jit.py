@@ -26,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.device import Device
-from whit.engine.overlay import current
+from whit.engine.overlay import Wrapper, current
 from whit.engine.signature import Arguments, Key
 from whit.engine.trace import Trace
 from whit.errors import ArgumentError, JitError
@@ -41,7 +41,7 @@ MOST_VARIANTS = 32  # captures of one key that differ in what was captured
 _all_jits: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class TinyJit(Generic[Parameters, Result]):
+class TinyJit(Wrapper, Generic[Parameters, Result]):
     """A function under the JIT. Of a method, each instance has captures of its own, which go with it.
 
     `prune`: what depends on captured tensors alone, not on arguments, is computed once, and again when one of them has
@@ -176,6 +176,10 @@ class TinyJit(Generic[Parameters, Result]):
 
     # ---- questions
 
+    def wrapped(self) -> Any:
+        """The plain function."""
+        return self._function
+
     @property
     def captured(self) -> list[Any]:
         """The programs, in the order of their capture. `program.explain()` of one says what a run does."""
@@ -226,7 +230,7 @@ class TinyJit(Generic[Parameters, Result]):
         return f"<TinyJit {self._name}: {len(self.captured)} captured>"
 
 
-class _Holder:
+class _Holder(Wrapper):
     """Keeps the captures of a method in its instance, so that they go with it; a copy of the instance starts anew."""
 
     __slots__ = ("jit", "owner")
@@ -234,6 +238,10 @@ class _Holder:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.jit: Any = None
+
+    def wrapped(self) -> Any:
+        """The plain function, of which the instance has captures."""
+        return self.owner
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Holder:
         return _Holder(self.owner)

@@ -30,6 +30,17 @@ class _Slot(Protocol):
     def __set__(self, instance: Any, value: Any) -> None: ...
 
 
+class Wrapper:
+    """A function under the JIT, or what keeps one in an object. In a captured function it is the plain function: what
+    it has captured itself changes nothing."""
+
+    __slots__ = ()
+
+    def wrapped(self) -> Any:
+        """The plain function."""
+        raise NotImplementedError
+
+
 class Overlay:
     """The class of tensors, and its slots."""
 
@@ -78,7 +89,7 @@ def forbid(what: str) -> None:
     """Raises if this thread traces a function: values are not known then."""
     trace = current()
     if trace is not None:
-        raise JitError(
+        raise trace.fail(
             f"{what}: {trace.name} is being captured, and its tensors have no values yet",
             fix="A captured function runs again without Python. Return the tensor and read it outside, or compute with "
             "tensors: where() in place of if.",

@@ -20,7 +20,6 @@ from whit.engine.overlay import begin, end, slot_of
 from whit.engine.placeholder import new_placeholder
 from whit.errors import JitError
 from whit.ir import ops
-from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
 
@@ -79,6 +78,7 @@ class Trace:
         self.seed: int | None = None
         self.drawn = 0
         self.asks_gradients = False
+        self.failure: JitError | None = None  # what the function was told that it cannot do
 
     def __enter__(self) -> Trace:
         begin(self)
@@ -175,8 +175,16 @@ class Trace:
             self.places[key] = Place(new_placeholder(node.dtype, node.shape, device), node, [])
         return self.places[key]
 
+    def fail(self, *parts: str, **fix: str) -> JitError:
+        """An error to raise inside the function. It fails the whole capture, also if the function catches it: what it
+        would do instead is not what it does with values."""
+        self.failure = self.failure or JitError(*parts, **fix)
+        return self.failure
+
     def check(self) -> None:
         """Raises for what a trace cannot stand for."""
+        if self.failure is not None:
+            raise self.failure
         for place in self.places.values():
             if str(place.node.device).startswith("DISK"):
                 raise JitError(
@@ -202,22 +210,35 @@ class Trace:
         """Whether a tensor is a plain number outside, though here it has a placeholder."""
         return id(tensor) in self.arguments and slot_of("uop").__get__(tensor).op is ops.CONST
 
-    def check_gradient(self, below: set[UOp], takes_gradient: Any, tensors: list[Any], is_asked: bool) -> None:
+    def check_gradient(self, of: UOp, takes_gradient: Any, tensors: list[Any], is_asked: bool) -> None:
         """Raises where a gradient would go on through a lazy tensor to what it was computed from outside."""
         self.asks_gradients = True
+        below = gradient_path(of)
         for place in self.places.values():
             if place.placeholder not in below or place.node.op is ops.BUFFER:
                 continue
-            inside = set(topological((place.node,)))
+            inside = gradient_path(place.node)
             for tensor in tensors:
                 node = slot_of("uop").__get__(tensor)
                 if node in inside and takes_gradient(tensor) and (tensor.requires_grad or not is_asked):
-                    raise JitError(
+                    raise self.fail(
                         f"backward: {self.name} is captured, and the gradient flows to a tensor that one of its inputs "
                         "was computed from",
                         f"input {place.tensors[0]._made()}, computed from one {tensor._made()}",
                         "Compute the input inside, or pass it as x.detach() or realised.",
                     )
+
+
+def gradient_path(of: UOp) -> set[UOp]:
+    """The nodes that a gradient of a node reaches: none behind detached values, or behind what is no float."""
+    stack, visited = [of], {of}
+    while stack:
+        node = stack.pop()
+        if (node.dtype.is_float or node.op is ops.STORE) and node.op is not ops.DETACH:
+            new = [source for source in node.src if source not in visited]
+            visited.update(new)
+            stack += new
+    return visited
 
 
 class Generator(Protocol):

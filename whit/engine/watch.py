@@ -26,7 +26,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.overlay import tensor_type
+from whit.engine.overlay import Wrapper, tensor_type
 from whit.errors import JitError
 from whit.ir.uop import UOp
 
@@ -131,6 +131,8 @@ class Watch:
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 self._follow(part, label)
+        elif isinstance(value, Wrapper):
+            self._follow(value.wrapped(), label)
         elif isinstance(value, list | tuple):
             for place, part in enumerate(value):
                 self._note(value, place, part, f"{label}[{place}]")

@@ -17,7 +17,7 @@ from typing import Any
 from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
 from whit.engine.device import canonicalize, is_disk
 from whit.engine.overlay import current
-from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.bitcast import bitcast
@@ -132,7 +132,7 @@ def _check_not_traced(data: Any) -> None:
     """Memory that others may change, or that is new in each call, is no part of a function that is replayed."""
     trace = current()
     if trace is not None:
-        raise JitError(
+        raise trace.fail(
             f"Tensor: of a {type(data).__name__}, an array, while {trace.name} is captured",
             "a replay would not see what is in it then",
             "Make the tensor outside, and pass it as an argument.",

@@ -45,7 +45,7 @@ class Gradients(Creation):
             _check_target("gradient", target)
         trace = current()
         if trace is not None:
-            trace.check_gradient(set(topological((self.uop,))), lambda _: True, list(targets), is_asked=False)
+            trace.check_gradient(self.uop, lambda _: True, list(targets), is_asked=False)
         seed = self._seed("gradient", gradient)
         found = gradients(self.uop, seed, [target.uop for target in targets])
         if None in found:  # not reached; or it was realised or written to since it was used
@@ -74,7 +74,7 @@ class Gradients(Creation):
         asking = [tensor for tensor in targets if tensor.requires_grad]
         trace = current()
         if trace is not None:
-            trace.check_gradient(below, _takes_gradient_outside, all_leaves(), bool(asking))
+            trace.check_gradient(self.uop, _takes_gradient_outside, all_leaves(), bool(asking))
         found = gradients(self.uop, seed, [used[id(tensor)] for tensor in asking])
         if all(node is None for node in found):
             asking, found = targets, gradients(self.uop, seed, [used[id(tensor)] for tensor in targets])
