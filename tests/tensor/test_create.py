@@ -202,14 +202,3 @@ def test_questions() -> None:
         assert x.device == "PYTHON"
     assert Tensor.zeros(2, device="cpu:1").device == "CPU:1"
     assert {x: 1}[x] == 1
-
-
-def test_repr_computes_nothing() -> None:
-    x = Tensor([[1.0, 2.0]])
-    assert repr(x) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, realised>"
-    y = x + 1
-    before = y.uop
-    assert repr(y) == f"<Tensor (1, 2) float32 on {Device.DEFAULT}, lazy>"
-    assert y.uop is before
-    assert repr(x.T) == f"<Tensor (2, 1) float32 on {Device.DEFAULT}, view>"
-    assert repr(Tensor(3)) == f"<Tensor () int32 on {Device.DEFAULT}, constant>"

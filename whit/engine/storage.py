@@ -128,6 +128,11 @@ def new_buffer(dtype: DType, shape: Shape, device: str) -> UOp:
     return attach(allocate(device, nbytes_of(dtype, shape)), dtype, shape)
 
 
+def found_storage(node: UOp) -> Buffer | None:
+    """The memory of a BUFFER node, if it has some."""
+    return _buffers.get(node)
+
+
 def storage(node: UOp) -> Buffer:
     """The memory of a BUFFER node."""
     found = _buffers.get(node)

@@ -207,15 +207,6 @@ class Core:
             raise ArgumentError(f"len: the first size of {spell_shape(self.shape)} is symbolic", fix="Use shape[0].")
         return size
 
-    def __repr__(self) -> str:
-        return f"<Tensor {spell_shape(self.shape)} {self.dtype.name} on {self.device}, {self._state()}>"
-
-    def _state(self) -> str:
-        node = without_views(self.uop)
-        if node.op is ops.BUFFER:
-            return "realised" if node is self.uop else "view"
-        return "constant" if node.op is ops.CONST else "lazy"
-
     # ---- messages
 
     def _made(self) -> str:

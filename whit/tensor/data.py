@@ -30,6 +30,7 @@ from whit.tensor.core import (
     storable,
     without_views,
 )
+from whit.tensor.display import html_of, text_of
 from whit.tensor.place import here, user_method
 from whit.tensor.realize import (
     explain,
@@ -186,6 +187,21 @@ class Data(Core):
     def __index__(self) -> int:
         self._require("index", self.dtype.is_int, "only integers can be used as an index", "Cast it.")
         return int(self.item())
+
+    # ---- shown
+
+    def __repr__(self) -> str:
+        """The values, if they are in memory: nothing is computed."""
+        return text_of(self)
+
+    def __str__(self) -> str:
+        """Of one element the number, which is computed; else what `repr` gives."""
+        if value_now(self.numel()) != 1 or self.device.startswith("NULL"):
+            return text_of(self)
+        return str(to_numpy(self._buffer()).reshape(-1)[0])
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __format__(self, spec: str) -> str:
         """`f"{x.mean():.2f}"`: the one element, formatted as a Python number. Without a format, what `str` gives."""

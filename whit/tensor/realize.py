@@ -102,6 +102,13 @@ def item(buffer: UOp) -> Any:
     return _engine()[2].item(buffer)
 
 
+def peek(node: UOp, shown: Sequence[Sequence[int]]) -> Array | None:
+    """The elements at these positions of each axis, if they are in memory."""
+    from whit.engine.peek import peek as look  # lazy: it loads the runtime and NumPy
+
+    return look(node, shown)
+
+
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
     """The BUFFERs of a state after so many steps of one graph."""
     from whit.engine.repeat import repeat as run  # lazy: as above
