@@ -72,6 +72,7 @@ def test_moving_windows_are_one_program(name: str, device: str) -> None:
     assert programs(step, range(12)) == 1
 
 
+@pytest.mark.cpu  # a GPU has other counts
 def test_one_kernel_is_compiled_for_moving_batches() -> None:
     x, w = Tensor(DATA).realize(), Tensor.ones(COLUMNS, 5).contiguous().realize()
     clear_caches()
