@@ -238,7 +238,7 @@ def _blocks_nest(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
 
 
 def _values_stay_in_their_block(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """A value made inside a loop or IF is not used after its END; memory carries it out."""
+    """A value made inside a loop or IF is not used after its END; memory, also AFTER effects, carries it out."""
     if root.op is not ops.LINEAR:
         return
     made_in: dict[UOp, UOp] = {}  # the innermost block, for what is made in one
@@ -248,7 +248,8 @@ def _values_stay_in_their_block(root: UOp, nodes: Nodes, stage: Stage) -> Iterat
             open_blocks.pop(node.src[0], None)
         else:
             for source in node.src:
-                if source.dtype is not dtypes.void and source in made_in and made_in[source] not in open_blocks:
+                is_value = source.dtype is not dtypes.void and source.op is not ops.AFTER
+                if is_value and source in made_in and made_in[source] not in open_blocks:
                     yield node, f"uses {source.short()}, which belongs to the closed block of {made_in[source].short()}"
         if node.op is ops.RANGE or node.op is ops.IF:
             open_blocks[node] = None
