@@ -23,7 +23,7 @@ from whit.codegen.gpu_reduce import GROUP, spread
 from whit.codegen.gpu_scatter import PARTS, loads_of, row_of
 from whit.codegen.gpu_staged import gated
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
-from whit.codegen.lanes import all_of, lane_numbers
+from whit.codegen.lanes import all_of, lane_numbers, without_each
 from whit.codegen.math import EXPAND_MATH_BUT_EXP2
 from whit.codegen.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
 from whit.codegen.simplify_lanes import simplify_lanes
@@ -64,7 +64,7 @@ def write_scatter(body: UOp, target: Target) -> tuple[UOp, str] | None:
     row = row_of(store.src[2], set(parallel))
     if size_of(along) < LEAST or not loads_of(row) or free_ranges(row)[row] != {along}:
         return None
-    kernel = Scatter.of(store, row, along, parallel, target)
+    kernel = Scatter.of(without_each(store), row, along, parallel, target)  # which runs through all of `along`
     return kernel.write(), str(kernel)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.graph import topological
+from whit.ir.graph import joined, topological
 from whit.ir.uop import UOp, const, make
 
 
@@ -19,6 +19,15 @@ def all_of(*gates: UOp | None) -> UOp | None:
     for gate in gates:
         both = gate if both is None else both if gate is None else both & gate
     return both
+
+
+def without_each(store: UOp) -> UOp:
+    """A store whose gate leaves to others how often it is carried out."""
+    if not store.arg.gated:
+        return store
+    target, value, position, gate = store.src
+    clauses = [clause for clause in joined(gate, ops.AND) if clause.op is not ops.EACH]
+    return target.store(value, position, combine=store.arg.combine, gate=all_of(*clauses))
 
 
 def masked(graph: UOp, mask: UOp) -> UOp:

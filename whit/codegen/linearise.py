@@ -12,7 +12,7 @@ came first in the graph goes first.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from whit.codegen.math import EXPAND_MATH
 from whit.codegen.ranges import free_ranges, in_order
@@ -27,6 +27,7 @@ from whit.ir.uop import UOp, const, make
 Path = tuple[UOp, ...]
 Loop = tuple[frozenset[UOp], Path]  # what a reduction depends on, and those of its own ranges outside of this one
 ZERO = const(dtypes.int64, 0)  # the position of everything in a register
+TRUE = const(dtypes.bool, True)
 _KEPT = (ops.STORE, ops.BLOCK_STORE, ops.RANGE, ops.END, ops.IF, ops.BARRIER, ops.PARAM, ops.VARIABLE)
 LATER = 1 << 32  # added to the number of an instruction that waits for the products before
 
@@ -221,8 +222,15 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
                 for store in stores:
                     need(items[node], items[store])
                 values[node] = memory.after(barrier)
+        elif node.op is ops.EACH:
+            values[node] = TRUE
+        elif node.op is ops.AND and TRUE in (both := [values[s] for s in node.src]):
+            left = both.index(TRUE) ^ 1
+            values[node] = both[left]
+            if node.src[left] in items:
+                items[node] = items[node.src[left]]
         else:
-            new = make(node.op, tuple(values[s] for s in node.src), node.arg) if node.src else node
+            new = _ungated(make(node.op, tuple(values[s] for s in node.src), node.arg)) if node.src else node
             values[node] = new
             if node.op in (ops.CONST, ops.PARAM, ops.VARIABLE, ops.BUFFER):
                 continue
@@ -232,6 +240,13 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:
     instructions: list[UOp] = [node for node in free if node.op in (ops.PARAM, ops.VARIABLE)]
     _emit(linear.root, values, instructions)
     return make(ops.LINEAR, tuple(_with_memory(_without_unused(instructions))))
+
+
+def _ungated(node: UOp) -> UOp:
+    """An access without the gate that says how often it happens: the loops around it do."""
+    if node.op is ops.STORE and node.arg.gated and node.src[-1] is TRUE:
+        return make(ops.STORE, node.src[:-1], replace(node.arg, gated=False))
+    return make(ops.LOAD, node.src[:2], node.arg) if node.op is ops.LOAD and node.src[2:] == (TRUE,) else node
 
 
 def _read_late(body: UOp) -> set[UOp]:

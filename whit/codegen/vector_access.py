@@ -8,8 +8,10 @@ p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
 
 from __future__ import annotations
 
+from whit.codegen.lanes import all_of
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.graph import joined
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
 from whit.simplify.sums import build_sum, linear_form
@@ -99,8 +101,10 @@ def store_neighbours(node: UOp) -> UOp | None:
     if not value.shape:
         value = UOp.stack(*([value] * position.shape[0]))
     start = start_of_neighbours(position)
-    if start is not None and gate and is_first_lane(gate[0]):
-        return target.store(value.index(0), start, combine=node.arg.combine)
+    clauses = [clause for each in gate for clause in joined(each, ops.AND)]
+    others = [clause for clause in clauses if not is_first_lane(clause)]
+    if start is not None and len(others) < len(clauses) and not any(clause.shape for clause in others):
+        return target.store(value.index(0), start, combine=node.arg.combine, gate=all_of(*others))
     last = start_of_neighbours(position, -1)
     if last is not None:
         start, value, gate = last - (position.shape[0] - 1), turned(value), [turned(g) for g in gate]

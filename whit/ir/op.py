@@ -182,6 +182,13 @@ def comparison(op: Op, src: Sources, arg: Any) -> DType:
     return dtypes.bool
 
 
+def counted(op: Op, src: Sources, arg: Any) -> DType:
+    """Integers; the result is bool."""
+    if any(not s.dtype.is_int for s in src):
+        raise dtype_error(op, src, "operands must be integers", "Count the iterations.")
+    return dtypes.bool
+
+
 def choice(op: Op, src: Sources, arg: Any) -> DType:
     """A bool that chooses between two values of one dtype."""
     condition, yes, no = src

@@ -44,6 +44,7 @@ from whit.ir.op import (
     broadcast_scalars,
     choice,
     comparison,
+    counted,
     define,
     index_typed,
     nothing,
@@ -797,6 +798,14 @@ STORE = define(
     check=shapes.check_store,
     grad=gradient_effects.store,
     doc="Effect: the value (second source) goes into the target (first) at the positions that follow.",
+)
+EACH = define(
+    "each",
+    arity=1,
+    dtype=counted,
+    shape=shape_of_first,
+    stages=KERNEL,
+    doc="True. In the gate of a store: it is carried out for each value of x, also where nothing else depends on it.",
 )
 STAGE = define(
     "stage",

@@ -6,6 +6,11 @@
 
 All stores of a write run over the same ranges, and touch different elements. A range that the data in a position hides
 may lead to one element twice: it is ordered, so that the last store wins, and no two cores meet in one place.
+
+A sum counts every value of such a range, also where position and value are the same for all of them, or turn out to be
+when they are simplified or split: the gate says so (EACH), and is dropped when the loops are written.
+
+    after(zeros, store(place, 1, 2 five times, combine=add))      ->   store p0, 1, 2, gate=each(r0), combine=add
 """
 
 from __future__ import annotations
@@ -22,8 +27,10 @@ from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
 from whit.schedule.boxes import distinct_ranges, target_position
 from whit.schedule.lower import WRITTEN, Lowering, Request, prod_of
-from whit.schedule.movement import Position, over, reshape_position
+from whit.schedule.movement import Position, flat_position, over, reshape_position
 from whit.schedule.writes import value_order
+
+ONCE_IS_ENOUGH = (None, ops.MAX, ops.MIN, ops.AND, ops.OR)  # the same value again changes nothing
 
 
 def written(root: UOp) -> UOp:
@@ -111,7 +118,11 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
     place = target_position(target, (*(p.cast(dtypes.weakint) for p in places), *rest))
     new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
     apart = distinct_ranges(place)
-    renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED) for r in ranges if r not in apart}
+    together = [r for r in ranges if r not in apart]
+    renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED) for r in together}
+    if together and store.arg.combine not in ONCE_IS_ENOUGH:
+        each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))
+        gate = each if gate is None else gate & each
     if renamed and any(node.op in (ops.REDUCE, ops.SCAN) for node in lowering.fused):
         lowering.to_keep.append(value)  # one core would compute it: on all of them, first
     result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)

@@ -347,6 +347,7 @@ EXAMPLES = [
     b0.index(r0, r1).stage(r0, r1, arg=odd_layout),
     b0.stage(),
     make(ops.BARRIER, (b0.store(b0),)),
+    b0.store(b0, gate=make(ops.EACH, (UOp.range(3, 0),))),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8, 'wg"mma')),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),

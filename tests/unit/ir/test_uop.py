@@ -368,6 +368,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (a34.index(r3, r4).stage(r3, r4), f32, (3, 4)),
     (a34.after(a34.store(a34)), f32, (3, 4)),
     (make(ops.BARRIER), dtypes.void, ()),
+    (make(ops.EACH, (r3,)), dtypes.bool, ()),
     (make(ops.PREFETCH, (a34, r3), PrefetchArg(128)), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),

@@ -267,6 +267,10 @@ class _Evaluation:
         (x,) = sources
         return Value(bitcast(node.dtype, node.src[0].dtype, x.array), x.ranges)
 
+    def each(self, node: UOp, sources: list[Any]) -> Value:
+        (x,) = sources
+        return Value(np.ones(x.array.shape, bool), x.ranges)
+
     def reduce(self, node: UOp, sources: list[Any]) -> Value:
         x, *ranges = sources
         kept, array = bind(x, ranges)
@@ -460,6 +464,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.BITCAST: _Evaluation.bitcast,
     **dict.fromkeys(ops.SAME_VALUE, _Evaluation.first),
     ops.COPY: _Evaluation.first,
+    ops.EACH: _Evaluation.each,
     ops.AGAIN: _Evaluation.first,
     ops.REDUCE: _Evaluation.reduce,
     ops.SCAN: _Evaluation.scan,
