@@ -125,11 +125,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class StageArg:
-    """Where a value is kept, in which layout, and how many versions of it are in flight."""
+    """Where a value is kept, in which layout, how many versions of it are in flight, and which copy of it this is."""
 
     memory: Memory = Memory.GLOBAL
     layout: Layout = Layout()
     depth: int = 1
+    copy: int = 0  # tells copies of one value apart, each in memory of its own
 
 
 @dataclass(frozen=True, slots=True)

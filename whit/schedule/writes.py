@@ -23,6 +23,7 @@ from typing import Any
 
 from whit.errors import ArgumentError, InternalError, ShapeError
 from whit.ir import ops
+from whit.ir.args import StageArg
 from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
@@ -193,6 +194,7 @@ class _Settling:
         self.bases = {node.src[0] for node in self.order if node.op is ops.AFTER}
         self.on_memory = {node for memory, top in in_place.items() for node in _chain(top, memory)}
         self.copied: dict[UOp, UOp] = {}  # value -> its last copy
+        self.copies = 0
 
     def settled(self) -> Settled:
         """Every node anew, sources first."""
@@ -240,8 +242,9 @@ class _Settling:
         return old
 
     def _copy(self, value: UOp) -> UOp:
-        """A copy that nobody else writes to."""
-        copy = self.copied[value] = self.copied.get(value, value).stage()
+        """A copy that nobody else writes to, or reads: not even who keeps the same value in memory (`contiguous`)."""
+        self.copies += 1
+        copy = self.copied[value] = self.copied.get(value, value).stage(arg=StageArg(copy=self.copies))
         return copy
 
     def _placed(self, store: UOp, written: UOp, base: UOp) -> UOp:
