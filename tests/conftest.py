@@ -1,7 +1,8 @@
 """How hard hypothesis tries: HYPOTHESIS_PROFILE is `default`, `quick` or `deep`. What is left out is not imported.
 
 Tests run on the device that DEV names, as in `DEV=CUDA pytest`; those about the CPU are marked `cpu` and stay there.
-Schedules are made anew in every run: tests count and change how that is done. Kernels are found on disk.
+Schedules are made anew in every run: tests count and change how that is done. Kernels are found on disk. Every
+schedule, kernel and program that is made is verified.
 """
 
 import gc
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("CACHE", "2")
+os.environ.setdefault("VERIFY", "1")
 
 # Under CI the examples are the same on every run, so that a failure belongs to the change that it is seen on; half as
 # many do then.

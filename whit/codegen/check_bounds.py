@@ -58,7 +58,7 @@ def check_bounds(linear: UOp, name: str = "kernel") -> list[Access]:
     trusted: list[Access] = []
     for access in accesses(linear):
         problem = find_problem(access)
-        if problem and any(_depends_on_data(node) for node in (access.position, *_conditions(access))):
+        if problem and any(_depends_on_data(node) for node in (access.position, *conditions(access))):
             trusted.append(access)
         elif problem:
             ranges = ", ".join(_spelled(block) for block in access.blocks) or "no ranges"
@@ -108,7 +108,7 @@ def find_problem(access: Access) -> str:
     access = _without_single_loops(access)
     if _is_inside_by_bounds(access) or any(bounds(block.src[0]) == (0, 0) for block in access.blocks):
         return ""
-    points = _all_points(access)
+    points = all_points(access)
     if points is not None:
         return _try_all(access, points)
     return _solve(access)
@@ -135,15 +135,15 @@ def _is_inside_by_bounds(access: Access) -> bool:
 # ---- all values
 
 
-def _conditions(access: Access) -> list[UOp]:
+def conditions(access: Access) -> list[UOp]:
     """What decides whether the access happens: the gate, the conditions around it, loops that may not run."""
     around = [block.src[0] for block in access.blocks if block.op is ops.IF]
     return around if access.gate is None else [*around, access.gate]
 
 
-def _inputs(access: Access) -> list[UOp] | None:
+def inputs_of(access: Access) -> list[UOp] | None:
     """The ranges and variables that matter, outer first; None if data matters too."""
-    needed = {*_conditions(access), access.position, access.size}
+    needed = {*conditions(access), access.position, access.size}
     loops = [block for block in access.blocks if block.op is ops.RANGE]
     needed.update(loop for loop in loops if loop.src[0].op is not ops.CONST)
     if any(_depends_on_data(node) for node in needed):
@@ -154,9 +154,9 @@ def _inputs(access: Access) -> list[UOp] | None:
     return variables + [loop for loop in loops if loop in inside]
 
 
-def _all_points(access: Access) -> Points | None:
+def all_points(access: Access) -> Points | None:
     """Every combination of values of what the access depends on; None if there are too many."""
-    inputs = _inputs(access)
+    inputs = inputs_of(access)
     if inputs is None:
         return None
     points: Points = {}
@@ -167,7 +167,7 @@ def _all_points(access: Access) -> Points | None:
             sizes = np.full(count, high - low + 1, np.int64) if high - low < MOST_POINTS else None
         else:
             low = 0
-            values = _values_at(node.src[0], points)
+            values = values_at(node.src[0], points)
             limits = np.asarray(np.broadcast_to(values, (count,)), np.float64)
             sizes = np.asarray(values, np.int64) if limits.max(initial=0) <= MOST_POINTS else None
             sizes = None if sizes is None else np.broadcast_to(np.maximum(sizes, 0), (count,))
@@ -184,7 +184,7 @@ def _storage(node: UOp) -> Any:
     return object if node.dtype is dtypes.weakint else np.int64
 
 
-def _values_at(root: UOp, points: Points) -> Any:
+def values_at(root: UOp, points: Points) -> Any:
     """The value of an expression at each point: (points,), or (points, lanes) of a vector, or a single one."""
     done: dict[UOp, Any] = dict(points)
     for node in topological((root,), stop=points):
@@ -214,13 +214,13 @@ def _try_all(access: Access, points: Points) -> str:
     if count == 0:
         return ""
     with np.errstate(all="ignore"):
-        position = _as_lanes(_values_at(access.position, points), access.position)
-        size = _as_lanes(_values_at(access.size, points), access.size)
+        position = as_lanes(values_at(access.position, points), access.position)
+        size = as_lanes(values_at(access.size, points), access.size)
         if access.width > 1:
             position = position + np.arange(access.width)
         bad = (position < 0) | (position >= size)
-        for condition in _conditions(access):
-            bad = bad & _as_lanes(_values_at(condition, points), condition)
+        for condition in conditions(access):
+            bad = bad & as_lanes(values_at(condition, points), condition)
     bad = np.asarray(bad, np.bool_)
     if not bad.any():
         return ""
@@ -230,7 +230,7 @@ def _try_all(access: Access, points: Points) -> str:
     return f"is {number} for {where or 'its only value'}, outside of {limit} elements"
 
 
-def _as_lanes(values: Any, node: UOp) -> Any:
+def as_lanes(values: Any, node: UOp) -> Any:
     """Points first, lanes second."""
     values = np.asarray(values)
     return values if node.shape else values.reshape(-1, 1)
@@ -260,11 +260,11 @@ def _solve(access: Access) -> str:
     solver = z3.Solver()
     solver.set("timeout", SOLVER_MILLISECONDS)
     outside = z3.Or(position < 0, position >= size)
-    conditions = [terms.of(condition) for condition in _conditions(access)]
+    happens = [terms.of(condition) for condition in conditions(access)]
     for block in access.blocks:
         if block.op is ops.RANGE:
             terms.of(block)
-    solver.add(lane >= 0, lane < lanes, outside, *conditions, *terms.facts)
+    solver.add(lane >= 0, lane < lanes, outside, *happens, *terms.facts)
     answer = solver.check()
     if answer == z3.unsat:
         return ""

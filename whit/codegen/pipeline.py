@@ -254,8 +254,9 @@ def generate(
 ) -> Program:
     """The program of a kernel: a GROUP of stores over params. `observe` sees the graph after every pass; `choice` says
     how it is to be tiled."""
+    kernel = body
     if VERIFY:
-        verify(body, KERNEL)
+        verify(kernel, KERNEL)
     work, read, written = estimate(body)
     job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
@@ -268,7 +269,10 @@ def generate(
             break
     verify_order(body)
     if VERIFY:
+        from whit.codegen.check_writes import check_writes  # lazy: loads NumPy
+
         verify(body, PROGRAM)
+        check_writes(kernel, body, name, target.is_gpu)
     if CHECK_OOB:
         from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
 
