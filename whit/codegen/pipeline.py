@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whit.codegen.apply_strategy import apply_strategy
+from whit.codegen.block_sums import block_sums
 from whit.codegen.chain_blocks import tile_chain
 from whit.codegen.choice import Choice, apply_choice
 from whit.codegen.dot_words import as_dot
@@ -161,7 +162,7 @@ def _sorted(body: UOp, job: Job) -> UOp:
 
 
 def _in_order(body: UOp, job: Job) -> UOp:
-    linear = linearise(body, job.target.has_fma)
+    linear = block_sums(linearise(body, job.target.has_fma), job.target.is_gpu)
     return load_ahead(linear) if job.target.is_gpu else linear
 
 

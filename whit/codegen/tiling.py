@@ -48,6 +48,7 @@ SHORT = 256  # depth of a block of k for which storing results counts
 FEW_ROWS = 16  # for which columns are not worth copying
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
 DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
+MOST_BLOCKS = 512  # of them, whose results are added one after the other: their errors add up
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 TILES = 2  # register tiles that are tried
 
@@ -225,7 +226,9 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
         yield from _of_images(found, body, given, depth, width)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
-                depth = choose_depth(found.along, DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2)
+                depth = choose_depth(
+                    found.along, max(DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2, deep // MOST_BLOCKS)
+                )
                 if depth.is_ragged:
                     continue
             elif m < LEAST_SIDE:
