@@ -15,6 +15,7 @@ knows the line of the user's program that was running: the second part ends with
 import difflib  # 1 ms once dataclasses is loaded, which all of whit needs
 import os
 import sys
+import warnings
 from collections.abc import Iterable
 from types import FrameType
 
@@ -163,6 +164,20 @@ def _is_ours(frame: FrameType) -> bool:
         return True
     # Generated code (compiled rules, the methods of dataclasses) has no file, but has the globals of its module.
     return path.startswith("<") and str(frame.f_globals.get("__name__")).partition(".")[0] == "whit"
+
+
+def warn(message: str) -> None:
+    """Warns, at the user's line, about something that whit works without.
+
+    Where warnings are errors (`python -W error`) it is printed instead: nothing fails for want of it.
+    """
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        depth, frame = depth + 1, frame.f_back
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=depth - 1)
+    except RuntimeWarning:
+        print(f"RuntimeWarning: {message}", file=sys.stderr)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import whit
+from whit import Tensor
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.engine import compile as compile_module
@@ -132,7 +135,7 @@ def _a_file_in_its_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
 
-    def refuse(path: str, *arguments: Any) -> Any:
+    def refuse(path: str, *arguments: Any, **options: Any) -> Any:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     monkeypatch.setattr(disk_cache, "open", refuse, raising=False)  # permissions do not stop an administrator
@@ -143,7 +146,7 @@ def _full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    def open_full(path: str, mode: str) -> Any:
+    def open_full(path: str, mode: str, opener: Any) -> Any:
         if mode == "rb":
             raise FileNotFoundError(path)
         Path(path).touch()
@@ -153,7 +156,7 @@ def _full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _cannot_be_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, exist_ok: bool) -> None:
+    def refuse(path: str, **options: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system", path)
 
     monkeypatch.setattr(os, "makedirs", refuse)
@@ -219,13 +222,153 @@ def test_an_entry_that_cannot_be_read_is_written_again(compiled: list[UOp], tmp_
         get_kernel(kernel_function(10.25), target)
         (path,) = tmp_path.glob("*.kernel")
         path.unlink()
-        path.symlink_to(tmp_path / "nowhere" / "at all")  # cannot be opened
+        path.symlink_to(tmp_path / "nowhere" / "at all")
         compile_module._kernels.clear()
         get_kernel(kernel_function(10.25), target)
         assert not path.is_symlink()
         compile_module._kernels.clear()
         get_kernel(kernel_function(10.25), target)
     assert len(compiled) == 2
+
+
+def test_entries_belong_to_their_key(compiled: list[UOp], tmp_path: Path) -> None:
+    """Two files with each other's names: each is compiled again, and neither computes what the other does."""
+
+    def results() -> list[float]:
+        whit.clear_caches()
+        x = Tensor([2.0, 3.0]).realize()
+        return [*(x + 7).tolist(), *(x * 7).tolist()]
+
+    with Context(CACHE_DIR=str(tmp_path), CACHE=1):
+        assert results() == [9, 10, 14, 21]
+        files = sorted(tmp_path.glob("*.kernel"))
+        assert len(files) >= 4  # of each two a kernel and a schedule
+        contents = [path.read_bytes() for path in files]
+        for shift in range(1, len(files)):
+            for path, content in zip(files, contents[shift:] + contents[:shift], strict=True):
+                path.write_bytes(content)
+            assert results() == [9, 10, 14, 21]
+        assert [path.read_bytes() for path in files] == contents
+        count = len(compiled)
+        assert results() == [9, 10, 14, 21]
+        assert len(compiled) == count
+
+
+@pytest.mark.parametrize("ending", (".kernel", ".tuned"))
+def test_an_entry_under_another_key_or_ending_is_removed(ending: str, tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        disk_cache.keep("a" * 64, {}, b"code")
+        path = (tmp_path / f"{'a' * 64}.kernel").rename(tmp_path / f"{'b' * 64}{ending}")
+        assert disk_cache.find("b" * 64, ending) is None
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("length", (0, 1, 20, 60, -1))
+def test_what_is_left_of_a_file_is_removed(length: int, tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        disk_cache.keep("a" * 64, {"name": "f"}, b"code")
+        (path,) = tmp_path.iterdir()
+        path.write_bytes(path.read_bytes()[:length])
+        assert disk_cache.find("a" * 64) is None
+        assert not path.exists()
+
+
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files of this system have no owners")
+
+
+@posix
+def test_the_folder_and_its_files_are_made_for_their_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Context(CACHE_DIR=str(tmp_path / "new" / "kernels")):
+            disk_cache.keep("a" * 64, {}, b"code")
+            assert disk_cache.find("a" * 64) is not None
+    finally:
+        os.umask(before)
+    (path,) = (tmp_path / "new" / "kernels").iterdir()
+    assert (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def _everybody_may_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    folder.chmod(0o777)
+    return "everybody can write there"
+
+
+def _of_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(disk_cache, "_is_ours", lambda user: False)
+    return "it belongs to another user"
+
+
+@posix
+@pytest.mark.parametrize("make_bad", (_everybody_may_write, _of_another))
+@pytest.mark.parametrize("first", ("find", "keep"))
+def test_code_of_a_folder_that_others_write_is_not_run(
+    make_bad: Any, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(disk_cache._state, "warned", 0)
+    with Context(CACHE_DIR=str(tmp_path)):
+        disk_cache.keep("a" * 64, {}, b"code")
+        why = make_bad(tmp_path, monkeypatch)
+        with pytest.warns(RuntimeWarning, match=f"{why}.*chmod 700.*CACHE_DIR.*CACHE=0"):
+            disk_cache.find("a" * 64) if first == "find" else disk_cache.keep("b" * 64, {}, b"code")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            disk_cache.keep("b" * 64, {}, b"code")
+            assert disk_cache.find("a" * 64) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["a" * 64 + ".kernel"]
+
+
+@posix
+def test_files_that_others_write_links_and_pipes_are_not_read(tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        for number, change in enumerate(("mode", "link", "pipe", "folder")):
+            key = f"{number}" * 64
+            disk_cache.keep(key, {}, b"code")
+            path = tmp_path / f"{key}.kernel"
+            assert disk_cache.find(key) is not None
+            if change == "mode":
+                path.chmod(0o620)
+            else:
+                path.rename(tmp_path / "elsewhere")
+            if change == "link":
+                path.symlink_to(tmp_path / "elsewhere")
+            if change == "pipe":
+                os.mkfifo(path)
+            if change == "folder":
+                path.mkdir()
+            assert disk_cache.find(key) is None
+            if change != "folder":
+                disk_cache.keep(key, {}, b"code")
+                assert disk_cache.find(key) is not None
+
+
+def test_the_rest_of_a_crashed_process_is_written_over(tmp_path: Path) -> None:
+    with Context(CACHE_DIR=str(tmp_path)):
+        name = f"{'a' * 64}.{os.getpid()}.{threading.get_ident()}.part"
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+        disk_cache.keep("a" * 64, {}, b"code")
+        assert disk_cache.find("a" * 64) == ({}, b"code")
+    assert [path.name for path in tmp_path.iterdir()] == ["a" * 64 + ".kernel"]
+
+
+@pytest.mark.slow
+def test_a_program_runs_where_warnings_are_errors_and_the_folder_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    program = "from whit import Tensor\nprint((Tensor([1.0]) * 2.5).item())"
+    environment = {**os.environ, "CACHE_DIR": str(tmp_path / "file")}
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (0, "2.5\n"), done.stderr
+    assert done.stderr.startswith("RuntimeWarning: whit cannot keep compiled kernels in ")
+
+
+def test_a_warning_that_is_an_error_is_no_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warns(*arguments: Any) -> Any:
+        raise RuntimeWarning("as an error")
+
+    monkeypatch.setattr("whit.engine.realize.make_plan", warns)
+    with pytest.raises(RuntimeWarning, match="as an error"):
+        (Tensor([1.0, 2.0]) * 123.25 - 7.5).realize()
 
 
 def test_entries_come_back_as_they_were(tmp_path: Path) -> None:

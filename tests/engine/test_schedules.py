@@ -115,7 +115,7 @@ def test_the_next_process_makes_no_schedule_and_has_the_same_kernels(
         assert count > 0
         assert str(in_a_new_process(program)) == str(first)  # NaN is not equal to itself
     assert len(made) == count
-    entries = [disk_cache.unpack(path.read_bytes()) for path in tmp_path.iterdir()]
+    entries = [disk_cache.unpack(path.read_bytes(), name=path.name) for path in tmp_path.iterdir()]
     assert {parse(entry[1].decode()) for entry in entries if entry is not None} == set(made)
 
 
@@ -164,6 +164,9 @@ def test_devices_of_one_kind_share_schedules(made: Made) -> None:
     assert len(made) == count == 1
 
 
+OTHER = to_text(UOp.param(0, dtypes.float32, (3,)) * 2.0)
+
+
 @pytest.mark.parametrize("damage", [b"", b"nonsense", "half", "not a schedule", "no text", "other nodes"])
 def test_what_is_damaged_is_made_again(damage: bytes | str, made: Made, tmp_path: Path) -> None:
     def program() -> Tensor:
@@ -174,9 +177,9 @@ def test_what_is_damaged_is_made_again(damage: bytes | str, made: Made, tmp_path
     header: dict[str, Any] = {"name": "schedule"}
     contents = {
         "half": path.read_bytes()[:-9],
-        "not a schedule": disk_cache.pack(header, b"x = what 1, 2"),
-        "no text": disk_cache.pack(header, b"\xff\xfe"),
-        "other nodes": disk_cache.pack(header, to_text(UOp.param(0, dtypes.float32, (3,)) * 2.0).encode()),
+        "not a schedule": disk_cache.pack(header, b"x = what 1, 2", name=path.name),
+        "no text": disk_cache.pack(header, b"\xff\xfe", name=path.name),
+        "other nodes": disk_cache.pack(header, OTHER.encode(), name=path.name),
     }
     path.write_bytes(contents[damage] if isinstance(damage, str) else damage)
     assert in_a_new_process(program) == first and len(made) == 2
@@ -244,5 +247,5 @@ def test_processes_at_once_keep_whole_schedules_and_the_next_loads_no_scheduler(
     together = [start() for _ in range(2)]
     first, second = [process.communicate()[0].splitlines() for process in together]
     assert first[0] == second[0] and "True" in (first[1], second[1])
-    assert all(disk_cache.unpack(path.read_bytes()) is not None for path in tmp_path.iterdir())
+    assert all(disk_cache.unpack(path.read_bytes(), name=path.name) is not None for path in tmp_path.iterdir())
     assert start().communicate()[0].splitlines() == [first[0], "False", ""]

@@ -161,7 +161,7 @@ def _cache_folder() -> tuple[str, str]:
     folder = ""
     try:
         folder = disk_cache.folder()
-        os.makedirs(folder, exist_ok=True)
+        disk_cache.make_folder(folder)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(4096))
     except OSError as error:

@@ -3,29 +3,35 @@
     keep(key, header, code)          # key: 64 hexadecimal digits; header: what JSON can hold; code: bytes
     find(key)                        # (header, code), or None
 
-One file an entry, written under another name and renamed, so that processes never see half of one; each carries a
-checksum, and a damaged one is removed. The folder is kept below `LIMIT` bytes: what was not used for the longest time
-goes first. Where it cannot be written, whit works without it and says so once.
+One file an entry, written under another name and renamed, so that processes never see half of one. Each carries a
+checksum of its name and content: a damaged one, or one under another key, is removed. The folder is kept below `LIMIT`
+bytes: what was not used for the longest time goes first.
+
+What is found here runs, so only this user may write it: the folder is made for nobody else (0700), one that belongs to
+another user or that everybody can write is not used, and neither are such files, nor links. Where the folder cannot be
+used, whit works without it and says so once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 import struct
 import sys
 import threading
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from whit.config import CACHE, CACHE_DIR
+from whit.errors import warn
 
 LIMIT = 512 * 1024 * 1024
-MAGIC = b"whit kernel 1\n"
+MAGIC = b"whit kernel 2\n"
 ENDING = ".kernel"
 WRITES_BETWEEN_CLEANING = 256
 
@@ -53,13 +59,18 @@ def find(key: str, ending: str = ENDING) -> tuple[dict[str, Any], bytes] | None:
     """The entry under this key. It counts as used now. Other things than kernels have another ending."""
     if not CACHE:
         return None
+    where = ""
     try:
-        path = os.path.join(folder(), key + ending)
-        with open(path, "rb") as file:
-            content = file.read()
+        where = folder()
+        check_owner(where)
+        path = os.path.join(where, key + ending)
+        content = _read(path)
+    except UnsafeError as error:
+        _warn(where, error)
+        return None
     except OSError:
         return None
-    entry = unpack(content)
+    entry = unpack(content, name=key + ending)
     try:
         if entry is None:
             os.remove(path)
@@ -77,10 +88,11 @@ def keep(key: str, header: dict[str, Any], code: bytes, ending: str = ENDING) ->
     where = temporary = ""
     try:
         where = folder()
-        os.makedirs(where, exist_ok=True)
+        make_folder(where)
         temporary = os.path.join(where, f"{key}.{os.getpid()}.{threading.get_ident()}.part")  # nobody else's name
-        with open(temporary, "wb") as file:
-            file.write(pack(header, code))
+        _remove(temporary)  # of a process that had the same number, and crashed
+        with open(temporary, "xb", opener=_open_new) as file:
+            file.write(pack(header, code, name=key + ending))
         os.replace(temporary, os.path.join(where, key + ending))
     except OSError as error:
         _remove(temporary)
@@ -89,6 +101,62 @@ def keep(key: str, header: dict[str, Any], code: bytes, ending: str = ENDING) ->
     _state["writes"] += 1
     if _state["writes"] % WRITES_BETWEEN_CLEANING == 1:
         clean(where, LIMIT)
+
+
+# ---- who may write here
+
+
+class UnsafeError(PermissionError):
+    """A folder or a file that somebody else could have written."""
+
+    def __init__(self, why: str, path: str) -> None:
+        super().__init__(errno.EPERM, why, path)
+
+
+def make_folder(where: str) -> None:
+    """The folder, made if it is not there, for this user alone."""
+    os.makedirs(where, mode=0o700, exist_ok=True)
+    check_owner(where)
+
+
+def check_owner(where: str) -> None:
+    """Raises if others than this user and the administrator could put code into a folder."""
+    if not hasattr(os, "geteuid"):
+        return
+    status = os.stat(where)
+    if not _is_ours(status.st_uid) or not _is_ours(os.lstat(where).st_uid):  # the folder, or a link to it
+        raise UnsafeError(f"it belongs to another user ({status.st_uid}), whose code would run", where)
+    if status.st_mode & stat.S_IWOTH:
+        raise UnsafeError("everybody can write there, and what they put there would run", where)
+
+
+def _is_ours(user: int) -> bool:
+    return user in (os.geteuid(), 0)
+
+
+def _read(path: str) -> bytes:
+    """The content of a file that nobody else can write."""
+    with open(path, "rb", opener=_open_old) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is no file", path)
+        if hasattr(os, "geteuid") and (not _is_ours(status.st_uid) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+            raise OSError(errno.EPERM, "somebody else can write it", path)
+        return file.read()
+
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # the second: nobody waits for a pipe
+
+
+def _open_old(path: str, flags: int) -> int:
+    return os.open(path, flags | _NO_LINK)
+
+
+def _open_new(path: str, flags: int) -> int:
+    return os.open(path, flags | _NO_LINK, 0o600)
+
+
+# ---- the folder
 
 
 def clean(where: str, limit: int, ending: str = ENDING) -> int:
@@ -147,18 +215,21 @@ def entries(where: str, ending: str = ENDING) -> list[Entry]:
     return sorted(result, key=lambda entry: (entry.used, entry.nbytes, entry.path))
 
 
-def pack(header: dict[str, Any], code: bytes, magic: bytes = MAGIC) -> bytes:
-    """An entry as bytes, with a digest."""
+# ---- entries
+
+
+def pack(header: dict[str, Any], code: bytes, magic: bytes = MAGIC, name: str = "") -> bytes:
+    """An entry as bytes, with a digest of them and of its name."""
     text = json.dumps(header).encode()
     payload = _lengths.pack(len(text)) + text + code
-    return magic + hashlib.sha256(payload).digest() + payload
+    return magic + _digest(name, payload) + payload
 
 
-def unpack(content: bytes, magic: bytes = MAGIC) -> tuple[dict[str, Any], bytes] | None:
-    """The entry that was packed; None if the bytes are damaged, or something else."""
+def unpack(content: bytes, magic: bytes = MAGIC, name: str = "") -> tuple[dict[str, Any], bytes] | None:
+    """The entry that was packed under this name; None if the bytes are damaged, or something else."""
     start = len(magic) + 32
     payload = content[start:]
-    if content[: len(magic)] != magic or hashlib.sha256(payload).digest() != content[len(magic) : start]:
+    if content[: len(magic)] != magic or _digest(name, payload) != content[len(magic) : start]:
         return None
     try:
         (length,) = _lengths.unpack_from(payload)
@@ -167,6 +238,12 @@ def unpack(content: bytes, magic: bytes = MAGIC) -> tuple[dict[str, Any], bytes]
     except (ValueError, struct.error, RecursionError):
         return None
     return (header, payload[begin + length :]) if isinstance(header, dict) else None
+
+
+def _digest(name: str, payload: bytes) -> bytes:
+    known = hashlib.sha256(name.encode() + b"\0" if name else b"")
+    known.update(payload)
+    return known.digest()
 
 
 def _remove(path: str) -> bool:
@@ -178,11 +255,16 @@ def _remove(path: str) -> bool:
 
 
 def _warn(where: str, error: OSError) -> None:
-    if not _state["warned"]:
-        _state["warned"] = 1
-        warnings.warn(
-            f"whit cannot keep compiled kernels in {where or 'its cache folder'} ({error}); "
-            "it compiles them anew in each process. Set CACHE_DIR to a folder that can be written, or CACHE=0.",
-            RuntimeWarning,
-            stacklevel=2,
+    if _state["warned"]:
+        return
+    _state["warned"] = 1
+    if isinstance(error, UnsafeError):
+        warn(
+            f"whit uses no compiled kernels of {where}: {error.strerror}. It compiles them anew in each process. Make "
+            f"the folder yours alone (chmod 700, once it is empty), set CACHE_DIR to another one, or CACHE=0."
         )
+        return
+    warn(
+        f"whit cannot keep compiled kernels in {where or 'its cache folder'} ({error}); "
+        "it compiles them anew in each process. Set CACHE_DIR to a folder that can be written, or CACHE=0."
+    )

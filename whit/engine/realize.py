@@ -516,7 +516,9 @@ def _load(graph: Normalised, device: str) -> Any:
             if (recorder := hooks.recorder) is not None:
                 recorder.scheduled(graph.graph, plan, device)
             loaded = Device[device].load(plan)
-        except (UserError, BackendError, MemoryError, OSError):  # the last: a pipe that nobody reads, a full disk
+        except (UserError, BackendError, MemoryError, Warning):  # the last: as errors, because the user wants them so
+            raise
+        except OSError:  # a pipe that nobody reads, a full disk
             raise
         except Exception as error:
             raise explain_failure(graph.graph, device, error) from error

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from contextlib import suppress
 from typing import Any
 
-from whit.errors import FileError
+from whit.errors import FileError, warn
 from whit.viz.format import BLOCK_BYTES, file_start, pack
 
 try:
@@ -67,7 +66,7 @@ class Writer:
                 view = view[os.write(self._file, view) :]
         except OSError as error:
             self.failure = str(error)
-            warnings.warn(f"viz: the recording into {self.path} has ended: {error}", RuntimeWarning, stacklevel=2)
+            warn(f"viz: the recording into {self.path} has ended: {error}")
         self.written += len(data)
 
 
