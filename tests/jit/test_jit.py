@@ -212,14 +212,19 @@ def test_failed_capture_changes_nothing() -> None:
     assert w.uop is node and w.grad is None and w._family is None and drawn == Tensor.rand(2).tolist()
 
 
-def test_tensor_that_escapes_raises_when_it_is_asked_for() -> None:
+def test_tensor_that_every_call_puts_somewhere_is_an_error() -> None:
     kept = _Box()
 
     def f(x: Tensor) -> Tensor:
         kept.keep(x * 2)
         return x
 
-    TinyJit(f)(Tensor([1.0]))
+    g = TinyJit(f)
+    for value in (1.0, 2.0):
+        g(Tensor([value]))
+        assert kept.value.tolist() == [2 * value]
+    with pytest.raises(JitError, match="in every call, and a replay would not"):
+        g(Tensor([3.0]))
     with pytest.raises(JitError, match="has no value afterwards"):
         kept.value.tolist()
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from whit.engine.placeholder import gradient_used_up, is_placeholder
 from whit.engine.program import build, plain
-from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site
+from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Site
 from whit.engine.replayer import Replay
-from whit.engine.signature import result_of
+from whit.engine.signature import Result, result_of
 from whit.engine.trace import Shown, Trace, gradient_path
 from whit.errors import JitError
+from whit.ir import ops
 from whit.ir.uop import UOp
 
 
@@ -34,16 +35,24 @@ def capture(
     device: str,
     is_pruned: bool = False,
     donated: Sequence[Any] = (),
+    kept: Sequence[Any] | None = None,
 ) -> Replay:
-    """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get."""
+    """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get. `kept`:
+    it runs once; then the tensors that the trace has made, and the function has put elsewhere, have their values."""
     places = {id(tensor): number for number, tensor in enumerate(arguments)}
     numbers = {key: number for key, number in places.items() if key in trace.arguments}
-    sites, seen = _find_sites(trace, numbers)
     result, returns = result_of(trace.name, returned, places)
+    for tensor in returns:
+        trace.entry(tensor)  # one from outside may be returned and not be read
+    sites, seen = _find_sites(trace, numbers)
     changes = _find_changes(trace, {id(one.tensor): number for number, one in enumerate(seen)})
-    gradients, kept = _find_gradients(trace, changes, numbers)
-    outputs = [*returns, *kept]
-    values = [trace.value(tensor) for tensor in outputs]
+    gradients, computed = _find_gradients(trace, changes, numbers, kept is not None)
+    escapes = _find_escapes(trace, kept or ())
+    if kept is not None:  # the tensors that the function has returned are among them
+        result, returns = Result(0, None), []
+    outputs = [*returns, *computed]
+    nodes = [escape.family.uop if escape.family is not None else trace.value(escape.tensor) for escape in escapes]
+    values = [*[trace.value(tensor) for tensor in outputs], *nodes]
     written = {one.old for one in changes}
     read_only = {sites[one.site].placeholder for one in seen} - {
         sites[s.site].placeholder for s in seen if s.argument >= 0
@@ -69,7 +78,11 @@ def capture(
             for state, one in zip(program.states, changes, strict=True)
         ],
         gradients=gradients,
-        outputs=[_output(trace, tensor, device) for tensor in outputs],
+        outputs=[
+            *[_output(trace, tensor, trace.value(tensor), device) for tensor in outputs],
+            *[_output(trace, escape.tensor, node, device) for escape, node in zip(escapes, nodes, strict=True)],
+        ],
+        escapes=escapes,
         result=result,
         guards=_guards(trace, arguments, numbers),
         draws=trace.draws,
@@ -161,7 +174,26 @@ def _cannot(trace: Trace, what: str, fix: str) -> JitError:
     return JitError(f"{trace.name}: the captured function {what}", fix=fix)
 
 
-def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int, int]) -> tuple[list[Grad], list[Any]]:
+def _find_escapes(trace: Trace, kept: Sequence[Any]) -> list[Escape]:
+    """What gets memory after a program that runs once: tensors that the trace has made, views with what they show."""
+    found: dict[int, Escape] = {}
+    for tensor in kept:
+        family = trace.raw_family(tensor)
+        if trace.outside(family) is not None:
+            raise _cannot(
+                trace,
+                "keeps a view of a tensor from outside",
+                f"The view was {tensor._made()}. Make it outside, or keep a copy: view.contiguous().",
+            )
+        node = trace.raw_uop(tensor) if family is None else family.uop
+        if node.device is not None and (node.op is not ops.BUFFER or is_placeholder(node)):
+            found.setdefault(id(tensor) if family is None else id(family), Escape(tensor, family))
+    return list(found.values())
+
+
+def _find_gradients(
+    trace: Trace, changes: list[_Changed], numbers: Mapping[int, int], is_once: bool
+) -> tuple[list[Grad], list[Any]]:
     """What `.grad` of tensors becomes, and the gradients that are to be computed for that.
 
     A gradient that the same function has used to change its tensor is not kept: it would have to be stored in every
@@ -175,7 +207,7 @@ def _find_gradients(trace: Trace, changes: list[_Changed], numbers: Mapping[int,
             continue
         argument = numbers.get(id(entry.tensor), -1)
         grad = entry.grad
-        if grad is None or not trace.is_made(grad):
+        if grad is None or is_once or not trace.is_made(grad):
             found.append(Grad(entry.tensor, argument, grad, -1))
         elif entry.reads_grad or id(entry.tensor) not in written:
             found.append(Grad(entry.tensor, argument, None, len(kept)))
@@ -203,8 +235,7 @@ def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) 
     )
 
 
-def _output(trace: Trace, tensor: Any, device: str) -> Output:
-    value = trace.value(tensor)
+def _output(trace: Trace, tensor: Any, value: UOp, device: str) -> Output:
     name, asks = _cut(trace, value)
     return Output(
         type(tensor), value.dtype, value.shape, value.device or tensor._wanted or device, tensor._place, name, asks

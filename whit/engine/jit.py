@@ -16,13 +16,14 @@ values of what is no tensor, the settings. What a trace has found besides is che
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.device import Device
@@ -37,6 +38,7 @@ __all__ = ["JitError", "TinyJit"]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 MOST_VARIANTS = 32  # captures of one key that differ in what was captured
+MOST_CHANGES = 2  # calls of one key in a row that change something besides tensors, as the first one that makes a cache
 
 _all_jits: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -58,6 +60,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
         self._captures: dict[Key, list[Any]] = {}
+        self._changing: dict[Key, int] = {}  # calls in a row that have changed something besides tensors
         self._lock = threading.RLock()
         self._attribute = ""
         self._calls = 0
@@ -89,14 +92,21 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                         if (recorder := hooks.recorder) is not None:
                             recorder.event("jit replay", name=self._name)
                         return result
-            variants.append(self._capture(args, kwargs, arguments, variants))
+            found = self._capture(args, kwargs, arguments, variants)
             if (recorder := hooks.recorder) is not None:
-                recorder.event("jit capture", name=self._name, kernels=variants[-1][0].program.kernels())
-            del variants[:-MOST_VARIANTS]
-            result = variants[-1][0](arguments.tensors, arguments.bindings)
+                recorder.event("jit capture", name=self._name, kernels=found.replay.program.kernels())
+            if found.change is None:
+                self._changing.pop(key, None)
+                variants.append((found.replay, found.watch))
+                del variants[:-MOST_VARIANTS]
+            else:
+                self._changing[key] = self._changing.get(key, 0) + 1
+                if self._changing[key] > MOST_CHANGES:
+                    raise found.change
+            result = found.replay(arguments.tensors, arguments.bindings)
             if result is _modules().MISSED:
                 raise _does_not_fit(self._name)
-            return result
+            return result if found.change is None else found.result
 
     def _run(self, replay: Any, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._calls += 1
@@ -110,14 +120,14 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
 
     # ---- capturing
 
-    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> tuple[Any, Any]:
+    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> _Found:
         views = any(replay.views for replay, _ in variants)
         try:
             return self._traced(args, kwargs, arguments, views)
         except _modules().NeedsViewsError:
             return self._traced(args, kwargs, arguments, True)
 
-    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> tuple[Any, Any]:
+    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> _Found:
         roots = {self._name: self._function} | {f"argument {i}": value for i, value in enumerate(arguments.objects)}
         watch = _modules().Watch(roots)
         trace = Trace(self._name, views)
@@ -136,16 +146,21 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                 f"{self._name}: the function draws random numbers of Python or NumPy, which a replay would repeat",
                 fix="Use Tensor.rand() and the like, which a replay draws anew; or pass the number as an argument.",
             )
-        edge = watch.changed()
-        if edge is not None:
-            raise _changes(self._name, edge, trace)
+        parts = _modules()
+        change = _change_of(self._name, watch, trace, result)
         captured = {id(t) for place in trace.places.values() for t in place.tensors} - set(trace.arguments)
-        if not captured <= watch.tensors.keys():
-            watch = _modules().Watch(roots, everything=True)
+        if change is None and not captured <= watch.tensors.keys():
+            watch = parts.Watch(roots, everything=True)
         named = dict(enumerate(args)) | kwargs
         donated = [named[name] for name in self._donate if hasattr(named.get(name), "uop")]
-        parts = _modules()
-        return parts.capture(trace, arguments.tensors, result, default, self._prune, donated), watch
+        kept = None if change is None else trace.alive()
+        try:
+            replay = parts.capture(trace, arguments.tensors, result, default, self._prune, donated, kept)
+        except parts.NeedsViewsError:
+            if change is not None:  # the function has done what it does once
+                raise change from None
+            raise
+        return _Found(replay, watch, change, result)
 
     # ---- methods
 
@@ -225,6 +240,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         """Forgets all programs, and what they hold."""
         with self._lock:
             self._captures.clear()
+            self._changing.clear()
 
     def __repr__(self) -> str:
         return f"<TinyJit {self._name}: {len(self.captured)} captured>"
@@ -259,17 +275,44 @@ def _modules() -> types.ModuleType:
     return jit_parts
 
 
-def _changes(name: str, edge: Any, trace: Trace) -> JitError:
-    """The function has a side effect."""
-    now = _modules().now_at(edge)
-    if edge.container is not None and hasattr(now, "uop") and trace.is_made(now):
+class _Found(NamedTuple):
+    """A captured function. `change`: it has changed something besides tensors, and its program runs once, for the call
+    that has done that; the error is for functions that do so in every call. `result` is what this call returns."""
+
+    replay: Any
+    watch: Any
+    change: JitError | None
+    result: Any
+
+
+def _change_of(name: str, watch: Any, trace: Trace, result: Any) -> JitError | None:
+    """What a function has changed that a replay would not, as an error; None if there is nothing."""
+    edge = watch.changed()
+    if edge is None:
+        tensors = {id(tensor) for tensor in _modules().result_of(name, result, {})[1]}
+        tensors |= {id(entry.grad) for entry in trace.shown.values()}
+        if all(id(tensor) in tensors for tensor in trace.alive()):
+            return None
+        gc.collect()  # what is left in circles is nowhere
+        kept = [tensor for tensor in trace.alive() if id(tensor) not in tensors]
+        if not kept:
+            return None
+        where, what = "an object that cannot be looked into", f"the tensor was {kept[0]._made()}"
+        is_tensor = True
+    else:
+        now = _modules().now_at(edge)
+        where = edge.label
+        is_tensor = edge.container is not None and hasattr(now, "uop") and trace.is_made(now)
+        is_step = edge.container is not None
+        what = f"from {edge.value!r:.40} to {now!r:.40}" if is_step else f"its length was {edge.value!r}"
+    if is_tensor:
         return JitError(
-            f"{name}: the function keeps a tensor in {edge.label}, and a replay would not",
-            fix="Return it, or write into a tensor that is there before: x.assign(...).",
+            f"{name}: the function keeps a tensor in {where} in every call, and a replay would not",
+            what if edge is None else "",
+            "Return it, or write into a tensor that is there before: x.assign(...).",
         )
-    what = f"from {edge.value!r:.40} to {now!r:.40}" if edge.container is not None else f"its length was {edge.value!r}"
     return JitError(
-        f"{name}: the function changes {edge.label}, and a replay would not",
+        f"{name}: the function changes {where} in every call, and a replay would not",
         what,
         "Do it outside, or keep it in a tensor and assign to that.",
     )

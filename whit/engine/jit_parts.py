@@ -4,6 +4,7 @@ from whit.engine.capture import NeedsViewsError, capture
 from whit.engine.jit_check import check
 from whit.engine.jit_files import LoadedJit, load, save
 from whit.engine.replayer import MISSED
+from whit.engine.signature import result_of
 from whit.engine.watch import Watch, now_at
 
-__all__ = ["MISSED", "LoadedJit", "NeedsViewsError", "Watch", "capture", "check", "load", "now_at", "save"]
+__all__ = ["MISSED", "LoadedJit", "NeedsViewsError", "Watch", "capture", "check", "load", "now_at", "result_of", "save"]

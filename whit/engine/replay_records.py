@@ -65,6 +65,14 @@ class Grad:
 
 
 @dataclass(slots=True)
+class Escape:
+    """A tensor that a function has made and put somewhere, and the family of views that it belongs to."""
+
+    tensor: Any
+    family: Any
+
+
+@dataclass(slots=True)
 class Output:
     """A tensor to be made."""
 

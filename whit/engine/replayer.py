@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whit.engine.captured import Captured
@@ -24,7 +24,7 @@ from whit.engine.ownership import attachment, own_memory
 from whit.engine.placeholder import given_away
 from whit.engine.program import Program
 from whit.engine.realize import realize
-from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, base_of, shown_base
+from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Site, base_of, shown_base
 from whit.engine.signature import Result, rebound
 from whit.engine.storage import attach, attach_known, new_buffer, storage
 from whit.engine.trace import Drawn, generator
@@ -55,6 +55,7 @@ class Replay:
     draws: list[Drawn]
     seed: int | None
     drawn: int
+    escapes: list[Escape] = field(default_factory=list)  # their memory are the last outputs
 
     def __post_init__(self) -> None:
         self._let_go_of_arguments()
@@ -115,6 +116,8 @@ class Replay:
             target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
             value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
             then.append((raw_set("grad"), target, value))
+        for escape, tensor in zip(reversed(self.escapes), reversed(made), strict=False):
+            then += attachment(escape.tensor, escape.family, tensor.uop)
         if self.draws:
             self._fill_counters()
         is_known = owns and self._known == captured.version
@@ -124,6 +127,8 @@ class Replay:
             if not is_known:
                 self._changing = self._places_that_change()
             self._known = captured.version
+        for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
+            escape.tensor._mark(output.name, output.asks)
         return self.result.fill(made, arguments, bindings)
 
     def _places_that_change(self) -> list[int]:

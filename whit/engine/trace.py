@@ -126,6 +126,15 @@ class Trace:
         made = self.made.get(id(tensor))
         return made is not None and made() is tensor
 
+    def alive(self) -> list[Any]:
+        """The tensors that the trace has made and somebody still has."""
+        return [tensor for made in list(self.made.values()) if (tensor := made()) is not None]
+
+    def outside(self, family: Any) -> Any:
+        """A tensor from before that a family of views shows; None if the trace has made what it shows."""
+        entries = self.shown.values()
+        return next((e.tensor for e in entries if family is not None and e.family is family), None)
+
     def raw_uop(self, tensor: Any) -> UOp:
         """What a tensor is to everybody else."""
         return slot_of("uop").__get__(tensor)  # type: ignore[no-any-return]

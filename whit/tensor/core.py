@@ -146,11 +146,15 @@ class Core:
         result._wanted = None
         result.grad = None
         result.requires_grad = None
-        if name:
-            mark_result(result, name, asks)
-        else:
-            mark_leaf(result)
+        result._mark(name, asks)
         return result
+
+    def _mark(self, name: str, asks: bool) -> None:
+        """A leaf from now on; with a name, one where a gradient ends that should go on into that captured function."""
+        if name:
+            mark_result(self, name, asks)
+        else:
+            mark_leaf(self)
 
     @classmethod
     def _new_family(cls, base: UOp, strides: tuple[int, ...] | None, is_read_only: bool) -> Family:
