@@ -207,7 +207,7 @@ def test_what_has_no_gradient_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"gradient= has shape \(3,\), the tensor \(2,\)"):
         x.gradient(x, gradient=Tensor([1.0, 1.0, 1.0]))
     with pytest.raises(ValueError, match=r"a target is the plain number 2\.0"):
-        x.sum().gradient(Tensor(2.0))
+        x.sum().gradient(Tensor(2.0, requires_grad=False))
 
 
 def test_contiguous_backward_keeps_the_gradient_in_memory() -> None:

@@ -10,6 +10,7 @@ Goes in: the `Trace` of a call, its tensor arguments, its result. Comes out: a `
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,8 +19,9 @@ from whit.engine.program import build, plain
 from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Site
 from whit.engine.replayer import Replay
 from whit.engine.signature import Result, result_of
-from whit.engine.trace import Shown, Trace, gradient_path
+from whit.engine.trace import Shown, Trace
 from whit.errors import JitError
+from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
 
@@ -79,8 +81,11 @@ def capture(
         ],
         gradients=gradients,
         outputs=[
-            *[_output(trace, tensor, trace.value(tensor), device) for tensor in outputs],
-            *[_output(trace, escape.tensor, node, device) for escape, node in zip(escapes, nodes, strict=True)],
+            *[_output(trace, tensor, trace.value(tensor), device, numbers) for tensor in outputs],
+            *[
+                _output(trace, escape.tensor, node, device, numbers)
+                for escape, node in zip(escapes, nodes, strict=True)
+            ],
         ],
         escapes=escapes,
         result=result,
@@ -235,16 +240,25 @@ def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) 
     )
 
 
-def _output(trace: Trace, tensor: Any, value: UOp, device: str) -> Output:
-    name, asks = _cut(trace, value)
+def _output(trace: Trace, tensor: Any, value: UOp, device: str, numbers: Mapping[int, int]) -> Output:
+    reached = _reached(trace, value)
     return Output(
-        type(tensor), value.dtype, value.shape, value.device or tensor._wanted or device, tensor._place, name, asks
+        type(tensor),
+        value.dtype,
+        value.shape,
+        value.device or tensor._wanted or device,
+        tensor._place,
+        trace.name if reached else "",
+        any(found.requires_grad for found in reached),
+        tuple(numbers[id(found)] for found in reached if id(found) in numbers),
+        tuple(weakref.ref(found) for found in reached if id(found) not in numbers),
     )
 
 
-def _cut(trace: Trace, value: UOp) -> tuple[str, bool]:
-    """The name of the function, if a gradient would go on from a result into it, and whether tensors ask for it."""
-    path = gradient_path(value)
-    takes = {e.start: e.tensor for e in trace.shown.values() if e.tensor.requires_grad is not False}
-    found = [tensor for node, tensor in takes.items() if node in path and node.dtype.is_float]
-    return (trace.name, any(tensor.requires_grad for tensor in found)) if found else ("", False)
+def _reached(trace: Trace, value: UOp) -> list[Any]:
+    """The tensors that a gradient would go on to from a result of the function."""
+    takes: dict[UOp, list[Any]] = {}
+    for entry in trace.shown.values():
+        if entry.tensor.requires_grad is not False and entry.start.dtype.is_float:
+            takes.setdefault(entry.start, []).append(entry.tensor)
+    return [tensor for node in flow([value]) for tensor in takes.get(node, ())]

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from whit.engine.storage import NodeTable
+from whit.engine.node_table import NodeTable
 from whit.ir import ops
 from whit.ir.uop import UOp
 

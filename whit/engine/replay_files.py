@@ -209,7 +209,8 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
         for number, argument, owner, owner_argument, start, site in data["seen"]
     ]
     changes = [_change_from(row, reader, sites, seen, tensors) for row in data["changes"]]
-    outputs = [_output_from(row, reader, classes) for row in data["outputs"]]
+    arguments = tuple(sorted({one.argument for one in seen if one.argument >= 0}))
+    outputs = [_output_from(row, reader, classes, arguments) for row in data["outputs"]]
     rooms = _rooms(data["program"]["outputs"], sites, seen, changes, outputs)
     program = program_from(data["program"], reader, rooms)
     program.states = [change.state for change in changes]
@@ -259,10 +260,11 @@ def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
     return Grad(tensor, argument, None if value == NOT_THERE else at(tensors, value), output)
 
 
-def _output_from(row: list[Any], reader: Reader, classes: Classes) -> Output:
+def _output_from(row: list[Any], reader: Reader, classes: Classes, arguments: tuple[int, ...]) -> Output:
+    """A file does not say which arguments a gradient would go on to: all of them."""
     kind, array, name, asks = row
     node = reader.node(array)
-    return Output(classes.of(kind), node.dtype, node.shape, str(node.device), None, name, asks)
+    return Output(classes.of(kind), node.dtype, node.shape, str(node.device), None, name, asks, arguments)
 
 
 def _rooms(

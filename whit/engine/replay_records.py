@@ -83,6 +83,8 @@ class Output:
     where: Any
     name: str  # of the function, if a gradient should go on into it
     asks: bool
+    inputs: tuple[int, ...] = ()  # the arguments that a gradient would go on to
+    captured: tuple[Any, ...] = ()  # the other tensors that it would go on to, as weak references
     nbytes: int = field(init=False)  # -1: it depends on variables
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from whit.engine.captured import Captured
 from whit.engine.disk import allocate
 from whit.engine.history import note_written
+from whit.engine.origins import note_result
 from whit.engine.overlay import raw_set
 from whit.engine.ownership import attachment, own_memory
 from whit.engine.placeholder import given_away
@@ -107,8 +108,11 @@ class Replay:
                 return MISSED
         donations = self._take_donations(arguments, then) if self.program.donations else {}
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
-        for place, tensor in zip(self.program.outputs, made, strict=True):
+        for place, output, tensor in zip(self.program.outputs, self.outputs, made, strict=True):
             table[place] = storage(tensor.uop)
+            if output.name:
+                inputs = [arguments[number].uop for number in output.inputs]
+                note_result(tensor.uop, output.name, inputs, output.captured)
         # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
         _before = [tensor.uop for tensor in (*captured.tensors, *arguments)] if then else []
         then += self._settled_gradients

@@ -16,9 +16,11 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from whit.engine.origins import behind, cuts
 from whit.engine.overlay import begin, end, slot_of
 from whit.engine.placeholder import new_placeholder
 from whit.errors import JitError
+from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
 
@@ -220,34 +222,24 @@ class Trace:
         return id(tensor) in self.arguments and slot_of("uop").__get__(tensor).op is ops.CONST
 
     def check_gradient(self, of: UOp, takes_gradient: Any, tensors: list[Any], is_asked: bool) -> None:
-        """Raises where a gradient would go on through a lazy tensor to what it was computed from outside."""
+        """Raises where a gradient would go on through an input to what that was computed from outside."""
         self.asks_gradients = True
-        below = gradient_path(of)
+        below = set(flow((of,)))
         for place in self.places.values():
-            if place.placeholder not in below or place.node.op is ops.BUFFER:
+            if place.placeholder not in below:
                 continue
-            inside = gradient_path(place.node)
-            for tensor in tensors:
+            inside = set(flow((place.node,))) - {place.node}
+            lost = cuts((place.node, *inside))
+            for tensor in tensors if inside or lost else ():
                 node = slot_of("uop").__get__(tensor)
-                if node in inside and takes_gradient(tensor) and (tensor.requires_grad or not is_asked):
+                is_origin = node in inside or any(behind(cut, (node,)) for cut in lost)
+                if is_origin and takes_gradient(tensor) and (tensor.requires_grad or not is_asked):
                     raise self.fail(
                         f"backward: {self.name} is captured, and the gradient flows to a tensor that one of its inputs "
                         "was computed from",
                         f"input {place.tensors[0]._made()}, computed from one {tensor._made()}",
-                        "Compute the input inside, or pass it as x.detach() or realised.",
+                        "Compute the input inside, or pass its detach() if the gradient shall end there.",
                     )
-
-
-def gradient_path(of: UOp) -> set[UOp]:
-    """The nodes that a gradient of a node reaches: none behind detached values, or behind what is no float."""
-    stack, visited = [of], {of}
-    while stack:
-        node = stack.pop()
-        if (node.dtype.is_float or node.op is ops.STORE) and node.op is not ops.DETACH:
-            new = [source for source in node.src if source not in visited]
-            visited.update(new)
-            stack += new
-    return visited
 
 
 class Generator(Protocol):

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whit.grad.flow import TRANSPARENT
 from whit.grad.formulas import FORMULAS, RESTATED, Derivative
-from whit.grad.reverse import TRANSPARENT, gradients_of
+from whit.grad.reverse import gradients_of
 from whit.ir import ops
 from whit.ir.args import FormulaArg
 from whit.ir.graph import topological

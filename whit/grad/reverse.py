@@ -17,13 +17,12 @@ from typing import Any
 
 from whit.errors import NotSupportedError
 from whit.grad.calls import call_gradients
+from whit.grad.flow import TRANSPARENT, is_smooth
 from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
 from whit.ir.gradients import total
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-
-TRANSPARENT = "checkpoint"  # formulas of this name have the gradient of their value: one may ask for what is inside
 
 
 def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
@@ -69,7 +68,7 @@ class _Walk:
         reached: set[UOp] = set()
         order: list[UOp] = []
         for node in (*stop, *topological(roots, stop=stop)):
-            if node in self.targets or (_is_smooth(node) and not reached.isdisjoint(self._smooth(node))):
+            if node in self.targets or (is_smooth(node) and not reached.isdisjoint(self._smooth(node))):
                 reached.add(node)
                 order.append(node)
         return order
@@ -147,12 +146,6 @@ def _chosen(node: UOp, targets: set[UOp]) -> int:
         below = part.src[1:] if part.op is ops.FORMULA else part.src
         todo.extend(source for source in below if source.dtype.is_float)
     return 0
-
-
-def _is_smooth(node: UOp) -> bool:
-    if node.dtype.is_float:
-        return node.op is not ops.DETACH
-    return node.op in (ops.STORE, ops.GROUP, ops.FORMULA, ops.CALL)
 
 
 def _rule(node: UOp, dy: Any, is_opened: bool) -> Sequence[UOp | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from whit.dtype import DType
 from whit.engine.device import is_disk, usable
 from whit.engine.lasting import store_when_computed
+from whit.engine.origins import Trail
 from whit.engine.overlay import current, forbid
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
@@ -69,7 +70,7 @@ class Data(Core):
         self.requires_grad = requires_grad
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted)
         check_gradient(requires_grad, self.uop.dtype)
-        if requires_grad and self.uop.op is ops.CONST:
+        if self.uop.op is ops.CONST and self.uop.dtype.is_float and requires_grad is not False:
             self.uop = self.uop.leaf()
         self.uop = placed(self.uop, self._wanted)
         mark_leaf(self)
@@ -93,17 +94,7 @@ class Data(Core):
             return self
         tensors = [tensor for tensor in given if not _stays_in_file(tensor.uop)]
         for device in {tensor._wanted for tensor in tensors if tensor.uop.device is None} or {None}:
-            batch = [t for t in tensors if t.uop.device is not None or t._wanted == device]
-            nodes = [_to_realize(tensor) for tensor in batch]
-            for tensor, node, buffer in zip(batch, nodes, realize(nodes, device), strict=True):
-                family = tensor._family
-                note_realised(node, buffer)
-                if family is None:
-                    tensor.uop = buffer
-                elif family.uop is node and node is not buffer:
-                    family.rebase(buffer)
-                if tensor.uop is buffer:
-                    mark_leaf(tensor)
+            _realize_all([t for t in tensors if t.uop.device is not None or t._wanted == device], device)
         return self
 
     def explain(self) -> str:
@@ -311,6 +302,26 @@ def _stays_in_file(node: UOp) -> bool:
     return True
 
 
+def _realize_all(batch: list[Core], device: str | None) -> None:
+    """Computes tensors together. What they were made of is noted once their graphs are gone: see `Trail`."""
+    nodes = [_to_realize(tensor) for tensor in batch]
+    buffers = realize(nodes, device)
+    below = Trail(nodes)
+    nodes.reverse()
+    for tensor, buffer in zip(batch, buffers, strict=True):
+        node = nodes.pop()
+        family = tensor._family
+        note_realised(node, buffer)
+        if family is None:
+            tensor.uop = buffer
+        elif family.uop is node and node is not buffer:
+            family.rebase(buffer)
+        if tensor.uop is buffer:
+            mark_leaf(tensor)
+        del node
+    below.note(buffers)
+
+
 def _settle(tensor: Core) -> None:
     """`realize` while a function is traced: computed later, but from here on a tensor that no gradient goes through."""
     family = tensor._family
@@ -319,6 +330,7 @@ def _settle(tensor: Core) -> None:
         return
     if node.op is not ops.LEAF:
         settled = node.detach().leaf()
+        Trail([node]).note([settled])
         if family is None:
             tensor.uop = settled
         else:

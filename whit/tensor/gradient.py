@@ -15,11 +15,11 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Self
 
+from whit.engine.origins import behind, cuts
 from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
-from whit.grad import gradients
+from whit.grad import flow, gradients
 from whit.ir import ops
-from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
@@ -49,12 +49,13 @@ class Gradients(Creation):
         seed = self._seed("gradient", gradient)
         found = gradients(self.uop, seed, [target.uop for target in targets])
         if None in found:  # not reached; or it was realised or written to since it was used
-            below = set(topological((self.uop,)))
+            below = set(flow((self.uop,)))
             used = [self._used_as("gradient", target, below) for target in targets]
             if None in used:
                 self._check_graph("gradient")
             found = gradients(self.uop, seed, [node for node in used if node is not None])
             found = [None if node is None else found.pop(0) for node in used]
+        self._check_cuts("gradient", targets)
         return [self._gradient_of(target, node) for target, node in zip(targets, found, strict=True)]
 
     def backward(self, gradient: Any = None) -> Self:
@@ -62,7 +63,7 @@ class Gradients(Creation):
         seed = self._seed("backward", gradient)
         if not self.requires_grad:
             self._check_graph("backward")
-        below = set(topological((self.uop,)))
+        below = set(flow((self.uop,)))
         used: dict[int, UOp] = {}  # what tensors were when they were used, by their ids
         targets = []
         for tensor in leaves():
@@ -79,6 +80,8 @@ class Gradients(Creation):
         if all(node is None for node in found):
             asking, found = targets, gradients(self.uop, seed, [used[id(tensor)] for tensor in targets])
         _check_results(asking, targets)
+        partial = [target for target, node in zip(asking, found, strict=True) if node is not None]
+        self._check_cuts("backward", [*partial, *(tensor for tensor in leaves() if tensor.requires_grad)], below)
         for target, node in zip(asking, found, strict=True):
             if node is None:
                 continue
@@ -127,6 +130,31 @@ class Gradients(Creation):
                 f"{name}: the tensor was realised, and what it was computed from is not known any more",
                 self._made(),
                 "Ask for gradients before realize(): item(), numpy() and tolist() leave the graph as it is.",
+            )
+
+    def _check_cuts(self, name: str, targets: Iterable[Core], below: Iterable[UOp] | None = None) -> None:
+        """Raises where a part of a gradient would be lost: at a tensor that was computed from a target, and has no
+        graph any more, because it was realised or is the result of a captured function. One that has
+        `requires_grad=True` is where the gradient is to end."""
+        found = cuts(flow((self.uop,)) if below is None else below)
+        if not found:
+            return
+        ends = {leaf.uop for leaf in leaves() if leaf.requires_grad}
+        by_node = {target.uop: target for target in targets}
+        for cut in found:
+            lost = behind(cut, by_node) if cut.node() not in ends else None
+            if lost is None:
+                continue
+            node, function = lost
+            last = next((leaf for leaf in leaves() if leaf.uop is cut.node()), None)
+            where = f"target {by_node[node]._made()}" + ("" if last is None else f", the other {last._made()}")
+            if function:
+                raise _ends_at_result(name, function, where)
+            raise ArgumentError(
+                f"{name}: the gradient ends at a tensor that was realised, and it was computed from a target",
+                where,
+                "Ask before realize(), or leave it out: item(), numpy() and tolist() keep the graph. "
+                "If the gradient shall end there, use its detach().",
             )
 
     def _used_as(self, name: str, target: Core, below: set[UOp]) -> UOp | None:
@@ -187,11 +215,15 @@ def _check_results(asking: Iterable[Core], targets: Iterable[Core]) -> None:
     ends += [tensor for tensor in targets if (found := result_of(tensor)) and found[1]]
     for tensor in ends:
         name, _ = result_of(tensor) or ("", False)
-        raise JitError(
-            f"backward: the gradient ends at a result of {name}, which was captured and keeps no graph",
-            tensor._made(),
-            f"Call backward() inside {name}; or detach() the result, if the gradient shall end there.",
-        )
+        raise _ends_at_result("backward", name, tensor._made())
+
+
+def _ends_at_result(name: str, function: str, where: str) -> JitError:
+    return JitError(
+        f"{name}: the gradient ends at a result of {function}, which was captured and keeps no graph",
+        where,
+        f"Call {name}() inside {function}; or detach() the result, if the gradient shall end there.",
+    )
 
 
 def _takes_gradient_outside(tensor: Core) -> bool:
