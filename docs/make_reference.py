@@ -9,7 +9,8 @@ import numpy as np
 from pages import publish
 from reference_examples import EXAMPLES, NONE, SETUP
 
-from whit import Context, Tensor
+from whit import Context, Tensor, names
+from whit.tensor.aliases import Aliases
 
 MODULES = {
     "nn.md": ("Layers", ["whit.nn"]),
@@ -17,6 +18,18 @@ MODULES = {
     "state.md": ("Model files and data sets", ["whit.nn.state", "whit.nn.datasets"]),
     "around.md": ("Around Tensor", ["whit", "whit.helpers"]),
 }
+TABLES = {
+    "Methods of tensors that say what to write instead": names.TENSOR,
+    "Names in `nn`": names.NN,
+    "Names in `nn.optim`": names.OPTIM,
+    "Names in `whit`": names.WHIT,
+    "Keywords": names.ARGUMENTS,
+}
+NAMES_HEAD = """\
+Names of PyTorch, NumPy, JAX and tinygrad. Most names of tensors are theirs already ([Tensor](tensor.md)); here are
+those that are not. The tables are `whit/names.py` and `whit/tensor/aliases.py`: the errors of programs that use these
+names are made of them. A function of `torch`, `np` or `jnp` is a method of `Tensor` here, and `whit.zeros` says so.
+"""
 WIDEST = 88  # characters of a signature on one line
 
 
@@ -28,7 +41,7 @@ def tensor_page() -> str:
     with Context(DEV="PYTHON"):
         exec(SETUP, names)
         for owner in reversed(Tensor.__mro__[:-1]):
-            found = [name for name in vars(owner) if not name.startswith("_")]
+            found = [name for name in vars(owner) if not name.startswith("_") and hasattr(Tensor, name)]
             if found:
                 title = owner.__name__ if owner is not Tensor else "Casts"
                 parts += [f"## {title}\n", *(_text(owner) if owner is not Tensor else [])]
@@ -54,6 +67,23 @@ def module_page(title: str, modules: list[str]) -> str:
             if inspect.isclass(value):
                 parts += _methods(value)
     return "\n".join(parts)
+
+
+def names_page() -> str:
+    """What names of other libraries are called here: those that work, and those that say what to write."""
+    parts = ["# Names of other libraries\n", NAMES_HEAD, "## Methods that have another name here, and work\n"]
+    aliases = [(name, value) for name, value in vars(Aliases).items() if not name.startswith("_")]
+    rows = [(name, _text(value.fget if isinstance(value, property) else value)[0].strip()) for name, value in aliases]
+    parts += _table(("name", "here"), [(f"`{name}`", text) for name, text in rows])
+    for title, table in TABLES.items():
+        parts += [f"## {title}\n"]
+        parts += _table(("name", "of", "instead"), [(f"`{n}`", of, text) for n, (of, text) in table.items()])
+    return "\n".join(parts)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    return ["\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"]
 
 
 def _public(module: Any) -> Iterator[str]:
@@ -128,6 +158,7 @@ def _array(value: Any) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "tensor.md": tensor_page,
+    "names.md": names_page,
     **{
         name: lambda title=title, modules=modules: module_page(title, modules)
         for name, (title, modules) in MODULES.items()

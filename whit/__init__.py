@@ -7,6 +7,8 @@
 no numpy.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from whit.cache import clear_caches
 from whit.config import Context, getenv
 from whit.dtype import dtypes
@@ -19,11 +21,22 @@ from whit.errors import JitError
 from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
+from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
 from whit.viz import trace
 from whit.viz.session import start_from_environment as start_trace
 
 Variable = UOp.variable
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        """What a name of another library is called here."""
+        for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
+            if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
+                raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
+        raise AttributeError(advice("whit", name, WHIT) or f"module 'whit' has no attribute '{name}'")
+
 
 __version__ = "0.0.1"
 

@@ -69,6 +69,12 @@ class DType:
     def __repr__(self) -> str:
         return f"dtypes.{self.name}"
 
+    def __eq__(self, other: object) -> bool:
+        """`x.dtype == "float32"` and `x.dtype == np.float32` hold, too. Sets and dictionaries know the object alone."""
+        return self is other or (type(other) is not DType and known_dtype(other) is self)
+
+    __hash__ = object.__hash__
+
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return to_dtype, (self.name,)  # pickle and copy give back the one object
 
@@ -243,6 +249,7 @@ class DTypes:
 
 
 dtypes: Final = DTypes()
+DTypeLike = DType | str | type[Any]  # what can be given as a dtype
 
 _ALIASES: Final = {
     name: member
@@ -250,23 +257,31 @@ _ALIASES: Final = {
     if isinstance(member, DType) and name not in (member.name, "bool_")
 }
 _BY_NAME: Final = {dtype.name: dtype for dtype in (dtypes.void, dtypes.weakint, dtypes.weakfloat, *dtypes.all)}
-_ALL_NAMES: Final = {**_BY_NAME, **_ALIASES, "bool_": dtypes.bool_}
+_ELSEWHERE: Final = {
+    "bool_": dtypes.bool_,
+    "float8_e4m3fn": dtypes.fp8e4m3,
+    "float8_e5m2": dtypes.fp8e5m2,
+    "float8_e4m3fnuz": dtypes.fp8e4m3fnuz,
+    "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
+}
+_ALL_NAMES: Final = {**_BY_NAME, **_ALIASES, **_ELSEWHERE}
 
 # Name or alias -> dtype, for everything that can be stored.
 DTYPES_DICT: Final[dict[str, DType]] = {name: dtype for name, dtype in _ALL_NAMES.items() if dtype in dtypes.all}
 
 
-def to_dtype(name: DType | str) -> DType:
-    """A dtype from itself, its name or an alias, in any case: `to_dtype("Half") is dtypes.float16`."""
+def to_dtype(name: DTypeLike) -> DType:
+    """A dtype from itself, its name or an alias, in any case: `to_dtype("Half") is dtypes.float16`. Also from a dtype
+    of NumPy or PyTorch; `float`, `int` and `bool` are what Python's numbers become."""
     if isinstance(name, DType):
         return name
+    found = known_dtype(name)
+    if found is not None:
+        return found
     if not isinstance(name, str):
         raise DTypeError(
             "dtype: expected a dtype or its name", f"got {name!r}, a {type(name).__name__}", 'Pass dtypes.x or "x".'
         )
-    found = _ALL_NAMES.get(name.strip().lower())
-    if found is not None:
-        return found
     raise DTypeError(
         f"dtype: there is no dtype named {name!r}",
         "known: " + ", ".join(_BY_NAME),
@@ -274,7 +289,20 @@ def to_dtype(name: DType | str) -> DType:
     )
 
 
-def _checked_default(which: str, dtype: DType | str) -> DType:
+def known_dtype(name: Any) -> DType | None:
+    """The dtype that is called so here, or by Python, NumPy or PyTorch."""
+    if name is builtins.float:
+        return dtypes.default_float
+    if name is builtins.int:
+        return dtypes.default_int
+    if isinstance(name, type):  # np.float32
+        name = name.__name__
+    elif not isinstance(name, str):
+        name = getattr(name, "name", None) or str(name)  # np.dtype("float32"), torch.float32
+    return _ALL_NAMES.get(name.strip().lower().removeprefix("torch.")) if isinstance(name, str) else None
+
+
+def _checked_default(which: str, dtype: DTypeLike) -> DType:
     found = to_dtype(dtype)
     kind, group, example = {
         "default_float": ("a float dtype", dtypes.floats, "dtypes.float32"),

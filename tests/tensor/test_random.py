@@ -600,7 +600,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "seed too long": (lambda: Tensor.manual_seed(2**64), ArgumentError, "is no seed"),
     "rand of integers": (lambda: Tensor.rand(2, dtype="int32"), DTypeError, "rand: int32 is no float dtype"),
     "randn of integers": (lambda: Tensor.zeros(2, dtype="int8").randn_like(), DTypeError, "randn: int8 is no float"),
-    "unknown parameter": (lambda: Tensor.rand(2, size=3), ArgumentError, "rand: there is no parameter 'size'"),
+    "unknown parameter": (lambda: Tensor.rand(2, size=3), ArgumentError, "rand: there is no argument `size`"),
     "negative size": (lambda: Tensor.randn(-1), ShapeError, "randn: -1 is no size"),
     "symbolic size": (lambda: Tensor.rand(UOp.variable("n", 1, 9)), ArgumentError, "rand: the size n has no value"),
     "symbolic dropout": (_symbolic_dropout, ArgumentError, "dropout: the size n has no value"),

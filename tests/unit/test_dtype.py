@@ -95,8 +95,39 @@ def test_a_dtype_survives_pickle_and_copy_as_the_same_object(dtype):
         assert pickle.loads(pickle.dumps(dtype, protocol)) is dtype
 
 
-def test_dtypes_compare_and_hash_by_identity_and_cannot_be_changed():
-    assert DType.__eq__ is object.__eq__
+def test_names_of_other_libraries_are_equal_to_dtypes_and_accepted_as_them():
+    import ml_dtypes
+    import numpy as np
+
+    assert dtypes.float32 == "float32" == dtypes.float32
+    assert dtypes.float32 == np.float32 and dtypes.float32 == np.dtype("float32")
+    assert (
+        dtypes.float32 != "float64" and dtypes.float32 != "cat" and dtypes.float32 != 3 and dtypes.float32 is not None
+    )
+    assert dtypes.float32 != dtypes.float64
+    assert dtypes.bool == np.bool_
+    for dtype in (np.int8, np.uint64, np.float16, ml_dtypes.bfloat16):
+        assert to_dtype(dtype) is to_dtype(np.dtype(dtype)) is to_dtype(dtype.__name__)
+    assert to_dtype(ml_dtypes.float8_e4m3fn) is dtypes.fp8e4m3
+
+
+def test_python_types_are_the_defaults():
+    assert to_dtype(float) is dtypes.float32 and to_dtype(int) is dtypes.int32 and to_dtype(bool) is dtypes.bool
+    with dtypes.defaults(float="float64", int="int64"):
+        assert to_dtype(float) is dtypes.float64 and to_dtype(int) is dtypes.int64
+    with pytest.raises(DTypeError, match=r"expected a dtype or its name\n  got <class 'list'>"):
+        to_dtype(list)
+
+
+def test_dtypes_of_pytorch_are_accepted():
+    torch = pytest.importorskip("torch")
+    for name in ("float32", "float16", "bfloat16", "int64", "uint8", "bool"):
+        assert to_dtype(getattr(torch, name)) is to_dtype(name)
+        assert to_dtype(name) == getattr(torch, name)
+    assert to_dtype(torch.float8_e5m2) is dtypes.fp8e5m2
+
+
+def test_dtypes_hash_by_identity_and_cannot_be_changed():
     assert DType.__hash__ is object.__hash__
     with pytest.raises(AttributeError):
         dtypes.float32.name = "other"  # type: ignore[misc]

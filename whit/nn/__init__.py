@@ -10,6 +10,9 @@ There is no base class: weights are found by walking attributes, lists and dicti
 arguments and initial values are PyTorch's, so that state dictionaries and training curves carry over.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
+from whit.names import NN, advice
 from whit.nn import datasets, optim, state
 from whit.nn.attention import MultiHeadAttention, TransformerBlock
 from whit.nn.linear import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, Linear
@@ -26,6 +29,13 @@ from whit.nn.norm import (
 )
 from whit.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from whit.tensor import checkpoint
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        """What a name of another library is called here."""
+        raise AttributeError(advice("nn", name, NN) or f"module 'whit.nn' has no attribute '{name}'")
+
 
 __all__ = [
     "GRU",

@@ -34,8 +34,9 @@ class Activations(Functions):
         """min(max(self, 0), 6)."""
         return self.clamp(0, 6)
 
-    def leaky_relu(self, neg_slope: float = 0.01) -> Self:
-        """self, or neg_slope * self below 0."""
+    def leaky_relu(self, neg_slope: float = 0.01, *, negative_slope: float | None = None) -> Self:
+        """self, or neg_slope * self below 0. `negative_slope=` is the same."""
+        neg_slope = neg_slope if negative_slope is None else negative_slope
         return self._apply(formulas.widened(lambda x: (x < 0.0).where(x * neg_slope, x)))
 
     def elu(self, alpha: float = 1.0) -> Self:

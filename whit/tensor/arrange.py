@@ -67,11 +67,11 @@ class Arrangement(Padding):
             return self
         return self.flip(second).transpose(first, second) if turns == 1 else self.transpose(first, second).flip(second)
 
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+    def unbind(self, dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """The slices along an axis, without it."""
-        axis = self._axis("unbind", dim, scalars=False)
-        rest = self.shape[:axis] + self.shape[axis + 1 :]
-        return tuple(piece.reshape(rest) for piece in self.split([1] * self.shape[axis], axis))
+        place = self._axis("unbind", dim if axis is None else axis, scalars=False)
+        rest = self.shape[:place] + self.shape[place + 1 :]
+        return tuple(piece.reshape(rest) for piece in self.split([1] * self.shape[place], place))
 
     def rearrange(self, formula: str, **sizes: int) -> Self:
         """Axes split, ordered and joined by a formula of names: "b (h w) c -> b c h w", h=4."""
@@ -113,14 +113,15 @@ class Arrangement(Padding):
         counts = listed(repeats, args)
         return self.repeat((1,) * (self.ndim - len(counts)) + counts)
 
-    def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Self:
+    def repeat_interleave(self, repeats: Any, dim: int | None = None, axis: int | None = None) -> Self:
         """Each element several times in a row; of a flat copy if no axis is named. A list has a number for each.
 
         Numbers in a tensor are read when this is called, because they decide the shape.
         """
-        if dim is None:
+        named = either("repeat_interleave", axis, dim)
+        if named is None:
             return self.ravel().repeat_interleave(repeats, 0)
-        axis = self._axis("repeat_interleave", dim, scalars=False)
+        axis = self._axis("repeat_interleave", named, scalars=False)
         if isinstance(repeats, Core):
             repeats = repeats.tolist()  # type: ignore[attr-defined]
         size, shape = self.shape[axis], self.shape

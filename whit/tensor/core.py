@@ -5,7 +5,7 @@
     Core -> Data -> Exchange -> Elementwise -> Assignment -> Operators -> Comparisons -> Functions -> Activations
          -> Movement -> Padding -> Arrangement -> Reductions -> Selection -> Scattering -> Parsing -> Indexing
          -> Sorting -> Linear -> Einsum -> Windows -> Convolution -> Resizing -> Attention -> Losses -> Creation
-         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Custom -> Tensor
+         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Custom -> Aliases -> Tensor
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes, least_upper_float, to_dtype
+from whit.dtype import DType, DTypeLike, dtypes, least_upper_float, to_dtype
 from whit.engine.device import Device, is_disk
 from whit.engine.overlay import current, register_tensor
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
@@ -292,7 +292,7 @@ def either(name: str, axis: Any, dim: Any) -> Any:
     return dim
 
 
-def storable(name: str, dtype: DType | str) -> DType:
+def storable(name: str, dtype: DTypeLike) -> DType:
     """A dtype that a tensor can have."""
     found = to_dtype(dtype)
     if not found.itemsize:

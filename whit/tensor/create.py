@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from whit.dtype import DType, convert, dtypes, resolve_weak, weak_dtype
+from whit.dtype import DType, DTypeLike, convert, dtypes, resolve_weak, weak_dtype
 from whit.engine.device import is_disk, usable
-from whit.errors import ArgumentError, DTypeError, ShapeError, nearest
+from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.sizes import larger, reach
 from whit.ir.uop import UOp, as_index, const
+from whit.names import unknown_argument
 from whit.tensor.build import fitting
 from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole, whole_or_symbolic
 from whit.tensor.losses import Losses
@@ -34,9 +35,7 @@ def check_options(name: str, given: dict[str, Any], known: tuple[str, ...] = ("d
     """Keywords that are passed on are known."""
     for key in given:
         if key not in known:
-            raise ArgumentError(
-                f"{name}: there is no parameter {key!r}", fix=f"There are {', '.join(known)}.{nearest(key, known)}"
-            )
+            raise unknown_argument(name, key, ["dtype", *(option for option in known if option != "dtype")])
 
 
 class Creation(Losses):
@@ -59,7 +58,7 @@ class Creation(Losses):
         cls,
         shape: Any,
         fill_value: Any,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
@@ -75,13 +74,13 @@ class Creation(Losses):
         return cls._fresh(spread(value, sizes), device, requires_grad)
 
     @classmethod
-    def zeros(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def zeros(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Zeros, of the default float if no dtype is given."""
         check_options("zeros", kw)
         return cls.full(_shape("zeros", shape), 0, dtype or dtypes.default_float, **kw)
 
     @classmethod
-    def ones(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def ones(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Ones, of the default float if no dtype is given."""
         check_options("ones", kw)
         return cls.full(_shape("ones", shape), 1, dtype or dtypes.default_float, **kw)
@@ -91,7 +90,7 @@ class Creation(Losses):
         cls,
         *shape: Any,
         device: str | None = None,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
         """Memory of arbitrary content."""
@@ -99,7 +98,7 @@ class Creation(Losses):
         node = new_buffer(wanted, _shape("empty", shape), usable(device))
         return cls._fresh(node, device, requires_grad)
 
-    def full_like(self, fill_value: Any, dtype: DType | str | None = None, device: str | None = None) -> Self:
+    def full_like(self, fill_value: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """One number in this shape, dtype and device."""
         return type(self).full(self.shape, fill_value, dtype or self.dtype, device or self._in_memory())
 
@@ -113,7 +112,7 @@ class Creation(Losses):
         check_options("ones_like", kw, ("dtype", "device"))
         return self.full_like(1, **kw)
 
-    def empty_like(self, dtype: DType | str | None = None, device: str | None = None) -> Self:
+    def empty_like(self, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """Memory of arbitrary content in this shape."""
         return type(self).empty(*self.shape, dtype=dtype or self.dtype, device=device or self._in_memory())
 
@@ -129,7 +128,7 @@ class Creation(Losses):
         start: Any,
         stop: Any = None,
         step: Any = 1,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
@@ -159,7 +158,7 @@ class Creation(Losses):
         start: float,
         stop: float,
         steps: int,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
@@ -184,7 +183,7 @@ class Creation(Losses):
         cls,
         n: int,
         m: int | None = None,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
@@ -196,7 +195,7 @@ class Creation(Losses):
         return cls._fresh(row.eq(column).where(const(wanted, 1), const(wanted, 0)), device, requires_grad)
 
 
-def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DType | str | None) -> UOp:
+def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> UOp:
     """`arange` where the ends depend on variables."""
     first, last = (whole_or_symbolic("arange", what, end) for what, end in (("start", start), ("stop", stop)))
     step = whole("arange", "step", step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
-from whit.dtype import DType
+from whit.dtype import DTypeLike, known_dtype
 from whit.engine.device import is_disk, usable
 from whit.engine.lasting import store_when_computed
 from whit.engine.origins import Trail
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
+HERE = ""  # no other device
+
+
 class Data(Core):
     """Building from data, realising, reading."""
 
@@ -60,7 +63,7 @@ class Data(Core):
         self,
         data: Any,
         device: str | None = None,
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> None:
         self._family = None
@@ -253,9 +256,18 @@ class Data(Core):
         """The same elements, where no gradient flows: a view."""
         return self._view(self.uop.detach())
 
-    def to(self, device: str | None) -> Self:
-        """The same value on another device."""
-        name = usable(device)
+    def to(self, device: str | DTypeLike | Core | None = HERE, dtype: DTypeLike | None = None) -> Self:
+        """The same value on another device, or in another dtype, or both; those of another tensor, if one is given."""
+        if isinstance(device, Core):
+            dtype = device.dtype if dtype is None else dtype
+            device = device.device
+        elif dtype is None and (dtype := known_dtype(device)) is not None:
+            device = HERE
+        moved = self if device == HERE else self._moved(usable(device))  # type: ignore[arg-type]  # checked there
+        wanted = moved.dtype if dtype is None else storable("to", dtype)
+        return moved if wanted is moved.dtype else moved._wrap(moved.uop.cast(wanted))
+
+    def _moved(self, name: str) -> Self:
         if name == self.device:
             return self
         moved = self._wrap(placed(self.uop, name) if self.uop.device is None else copy_to(self.uop, name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Self
 
 from whit.config import TRAINING, Context
-from whit.dtype import DType, dtypes
+from whit.dtype import DTypeLike, dtypes
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
@@ -85,7 +85,7 @@ class Distributions(Random, metaclass=Training):
 
     @classmethod
     def randperm(
-        cls, n: int, dtype: DType | str = dtypes.int32, device: str | None = None, requires_grad: bool | None = None
+        cls, n: int, dtype: DTypeLike = dtypes.int32, device: str | None = None, requires_grad: bool | None = None
     ) -> Self:
         """0 .. n - 1 in random order, every order being equally likely."""
         (count,) = _sizes("randperm", (n,))

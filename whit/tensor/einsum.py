@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Self
 
-from whit.dtype import DType
+from whit.dtype import DTypeLike
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -26,7 +26,7 @@ class Einsum(Linear):
     __slots__ = ()
 
     @classmethod
-    def einsum(cls, formula: str, *operands: Any, dtype: DType | str | None = None) -> Self:
+    def einsum(cls, formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Self:
         """Tensor.einsum("ij,jk->ik", a, b): the sum of products over all letters that are not on the right.
 
         A letter twice in a term is a diagonal, `...` stands for axes that broadcast; without an arrow the letters that
@@ -54,7 +54,7 @@ class Einsum(Linear):
         terms: list[Labels],
         out: Labels,
         sizes: Sizes,
-        dtype: DType | str | None,
+        dtype: DTypeLike | None,
     ) -> Self:
         same = tensors[0]._together(name, tuple(tensors[1:]))
         narrow = same[0].dtype if dtype is None else storable(name, dtype)

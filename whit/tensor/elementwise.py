@@ -203,16 +203,17 @@ class Elementwise(Exchange):
         near, far = start.add(way.mul(share)), stop.sub(way.mul(share.sub(1, reverse=True)))
         return share._compare("lerp", 0.5, ops.LT).where(near, far)
 
-    def clamp(self, min_: Any = None, max_: Any = None) -> Self:
-        """Not below min_, then not above max_. NaN stays."""
+    def clamp(self, min_: Any = None, max_: Any = None, *, min: Any = None, max: Any = None) -> Self:
+        """Not below min_, then not above max_. NaN stays. `min=` and `max=` are the same."""
+        min_, max_ = min_ if min is None else min, max_ if max is None else max
         if min_ is None and max_ is None:
             raise ArgumentError("clamp: neither min_ nor max_ is given", self._made(), "Give at least one of them.")
         result = self if min_ is None else self.maximum(min_)
         return result if max_ is None else result.minimum(max_)
 
-    def clip(self, min_: Any = None, max_: Any = None) -> Self:
+    def clip(self, min_: Any = None, max_: Any = None, *, min: Any = None, max: Any = None) -> Self:
         """The same as `clamp`."""
-        return self.clamp(min_, max_)
+        return self.clamp(min_, max_, min=min, max=max)
 
     def neg(self) -> Self:
         """-self."""

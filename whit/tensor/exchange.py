@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DTypeLike, dtypes
 from whit.engine.device import is_disk, usable
 from whit.errors import ArgumentError, DeviceError, ShapeError
 from whit.helpers import fetch
@@ -81,7 +81,7 @@ class Exchange(Data):
         cls,
         ptr: int,
         shape: tuple[int, ...] | list[int],
-        dtype: DType | str | None = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
     ) -> Self:
         """A tensor on the memory at an address, which the caller keeps alive; it is never written."""

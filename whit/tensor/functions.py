@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DTypeLike, dtypes
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas, trigonometry
 from whit.tensor.bitcast import bitcast
@@ -232,12 +232,12 @@ class Functions(Comparisons):
 
     # ---- conversion
 
-    def cast(self, dtype: DType | str) -> Self:
+    def cast(self, dtype: DTypeLike) -> Self:
         """The nearest values of another dtype (docs/dtypes.md)."""
         wanted = storable("cast", dtype)
         return self if wanted is self.uop.dtype else self._wrap(self.uop.cast(wanted))
 
-    def bitcast(self, dtype: DType | str) -> Self:
+    def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as another dtype. One of another size makes the last axis longer or shorter."""
         wanted = storable("bitcast", dtype)
         return self if wanted is self.uop.dtype else self._wrap(bitcast(self.uop, wanted, self._made()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from whit.dtype import DType
+from whit.dtype import DType, DTypeLike
 from whit.errors import ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.contract import product_of
@@ -25,7 +25,7 @@ class Linear(Sorting):
 
     __slots__ = ()
 
-    def dot(self, w: Any, dtype: DType | str | None = None) -> Self:
+    def dot(self, w: Any, dtype: DTypeLike | None = None) -> Self:
         """The product of matrices in the last two axes; the axes before them broadcast. Vectors are rows or columns."""
         other = self._operand("matmul", w)
         self._one_device("matmul", other)
@@ -61,7 +61,7 @@ class Linear(Sorting):
         result = total.cast(narrow) if narrow.is_float or dtype is not None else total
         return self._wrap(restate_mix(result, left.uop, right.uop))
 
-    def matmul(self, x: Any, reverse: bool = False, dtype: DType | str | None = None) -> Self:
+    def matmul(self, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Self:
         """self @ x."""
         return self._operand("matmul", x).dot(self, dtype) if reverse else self.dot(x, dtype)
 

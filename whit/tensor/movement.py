@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import least_upper_dtype, resolve_weak
+from whit.dtype import DType, least_upper_dtype, resolve_weak
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape, spell_size
 from whit.ir.sizes import is_at_most, quotient, same_size, settled
@@ -110,7 +110,9 @@ class Movement(Activations):
         return tuple(sizes)
 
     def view(self, shape: Any, *args: Any) -> Self:
-        """The same as `reshape`."""
+        """The same as `reshape`; with a dtype, as `bitcast`."""
+        if isinstance(shape, DType | str | type):
+            return self.bitcast(shape)
         return self.reshape(shape, *args)
 
     def expand(self, shape: Any, *args: Any) -> Self:
@@ -155,9 +157,10 @@ class Movement(Activations):
         """All axes in the opposite order."""
         return self.permute(tuple(range(self.ndim))[::-1])
 
-    def flip(self, axis: Any, *args: Any) -> Self:
-        """These axes back to front."""
-        axes = self._axes("flip", listed(axis, args))
+    def flip(self, axis: Any = None, *args: Any, dims: Any = None) -> Self:
+        """These axes back to front; all, if none is named."""
+        named = either("flip", axis, dims)
+        axes = self._axes("flip", None if named is None else listed(named, args))
         return self._view(self.uop.flip(axes)) if axes else self
 
     def shrink(self, arg: Sequence[tuple[Any, Any] | None]) -> Self:
@@ -272,14 +275,14 @@ class Movement(Activations):
             start += size
         return tuple(pieces)
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+    def chunk(self, chunks: int, dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """At most this many pieces along an axis, equal but for the last."""
         chunks = whole("chunk", "chunks", chunks, self._made())
         if chunks < 1:
             raise ShapeError(f"chunk: {chunks} pieces", self._made(), "Ask for at least one.")
-        axis = self._axis("chunk", dim, scalars=False)
-        size = self.shape[axis]
-        return self.split(max(-(-size // chunks), 1), axis) if size else self.split([0] * chunks, axis)
+        place = self._axis("chunk", dim if axis is None else axis, scalars=False)
+        size = self.shape[place]
+        return self.split(max(-(-size // chunks), 1), place) if size else self.split([0] * chunks, place)
 
     def repeat(self, repeats: Any, *args: Any) -> Self:
         """Tiles: the whole tensor this often along each axis; further numbers are for new axes in front."""
@@ -304,8 +307,10 @@ class Movement(Activations):
         return tuple(tensor.cast(dtype) for tensor in tensors)
 
     def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
-        """Tensors of one shape along a new axis. `stack([a, b])` is `stack(a, b)`."""
+        """Tensors of one shape along a new axis. `stack([a, b], 1)` is `stack(a, b, dim=1)`."""
         if isinstance(self, list | tuple):
+            if len(args) == 1 and isinstance(args[0], int):
+                args, dim = (), args[0]
             first, *rest = _tensors("stack", (*self, *args))
             return first.stack(*rest, dim=dim, axis=axis)
         dim = dim if axis is None else axis
@@ -320,8 +325,10 @@ class Movement(Activations):
         return self._wrap(_along_first(tensors, self._new_axis("stack", dim).ndim, dim))
 
     def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
-        """Tensors one after another along an axis. `cat([a, b])` is `cat(a, b)`."""
+        """Tensors one after another along an axis. `cat([a, b], 1)` is `cat(a, b, dim=1)`."""
         if isinstance(self, list | tuple):
+            if len(args) == 1 and isinstance(args[0], int):
+                args, dim = (), args[0]
             first, *rest = _tensors("cat", (*self, *args))
             return first.cat(*rest, dim=dim, axis=axis)
         dim = dim if axis is None else axis

@@ -14,13 +14,14 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
-from whit.dtype import DType, convert, dtypes, round_float
+from whit.dtype import DType, DTypeLike, convert, dtypes, round_float
 from whit.engine.device import usable
 from whit.engine.lasting import store_when_computed
 from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const
+from whit.names import unknown_argument
 from whit.tensor import uniform
 from whit.tensor.core import check_number, storable
 from whit.tensor.create import _shape
@@ -72,7 +73,7 @@ class Random(Gradients):
 
     @classmethod
     def _drawn(
-        cls, name: str, shape: tuple[int, ...], dtype: DType | str | None, kw: dict[str, Any], value: _FloatsOf
+        cls, name: str, shape: tuple[int, ...], dtype: DTypeLike | None, kw: dict[str, Any], value: _FloatsOf
     ) -> Self:
         """Floats made of words in float32 or float64, and rounded to the dtype."""
         wanted = _float_dtype(name, dtype)
@@ -83,7 +84,7 @@ class Random(Gradients):
     # ---- the three that everything else is made of
 
     @classmethod
-    def rand(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def rand(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Uniform in [0, 1): every multiple of 2**-24 (float64: 2**-53, float16: 2**-11, ...) is equally likely."""
         sizes = _sizes("rand", shape)
         wanted = _float_dtype("rand", dtype)
@@ -92,13 +93,13 @@ class Random(Gradients):
         return cls._drawn_once(uniform.unit(pair, wanted), device, requires_grad)
 
     @classmethod
-    def randn(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def randn(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Normal, of mean 0 and variance 1."""
         return cls._drawn("randn", _sizes("randn", shape), dtype, kw, _normal)
 
     @classmethod
     def randint(
-        cls, *shape: Any, low: int = 0, high: int = 10, dtype: DType | str | None = dtypes.int32, **kw: Any
+        cls, *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike | None = dtypes.int32, **kw: Any
     ) -> Self:
         """Integers in [low, high), of any range that fits the dtype. Probabilities are off by less than 2**-32 of
         themselves."""
@@ -130,7 +131,7 @@ class Random(Gradients):
 
     @classmethod
     def uniform(
-        cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DType | str | None = None, **kw: Any
+        cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, **kw: Any
     ) -> Self:
         """Uniform in [low, high); of an integer dtype, the integers there."""
         check_number("uniform", "low", low)
@@ -152,7 +153,7 @@ class Random(Gradients):
 
     @classmethod
     def normal(
-        cls, *shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DType | str | None = None, **kw: Any
+        cls, *shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, **kw: Any
     ) -> Self:
         """Normal, of this mean and standard deviation."""
         check_number("normal", "mean", mean)
@@ -166,7 +167,7 @@ class Random(Gradients):
         return cls._drawn("normal", _sizes("normal", shape), dtype, kw, scaled)
 
     @classmethod
-    def exponential(cls, *shape: Any, rate: float = 1.0, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def exponential(cls, *shape: Any, rate: float = 1.0, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """The waiting time for an event that happens `rate` times in a unit of time; never 0."""
         check_number("exponential", "rate", rate)
         if not rate > 0:
@@ -179,7 +180,7 @@ class Random(Gradients):
         return cls._drawn("exponential", _sizes("exponential", shape), dtype, kw, waiting)
 
     @classmethod
-    def gumbel(cls, *shape: Any, dtype: DType | str | None = None, **kw: Any) -> Self:
+    def gumbel(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """-ln(-ln u): the argmax of x + gumbel is i with probability softmax(x)[i]."""
 
         def gumbel(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
@@ -188,11 +189,11 @@ class Random(Gradients):
 
         return cls._drawn("gumbel", _sizes("gumbel", shape), dtype, kw, gumbel)
 
-    def rand_like(self, dtype: DType | str | None = None, device: str | None = None, **kw: Any) -> Self:
+    def rand_like(self, dtype: DTypeLike | None = None, device: str | None = None, **kw: Any) -> Self:
         """`rand` in this shape, dtype and device."""
         return type(self).rand(*self.shape, dtype=dtype or self.dtype, device=device or self.device, **kw)
 
-    def randn_like(self, dtype: DType | str | None = None, device: str | None = None, **kw: Any) -> Self:
+    def randn_like(self, dtype: DTypeLike | None = None, device: str | None = None, **kw: Any) -> Self:
         """`randn` in this shape, dtype and device."""
         return type(self).randn(*self.shape, dtype=dtype or self.dtype, device=device or self.device, **kw)
 
@@ -248,13 +249,11 @@ def _options(name: str, kw: dict[str, Any]) -> tuple[str | None, bool | None]:
     """device= and requires_grad=; contiguous= says nothing here: what is stored is the scheduler's choice."""
     unknown = set(kw) - {"device", "requires_grad", "contiguous"}
     if unknown:
-        raise ArgumentError(
-            f"{name}: there is no parameter {min(unknown)!r}", fix="There are shape, dtype, device and requires_grad."
-        )
+        raise unknown_argument(name, min(unknown), ("dtype", "device", "requires_grad"))
     return kw.get("device"), kw.get("requires_grad")
 
 
-def _float_dtype(name: str, dtype: DType | str | None) -> DType:
+def _float_dtype(name: str, dtype: DTypeLike | None) -> DType:
     wanted = dtypes.default_float if dtype is None else storable(name, dtype)
     if not wanted.is_float:
         raise DTypeError(f"{name}: {wanted.name} is no float dtype", fix="Use randint() for integers.")

@@ -11,7 +11,7 @@ import math
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, dtypes, least_upper_dtype, least_upper_float, resolve_weak
+from whit.dtype import DType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, resolve_weak
 from whit.engine.device import is_gpu
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
@@ -81,20 +81,34 @@ class Reductions(Arrangement):
         """The result of such a computation in the dtype that users see."""
         return self._wrap(value.cast(least_upper_float(self.uop.dtype)))
 
-    def _accumulate(self, name: str, op: Op, axis: Any, keepdim: bool, dtype: DType | str | None) -> Self:
+    def _accumulate(self, name: str, op: Op, axis: Any, keepdim: bool, dtype: DTypeLike | None) -> Self:
         axes = self._axes(name, axis)
         wanted = self.uop.dtype if dtype is None else storable(name, dtype)
         inner = sum_dtype(wanted) if dtype is None or wanted.is_float else wanted
         result = reduced(self.uop.cast(inner), op, axes, keepdim)
         return self._wrap(result.cast(wanted) if wanted.is_float or dtype is not None else result)
 
-    def sum(self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None) -> Self:
+    def sum(
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        dtype: DTypeLike | None = None,
+        dim: Any = None,
+        keepdims: bool = False,
+    ) -> Self:
         """The sum; 0 of no elements."""
-        return self._accumulate("sum", ops.ADD, either("sum", axis, dim), keepdim, dtype)
+        return self._accumulate("sum", ops.ADD, either("sum", axis, dim), keepdim or keepdims, dtype)
 
-    def prod(self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None) -> Self:
+    def prod(
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        dtype: DTypeLike | None = None,
+        dim: Any = None,
+        keepdims: bool = False,
+    ) -> Self:
         """The product; 1 of no elements."""
-        return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keepdim, dtype)
+        return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keepdim or keepdims, dtype)
 
     def _not_empty(self, name: str, axes: tuple[int, ...]) -> None:
         if any(value_now(self.shape[axis]) == 0 for axis in axes):
@@ -109,23 +123,23 @@ class Reductions(Arrangement):
         self._not_empty(name, axes)
         return self._wrap(reduced(self.uop, on_bool if self.dtype.is_bool else op, axes, keepdim))
 
-    def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The largest; NaN if there is one."""
-        return self._extreme("max", ops.MAX, ops.OR, either("max", axis, dim), keepdim)
+        return self._extreme("max", ops.MAX, ops.OR, either("max", axis, dim), keepdim or keepdims)
 
-    def min(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def min(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The smallest; NaN if there is one."""
-        return self._extreme("min", ops.MIN, ops.AND, either("min", axis, dim), keepdim)
+        return self._extreme("min", ops.MIN, ops.AND, either("min", axis, dim), keepdim or keepdims)
 
-    def all(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def all(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """Whether none is zero."""
         axes = self._axes("all", either("all", axis, dim))
-        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.AND, axes, keepdim))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.AND, axes, keepdim or keepdims))
 
-    def any(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def any(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """Whether one is not zero."""
         axes = self._axes("any", either("any", axis, dim))
-        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keepdim))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keepdim or keepdims))
 
     def __contains__(self, x: Any) -> bool:
         """`3 in x`: whether one element equals the number. Computes."""
@@ -149,21 +163,26 @@ class Reductions(Arrangement):
         right = self._operand("equal", other)
         return right.shape == self.shape and bool(self.eq(right).all().item())
 
-    def count_nonzero(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def count_nonzero(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """How many are not zero."""
-        return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keepdim)
+        return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keepdim or keepdims)
 
     def nansum(
-        self, axis: Any = None, keepdim: bool = False, dtype: DType | str | None = None, dim: Any = None
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        dtype: DTypeLike | None = None,
+        dim: Any = None,
+        keepdims: bool = False,
     ) -> Self:
         """The sum of those that are not NaN."""
-        return self._without_nan().sum(either("nansum", axis, dim), keepdim, dtype)
+        return self._without_nan().sum(either("nansum", axis, dim), keepdim or keepdims, dtype)
 
-    def nanmean(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def nanmean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The mean of those that are not NaN; NaN if there are none."""
         axis = either("nanmean", axis, dim)
-        count = self.isnan().logical_not().sum(axis, keepdim)
-        total = self._wrap(self._without_nan()._wide()).sum(axis, keepdim)
+        count = self.isnan().logical_not().sum(axis, keepdim or keepdims)
+        total = self._wrap(self._without_nan()._wide()).sum(axis, keepdim or keepdims)
         return self._narrow((total / count).uop)
 
     def _without_nan(self) -> Self:
@@ -173,9 +192,9 @@ class Reductions(Arrangement):
 
     # ---- moments
 
-    def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The sum divided by the number of elements; of integers, a float."""
-        return self._narrow(mean_of(self._wide(), self._axes("mean", either("mean", axis, dim)), keepdim))
+        return self._narrow(mean_of(self._wide(), self._axes("mean", either("mean", axis, dim)), keepdim or keepdims))
 
     def _variance(self, name: str, axis: Any, keepdim: bool, correction: int) -> tuple[UOp, UOp]:
         """Variance and mean in two passes: first the mean, then the squares of what differs from it."""
@@ -195,27 +214,31 @@ class Reductions(Arrangement):
         total = reduced(away * away, ops.ADD, axes, keepdim)
         return total / count, middle if keepdim or not axes else middle.reshape(total.shape)
 
-    def var(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
+    def var(
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+    ) -> Self:
         """The mean square distance from the mean, divided by n - correction."""
-        return self._narrow(self._variance("var", either("var", axis, dim), keepdim, correction)[0])
+        return self._narrow(self._variance("var", either("var", axis, dim), keepdim or keepdims, correction)[0])
 
-    def std(self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None) -> Self:
+    def std(
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+    ) -> Self:
         """The square root of the variance."""
-        variance, _ = self._variance("std", either("std", axis, dim), keepdim, correction)
+        variance, _ = self._variance("std", either("std", axis, dim), keepdim or keepdims, correction)
         return self._narrow(restate(variance.sqrt()))
 
     def var_mean(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """Variance and mean."""
-        variance, middle = self._variance("var_mean", either("var_mean", axis, dim), keepdim, correction)
+        variance, middle = self._variance("var_mean", either("var_mean", axis, dim), keepdim or keepdims, correction)
         return self._narrow(variance), self._narrow(middle)
 
     def std_mean(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None
+        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """Standard deviation and mean."""
-        variance, middle = self._variance("std_mean", either("std_mean", axis, dim), keepdim, correction)
+        variance, middle = self._variance("std_mean", either("std_mean", axis, dim), keepdim or keepdims, correction)
         return self._narrow(restate(variance.sqrt())), self._narrow(middle)
 
     # ---- where the extremes are
@@ -239,17 +262,21 @@ class Reductions(Arrangement):
             return self._wrap(first if not first.shape else first.reshape(()))
         return self._wrap(first.reshape((1,) * self.ndim) if keepdim and axis is None else first)
 
-    def argmax(self, axis: int | None = None, keepdim: bool = False, dim: int | None = None) -> Self:
+    def argmax(
+        self, axis: int | None = None, keepdim: bool = False, dim: int | None = None, keepdims: bool = False
+    ) -> Self:
         """The position of the first largest element; the first NaN counts as the largest."""
-        return self._position("argmax", ops.MAX, ops.OR, either("argmax", axis, dim), keepdim)
+        return self._position("argmax", ops.MAX, ops.OR, either("argmax", axis, dim), keepdim or keepdims)
 
-    def argmin(self, axis: int | None = None, keepdim: bool = False, dim: int | None = None) -> Self:
+    def argmin(
+        self, axis: int | None = None, keepdim: bool = False, dim: int | None = None, keepdims: bool = False
+    ) -> Self:
         """The position of the first smallest element; the first NaN counts as the smallest."""
-        return self._position("argmin", ops.MIN, ops.AND, either("argmin", axis, dim), keepdim)
+        return self._position("argmin", ops.MIN, ops.AND, either("argmin", axis, dim), keepdim or keepdims)
 
     # ---- exponentials and norms
 
-    def _exponents(self, name: str, axis: Any, dtype: DType | str | None) -> tuple[UOp, tuple[int, ...]]:
+    def _exponents(self, name: str, axis: Any, dtype: DTypeLike | None) -> tuple[UOp, tuple[int, ...]]:
         """The node in the float dtype of the computation, and the axes."""
         axes = self._axes(name, axis)
         if dtype is not None and not storable(name, dtype).is_float:
@@ -262,24 +289,24 @@ class Reductions(Arrangement):
         x, axes = self._exponents(name, axis, None)
         return *shifted(x, axes), axes
 
-    def softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+    def softmax(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """exp(self), scaled to the sum 1."""
         result = softmax(*self._exponents("softmax", axis if dim is None else dim, dtype))
         return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("softmax", dtype)))
 
-    def softmin(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+    def softmin(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """exp(-self), scaled to the sum 1."""
         return (-self).softmax(axis, dtype, dim)
 
-    def log_softmax(self, axis: Any = -1, dtype: DType | str | None = None, dim: Any = None) -> Self:
+    def log_softmax(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """The logarithm of `softmax`."""
         result = log_softmax(*self._exponents("log_softmax", axis if dim is None else dim, dtype))
         return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("log_softmax", dtype)))
 
-    def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """log(sum(exp(self))) without overflow; -inf of no elements."""
         axes = self._axes("logsumexp", either("logsumexp", axis, dim))
-        return self._narrow(logsumexp(self._wide(), axes, keepdim))
+        return self._narrow(logsumexp(self._wide(), axes, keepdim or keepdims))
 
     def layernorm(self, axis: Any = -1, eps: float = 1e-05, dim: Any = None) -> Self:
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
@@ -325,7 +352,9 @@ class Reductions(Arrangement):
         norm = norm_of("normalize", x, p, axes, keepdim=True)
         return self._narrow(x / spread_over(norm.maximum(eps), x))
 
-    def norm(self, p: float | str = 2.0, axis: Any = None, keepdim: bool = False, dim: Any = None) -> Self:
+    def norm(
+        self, p: float | str = 2.0, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False
+    ) -> Self:
         """The p-norm of the elements: sum(|x|**p)**(1/p); "fro" is 2, inf the largest, 0 the number of non-zeros."""
         axes = self._axes("norm", either("norm", axis, dim))
         power = 2.0 if p == "fro" else p
@@ -333,7 +362,7 @@ class Reductions(Arrangement):
             raise ArgumentError(f"norm: there is no norm {p!r}", self._made(), 'Use a number, inf, -inf or "fro".')
         if math.isinf(power):
             self._not_empty("norm", axes)
-        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keepdim))
+        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keepdim or keepdims))
 
     # ---- running combinations
 

@@ -107,8 +107,11 @@ class Sorting(Indexing):
         found = value.shrink(parts)
         return found if keepdim else found.reshape((*value.shape[:axis], *value.shape[axis + 1 :]))
 
-    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
+    def kthvalue(
+        self, k: int, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> tuple[Self, Self]:
         """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         axis = self._axis("kthvalue", dim)
         size = self._some("kthvalue", axis)
         k = whole("kthvalue", "k", k, self._made())
@@ -120,11 +123,14 @@ class Sorting(Indexing):
         found = self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)
         return self._wrap(found[0]), self._wrap(found[1])
 
-    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+    def median(
+        self, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> Any:
         """The middle element, or the lower of the two; NaN if there is one.
 
         Of all elements it is a tensor; along an axis a pair, the values and their positions.
         """
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         flat = self if dim is not None else self.reshape((self.numel(),))
         axis = flat._axis("median", 0 if dim is None else dim)
         size = flat._some("median", axis)
@@ -138,11 +144,14 @@ class Sorting(Indexing):
             return self._wrap(middle), self._wrap(where)
         return self._wrap(middle.reshape((1,) * self.ndim) if keepdim else middle)
 
-    def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Self:
+    def quantile(
+        self, q: Any, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> Self:
         """Where a fraction q of the elements is below, interpolated between neighbours; NaN if there is one.
 
         q is a number, or several: then they are the first axis of the result. A tensor q is read.
         """
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         given = q.tolist() if isinstance(q, Sorting) else q
         several = isinstance(given, tuple | list)
         for fraction in given if several else [given]:
@@ -162,8 +171,11 @@ class Sorting(Indexing):
             found = [x.reshape((1,) * self.ndim) for x in found]
         return self._narrow(UOp.stack(*found) if several else found[0])
 
-    def mode(self, dim: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
+    def mode(
+        self, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> tuple[Self, Self]:
         """The most frequent element along an axis, of several the smallest, and the position of its first."""
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         axis = self._axis("mode", dim)
         size = self._some("mode", axis)
         if not self.shape:

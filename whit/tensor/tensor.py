@@ -5,17 +5,26 @@ They stand last because, in the body of a class that has a method `float`, the a
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from types import FunctionType
-from typing import Self
+from typing import Any, Self
 
 from whit.dtype import dtypes
-from whit.tensor.custom import Custom
+from whit.names import TENSOR, Absent, advice, unknown_argument
+from whit.tensor.aliases import Aliases
+from whit.tensor.movement import Movement
 
 
-class Tensor(Custom):
+class Tensor(Aliases):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
     __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        """The names that there are: not those of `whit/names.py`."""
+        return [name for name in super().__dir__() if name not in TENSOR]
 
     def bool(self) -> Self:
         """Cast to bool."""
@@ -50,14 +59,51 @@ class Tensor(Custom):
         return self.cast(dtypes.bfloat16)
 
 
-def _named_after_tensor() -> None:
+def _named_after_tensor(name: str, function: FunctionType) -> None:
     """Users see one class. Python's own messages say "Tensor.sum() got an unexpected keyword argument", too."""
+    function.__qualname__ = f"Tensor.{name}"
+    function.__module__ = Tensor.__module__
+
+
+def _with_help(function: FunctionType) -> Callable[..., Any]:
+    """A method that tells what it takes when it is given a keyword that it does not have."""
+    code = function.__code__
+    known = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _FIRST]
+
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name not in known:
+                raise unknown_argument(function.__name__, name, known)
+        return function(*args, **given)
+
+    call.__code__ = call.__code__.replace(co_name=function.__name__)  # what messages call the method that was called
+    return functools.wraps(function)(call)
+
+
+_FIRST = ("self", "cls")
+
+
+def _is_helped(name: str, function: FunctionType) -> bool:
+    """Methods with something to leave out, which people name."""
+    has_any = function.__code__.co_flags & inspect.CO_VARKEYWORDS
+    has_defaults = function.__defaults__ or function.__kwdefaults__
+    is_operator = "reverse" in function.__code__.co_varnames
+    return not name.startswith("_") and bool(has_defaults) and not has_any and not is_operator
+
+
+def _finish() -> None:
+    """What all methods have in common."""
     for part in Tensor.__mro__[:-1]:
-        for name, method in vars(part).items():
+        for name, method in list(vars(part).items()):
             function = getattr(method, "__func__", method)
-            if isinstance(function, FunctionType):
-                function.__qualname__ = f"Tensor.{name}"
-                function.__module__ = Tensor.__module__
+            if not isinstance(function, FunctionType):
+                continue
+            _named_after_tensor(name, function)
+            if part is not Movement and _is_helped(name, function):  # 0.3 us a call: too much for views and operators
+                helped: Any = _with_help(function)
+                setattr(part, name, helped if method is function else type(method)(helped))
+    for name in TENSOR:
+        setattr(Tensor, name, Absent(str(advice("Tensor", name, TENSOR))))
 
 
-_named_after_tensor()
+_finish()

@@ -13,6 +13,9 @@ gradients (`clip`), learning rates over time (`schedules`), averages of paramete
 (`LossScaler`). With `fused=True` the update is a number of kernels that does not depend on that of parameters.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
+from whit.names import OPTIM, advice
 from whit.nn.optim.adam import LAMB, Adam, AdamW
 from whit.nn.optim.average import EMA
 from whit.nn.optim.base import Optimizer, OptimizerGroup
@@ -20,6 +23,13 @@ from whit.nn.optim.clip import clip_grad_norm, clip_grad_value
 from whit.nn.optim.momentum import LARS, SGD, Muon
 from whit.nn.optim.scaling import LossScaler
 from whit.nn.optim.schedules import CosineAnnealing, MultiStep, OneCycle, Schedule, WarmUp
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        """What a name of another library is called here."""
+        raise AttributeError(advice("nn.optim", name, OPTIM) or f"module 'whit.nn.optim' has no attribute '{name}'")
+
 
 __all__ = [
     "EMA",
