@@ -1,28 +1,138 @@
-"""The memory of a recurrent layer is stored in every step, not computed again from the first one on."""
+"""Steps of a recurrent layer are the same kernels, however many there are, and are scheduled once."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from whit import Tensor, nn
+from whit import Tensor, function, nn
 from whit.engine.normalise import below, normalise
-from whit.schedule.choose_stages import choose_stages
+from whit.ir.uop import UOp
+from whit.schedule import schedule
 
-pytestmark = pytest.mark.slow
 
-
-def largest_kernel(steps: int) -> int:
-    """Nodes of the largest kernel of an LSTM's last output and memory. Nothing is compiled."""
-    cell = nn.LSTMCell(3, 32)
-    for tensor in (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh):
+def weights(layer: object) -> None:
+    """Gives a layer weights that need no kernel."""
+    for tensor in nn.state.get_parameters(layer):
         tensor.replace(Tensor.empty(*tensor.shape))
-    x, state = Tensor.empty(steps, 64, 3), None
+
+
+def scheduled(*values: Tensor) -> tuple[UOp, ...]:
+    """The calls of kernels for these values. Nothing is compiled."""
+    roots = [value.uop for value in values]
+    return schedule(normalise(roots, below(roots)[0]).graph).src
+
+
+def over_layer(kind: Callable[..., nn.LSTM | nn.GRU], steps: int) -> tuple[UOp, ...]:
+    layer = kind(3, 32)
+    weights(layer)
+    return scheduled(layer(Tensor.empty(steps, 4, 3))[0])
+
+
+def by_hand(steps: int) -> tuple[UOp, ...]:
+    cell, state = nn.LSTMCell(3, 32), None
+    weights(cell)
+    x = Tensor.empty(steps, 4, 3)
     for t in range(steps):
         state = cell(x[t], state)
     assert state is not None
-    roots = [part.uop for part in state]
-    stores = normalise(roots, below(roots)[0]).graph.src
-    kernels = choose_stages([store.src[1] for store in stores])
-    return max(len(kernel.value.topological()) for kernel in kernels.values())
+    return scheduled(*state)
 
 
-def test_kernels_do_not_grow_with_time() -> None:
-    assert largest_kernel(4) == largest_kernel(8) < 250
+@pytest.mark.parametrize(("kind", "kernels_a_step"), [(nn.LSTM, 2), (nn.GRU, 1)])
+def test_layers_over_more_time_have_the_same_kernels(
+    kind: Callable[..., nn.LSTM | nn.GRU], kernels_a_step: int
+) -> None:
+    short, long = over_layer(kind, 8), over_layer(kind, 64)
+    of_short, of_long = {call.src[0] for call in short}, {call.src[0] for call in long}
+    assert len(of_short) == len(of_long)
+    assert len(of_long - of_short) == 1  # what is computed for all times at once
+    assert len(long) - len(short) == (64 - 8) * kernels_a_step
+
+
+def test_a_cell_in_a_loop_has_the_same_kernels_in_every_step() -> None:
+    short, long = by_hand(8), by_hand(64)
+    assert {call.src[0] for call in short} == {call.src[0] for call in long}
+    assert len(long) - len(short) == (64 - 8) * 3
+
+
+def test_results_of_calls_that_are_stacked_are_not_copied() -> None:
+    @function
+    def half(x: Tensor, w: Tensor) -> Tensor:
+        return x @ w * 0.25
+
+    x, w = Tensor.empty(40, 5, 5), Tensor.empty(5, 5)
+    parts = [half(x[t], w) for t in range(40)]
+    assert len(scheduled(parts[0].stack(*parts[1:]))) == 40
+    assert len(scheduled(parts[0].stack(*parts[1:], dim=1))) == 41
+
+
+def test_parts_of_a_value_that_is_computed_are_passed_without_copies() -> None:
+    @function
+    def square(x: Tensor) -> Tensor:
+        return x @ x
+
+    x = Tensor.empty(6, 5, 5)
+    kernels = scheduled(*[square((x * 0.3)[t]) for t in range(6)])
+    assert len(kernels) == 7  # one for x * 0.3
+
+
+def test_a_small_part_of_a_value_is_computed_alone() -> None:
+    @function
+    def square(x: Tensor) -> Tensor:
+        return x @ x
+
+    first, _ = scheduled(square((Tensor.empty(100, 5, 5) * 0.3)[3]))
+    assert first.src[1].shape == (5, 5)
+
+
+def reference(x: np.ndarray, h: np.ndarray, c: np.ndarray, cells: list[nn.LSTMCell]) -> np.ndarray:
+    """An LSTM in float64."""
+
+    def sigmoid(z: np.ndarray) -> np.ndarray:
+        return np.asarray(1 / (1 + np.exp(-z)))
+
+    for layer, cell in enumerate(cells):
+        assert cell.bias_ih is not None
+        assert cell.bias_hh is not None
+        w_ih, w_hh = cell.weight_ih.numpy().astype(np.float64), cell.weight_hh.numpy().astype(np.float64)
+        outputs, hidden, memory = [], h[layer], c[layer]
+        for step in x:
+            both = step @ w_ih.T + cell.bias_ih.numpy() + hidden @ w_hh.T + cell.bias_hh.numpy()
+            take, forget, new, give = np.split(both, 4, axis=-1)
+            memory = sigmoid(forget) * memory + sigmoid(take) * np.tanh(new)
+            hidden = sigmoid(give) * np.tanh(memory)
+            outputs.append(hidden)
+        x = np.stack(outputs)
+    return x
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("steps", [1, 3, 40])
+def test_values_over_time(device: str, steps: int) -> None:
+    Tensor.manual_seed(1)
+    layer = nn.LSTM(3, 4, num_layers=2)
+    for tensor in nn.state.get_parameters(layer):
+        tensor.replace(tensor.to(device).realize())
+    rng = np.random.default_rng(steps)
+    x, h, c = (rng.normal(size=shape).astype(np.float32) for shape in ((steps, 2, 3), (2, 2, 4), (2, 2, 4)))
+    given = [Tensor(values, device=device) for values in (x, h, c)]
+    found, _ = layer(given[0], (given[1], given[2]))
+    np.testing.assert_allclose(found.numpy(), reference(x, h, c, layer.cells), atol=1e-5)
+
+
+def test_gradients_through_calls_over_time() -> None:
+    def loss(step: Callable[[Tensor, Tensor], Tensor], x: Tensor, w: Tensor) -> Tensor:
+        h = Tensor.zeros(2, 3)
+        for t in range(6):
+            h = step(x[t] + h, w)
+        return h.sum()
+
+    def step(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).tanh()
+
+    rng = np.random.default_rng(0)
+    x, w = Tensor(rng.normal(size=(6, 2, 3)).astype(np.float32)), Tensor(rng.normal(size=(3, 3)).astype(np.float32))
+    plain, called = loss(step, x, w).gradient(x, w), loss(function(step), x, w).gradient(x, w)
+    for one, other in zip(plain, called, strict=True):
+        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-5, atol=1e-6)

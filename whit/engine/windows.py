@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.engine.storage import computed_entries, is_known
-from whit.engine.view import start_of_view
 from whit.ir import ops
+from whit.ir.contiguous import start_of_view
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
 

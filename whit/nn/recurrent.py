@@ -1,11 +1,50 @@
-"""Recurrent layers: a cell is one step; LSTM and GRU run a cell over time, layer by layer."""
+"""Recurrent layers: a cell is one step; LSTM and GRU run a cell over time, layer by layer.
+
+A step is a call of a function, so that all steps are the same kernels, however many there are. What the weights of the
+input make of it does not depend on the step before: layers compute it for all times at once.
+"""
 
 from __future__ import annotations
 
 from whit.nn.linear import uniform_weight
 from whit.tensor import Tensor
+from whit.tensor.calls import call_pure
 
 State = tuple[Tensor, Tensor]
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """What goes into the gates: x of shape (..., size) by weights (gates * hidden, size)."""
+    return x.linear(weight.transpose(), bias)
+
+
+def lstm_step(inputs: Tensor, h: Tensor, c: Tensor, weight: Tensor, bias: Tensor | None) -> State:
+    """The next (hidden, cell) from the projected input."""
+    take, forget, new, give = (inputs + project(h, weight, bias)).chunk(4, dim=-1)
+    cell = forget.sigmoid() * c + take.sigmoid() * new.tanh()
+    return give.sigmoid() * cell.tanh(), cell
+
+
+def gru_step(inputs: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor]:
+    """The next hidden state from the projected input."""
+    inside, before = inputs.chunk(3, dim=-1), project(h, weight, bias).chunk(3, dim=-1)
+    reset, keep = (inside[0] + before[0]).sigmoid(), (inside[1] + before[1]).sigmoid()
+    new = (inside[2] + reset * before[2]).tanh()
+    return ((1 - keep) * new + keep * h,)
+
+
+def lstm_cell(
+    x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> State:
+    """A step of an LSTM."""
+    return lstm_step(project(x, w_ih, b_ih), h, c, w_hh, b_hh)
+
+
+def gru_cell(
+    x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> tuple[Tensor]:
+    """A step of a GRU."""
+    return gru_step(project(x, w_ih, b_ih), h, w_hh, b_hh)
 
 
 class _Cell:
@@ -21,7 +60,8 @@ class _Cell:
         self.bias_ih = uniform_weight(wide, fan_in=hidden_size) if bias else None
         self.bias_hh = uniform_weight(wide, fan_in=hidden_size) if bias else None
 
-    def _start(self, x: Tensor) -> Tensor:
+    def start(self, x: Tensor) -> Tensor:
+        """The state before the first input x."""
         return Tensor.zeros(*x.shape[:-1], self.hidden_size, dtype=x.dtype, device=x.device)
 
 
@@ -29,11 +69,9 @@ class LSTMCell(_Cell):
     """One step of a long short-term memory: (hidden, cell) from an input and the state before."""
 
     def __call__(self, x: Tensor, hc: State | None = None) -> State:
-        h, c = hc if hc is not None else (self._start(x), self._start(x))
-        both = x.linear(self.weight_ih.transpose(), self.bias_ih) + h.linear(self.weight_hh.transpose(), self.bias_hh)
-        take, forget, new, give = both.chunk(4, dim=-1)
-        cell = forget.sigmoid() * c + take.sigmoid() * new.tanh()
-        return give.sigmoid() * cell.tanh(), cell
+        state = hc if hc is not None else (self.start(x), self.start(x))
+        h, c = call_pure(lstm_cell, x, *state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return h, c
 
 
 class GRUCell(_Cell):
@@ -42,12 +80,9 @@ class GRUCell(_Cell):
     gates = 3
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        old = h if h is not None else self._start(x)
-        inside = x.linear(self.weight_ih.transpose(), self.bias_ih).chunk(3, dim=-1)
-        before = old.linear(self.weight_hh.transpose(), self.bias_hh).chunk(3, dim=-1)
-        reset, keep = (inside[0] + before[0]).sigmoid(), (inside[1] + before[1]).sigmoid()
-        new = (inside[2] + reset * before[2]).tanh()
-        return (1 - keep) * new + keep * old
+        old = h if h is not None else self.start(x)
+        (new,) = call_pure(gru_cell, x, old, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return new
 
 
 class LSTM:
@@ -59,15 +94,15 @@ class LSTM:
     def __call__(self, x: Tensor, hc: State | None = None) -> tuple[Tensor, State]:
         hidden, cell = [], []
         for layer, step in enumerate(self.cells):
-            state = None if hc is None else (hc[0][layer], hc[1][layer])
+            h, c = (step.start(x[0]), step.start(x[0])) if hc is None else (hc[0][layer], hc[1][layer])
+            inputs = project(x, step.weight_ih, step.bias_ih)
             outputs = []
             for t in range(x.shape[0]):
-                state = step(x[t], state)
-                outputs.append(state[0])
+                h, c = call_pure(lstm_step, inputs[t], h, c, step.weight_hh, step.bias_hh)
+                outputs.append(h)
             x = outputs[0].stack(*outputs[1:])
-            assert state is not None
-            hidden.append(state[0])
-            cell.append(state[1])
+            hidden.append(h)
+            cell.append(c)
         return x, (hidden[0].stack(*hidden[1:]), cell[0].stack(*cell[1:]))
 
 
@@ -80,12 +115,12 @@ class GRU:
     def __call__(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         last = []
         for layer, step in enumerate(self.cells):
-            state = None if h is None else h[layer]
+            state = step.start(x[0]) if h is None else h[layer]
+            inputs = project(x, step.weight_ih, step.bias_ih)
             outputs = []
             for t in range(x.shape[0]):
-                state = step(x[t], state)
+                (state,) = call_pure(gru_step, inputs[t], state, step.weight_hh, step.bias_hh)
                 outputs.append(state)
             x = outputs[0].stack(*outputs[1:])
-            assert state is not None
             last.append(state)
         return x, last[0].stack(*last[1:])

@@ -7,6 +7,9 @@ A call is cut out of the graph: what it returns becomes a buffer that the rest r
 value to store (unless it is memory already). The rest is scheduled as if there were no call; `needs` tells which values
 have to be stored before somebody may read a result. Then the kernels of the bodies are put in between.
 
+A contiguous part of a memory is passed as it is. Of a value whose parts are passed to many calls, as a step of a
+recurrent layer gets its input, all is stored once. Results that are stacked are written where they are wanted.
+
 Calls with the same arguments whose bodies share something are one call: a gradient needs values from inside of a
 function, so it calls one that returns more, and the function itself is then not called a second time.
 """
@@ -15,14 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from whit.cache import register_cache
 from whit.config import settings_key
 from whit.ir import ops
+from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, fresh_buffer, make
 from whit.target import Target
 
+PARTS = (ops.RESHAPE, ops.SHRINK)
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
 # (FUNCTION of values, target, settings) -> the LINEAR that stores them into its first params
@@ -47,9 +53,12 @@ class _Cut:
     """The state of cutting the calls out of one graph."""
 
     written: set[UOp]  # params that the graph stores to
+    shared: set[UOp]  # values of which calls get parts
     done: dict[UOp, UOp] = field(default_factory=dict)
     calls: dict[UOp, _Call] = field(default_factory=dict)  # by the CALL
+    owners: dict[UOp, list[_Call]] = field(default_factory=dict)  # memory -> the calls that write to it
     kept: dict[UOp, UOp] = field(default_factory=dict)  # argument -> the buffer it is stored to
+    inside: dict[UOp, UOp] = field(default_factory=dict)  # result -> the part of another memory that it is written to
     buffers: int = 0
 
     def new_buffer(self, value: UOp) -> UOp:
@@ -61,36 +70,83 @@ class _Cut:
         """The call without its place in the graph."""
         function, *arguments = node.src
         members = members_of(function)
-        given = tuple([self.argument(self.done[argument]) for argument in arguments])
-        self.calls[node] = _Call(function, given, tuple([self.new_buffer(member) for member in members]))
+        given = tuple([self.argument(argument) for argument in arguments])
+        call = self.calls[node] = _Call(function, given, tuple([self.new_buffer(member) for member in members]))
+        self.owners.update((result, [call]) for result in call.results)
 
-    def argument(self, value: UOp) -> UOp:
+    def argument(self, node: UOp) -> UOp:
         """The memory in which a call finds a value."""
+        views, base = views_of_part(node)
+        value = self.done[base]
         memory = value
         while memory.op is ops.RESHAPE:
             memory = memory.src[0]
-        if memory.op in (ops.PARAM, ops.BUFFER) and memory not in self.written:
-            return value
-        if value not in self.kept:
-            self.kept[value] = self.new_buffer(value)
-        return self.kept[value]
+        if memory.op not in (ops.PARAM, ops.BUFFER) or memory in self.written:
+            if views and base not in self.shared:
+                views, value = [], self.done[node]
+            if value not in self.kept:
+                self.kept[value] = self.new_buffer(value)
+            value = self.kept[value]
+        for view in views:
+            value = make(view.op, (value,), view.arg)
+        return value
+
+    def stack(self, results: list[UOp], node: UOp) -> UOp | None:
+        """The memory that results of calls are written to one after the other, if they are not elsewhere already."""
+        if len(set(results)) < len(results):
+            return None
+        if not all(result in self.owners and result not in self.inside for result in results):
+            return None
+        memory = self.new_buffer(node)
+        rest = [(0, size) for size in node.shape[1:]]
+        for place, result in enumerate(results):
+            self.inside[result] = memory.shrink([(place, 1), *rest]).reshape(result.shape)
+        self.owners[memory] = [call for result in results for call in self.owners[result]]
+        return memory
+
+
+def views_of_part(node: UOp) -> tuple[list[UOp], UOp]:
+    """The views that show a part of a value in which elements lie together, the first one first, and that value; none
+    if it is all of a value."""
+    views: list[UOp] = []
+    is_part = False
+    base = node
+    while base.op in PARTS and len(base.src) == 1 and start_of_view(base) is not None:
+        is_part = is_part or base.op is ops.SHRINK
+        views.append(base)
+        base = base.src[0]
+    return (views[::-1], base) if is_part else ([], node)
+
+
+def _shared(order: Iterable[UOp]) -> set[UOp]:
+    """The values of which calls together get at least half, in parts."""
+    parts: dict[UOp, dict[UOp, None]] = {}
+    for node in order:
+        for argument in node.src[1:] if node.op is ops.CALL else ():
+            views, base = views_of_part(argument)
+            if views:
+                parts.setdefault(base, {})[argument] = None
+    return {base for base, found in parts.items() if 2 * sum(prod(part.shape) for part in found) >= prod(base.shape)}
 
 
 def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutCalls, target: Target | None) -> UOp:
     """A GROUP of STOREs whose values contain calls -> LINEAR. `schedule` does it for bodies, `without_calls` for what
     is left of this graph."""
     graph = merge_calls(graph)
-    state = _Cut({_memory(store.src[0]) for store in graph.src})
-    for node in topological((graph,)):
+    order = topological((graph,))
+    state = _Cut({_memory(store.src[0]) for store in graph.src}, _shared(order))
+    for node in order:
         if node.op is ops.CALL:
             state.cut(node)
             state.done[node] = state.calls[node].results[0]  # where it stands for itself, it returns one value
         elif node.op is ops.ITEM and node.src[0].op is ops.CALL:
             state.done[node] = state.calls[node.src[0]].results[node.arg]
         elif not node.op.opaque:
-            state.done[node] = _with_sources(node, [state.done.get(s, s) for s in node.src])
+            src = [state.done.get(s, s) for s in node.src]
+            memory = state.stack(src, node) if node.op is ops.STACK else None
+            state.done[node] = _with_sources(node, src) if memory is None else memory
     stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.kept.items())]
-    homes, stores = _homes(stores, state.calls.values())
+    homes, stores = _homes(stores, state)
     linear = without_calls(UOp.group(*stores), _needs(state))
     settings = settings_key()
 
@@ -100,7 +156,7 @@ def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutC
             _schedules[key] = _body_schedule(function, schedule)
         return _schedules[key]
 
-    return _with_bodies(linear, list(state.calls.values()), homes, of_body)
+    return _with_bodies(linear, state, homes, of_body)
 
 
 def merge_calls(graph: UOp) -> UOp:
@@ -167,48 +223,49 @@ def _memory(target: UOp) -> UOp:
     return target
 
 
-def _homes(stores: list[UOp], calls: Iterable[_Call]) -> tuple[dict[UOp, UOp], list[UOp]]:
-    """Results that are stored to a param as they are: the call writes them there. The other stores."""
-    results = {result for call in calls for result in call.results}
+def _homes(stores: list[UOp], state: _Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
+    """Where results are written: to the param that they are stored to as they are, or inside of another memory. The
+    other stores."""
     homes: dict[UOp, UOp] = {}
     others: list[UOp] = []
     for store in stores:
         target, value, *positions = store.src
-        if value in results and value not in homes and target.op is ops.PARAM and not positions:
+        is_free = value in state.owners and value not in homes and value not in state.inside
+        if is_free and target.op is ops.PARAM and not positions:
             homes[value] = target
         else:
             others.append(store)
+    homes.update((result, _on(homes, part)) for result, part in state.inside.items())
     return homes, others
 
 
 def _needs(state: _Cut) -> dict[UOp, frozenset[UOp]]:
-    """For each result of a call the buffers that are filled before it is known."""
+    """For each memory that calls write the buffers that are filled before it is known."""
     found: dict[UOp, frozenset[UOp]] = {}
     filled = set(state.kept.values())
-    for call in state.calls.values():
-        needed: set[UOp] = set()
-        for argument in call.arguments:
-            memory = _memory(argument)
-            needed |= found.get(memory, frozenset())
-            if memory in filled:
-                needed.add(memory)
-        for result in call.results:
-            found[result] = frozenset(needed)
+    none: frozenset[UOp] = frozenset()
+    for memory, calls in state.owners.items():  # results before what they are inside of, and that before its users
+        if len(calls) > 1 or memory not in calls[0].results:
+            found[memory] = none.union(*[found[call.results[0]] for call in calls])
+            continue
+        (call,) = calls
+        before = [_memory(argument) for argument in call.arguments]
+        found[memory] = none.union(*[found.get(each, none) for each in before], [m for m in before if m in filled])
     return found
 
 
-def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], of_body: Scheduler) -> UOp:
+def _with_bodies(linear: UOp, state: _Cut, homes: dict[UOp, UOp], of_body: Scheduler) -> UOp:
     """The kernels of each call before the first that reads its results, and those that nobody reads at the end."""
-    owner = {result: call for call in calls for result in call.results}
+    owners = state.owners
     listed: list[UOp] = []
     emitted: set[int] = set()
     scratch = _Scratch(FIRST_BUFFER << 1)
 
-    def emit(call: _Call) -> None:
-        waiting = [call]
+    def emit(calls: Iterable[_Call]) -> None:
+        waiting = [call for call in calls if id(call) not in emitted][::-1]
         while waiting:
             call = waiting[-1]
-            missing = [owner[m] for m in map(_memory, call.arguments) if m in owner and id(owner[m]) not in emitted]
+            missing = [c for m in map(_memory, call.arguments) for c in owners.get(m, ()) if id(c) not in emitted]
             if missing:
                 waiting += missing
                 continue
@@ -219,11 +276,10 @@ def _with_bodies(linear: UOp, calls: list[_Call], homes: dict[UOp, UOp], of_body
 
     for kernel in linear.src:
         for argument in kernel.src[1:]:
-            if argument in owner:
-                emit(owner[argument])
-        listed.append(_with_sources(kernel, [homes.get(s, s) for s in kernel.src]))
-    for call in calls:
-        emit(call)
+            if argument.op is not ops.BIND:
+                emit(owners.get(_memory(argument), ()))
+        listed.append(_with_sources(kernel, [kernel.src[0], *[_on(homes, s) for s in kernel.src[1:]]]))
+    emit(state.calls.values())
     return make(ops.LINEAR, tuple(listed))
 
 

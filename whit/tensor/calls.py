@@ -17,16 +17,21 @@ left as it was: results that are views of something from before, symbolic sizes,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+from whit.cache import register_cache
+from whit.config import settings_key
 from whit.engine.normalise import SPREADS, is_varied, param
 from whit.engine.overlay import Reads
-from whit.engine.storage import computed_entries
+from whit.engine.placeholder import new_placeholder
+from whit.engine.storage import computed_entries, is_known
 from whit.ir import ops
 from whit.ir.args import FunctionArg
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
+
+Kind = TypeVar("Kind", bound=Core)
 
 # What stays outside of a body: memory, and what is done to it.
 OUTSIDE = frozenset({ops.BUFFER, ops.LEAF, ops.AFTER, ops.STORE, ops.COPY})
@@ -38,6 +43,44 @@ def called(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         result = fn(*args, **kwargs)
     cut_out(name, [tensor for tensor in tensors_in(result) if reads.is_made(tensor)], reads.nodes)
     return result
+
+
+def call_pure(fn: Callable[..., Sequence[Kind]], *tensors: Kind | None) -> list[Kind]:
+    """What a function of nothing but these tensors returns, as results of a call.
+
+    It runs once for all calls with tensors of the same kind, so a step of a long loop costs a node or two. Where a body
+    cannot be cut out, as with symbolic sizes, it runs as it is.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    key = (fn, settings_key(), *[None if t is None else (t.dtype, t.shape, t.device) for t in tensors])
+    if key not in _pure:
+        _pure[key] = _traced(fn, tensors)
+    traced = _pure[key]
+    if traced is None:
+        return list(fn(*tensors))
+    function, arguments = traced
+    nodes = [tensor.uop for tensor in given]
+    call = function.call(*[nodes[each] if isinstance(each, int) else each for each in arguments])
+    return [given[0]._wrap(make(ops.ITEM, (call,), place)) for place in range(len(function.src[0].src))]
+
+
+# (function, settings, kinds of tensors) -> the FUNCTION, and for each of its arguments which tensor or number it is
+_pure: dict[tuple[Any, ...], tuple[UOp, tuple[int | UOp, ...]] | None] = {}
+register_cache(_pure.clear, "tensor.pure_functions")
+
+
+def _traced(fn: Callable[..., Sequence[Core]], tensors: Sequence[Core | None]) -> Any:
+    """The FUNCTION of a Python function on tensors of these kinds; None if there is none."""
+    if any(tensor is not None and not is_known(tensor.shape) for tensor in tensors):
+        return None
+    stand_ins = [None if t is None else t._make(new_placeholder(t.dtype, t.shape, t.device), t.device) for t in tensors]
+    nodes = [tensor.uop for tensor in stand_ins if tensor is not None]
+    members = [tensor.uop for tensor in fn(*stand_ins)]
+    order = _inside(members, dict.fromkeys(nodes))
+    if not set(members) <= set(order):
+        return None
+    arguments, function = _function(fn.__name__, members, order)
+    return function, tuple([nodes.index(each) if each in nodes else each for each in arguments])
 
 
 def tensors_in(value: Any) -> Iterator[Core]:
