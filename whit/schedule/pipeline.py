@@ -16,6 +16,7 @@ choose_writes    around it, again until every read comes before the write that i
 order_again      recomputations come late
 group_kernels    values over the same ranges share a kernel
 share_loops      reductions in one kernel share loops
+pass_windows     which part of a memory a kernel accesses is an argument: equal steps are one kernel
 simplify         last: index arithmetic and gates, with all ranges known
 """
 
@@ -49,6 +50,7 @@ from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
 from whit.schedule.split_columns import SPLIT_COLUMNS
 from whit.schedule.split_reduce import SPLIT_REDUCE
 from whit.schedule.turn_scans import TURN_SCANS
+from whit.schedule.windows import pass_windows
 from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
 from whit.simplify.chain import find_chain
@@ -193,6 +195,7 @@ def _call(
     kernels."""
     # Own params first: simplifying orders sums and products by what is in them, and equal kernels must come out equal.
     body, arguments = _over_params(UOp.group(*stores), memory)
+    body, arguments = pass_windows(body, arguments, machine is not None and machine.is_gpu)
     made = known.get((body, name))
     if made is None:
         simplified = simplify(share_loops(body))
@@ -202,8 +205,16 @@ def _call(
         made = _made(with_scratch(simplified, scratch) if scratch else simplified, name, arguments)
         if not scratch:
             known[body, name] = made
-    places = [arguments[slot] for slot in made.slots]
-    return made.function.call(*[inside.get(place, place) for place in places], *made.bindings)
+    places = [_inside(arguments[slot], inside) for slot in made.slots]
+    return made.function.call(*places, *made.bindings)
+
+
+def _inside(argument: UOp, inside: Mapping[UOp, UOp]) -> UOp:
+    """An argument whose memory may be a part of another."""
+    memory = argument.src[0] if argument.op is ops.SHRINK else argument
+    if memory not in inside:
+        return argument
+    return inside[memory] if argument is memory else argument.substitute({memory: inside[memory]})
 
 
 def _made(body: UOp, name: str, arguments: list[UOp]) -> _Made:
