@@ -22,6 +22,7 @@ from typing import Any
 from whit.cache import register_cache
 from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine import disk_cache
+from whit.engine.compiling import note_kernels
 from whit.engine.device import Device, target_text
 from whit.engine.show import announce
 from whit.engine.tune import store
@@ -111,7 +112,8 @@ def _compile_together(functions: list[tuple[UOp, str]], target: Target, link: bo
     with ThreadPoolExecutor(1) as worker:
         try:
             begun = []
-            for function, key in functions:
+            for number, (function, key) in enumerate(functions):
+                note_kernels(number, len(functions))
                 header, finish = _begin(function, target)
                 begun.append((function, key, header, worker.submit(finish)))
             for function, key, header, code in begun:

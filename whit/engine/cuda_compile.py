@@ -19,6 +19,7 @@ from whit.config import DEBUG
 from whit.dtype import dtypes
 from whit.engine import disk_cache
 from whit.engine.compile import SHOWS_SOURCE, code_settings, digest, kernel_key, shows_compiling
+from whit.engine.compiling import note_kernels
 from whit.engine.show import announce
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -112,7 +113,8 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
     begun: list[tuple[UOp, str, dict[str, Any], Any, KernelLog | None]] = []
     with ThreadPoolExecutor(ASSEMBLERS) as workers:
         try:
-            for function in functions:
+            for number, function in enumerate(functions):
+                note_kernels(number, len(functions))
                 key = digest(kernel_key(function, target), place)
                 entry = None if shows_compiling() else disk_cache.find(key)
                 if entry is not None:

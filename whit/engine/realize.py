@@ -21,6 +21,7 @@ from typing import Any
 from whit.cache import register_cache
 from whit.config import ATTENTION_BLOCKS, DEBUG, Context, settings_key
 from whit.dtype import encode
+from whit.engine.compiling import Compiling
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import Device, canonicalize, is_disk
 from whit.engine.disk import allocate, not_computed
@@ -39,6 +40,7 @@ from whit.engine.effects import (
 from whit.engine.failure import explain_failure
 from whit.engine.file_views import compute_into_file, copy_into_file, read_view
 from whit.engine.lasting import to_store
+from whit.engine.many_sizes import note_program
 from whit.engine.normalise import SPREADS, Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.plan import make_plan
@@ -457,7 +459,9 @@ def find_plan(graph: Normalised, device: str) -> Any:
     loaded = _plans.get(_key(graph, device))
     if loaded is None:
         start = perf_counter_ns()
-        loaded = _load(graph, device)
+        with Compiling():
+            loaded = _load(graph, device)
+        note_program(graph.graph, device)
         for timer in hooks.timers():
             timer.prepared(device, start, perf_counter_ns())
     return loaded

@@ -1,0 +1,58 @@
+"""A hint where a program is compiled again and again for other sizes: that line of the user could use a `Variable`.
+
+    for n in range(1, 100): model(tokens[:n])       # 99 programs; x[:length.bind(n)] would be one
+
+Programs are the same but for sizes if their graphs have the same nodes, shapes left out. What is noted of each is the
+shapes of what goes in and out; it is asked for only when a program was just compiled, which takes thousands of times as
+long.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from whit.cache import register_cache
+from whit.errors import user_line
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.op import Shape, spell_shape
+from whit.ir.uop import UOp
+
+MANY = 8  # sizes, after which there is a hint
+
+_seen: dict[tuple[str, str, int], dict[tuple[Shape, ...], None]] = {}  # (line, device, nodes) -> the shapes so far
+register_cache(_seen.clear, "engine.sizes_of_programs")
+_warned: set[str] = set()  # lines
+register_cache(_warned.clear, "engine.lines_with_many_sizes")
+
+
+def note_program(graph: UOp, device: str) -> None:
+    """A program was made for this graph."""
+    line = user_line()
+    if not line or line in _warned:
+        return
+    order = topological((graph,))
+    shapes = tuple([node.shape for node in order if node.op is ops.PARAM])
+    seen = _seen.setdefault((line, device, _nodes(order)), {})
+    seen[shapes] = None
+    if len(seen) < MANY:
+        return
+    _warned.add(line)
+    one, other = list(seen)[-2:]
+    changed = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
+    if not changed:
+        return
+    before, after = changed[-1]
+    warnings.warn(
+        f"realize: {MANY} programs that differ only in sizes were compiled at {line}, the last two for shapes such as "
+        f"{spell_shape(before)} and {spell_shape(after)}. A Variable in the place of the size that changes makes one "
+        'program for all of them: n = Variable("n", 1, 1024); x[:n.bind(size)] (docs/symbolic.md)',
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _nodes(order: list[UOp]) -> int:
+    """What is the same of graphs that differ in sizes: ops, dtypes, and which node is whose source."""
+    number = {node: i for i, node in enumerate(order)}
+    return hash(tuple([(node.op.name, node.dtype.name, *[number.get(s, -1) for s in node.src]) for node in order]))
