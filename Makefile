@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-cuda quick browser lint format bench demo docs clean
+.PHONY: help setup test test-cuda models quick browser lint format bench demo docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ SECONDS ?= 75
 test-cuda: $(READY) ## run all tests on an NVIDIA GPU, and random graphs against the interpreter
 	DEV=CUDA $(BIN)/python -m pytest -n 8 --dist worksteal
 	DEV=CUDA $(BIN)/python tests/fuzz/cuda.py --processes 8 --seconds $(SECONDS)
+
+models: $(READY) ## train every model in every way, large ones too, and compare with PyTorch where it is installed
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/models
 
 quick: $(READY) ## run the fast tests only, with fewer random examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
