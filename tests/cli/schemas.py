@@ -85,7 +85,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
                 "best_us": (float, None),
                 "gain": (float, None),
                 "measured": int,
-                "wrong": int,
+                "wrong": [str],
                 "failed": int,
                 "skipped": str,
                 "choice": (CHOICE, None),

@@ -42,7 +42,7 @@ def program(tmp_path: Path) -> Callable[[str], str]:
 
 def test_the_table() -> None:
     rows = [
-        Row("add_8", Result("add_8", FASTER, 12, 1)),
+        Row("add_8", Result("add_8", FASTER, 12, ("4 copies: on whole numbers: result 0 is 1.0 in place of 2.0",))),
         Row("add_9", Result("add_9", SAME, known=True)),
         Row("add_10", Result("add_10", Tuned("", "", CHOICE, 1e-6, 1.5e-6, 0), 3)),
         Row("gather_3", Result("gather_3", None, skipped="what it reads depends on data")),
@@ -57,9 +57,17 @@ def test_the_table() -> None:
         "add_11                                         not reached",
         "",
         "5 kernels, 2 faster than by default; beam 4",
-        "1 candidate computed something else, and did not count",
+        "1 candidate computed something else, and did not count:",
+        "  add_8, 4 copies: on whole numbers: result 0 is 1.0 in place of 2.0",
         "Not complete: the same command goes on where this one ended.",
     ]
+
+
+def test_many_wrong_candidates_are_counted() -> None:
+    rows = [Row("add_8", Result("add_8", FASTER, 12, tuple(f"{i} copies: wrong" for i in range(12))))]
+    lines = tune._table(rows, 4, is_stopped=False).splitlines()
+    assert lines[-10] == "12 candidates computed something else, and did not count:"
+    assert lines[-2:] == ["  add_8, 7 copies: wrong", "  and 4 more"]
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Task], Result]) -> list[str]:

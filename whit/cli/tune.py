@@ -29,6 +29,7 @@ from whit.target import Target
 from whit.tensor import Tensor
 
 SECONDS, WIDTH = 60.0, 4
+SHOWN = 8  # candidates that computed something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Row:
             "best_us": None if tuned is None else tuned.seconds * 1e6,
             "gain": None if tuned is None else tuned.gain,
             "measured": 0 if result is None else result.measured,
-            "wrong": 0 if result is None else result.wrong,
+            "wrong": [] if result is None else list(result.wrong),
             "failed": 0 if result is None else result.failed,
             "skipped": "" if result is None else result.skipped,
             "choice": None if tuned is None or tuned.choice is None else json.loads(tuned.choice),
@@ -241,10 +242,12 @@ def _table(rows: list[Row], beam: int, is_stopped: bool) -> str:
         indent="",
     )
     faster = sum(row.status.endswith("faster") for row in rows)
-    wrong = sum(row.result.wrong for row in rows if row.result is not None)
+    wrong = [f"  {row.kernel}, {text}" for row in rows if row.result is not None for text in row.result.wrong]
     lines += ["", f"{spell_count(len(rows), 'kernel')}, {faster} faster than by default; beam {beam}"]
     if wrong:
-        lines.append(f"{spell_count(wrong, 'candidate')} computed something else, and did not count")
+        lines.append(f"{spell_count(len(wrong), 'candidate')} computed something else, and did not count:")
+        lines += wrong[:SHOWN]
+        lines += [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
     if is_stopped or any(row.status.startswith(("not", "unfinished")) for row in rows):
         lines.append("Not complete: the same command goes on where this one ended.")
     return "\n".join(lines)

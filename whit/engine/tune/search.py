@@ -52,7 +52,7 @@ class Result:
     title: str
     tuned: Tuned | None
     measured: int = 0  # candidates, in this search
-    wrong: int = 0  # of them, that computed something else
+    wrong: tuple[str, ...] = ()  # how those were tiled that computed something else, and what they got wrong
     failed: int = 0  # that could not be compiled, or not be proven
     skipped: str = ""  # why nothing was searched
     known: bool = False  # whether it was on disk already
@@ -71,7 +71,7 @@ class Search:
     programs: dict[Choice, Runnable] = field(default_factory=dict)
     tried: dict[str, None] = field(default_factory=dict)
     measured: int = 0
-    wrong: int = 0
+    wrong: list[str] = field(default_factory=list)
     failed: int = 0
 
     def try_all(self, choices: list[Choice]) -> bool:
@@ -93,8 +93,9 @@ class Search:
         except Exception:  # whatever a pass says about a tiling that nobody has chosen before
             self.failed += 1
             return
-        if self.check.problem(program):
-            self.wrong += 1
+        problem = self.check.problem(program)
+        if problem:
+            self.wrong.append(f"{_tiled(program)}: {problem}")
             return
         self.measured += 1
         self.check.fill()
@@ -149,7 +150,7 @@ def search(task: Task, beam: int, seconds: float = SECONDS, tell: Callable[[str]
         is_complete = time.monotonic() < state.end
     finally:  # also on Ctrl-C
         tuned = _kept(state, default, title, beam if is_complete else 0)
-    return Result(title, tuned, state.measured, state.wrong, state.failed)
+    return Result(title, tuned, state.measured, tuple(state.wrong), state.failed)
 
 
 def _rounds(state: Search, choices: list[Choice], beam: int) -> Iterator[None]:
@@ -221,6 +222,11 @@ def _kept(state: Search, default: Choice, title: str, beam: int) -> Tuned:
 def _told(state: Search, default: Choice) -> str:
     gain = state.times[default] / state.times[state.fastest()]
     return f"{state.measured} measured, {gain:.2f} x the default"
+
+
+def _tiled(program: Runnable) -> str:
+    """How a candidate is tiled, on one line."""
+    return "; ".join(line for line in program.explanation.splitlines() if line != "tuned")
 
 
 def _has_symbols(body: UOp) -> bool:

@@ -21,6 +21,10 @@ class Runnable(Protocol):
     def address(self) -> int:
         """Of its machine code."""
 
+    @property
+    def explanation(self) -> str:
+        """How it is tiled, and why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
