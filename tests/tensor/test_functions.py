@@ -63,7 +63,7 @@ CASES: list[tuple[str, Callable[[Any], Any], float, float, float]] = [
     ("leaky_relu", lambda x: np.where(x < 0, x * 0.01, x), -4, 4, 2),
     ("elu", elu, -4, 4, 6),
     ("celu", elu, -4, 4, 6),
-    ("selu", lambda x: 1.0507 * np.where(x > 0, x, 1.67326 * np.expm1(x)), -4, 4, 6),
+    ("selu", lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)), -4, 4, 6),
     ("quick_gelu", lambda x: x * sigmoid(1.702 * x), -4, 4, 6),
     ("sigmoid", sigmoid, -9, 9, 4),
     ("logsigmoid", lambda x: -np.logaddexp(0, -x), -9, 9, 6),

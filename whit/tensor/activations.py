@@ -47,7 +47,7 @@ class Activations(Functions):
         """self, or alpha * (exp(self / alpha) - 1) below 0."""
         return self._apply(formulas.widened(lambda x: x.maximum(0.0) + formulas.expm1(x.minimum(0.0) / alpha) * alpha))
 
-    def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
+    def selu(self, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Self:
         """gamma * elu(self, alpha)."""
         return self._apply(
             formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha) * gamma)
