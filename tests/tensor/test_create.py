@@ -50,11 +50,11 @@ def test_arrays_keep_their_dtype(dtype: DType) -> None:
 
 
 @pytest.mark.cpu
-def test_an_array_is_not_copied() -> None:
+def test_an_array_is_copied_unless_sharing_is_asked_for() -> None:
     array = np.array([1.0, 2.0], np.float32)
-    tensor = Tensor(array)
+    own, shared = Tensor(array), Tensor(array, copy=False)
     array[0] = 5
-    assert tensor.tolist() == [5, 2]
+    assert own.tolist() == [1, 2] and shared.tolist() == [5, 2]
 
 
 def test_a_dtype_can_be_asked_for() -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor, dtypes
+from whit import Tensor, TinyJit, dtypes
 from whit.dtype import DType
+from whit.engine.counters import GlobalCounters
 from whit.engine.storage import storage
 from whit.errors import ArgumentError, DTypeError, NotSupportedError
 from whit.ir.interpret import numpy_dtype
@@ -92,7 +93,7 @@ def test_torch_takes_tensors_of_every_dtype(dtype: DType) -> None:
     }.get(dtype.name, dtype.name)
     assert found.data_ptr() == address(x)
     assert found.float().tolist() == x.cast(dtypes.float32).tolist()
-    again = Tensor(found)
+    again = Tensor(found, copy=False)
     assert again.dtype is dtype and address(again) == address(x)
 
 
@@ -234,13 +235,13 @@ print(held.tolist())
 # ---- DLPack in
 
 
-def test_torch_tensors_come_in_without_a_copy() -> None:
+def test_torch_tensors_come_in() -> None:
     t = torch()
     y = t.arange(6, dtype=t.float32).reshape(2, 3)
-    x = Tensor(y)
+    x = Tensor(y, copy=False)
     assert address(x) == y.data_ptr() and x.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert address(Tensor.from_dlpack(y)) == y.data_ptr()
-    assert address(Tensor(y, device="CPU:1")) == y.data_ptr()
+    assert address(Tensor(y, device="CPU:1", copy=False)) == y.data_ptr() != address(Tensor(y))
     y[0, 0] = 7
     assert x.tolist()[0][0] == 7  # it is the same memory
     bf16 = t.tensor([1.5, -2.0], dtype=t.bfloat16)
@@ -264,7 +265,7 @@ def test_torch_tensors_that_cannot_come_in() -> None:
 
 def test_the_producers_deleter_is_called_once() -> None:
     producer = Producer(np.array([[1, 2, 3], [4, 5, 6]], np.float32), (2, 3))
-    x = Tensor(producer)
+    x = Tensor(producer, copy=False)
     assert address(x) == producer.data.ctypes.data
     y = x[1:].realize()
     del x
@@ -338,6 +339,96 @@ def test_what_went_out_does_not_change() -> None:
         assert written(x).tolist() == [9, 2, 3] and address(x) == place  # nobody looks at the new memory: in place
 
 
+def _sources() -> dict[str, tuple[Any, Any]]:
+    """Objects that can be written to, each with what writes a number into it."""
+    base = np.zeros(2, np.float32)
+    read_only = base[:]
+    read_only.flags.writeable = False
+    raw, grown, ints = np.zeros(1, np.float32), bytearray(4), array.array("f", [0])
+    strided, big, owner = np.zeros((2, 2), np.float32), np.zeros(1, ">f4"), np.zeros(1, np.float32)
+    numbers = (ctypes.c_float * 1)()
+    return {
+        "array": (raw, lambda k: raw.fill(k)),
+        "read-only view": (read_only, lambda k: base.fill(k)),
+        "view of a view": (strided[0], lambda k: strided.fill(k)),
+        "transposed": (strided.T, lambda k: strided.fill(k)),
+        "big-endian": (big, lambda k: big.fill(k)),
+        "memoryview": (memoryview(raw), lambda k: raw.fill(k)),
+        "read-only memoryview": (memoryview(raw).toreadonly(), lambda k: raw.fill(k)),
+        "bytearray": (grown, lambda k: grown.__setitem__(slice(0, 4), np.float32(k).tobytes())),
+        "array.array": (ints, lambda k: ints.__setitem__(0, k)),
+        "ctypes": (numbers, lambda k: numbers.__setitem__(0, k)),
+        "0 axes": (raw.reshape(()), lambda k: raw.fill(k)),
+        "__array__": (type("Own", (), {"__array__": lambda self, *_, **__: owner})(), lambda k: owner.fill(k)),
+    }
+
+
+SOURCES = _sources()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_written_later_is_not_seen(name: str) -> None:
+    source, write = SOURCES[name]
+    results = []
+    for k in range(3):
+        write(k)
+        results.append(Tensor(source, dtype=dtypes.float32) * 2)
+    assert [np.unique(y.numpy()).tolist() for y in results] == [[0], [2], [4]]
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("big-endian", "transposed")])
+def test_sharing_is_asked_for_by_name(name: str) -> None:
+    source, write = SOURCES[name]
+    write(1)
+    x = Tensor(source, dtype=dtypes.float32, copy=False)
+    write(5)
+    assert np.unique(x.numpy()).tolist() == [5]
+
+
+def test_tensors_of_pytorch_that_are_written_later() -> None:
+    theirs, results = torch().zeros(1, 2), []
+    for k in range(3):
+        theirs.fill_(k)
+        results.append(
+            (Tensor(theirs) * 2, Tensor(theirs.T) * 2, Tensor(theirs[0], copy=False), Tensor.from_dlpack(theirs))
+        )
+    assert [[y.tolist() for y in row] for row in results] == [
+        [[[2 * k, 2 * k]], [[2 * k], [2 * k]], [2, 2], [[2, 2]]] for k in range(3)
+    ]
+
+
+def test_what_nobody_can_write_is_shared(tmp_path: pathlib.Path) -> None:
+    raw = np.arange(4, dtype=np.float32).tobytes()
+    place = np.frombuffer(raw, np.uint8).ctypes.data
+    assert address(Tensor(raw)) == address(Tensor(np.frombuffer(raw, np.float32))) == place
+    assert address(Tensor(np.frombuffer(raw, np.float32)[1:])) == place + 4
+    assert address(Tensor(memoryview(raw).cast("f"))) == place
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert address(Tensor(mapped)) == mapped.ctypes.data
+    own = np.arange(4, dtype=np.float32)
+    own.flags.writeable = False  # its owner can take that back
+    assert address(Tensor(own)) != own.ctypes.data
+
+
+def test_an_array_is_copied_once() -> None:
+    for source in (np.zeros(1000, np.float32), np.zeros((10, 10), np.float32).T, np.zeros(1000, ">f4")):
+        GlobalCounters.reset()
+        x = Tensor(source)
+        assert storage(x.uop).writable and GlobalCounters.kernel_count == 0
+
+
+def test_what_went_out_does_not_change_in_replays() -> None:
+    x = Tensor(np.zeros(2, np.float32))
+    step = TinyJit(lambda: x.assign(x + 1))
+    shown, own, view = np.asarray(x), x.numpy(), x.data()
+    for _ in range(3):
+        step()
+    x += 1
+    assert x.tolist() == [4, 4]
+    assert shown.tolist() == own.tolist() == view.tolist() == [0, 0]
+
+
 def test_what_came_in_is_not_written() -> None:
     for source in (
         np.array([1, 2, 3], np.int32),
@@ -360,7 +451,7 @@ def test_what_came_in_is_not_written() -> None:
 @pytest.mark.parametrize("code", "bBhHiIlLqQfd")
 def test_arrays_of_the_array_module(code: str) -> None:
     source = array.array(code, [1, 2, 3])
-    x = Tensor(source)
+    x = Tensor(source, copy=False)
     assert x.dtype.itemsize == source.itemsize and x.dtype.is_float == (code in "fd")
     assert x.dtype.is_unsigned == code.isupper()
     assert x.tolist() == [1, 2, 3]
@@ -369,7 +460,7 @@ def test_arrays_of_the_array_module(code: str) -> None:
 
 def test_memory_of_python_objects_is_used_as_it_is(tmp_path: pathlib.Path) -> None:
     raw = bytearray(b"abcdefgh")
-    x = Tensor(raw)
+    x = Tensor(raw, copy=False)
     assert x.dtype is dtypes.uint8 and x.tolist() == list(b"abcdefgh")
     raw[0] = 0
     assert x.tolist()[0] == 0
@@ -400,7 +491,7 @@ def test_memory_of_python_objects_is_used_as_it_is(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
 def test_numpy_arrays_go_both_ways(dtype: DType) -> None:
     source = np.arange(6).reshape(2, 3).astype(numpy_dtype(dtype))
-    x = Tensor(source)
+    x = Tensor(source, copy=False)
     assert x.dtype is dtype and address(x) == source.ctypes.data
     own = x.numpy()
     assert own.dtype == source.dtype and own.tobytes() == source.tobytes()

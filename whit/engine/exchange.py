@@ -16,7 +16,7 @@ from whit.dtype import DType, dtypes
 from whit.engine.compile import helper_object
 from whit.engine.device import canonicalize
 from whit.engine.disk import allocate
-from whit.engine.storage import attach, concrete_shape, from_bytes, storage
+from whit.engine.storage import attach, concrete_shape, from_bytes, own_copy, storage
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.uop import UOp
 from whit.runtime import dlpack
@@ -72,10 +72,20 @@ def _native_code() -> bytes:
     return helper_object("dlpack", dlpack.native_object)
 
 
-def import_dlpack(producer: Any, device: str | None) -> UOp:
-    """A BUFFER over the array of an object that has `__dlpack__`; also of a capsule itself."""
+def import_dlpack(producer: Any, device: str | None, copy: bool = False) -> UOp:
+    """A BUFFER over the array of an object that has `__dlpack__`, or over a copy of one that others can write to."""
+    taken, is_in_order = _take(producer)
+    node = _import(taken, device, is_in_order)
+    return node if taken.is_read_only or not copy else own_copy(node)
+
+
+def _take(producer: Any) -> tuple[dlpack.Taken, bool]:
+    """The array of a producer, or of a capsule; and whether it knows the stream on which it is used."""
     capsule, is_in_order = _capsule_of(producer)
-    taken = dlpack.take(capsule)
+    return dlpack.take(capsule), is_in_order
+
+
+def _import(taken: dlpack.Taken, device: str | None, is_in_order: bool) -> UOp:
     dtype = next((dtype for dtype, kind in _kinds().items() if kind == (taken.code, taken.bits)), None)
     if dtype is None:
         what = "complex numbers" if taken.code == COMPLEX else f"elements of code {taken.code} with {taken.bits} bits"

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes
-from whit.engine.device import canonicalize
+from whit.engine.device import Device, canonicalize
 from whit.engine.disk import allocate
 from whit.engine.node_table import NodeTable
 from whit.engine.placeholder import escaped, is_placeholder
@@ -25,7 +25,7 @@ from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, fresh_buffer
 from whit.recording import hooks
-from whit.runtime.buffer import Buffer, has_memory
+from whit.runtime.buffer import Buffer, has_memory, is_on_host
 from whit.simplify.bounds import bounds
 from whit.simplify.fold import fold
 
@@ -157,6 +157,18 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], device: str | No
     if has_memory(buffer.device):
         buffer.fill(view)
     return node
+
+
+def own_copy(node: UOp) -> UOp:
+    """A BUFFER whose memory nobody else can write to: a copy if this one is over memory of others."""
+    shared = storage(node)
+    if shared.writable:
+        return node
+    copied = allocate(shared.device, shared.nbytes)
+    copied.copy_from(shared)
+    if not is_on_host(copied.device) and has_memory(copied.device):
+        Device[copied.device].synchronize()  # others may write on streams of their own from now on
+    return attach(copied, node.dtype, node.shape)
 
 
 def to_bytes(node: UOp) -> bytes:

@@ -61,7 +61,8 @@ def from_numpy(array: Array, device: str | None = None) -> UOp:
         return attach(allocate(name, native.nbytes), dtype, shape)
     if not is_on_host(name):
         return from_bytes(native.reshape(-1).view(np.uint8).data, dtype, shape, name)
-    buffer = Buffer.at_address(name, native.ctypes.data, native.nbytes, owner=native, writable=False)
+    is_own = native is not array and native.flags.owndata  # converted just now: nobody else knows it
+    buffer = Buffer.at_address(name, native.ctypes.data, native.nbytes, owner=native, writable=bool(is_own))
     return attach(buffer, dtype, shape)
 
 

@@ -267,6 +267,7 @@ class Taken:
     bits: int
     owner: Owner  # keeps the elements
     gpu: int | None  # the number of the GPU it is on; None: the host
+    is_read_only: bool  # the producer promises that it does not change
 
 
 class Owner:
@@ -331,4 +332,5 @@ def _taken(record: Any, owner: Owner) -> Taken:
         strides = [array.strides[i] for i in range(array.ndim)]
     address = (array.data or 0) + array.offset
     gpu = array.device_id if array.device in GPU_KINDS else None
-    return Taken(address, shape, tuple(strides), array.code, array.bits, owner, gpu)
+    is_read_only = isinstance(record, ManagedVersioned) and bool(record.flags & READ_ONLY)
+    return Taken(address, shape, tuple(strides), array.code, array.bits, owner, gpu, is_read_only)

@@ -1,7 +1,9 @@
 """What a tensor can be made of, as nodes of the graph.
 
-Python scalars become constants. Everything else becomes a buffer: of memory that others own (NumPy, the buffer
-protocol, DLPack) that memory itself, of nested lists a copy, of a path the file. Integers are checked to fit the dtype.
+Python scalars become constants. Everything else becomes a buffer: of nested lists a copy, of a path the file. Memory
+of others (NumPy, the buffer protocol, DLPack) is copied if somebody can write to it, as what is lazy is read later;
+what nobody can write to is used as it is, and anything if it is asked for (`copy=False`). Integers are checked to fit
+the dtype.
 """
 
 from __future__ import annotations
@@ -30,14 +32,15 @@ from whit.tensor.realize import (
     from_numpy,
     import_dlpack,
     new_buffer,
+    own_copy,
     realize,
 )
 
 _ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a pathlib.Path."
 
 
-def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
-    """A node with this data."""
+def node_of(data: Any, dtype: DType | None, device: str | None, copy: bool = True) -> UOp:
+    """A node with this data. Without `copy` it is on the memory of the data, where that is possible."""
     if isinstance(data, bool | int | float):  # np.float64 is one, and becomes the default float
         wanted = dtype or resolve_weak(weak_dtype(data))
         return const(wanted, _fitting(data, wanted))
@@ -54,8 +57,8 @@ def node_of(data: Any, dtype: DType | None, device: str | None) -> UOp:
     if isinstance(data, bytes | bytearray | mmap.mmap):
         if not isinstance(data, bytes):
             _check_not_traced(data)
-        return _from_raw(data, dtype or dtypes.uint8, device)
-    node = _from_array(data, device)
+        return _private(_from_raw(data, dtype or dtypes.uint8, device), copy and not _is_fixed(data))
+    node = _from_array(data, device, copy)
     return node if dtype is None or dtype is node.dtype else node.cast(dtype)
 
 
@@ -110,21 +113,45 @@ def _from_raw(data: Any, dtype: DType, device: str | None) -> UOp:
     return from_memory(data, dtype, (count,), device)
 
 
-def _from_array(data: Any, device: str | None) -> UOp:
+def _private(node: UOp, is_copied: bool) -> UOp:
+    """A BUFFER over memory of others, or a copy of it."""
+    return own_copy(node) if is_copied else node
+
+
+def _is_fixed(data: Any) -> bool:
+    """Whether nobody can write to memory: it is read-only, and so is what it is a part of."""
+    numpy = sys.modules.get("numpy")
+    while numpy is not None and isinstance(data, numpy.ndarray):
+        if data.flags.writeable:
+            return False
+        if data.base is None:  # made read-only by its owner, who can take that back
+            return False
+        data = data.base
+    if isinstance(data, bytes):
+        return True
+    try:
+        view = memoryview(data)
+    except TypeError:
+        return False
+    return view.readonly and isinstance(view.obj, bytes | mmap.mmap)
+
+
+def _from_array(data: Any, device: str | None, copy: bool) -> UOp:
     """Arrays of others: NumPy's, then DLPack, the buffer protocol, and what NumPy can convert."""
     _check_not_traced(data)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(data, numpy.ndarray | numpy.generic):
-        return _from_numpy(data, device)
+        return _private(_from_numpy(data, device), copy and not _is_fixed(data))
     if hasattr(data, "__dlpack__"):
-        return import_dlpack(data, device)
+        return import_dlpack(data, device, copy)
     node = _from_view(data, device)
     if node is not None:
-        return node
+        return _private(node, copy and not _is_fixed(data))
     if hasattr(data, "__array__") or hasattr(data, "__array_interface__") or isinstance(data, memoryview):
         import numpy as np  # lazy: `import whit` must not load it
 
-        return _from_numpy(np.asarray(data), device)
+        array = np.asarray(data)
+        return _private(_from_numpy(array, device), copy and not _is_fixed(array))
     raise _refused(data)
 
 

@@ -65,13 +65,15 @@ class Data(Core):
         device: str | None = None,
         dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
+        *,
+        copy: bool = True,
     ) -> None:
         self._family = None
         self._place = here()
         self._wanted = None if device is None else usable(device)
         self.grad = None
         self.requires_grad = requires_grad
-        self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted)
+        self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted, copy)
         check_gradient(requires_grad, self.uop.dtype)
         if self.uop.op is ops.CONST and self.uop.dtype.is_float and requires_grad is not False:
             self.uop = self.uop.leaf()

@@ -1,7 +1,8 @@
 """Tensors and other libraries: DLPack both ways, memory at an address, files from the network.
 
     torch.from_dlpack(x), np.from_dlpack(x)       # the tensor's own memory, not copied
-    Tensor.from_dlpack(y), Tensor(y)              # the memory of y, where it is row-major and aligned
+    Tensor.from_dlpack(y), Tensor(y, copy=False)  # the memory of y, where it is row-major and aligned
+    Tensor(y)                                     # a copy, unless y is read-only
 
 The same on CUDA: whose work waits for whose is told in `engine.cuda_exchange`.
 
@@ -73,7 +74,7 @@ class Exchange(Data):
         """A tensor on the memory of another library's array, or of a DLPack capsule. Nothing is copied where the
         elements are row-major and aligned, and on the device that is asked for; an array of a GPU stays there if none
         is."""
-        node = import_dlpack(x, None if device is None else usable(device))
+        node = import_dlpack(x, None if device is None else usable(device), copy=False)
         return cls._make(node, node.device)
 
     @classmethod

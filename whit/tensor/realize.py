@@ -157,9 +157,14 @@ def from_address(address: int, dtype: DType, shape: tuple[int, ...], device: str
     return _outside()[1].from_address(address, dtype, shape, device)  # type: ignore[no-any-return]
 
 
-def import_dlpack(producer: Any, device: str | None) -> UOp:
-    """A BUFFER over the array of another library."""
-    return _outside()[1].import_dlpack(producer, device)  # type: ignore[no-any-return]
+def import_dlpack(producer: Any, device: str | None, copy: bool) -> UOp:
+    """A BUFFER over the array of another library; or of a copy of it, if others can write to it."""
+    return _outside()[1].import_dlpack(producer, device, copy)  # type: ignore[no-any-return]
+
+
+def own_copy(buffer: UOp) -> UOp:
+    """A BUFFER whose memory nobody else can write to: a copy if this one is over memory of others."""
+    return _engine()[1].own_copy(buffer)  # type: ignore[no-any-return]
 
 
 def export_dlpack(buffer: UOp, copy: bool, versioned: bool, stream: int | None) -> Any:
