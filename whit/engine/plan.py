@@ -13,7 +13,6 @@ known before running: `Plan.peak_bytes`.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from whit.ir.uop import UOp
 from whit.runtime.blocks import ALIGNMENT
 
 NEVER = (-1, -1)
+PART = 32  # steps of a run in which temporaries are looked for together
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +176,21 @@ def _memories(call: UOp) -> list[tuple[UOp, int]]:
 def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
     """The same temporaries with offsets: the largest first, each as low as those that live at its time allow."""
     placed: list[Temporary] = []
-    taken: list[tuple[int, int, int, int]] = []  # (offset, end, first, last), by offset
+    # (offset, end, first, last) by the part of the run in which they live: those of a long loop meet few others
+    taken: dict[int, list[tuple[int, int, int, int]]] = {}
     for temporary in sorted(temporaries, key=lambda t: (-t.nbytes, t.first)):
         size = -(-temporary.nbytes // ALIGNMENT) * ALIGNMENT
         born, dies = temporary.first, temporary.last
-        beside = [(start, end) for start, end, first, last in taken if first <= dies and last >= born]
+        parts = range(born // PART, dies // PART + 1)
+        near = taken.get(parts[0], []) if len(parts) == 1 else {t for part in parts for t in taken.get(part, ())}
+        beside = sorted((start, end) for start, end, first, last in near if first <= dies and last >= born)
         offset = 0
         for start, end in beside:
             if start >= offset + size:
                 break
             if end > offset:
                 offset = end
-        insort(taken, (offset, offset + size, temporary.first, temporary.last))
-        placed.append(Temporary(temporary.node, temporary.nbytes, temporary.first, temporary.last, offset))
+        for part in parts:
+            taken.setdefault(part, []).append((offset, offset + size, born, dies))
+        placed.append(Temporary(temporary.node, temporary.nbytes, born, dies, offset))
     return placed

@@ -22,7 +22,9 @@ from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
 from whit.ir.gradients import total
 from whit.ir.graph import topological
-from whit.ir.uop import UOp
+from whit.ir.uop import UOp, make
+
+MANY = 16  # pieces of a gradient that are not added one by one
 
 
 def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
@@ -171,9 +173,34 @@ def _fitting(piece: UOp, source: UOp) -> UOp:
 
 
 def added(pieces: list[UOp]) -> UOp:
-    """The sum, as a balanced tree: a thousand pieces are ten deep."""
+    """The sum: of many results of calls, or of many rows of one tensor, a few nodes; else a balanced tree, of which a
+    thousand pieces are ten deep."""
+    if len(pieces) >= MANY:
+        if all(piece.op is ops.ITEM for piece in pieces):  # they are in memory anyway
+            return total(make(ops.STACK, tuple(pieces)), (0,)).reshape(pieces[0].shape)
+        rows = _rows(pieces)
+        if rows is not None:
+            return make(ops.STACK, tuple(rows))
     while len(pieces) > 1:
         pairs = zip(pieces[::2], pieces[1::2], strict=False)
         odd = pieces[-1:] if len(pieces) % 2 else []
         pieces = [a + b for a, b in pairs] + odd
     return pieces[0]
+
+
+def _rows(pieces: Sequence[UOp]) -> list[UOp] | None:
+    """What is added to each row of a tensor, if pieces are single rows between zeros, as the gradients of `x[t]` are,
+    and together most of the rows."""
+    size, *row = pieces[0].shape
+    found: dict[int, list[UOp]] = {}
+    for piece in pieces:
+        if piece.op is not ops.PAD or len(piece.src) != 1 or piece.src[0].shape[0] != 1:
+            return None
+        (start, _), *others = piece.arg
+        if any(pair != (0, 0) for pair in others):
+            return None
+        found.setdefault(start, []).append(piece.src[0].reshape(tuple(row)))
+    if 2 * len(found) < size:
+        return None
+    nothing = UOp.const(pieces[0].dtype, 0).reshape((1,) * len(row)).expand(tuple(row))
+    return [added(found[place]) if place in found else nothing for place in range(size)]
