@@ -226,18 +226,27 @@ def _find_gradients(
 
 def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
-    without = [e.tensor for e in trace.shown.values() if e.reads_grad and e.first_grad is None]
-    grads = {id(e.first_grad) for e in trace.shown.values() if e.reads_grad}  # each call may find others there
+    reads = [e for e in trace.shown.values() if e.reads_grad]
+    without = [e.tensor for e in reads if e.first_grad is None]
+    grads = {id(e.first_grad) for e in reads}  # each call may find others there
     own = [e.tensor for e in trace.shown.values() if id(e.tensor) not in numbers and id(e.tensor) not in grads]
-    asked = own if trace.asks_gradients else []
+    placed = {id(tensor) for place in trace.places.values() for tensor in place.tensors}
+    given = [e for e in reads if e.first_grad is not None and id(e.first_grad) not in placed]
     return Guards(
         same=[(number, tensor) for number, tensor in enumerate(arguments) if id(tensor) not in numbers],
-        constants=list(trace.constants.values()),
+        constants=[(tensor, node) for tensor, node in trace.constants.values() if id(tensor) not in grads],
         without_grad=[tensor for tensor in without if id(tensor) not in numbers],
         arguments_without_grad=[numbers[id(tensor)] for tensor in without if id(tensor) in numbers],
-        asked=asked,
-        requires_grad=[tensor.requires_grad for tensor in asked],
+        with_grad=[_given_grad(trace, e, numbers.get(id(e.tensor), -1)) for e in given],
+        asked=own if trace.asks_gradients else [],
+        requires_grad=[tensor.requires_grad for tensor in own] if trace.asks_gradients else [],
     )
+
+
+def _given_grad(trace: Trace, entry: Shown, argument: int) -> tuple[Any, int, UOp | None]:
+    """A tensor that has a gradient which is a constant, or of which only that is known."""
+    _, node = trace.constants.get(id(entry.first_grad), (None, None))
+    return None if argument >= 0 else entry.tensor, argument, node
 
 
 def _output(trace: Trace, tensor: Any, value: UOp, device: str, numbers: Mapping[int, int]) -> Output:

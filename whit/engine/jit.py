@@ -15,6 +15,7 @@ values of what is no tensor, the settings. What a trace has found besides is che
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import os
@@ -129,14 +130,15 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
 
     def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> _Found:
         roots = {self._name: self._function} | {f"argument {i}": value for i, value in enumerate(arguments.objects)}
-        watch = _modules().Watch(roots)
+        parts = _modules()
+        watch = parts.Watch(roots)
         trace = Trace(self._name, views)
         default = next((t.uop.device for t in arguments.tensors if t.uop.device is not None), Device.DEFAULT)
         for tensor in arguments.tensors:
             if id(tensor) not in watch.tensors:  # else the function may read it without being given it
                 trace.arguments[id(tensor)] = tensor._wanted or default
         draws = _python_draws()
-        with trace:
+        with trace, parts.LibraryCalls(trace) if watch.may_ask() else contextlib.nullcontext():
             for tensor in arguments.tensors:
                 trace.entry(tensor)
             result = self._function(*args, **kwargs)
@@ -146,11 +148,9 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                 f"{self._name}: the function draws random numbers of Python or NumPy, which a replay would repeat",
                 fix="Use Tensor.rand() and the like, which a replay draws anew; or pass the number as an argument.",
             )
-        parts = _modules()
         change = _change_of(self._name, watch, trace, result)
-        captured = {id(t) for place in trace.places.values() for t in place.tensors} - set(trace.arguments)
-        if change is None and not captured <= watch.tensors.keys():
-            watch = parts.Watch(roots, everything=True)
+        if change is None:
+            watch = self._settled(watch, roots, trace)
         named = dict(enumerate(args)) | kwargs
         donated = [named[name] for name in self._donate if hasattr(named.get(name), "uop")]
         kept = None if change is None else trace.alive()
@@ -161,6 +161,23 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                 raise change from None
             raise
         return _Found(replay, watch, change, result)
+
+    def _settled(self, watch: Any, roots: dict[str, Any], trace: Trace) -> Any:
+        """What to compare before replays. All tensors that the function takes from elsewhere must be found by it."""
+        seen = [tensor for place in trace.places.values() for tensor in place.tensors]
+        grads = {id(entry.first_grad) for entry in trace.shown.values()}
+        own = [tensor for tensor in seen if id(tensor) not in trace.arguments and id(tensor) not in grads]
+        if any(id(tensor) not in watch.tensors for tensor in own):
+            watch = _modules().Watch(roots, is_open=True)  # a module that was imported just now, or an odd name
+        watch.settle()
+        for tensor in own:
+            if id(tensor) not in watch.tensors:
+                raise JitError(
+                    f"{self._name}: the function reads a tensor from an object that cannot be looked into",
+                    f"the tensor was {tensor._made()}",
+                    "Pass it as an argument, or keep it in an attribute, a list or a dictionary.",
+                )
+        return watch
 
     # ---- methods
 
@@ -300,11 +317,8 @@ def _change_of(name: str, watch: Any, trace: Trace, result: Any) -> JitError | N
         where, what = "an object that cannot be looked into", f"the tensor was {kept[0]._made()}"
         is_tensor = True
     else:
-        now = _modules().now_at(edge)
-        where = edge.label
-        is_tensor = edge.container is not None and hasattr(now, "uop") and trace.is_made(now)
-        is_step = edge.container is not None
-        what = f"from {edge.value!r:.40} to {now!r:.40}" if is_step else f"its length was {edge.value!r}"
+        where, what = edge.label, f"from {edge.before!r:.40} to {edge.now!r:.40}"
+        is_tensor = hasattr(edge.now, "uop") and trace.is_made(edge.now)
     if is_tensor:
         return JitError(
             f"{name}: the function keeps a tensor in {where} in every call, and a replay would not",
@@ -326,14 +340,21 @@ def _does_not_fit(name: str) -> JitError:
 
 
 def _python_draws() -> tuple[Any, ...]:
-    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    return None if python is None else python.getstate(), None if numpy is None else numpy.get_state()[1:3]
+    """Where the random numbers of other libraries are."""
+    python, numpy, torch = map(sys.modules.get, ("random", "numpy.random", "torch"))
+    return (
+        None if python is None else python.getstate(),
+        None if numpy is None else numpy.get_state()[1:3],
+        None if torch is None or not hasattr(torch, "get_rng_state") else torch.get_rng_state(),
+    )
 
 
 def _is_same_state(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
-    if before[0] != after[0] or (before[1] is None) is not (after[1] is None):
+    if before[0] != after[0]:
         return False
-    return before[1] is None or bool(before[1][1] == after[1][1] and (before[1][0] == after[1][0]).all())
+    if before[1] is not None and not (before[1][1] == after[1][1] and (before[1][0] == after[1][0]).all()):
+        return False
+    return before[2] is None or bool((before[2] == after[2]).all())
 
 
 def _after_fork() -> None:

@@ -3,8 +3,20 @@
 from whit.engine.capture import NeedsViewsError, capture
 from whit.engine.jit_check import check
 from whit.engine.jit_files import LoadedJit, load, save
+from whit.engine.library_calls import LibraryCalls
 from whit.engine.replayer import MISSED
 from whit.engine.signature import result_of
-from whit.engine.watch import Watch, now_at
+from whit.engine.watch import Watch
 
-__all__ = ["MISSED", "LoadedJit", "NeedsViewsError", "Watch", "capture", "check", "load", "now_at", "result_of", "save"]
+__all__ = [
+    "MISSED",
+    "LibraryCalls",
+    "LoadedJit",
+    "NeedsViewsError",
+    "Watch",
+    "capture",
+    "check",
+    "load",
+    "result_of",
+    "save",
+]

@@ -147,7 +147,8 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
     """What is kept of a captured function."""
     writer, number = tensors.writer, tensors.number
     guards = replay.guards
-    for tensor in (*[seen.owner for seen in replay.seen if seen.owner is not None], *guards.without_grad):
+    given = [owner for owner, _, _ in guards.with_grad if owner is not None]
+    for tensor in (*[seen.owner for seen in replay.seen if seen.owner is not None], *guards.without_grad, *given):
         tensors.add_gradient(tensor)
     return {
         "program": program_to(replay.program, writer),
@@ -166,6 +167,10 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
             "constants": [[number(tensor), writer.node(node)] for tensor, node in guards.constants],
             "without_grad": [number(tensor) for tensor in guards.without_grad],
             "arguments_without_grad": guards.arguments_without_grad,
+            "with_grad": [
+                [number(owner), argument, None if node is None else writer.node(node)]
+                for owner, argument, node in guards.with_grad
+            ],
             "asked": [number(tensor) for tensor in guards.asked],
             "requires_grad": guards.requires_grad,
         },
@@ -232,6 +237,10 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
             constants=[(tensor(number), reader.node(node)) for number, node in guards["constants"]],
             without_grad=[tensor(number) for number in guards["without_grad"]],
             arguments_without_grad=guards["arguments_without_grad"],
+            with_grad=[
+                (tensor(owner), argument, None if node is None else reader.node(node))
+                for owner, argument, node in guards["with_grad"]
+            ],
             asked=[tensor(number) for number in guards["asked"]],
             requires_grad=guards["requires_grad"],
         ),

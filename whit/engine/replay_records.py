@@ -99,6 +99,7 @@ class Guards:
     constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
     without_grad: list[Any]
     arguments_without_grad: list[int]
+    with_grad: list[tuple[Any, int, UOp | None]]  # a tensor, or which argument it is; the constant that is its gradient
     asked: list[Any]  # tensors that gradients may go to, and what they say about that
     requires_grad: list[bool | None]
     quick: FieldWatch | None = None  # of these
@@ -115,6 +116,10 @@ class Guards:
                 return False
         for number in self.arguments_without_grad:
             if arguments[number].grad is not None:
+                return False
+        for owner, number, node in self.with_grad:
+            grad = (owner if number < 0 else arguments[number]).grad
+            if grad is None or (node is not None and grad.uop is not node):
                 return False
         if self.quick is not None and self.quick.is_same():
             return True

@@ -1,0 +1,68 @@
+"""No program of `hostile.ROWS` is silently different under TinyJit."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from tests.jit.hostile import ROWS, Row
+from whit import Context, Tensor, TinyJit, nn
+from whit.errors import WhitError
+
+pytestmark = pytest.mark.slow
+
+
+class RefusedError(Exception):
+    """The JIT says no."""
+
+
+def outcome(row: Row, jit: Any) -> list[Any]:
+    """What a program sees, call by call."""
+    module = sys.modules["hostile_program"] = types.ModuleType("hostile_program")
+    scope = vars(module)
+    scope.update(Tensor=Tensor, nn=nn)
+    exec(row.setup, scope)
+    exec(row.f if row.f.startswith("def ") else f"f = lambda x: {row.f}", scope)
+    scope["f"] = jit(scope["f"])
+    found: list[Any] = []
+    for number, change in enumerate(("", *row.changes)):
+        exec(change, scope)
+        for value in (1.0, 2.0, 3.0)[: 3 if number == 0 else 2]:
+            try:
+                result = scope["f"](Tensor([value, 4.0]))
+            except WhitError as error:
+                raise RefusedError(str(error)) from error
+            found.append(f"{result.dtype.name} {result.tolist()}")
+    return found
+
+
+def judge(row: Row) -> str:
+    """`equal`, `refused`, or what is different."""
+    with Context(DEV="CPU"):
+        Tensor.training = False
+        try:
+            expected = outcome(row, lambda function: function)
+        except RefusedError:
+            return "refused plainly"
+        Tensor.training = False
+        try:
+            found = outcome(row, TinyJit)
+        except RefusedError:
+            return "refused"
+        finally:
+            Tensor.training = False
+    return "equal" if found == expected else f"SILENT: {found} for {expected}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_hostile_program(row: Row) -> None:
+    assert judge(row) == ("refused" if row.is_refused else "equal")
+
+
+def test_there_are_many_hostile_programs() -> None:
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names) >= 150
+    assert sum(row.is_refused for row in ROWS) < len(ROWS) / 4

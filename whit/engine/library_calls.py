@@ -1,0 +1,136 @@
+"""Calls of a function that is captured to what gives something else each time: the time, files, the operating system.
+
+Only C code can ask the world, so it is enough to look at the calls of C functions; Python tells about each of them.
+This makes a trace two or three times as slow, and is done where code of the user names a library that is not known to
+compute from its arguments alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from whit.engine.origin import is_library_file
+from whit.engine.trace import Trace
+
+_ALWAYS_SAME = frozenset(
+    [
+        "abc",
+        "array",
+        "bisect",
+        "builtins",
+        "cmath",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+        "heapq",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+        "numbers",
+        "operator",
+        "re",
+        "statistics",
+        "string",
+        "struct",
+        "textwrap",
+        "types",
+        "typing",
+        "typing_extensions",
+        "warnings",
+        "einops",
+    ]
+)
+_ASKS = frozenset(
+    [
+        "_curses",
+        "_posixshmem",
+        "_posixsubprocess",
+        "_queue",
+        "_socket",
+        "_sqlite3",
+        "_ssl",
+        "_uuid",
+        "fcntl",
+        "gc",
+        "io",
+        "_io",
+        "mmap",
+        "nt",
+        "posix",
+        "readline",
+        "resource",
+        "select",
+        "signal",
+        "termios",
+        "time",
+        "winreg",
+    ]
+)
+ASKING_BUILTINS = frozenset({"eval", "exec", "input", "open"})
+_HARMLESS = frozenset(["fspath", "isenabled", "BytesIO", "StringIO", "text_encoding", "sleep", "_path_normpath"])
+_OF_CLASSES = frozenset({"now", "utcnow", "today"})
+_NOT_FOLLOWED = ("logging", "warnings", "importlib", "linecache", "traceback", "threading", "whit")
+
+
+def may_ask(module: str, names: set[str]) -> bool:
+    """Whether functions of a module, if code with these names calls them, may depend on more than their arguments."""
+    package = module.partition(".")[0].lstrip("_")
+    if package in ("numpy", "torch"):
+        return "random" in names or package == "torch"
+    return package not in _ALWAYS_SAME and package != "whit"
+
+
+class LibraryCalls:
+    """While this is entered, such a call fails the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        self._before = sys.getprofile()
+        if self._before is None:  # else somebody measures, and must not be disturbed
+            sys.setprofile(self._look)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is None:
+            sys.setprofile(None)
+
+    def _look(self, frame: types.FrameType, event: str, function: Any) -> None:
+        if event != "c_call":
+            return
+        name, owner = function.__name__, function.__self__
+        module = getattr(function, "__module__", None)
+        if module in _ASKS and name not in _HARMLESS:
+            self._refuse(frame, f"{module.lstrip('_')}.{name}")
+        elif name in _OF_CLASSES and isinstance(owner, type) and owner.__module__ == "datetime":
+            self._refuse(frame, f"{owner.__name__}.{name}")
+        elif module == "builtins" and name in ASKING_BUILTINS and not _is_library(frame):
+            self._refuse(frame, name)
+        elif name == "seed" and frame.f_globals.get("__name__") == "random" and frame.f_locals.get("a") is None:
+            self._refuse(frame, "random.seed()")
+
+    def _refuse(self, frame: types.FrameType | None, what: str) -> None:
+        """Fails, if the user's code has asked, itself or through a library; not whit, and not for a message."""
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__", ""))
+            if module.partition(".")[0] in _NOT_FOLLOWED:
+                return
+            if not _is_library(frame):
+                raise self._trace.fail(
+                    f"{what}: {self._trace.name} is being captured, and a replay would not ask again",
+                    fix="Call it outside, and pass what it gives as an argument.",
+                )
+            frame = frame.f_back
+
+
+def _is_library(frame: types.FrameType) -> bool:
+    return is_library_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")))

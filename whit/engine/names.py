@@ -1,0 +1,108 @@
+"""What the code of functions reads by name: globals, modules that it imports, attributes, strings that may be names.
+
+    def f(self, x):
+        return x * self.rate * getattr(self, "scale") * FACTOR         attributes  rate, scale, ...; globals  FACTOR
+
+Where attributes may be read by names that are put together (`getattr(self, f"layer{i}")`, `vars`, `asdict`), nothing
+is known about which: all count (`is_open`).
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OPEN = frozenset(
+    [
+        "vars",
+        "__dict__",
+        "asdict",
+        "astuple",
+        "deepcopy",
+        "eval",
+        "exec",
+        "locals",
+        "attrgetter",
+        "methodcaller",
+        "getmembers",
+        "dumps",
+        "__getstate__",
+        "dir",
+        "__reduce__",
+        "__reduce_ex__",
+        "get_parameters",
+        "get_state_dict",
+    ]
+)
+_CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # 3.11 has both, and this is the first of them
+_BY_NAME = frozenset({"getattr", "hasattr", "__getattribute__", "delattr"})
+
+
+@dataclass(frozen=True, slots=True)
+class CodeNames:
+    """The names in the code of a function, and of functions that it defines."""
+
+    attributes: frozenset[str]
+    globals: tuple[str, ...]
+    imports: tuple[tuple[str, int], ...]  # names of modules, and how many packages up
+    is_open: bool
+
+
+@functools.lru_cache(4096)
+def names_of(code: types.CodeType) -> CodeNames:
+    """The names in a function's code."""
+    attributes: set[str] = set()
+    names: dict[str, None] = {}
+    imports: dict[tuple[str, int], None] = {}
+    is_open = False
+    for inner in _with_inner(code):
+        attributes.update(inner.co_names)
+        for constant in inner.co_consts:
+            attributes.update(_strings(constant))
+        steps = list(dis.get_instructions(inner))
+        for place, step in enumerate(steps):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names[step.argval] = None
+                is_open = is_open or (step.argval in _BY_NAME and not _has_constant_name(steps, place))
+            elif step.opname == "IMPORT_NAME":
+                level = steps[place - 2].argval if place >= 2 else 0
+                imports[step.argval, level if type(level) is int else 0] = None
+    is_open = is_open or not _OPEN.isdisjoint(attributes & {name for c in _with_inner(code) for name in c.co_names})
+    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open)
+
+
+def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _with_inner(constant)
+
+
+def _strings(constant: object) -> Iterator[str]:
+    """The strings in a constant that may be names, also in tuples, and parts of dotted ones."""
+    if type(constant) is str:
+        yield constant
+        if "." in constant and len(constant) < 200:
+            yield from constant.split(".")
+    elif isinstance(constant, tuple | frozenset):
+        for part in constant:
+            yield from _strings(part)
+
+
+def _has_constant_name(steps: list[dis.Instruction], place: int) -> bool:
+    """Whether the second argument of a call of `getattr` or the like, loaded at a place, is a constant string."""
+    makers: list[dis.Instruction] = []  # what has made each element of the stack above the function
+    for step in steps[place + 1 :]:
+        if step.opname == _CALL and step.arg == len(makers):  # its own arguments are on the stack
+            return len(makers) >= 2 and makers[1].opname == "LOAD_CONST" and type(makers[1].argval) is str
+        if "JUMP" in step.opname:
+            return False
+        depth = len(makers) + dis.stack_effect(step.opcode, step.arg)
+        if depth < 0:
+            return False
+        makers = makers[: max(depth - 1, 0)]
+        makers += [step] * (depth - len(makers))
+    return False

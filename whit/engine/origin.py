@@ -1,0 +1,69 @@
+"""Whose code a class, a module or a function is: the user's, whit's, or that of a library.
+
+The user's is looked into when a function is captured. Packages that are installed count as the user's if they use whit.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+_WHIT = __name__.partition(".")[0]
+_WHIT_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PATHS = sysconfig.get_paths()
+_PYTHON = (_PATHS["stdlib"] + os.sep, _PATHS["platstdlib"] + os.sep)
+_INSTALLED = (_PATHS["purelib"] + os.sep, _PATHS["platlib"] + os.sep)
+
+
+def is_whit(module: str) -> bool:
+    """Whether a module of this name is whit's."""
+    return module == _WHIT or module.startswith(f"{_WHIT}.")
+
+
+def is_users(value: Any) -> bool:
+    """Whether a class or a module is the user's own: not one of Python, of whit, or of an installed library that does
+    not use whit. What is unknown is; and so is __main__, though it may be started by a library."""
+    name = value.__module__ if isinstance(value, type) else value.__name__
+    return type(name) is not str or is_users_module(name)
+
+
+def is_users_module(name: str) -> bool:
+    """The same of a module of this name."""
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if name == "__main__" or (path is None and name not in sys.builtin_module_names):
+        return True
+    return path is not None and not is_library_file(path, name)
+
+
+def is_library_file(path: str, module: str | None) -> bool:
+    """Whether code of this file is whit's or a library's."""
+    return _is_library_file(path) and not (_is_installed(path) and _uses_whit(str(module).partition(".")[0]))
+
+
+@functools.lru_cache(4096)
+def _is_library_file(path: str) -> bool:
+    full = os.path.abspath(path)
+    return path.startswith("<frozen ") or full.startswith((_WHIT_FOLDER, *_PYTHON, *_INSTALLED))
+
+
+@functools.lru_cache(4096)
+def _is_installed(path: str) -> bool:
+    full = os.path.abspath(path)
+    return full.startswith(_INSTALLED) and not full.startswith(_WHIT_FOLDER)
+
+
+@functools.lru_cache(4096)
+def _uses_whit(package: str) -> bool:
+    modules = [m for name, m in list(sys.modules.items()) if name == package or name.startswith(f"{package}.")]
+    return any(_names_whit(value) for module in modules for value in list(vars(module).values()))
+
+
+def _names_whit(value: Any) -> bool:
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(type(value), "__module__", "")
+    if isinstance(value, type | types.FunctionType):
+        name = value.__module__
+    return type(name) is str and is_whit(name)
