@@ -10,6 +10,7 @@ import pytest
 
 from tests.jit.hostile import ROWS, Row
 from whit import Context, Tensor, TinyJit, nn
+from whit.engine import watch
 from whit.errors import WhitError
 
 pytestmark = pytest.mark.slow
@@ -66,3 +67,8 @@ def test_there_are_many_hostile_programs() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names) >= 150
     assert sum(row.is_refused for row in ROWS) < len(ROWS) / 4
+
+
+def test_the_same_where_native_code_does_not_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "can_watch", lambda: False)
+    assert [row.name for row in ROWS if judge(row) != ("refused" if row.is_refused else "equal")] == []

@@ -30,25 +30,36 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from itertools import chain, repeat
-from operator import attrgetter, is_, methodcaller
-from typing import Any
+from operator import attrgetter, methodcaller
+from typing import Any, NamedTuple
 
 from whit.dtype import DType
 from whit.engine.library_calls import ASKING_BUILTINS, may_ask
 from whit.engine.names import names_of
-from whit.engine.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class, snapshot
+from whit.engine.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
 from whit.engine.origin import is_library_file, is_users, is_users_module, is_whit
 from whit.engine.overlay import Wrapper, tensor_type
+from whit.engine.watch_rows import (
+    MISSING,
+    SCALARS,
+    Caches,
+    Cells,
+    Changed,
+    Functions,
+    Items,
+    Orders,
+    Probes,
+    Values,
+    inside,
+    is_versioned,
+    spell,
+)
 from whit.errors import JitError
 from whit.ir.uop import UOp
+from whit.runtime.fields import offset_of
+from whit.runtime.words import Words, can_watch, version_of
 
-SCALARS = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis), DType, UOp)
 MOST_STEPS = 200_000
-_MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()
-_content = attrgetter("cell_contents")
-_function_parts = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _HIDDEN = frozenset({"__init__", "__new__", "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__"})
 _SKIPPED = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__qualname__"})
 _IN_ORDER = {kind.__iter__ for kind in (list, dict, set, frozenset, deque, OrderedDict)}
@@ -69,198 +80,13 @@ _CODE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """What is not what it was."""
+class _Quick(NamedTuple):
+    """What native code compares, and what it leaves to Python."""
 
-    label: str
-    before: Any
-    now: Any
-
-
-class _Items:
-    """What dictionaries have under keys."""
-
-    def __init__(self) -> None:
-        self.dicts: list[dict[Any, Any]] = []
-        self.keys: list[Any] = []
-        self.values: list[Any] = []
-        self.labels: list[str] = []
-
-    def hold(self) -> bool:
-        return all(map(is_, map(dict.get, self.dicts, self.keys, repeat(_MISSING)), self.values))
-
-    def changed(self) -> Changed | None:
-        for n, (container, key, value) in enumerate(zip(self.dicts, self.keys, self.values, strict=True)):
-            now = dict.get(container, key, _MISSING)
-            if now is not value:
-                if not _is_same(now, value):
-                    return Changed(self.labels[n], value, now)
-                self.values[n] = now
-        return None
-
-
-class _Orders:
-    """The elements of containers. Of dictionaries of attributes only some keys count: those that `counts` says."""
-
-    def __init__(self) -> None:
-        self.containers: list[Any] = []
-        self.lengths: list[int] = []
-        self.elements: list[Any] = []  # one after the other
-        self.labels: list[str] = []
-        self.counts: list[Callable[[Any], bool] | None] = []
-
-    def add(self, container: Any, label: str, counts: Callable[[Any], bool] | None) -> None:
-        self.containers.append(container)
-        self.lengths.append(len(container))
-        self.elements += container
-        self.labels.append(label)
-        self.counts.append(counts)
-
-    def hold(self) -> bool:
-        if list(map(len, self.containers)) != self.lengths:
-            return False
-        try:
-            return all(map(is_, chain.from_iterable(self.containers), self.elements))
-        except RuntimeError:  # another thread changes one of them
-            return False
-
-    def changed(self) -> Changed | None:
-        elements, start = list[Any](), 0
-        for n, container in enumerate(self.containers):
-            before = self.elements[start : start + self.lengths[n]]
-            start += self.lengths[n]
-            now = list(container)
-            found = _first_difference(before, now, self.labels[n], container, self.counts[n])
-            if found is not None:
-                return found
-            elements += now
-        self.elements, self.lengths = elements, list(map(len, self.containers))
-        return None
-
-
-def _first_difference(
-    before: list[Any], now: list[Any], label: str, container: Any, counts: Callable[[Any], bool] | None
-) -> Changed | None:
-    if counts is not None:  # attributes: in any order
-        for name in now:
-            if name not in before and counts(name):
-                return Changed(f"{label}.{name}", _MISSING, container[name])
-        return None
-    if len(before) == len(now):
-        for place, (old, new) in enumerate(zip(before, now, strict=True)):
-            if old is not new and not _is_same(new, old):
-                where = f"{label}[{place}]" if isinstance(container, list | deque) else f"the keys of {label}"
-                return Changed(where, old, new)
-        return None
-    if isinstance(container, dict):
-        for key in now:
-            if key not in before:
-                return Changed(f"{label}[{_spell(key)}]", _MISSING, container[key])
-    return Changed(f"the length of {label}", len(before), len(now))
-
-
-class _Cells:
-    """Variables of closures."""
-
-    def __init__(self) -> None:
-        self.cells: list[types.CellType] = []
-        self.values: list[Any] = []
-        self.labels: list[str] = []
-
-    def hold(self) -> bool:
-        try:
-            return all(map(is_, map(_content, self.cells), self.values))
-        except ValueError:  # an empty one
-            return False
-
-    def changed(self) -> Changed | None:
-        for n, (cell, value) in enumerate(zip(self.cells, self.values, strict=True)):
-            now = _inside(cell)
-            if now is not value:
-                if not _is_same(now, value):
-                    return Changed(self.labels[n], value, now)
-                self.values[n] = now
-        return None
-
-
-class _Probes:
-    """What a function says about an object: the same as before, by `is`."""
-
-    def __init__(self, ask: Callable[[Any], Any]) -> None:
-        self.ask = ask
-        self.objects: list[Any] = []
-        self.values: list[Any] = []
-        self.labels: list[str] = []
-
-    def add(self, one: Any, label: str) -> Any:
-        value = self.ask(one)
-        self.objects.append(one)
-        self.values.append(value)
-        self.labels.append(label)
-        return value
-
-    def hold(self) -> bool:
-        return all(map(is_, map(self.ask, self.objects), self.values))
-
-    def changed(self) -> Changed | None:
-        for n, (one, value) in enumerate(zip(self.objects, self.values, strict=True)):
-            now = self.ask(one)
-            if now is not value:
-                if not _is_same(now, value):
-                    return Changed(self.labels[n], value, now)
-                self.values[n] = now
-        return None
-
-
-class _Values(_Probes):
-    """The same by `==`."""
-
-    def hold(self) -> bool:
-        return self.changed() is None
-
-    def changed(self) -> Changed | None:
-        for one, value, label in zip(self.objects, self.values, self.labels, strict=True):
-            try:
-                now = self.ask(one)
-            except OpaqueError:
-                return Changed(label, "another value", one)
-            if now != value:
-                return Changed(label, "another value", one)
-        return None
-
-
-class _Caches(_Probes):
-    """The results that cached functions have ready: none of those that were there is missing."""
-
-    def __init__(self) -> None:
-        super().__init__(_cached)
-
-    def settle(self) -> None:
-        """Notes those that are there now."""
-        self.values = list(map(_cached, self.objects))
-
-    def changed(self) -> Changed | None:
-        for one, value, label in zip(self.objects, self.values, self.labels, strict=True):
-            if not set(map(id, value)) <= set(map(id, _cached(one))):
-                return Changed(label, "another value", one)
-        return None
-
-    def hold(self) -> bool:
-        return self.changed() is None
-
-
-def _cached(function: Any) -> list[Any]:
-    """The results in a cache of `lru_cache`, and their keys."""
-    found = gc.get_referents(function)
-    if function.cache_parameters()["maxsize"] is None:
-        return [value for cache in found if type(cache) is dict for value in cache.values()]
-    return [value for value in found if not _is_cache(value)]
-
-
-def _is_cache(value: Any) -> bool:
-    """Whether a dictionary is that of a cache with a limit: its values are links to results."""
-    return type(value) is dict and all(type(link).__name__ == "_lru_list_elem" for link in value.values())
+    words: Words
+    rest: list[Any]
+    versions: dict[int, int]
+    busy: set[int]  # dictionaries that change for other reasons, by id
 
 
 class Watch:
@@ -275,17 +101,20 @@ class Watch:
         self._noted: set[tuple[int, Any]] = set()
         self._waiting: list[tuple[Any, str]] = [(value, label) for label, value in roots.items()]
         self._named: list[tuple[Any, str]] = []  # whose attributes count by name
-        self._items, self._orders, self._cells = _Items(), _Orders(), _Cells()
-        self._kinds, self._bases = _Probes(type), _Probes(attrgetter("__mro__"))
-        self._functions, self._asking = _Probes(_function_parts), _Probes(attrgetter("requires_grad"))
-        self._probes, self._values, self._caches = _Probes(_call), _Values(snapshot), _Caches()
+        self._items, self._orders, self._cells = Items(), Orders(), Cells()
+        self._kinds, self._bases = Probes(type), Probes(attrgetter("__mro__"))
+        self._functions, self._asking = Functions(), Probes(attrgetter("requires_grad"))
+        self._probes, self._values, self._caches = Probes(_call), Values(), Caches()
         self._walk()
-        rows = (self._items, self._cells, self._orders, self._kinds, self._bases, self._asking, self._probes)
-        self._rows = [row for row in (*rows, self._values, self._caches) if row.labels]
+        rows = (self._items, self._cells, self._orders, self._kinds, self._bases, self._functions, self._asking)
+        self._rows = [row for row in (*rows, self._probes, self._values, self._caches) if row.labels]
+        self._quick: _Quick | None = None
 
     def settle(self) -> None:
-        """Cached functions may have one result more after a function was captured."""
-        self._caches.settle()
+        """The function was captured, and changes nothing: from now on this is compared, before each replay."""
+        self._caches.settle()  # may have one result more
+        if can_watch():
+            self._quick = self._note(_Quick(Words(), [], {}, set()))
 
     def may_ask(self) -> bool:
         """Whether the function may call what gives something else each time."""
@@ -295,12 +124,14 @@ class Watch:
 
     def holds(self) -> bool:
         """Whether everything is what it was; False also where that takes a closer look."""
-        for row in self._rows:
-            if not row.hold():
-                return False
-        functions = self._functions
-        now = chain.from_iterable(map(_function_parts, functions.objects))
-        return all(map(is_, now, chain.from_iterable(functions.values)))
+        quick = self._quick
+        if quick is not None and quick.words.first_other() < 0:
+            return all(row.hold() or row.changed() is None for row in quick.rest)
+        if not all(row.hold() for row in self._rows):
+            return False
+        if quick is not None:
+            self._quick = self._note(quick)
+        return True
 
     def changed(self) -> Changed | None:
         """The first thing that is not what it was. Equal numbers and strings are no change, and are noted."""
@@ -308,12 +139,38 @@ class Watch:
             found = row.changed()
             if found is not None:
                 return found
-        functions = self._functions
-        for one, before, label in zip(functions.objects, functions.values, functions.labels, strict=True):
-            now = _function_parts(one)
-            if not all(map(is_, now, before)):
-                return Changed(f"the code or a default of {label}", before, now)
+        if self._quick is not None:
+            self._quick = self._note(self._quick)
         return None
+
+    def _note(self, before: _Quick) -> _Quick:
+        """What native code is to compare from now on. Dictionaries that change though nothing in them that counts does
+        (globals of a script) are left to Python."""
+        dicts = {id(d): d for d in (*self._items.dicts, *[c for c in self._orders.containers if is_versioned(c)])}
+        versions = {key: version_of(one) for key, one in dicts.items()}
+        busy = before.busy | {key for key, version in versions.items() if before.versions.get(key, version) != version}
+        words = Words()
+        for key, one in dicts.items():
+            if key not in busy:
+                words.dict(one)
+        for container in self._orders.containers:
+            if type(container) is list:
+                words.list(container)
+        for cell in self._cells.cells:
+            words.cell(cell)
+        for value in self._kinds.objects:
+            words.kind(value)
+        for kind in self._bases.objects:
+            words.bases(kind)
+        for function in self._functions.objects:
+            words.function(function)
+        offset = offset_of(tensor_type(), vars(tensor_type())["requires_grad"])
+        for tensor in self._asking.objects:
+            if offset is not None:
+                words.field(tensor, offset)
+        rest: list[Any] = [self._items.only(busy), self._orders.only(busy), self._probes, self._values, self._caches]
+        rest += [self._asking] if offset is None else []
+        return _Quick(words, [row for row in rest if row.labels], versions, busy)
 
     # ---- walking
 
@@ -349,7 +206,7 @@ class Watch:
             return
         self._noted.add((id(container), key))
         items = self._items
-        value = dict.get(container, key, _MISSING)
+        value = dict.get(container, key, MISSING)
         items.dicts.append(container)
         items.keys.append(key)
         items.values.append(value)
@@ -362,8 +219,8 @@ class Watch:
         self._follow(value, label)
 
     def _order(self, container: Any, label: str, counts: Callable[[Any], bool] | None = None) -> None:
-        if (id(container), _MISSING) not in self._noted:
-            self._noted.add((id(container), _MISSING))
+        if (id(container), MISSING) not in self._noted:
+            self._noted.add((id(container), MISSING))
             if type(container).__iter__ in _IN_ORDER:
                 self._orders.add(container, label, counts)
             else:  # a class of the user with an iterator of its own
@@ -374,7 +231,7 @@ class Watch:
 
     def _look(self, value: Any, label: str) -> None:
         kind = type(value)
-        if kind in SCALARS or value is _MISSING or isinstance(value, DType | UOp):
+        if kind in SCALARS or value is MISSING or isinstance(value, DType | UOp):
             return
         if isinstance(value, type):
             self._constructor(value, label)
@@ -421,9 +278,9 @@ class Watch:
         if isinstance(value, _CONTAINERS):
             self._elements(value, label)
         elif isinstance(value, ContextVar):
-            self._follow(self._probe(label, value.get, _MISSING), label)
+            self._follow(self._probe(label, value.get, MISSING), label)
         elif isinstance(value, types.CellType):
-            self._follow(self._probe(label, _inside, value), label)
+            self._follow(self._probe(label, inside, value), label)
         elif isinstance(value, weakref.ref | weakref.ProxyType | weakref.CallableProxyType):
             self._weak(value, label)
         elif isinstance(value, _VIEWS):
@@ -472,7 +329,7 @@ class Watch:
         self._order(value, label)
         if isinstance(value, dict):
             for key in list(dict.keys(value)):
-                self._item(value, key, f"{label}[{_spell(key)}]")
+                self._item(value, key, f"{label}[{spell(key)}]")
                 self._follow(key, f"a key of {label}")
         else:
             elements: Iterable[Any] = type(value).__iter__(value) if type(value).__iter__ in _IN_ORDER else value
@@ -524,7 +381,7 @@ class Watch:
         code = function.__code__
         if is_library_file(code.co_filename, function.__module__):
             for cell in function.__closure__ or ():  # a wrapper of a library, around a function of the user
-                self._follow(_inside(cell), label)
+                self._follow(inside(cell), label)
             self._follow(function.__dict__.get("__wrapped__"), label)
             if function is os.getenv:
                 self._follow(os.environ, "os.environ")
@@ -540,12 +397,12 @@ class Watch:
             for name in self._names & scope.keys():
                 self._item(scope, name, name)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            content = _inside(cell)
+            content = inside(cell)
             if (id(cell), None) in self._noted:
                 continue
             self._noted.add((id(cell), None))
-            if content is _MISSING:
-                self._probe(name, _inside, cell)
+            if content is MISSING:
+                self._probe(name, inside, cell)
             else:
                 self._cells.cells.append(cell)
                 self._cells.values.append(content)
@@ -554,8 +411,8 @@ class Watch:
         self._attributes(function, label)
 
     def _global(self, scope: dict[str, Any], name: str) -> None:
-        value = scope.get(name, _MISSING)
-        if value is _MISSING and hasattr(builtins, name):
+        value = scope.get(name, MISSING)
+        if value is MISSING and hasattr(builtins, name):
             self._item(builtins.__dict__, name, name)
             if name in ASKING_BUILTINS:
                 self._libraries.add("io")
@@ -639,15 +496,6 @@ class Watch:
                 self._item(fields, name, f"{kind.__name__}.{name}")
 
 
-def _is_same(now: Any, was: Any) -> bool:
-    """Whether two scalars are equal; 1, 1.0 and True are not, 0.0 and -0.0 are not, nan and nan are."""
-    if type(now) is not type(was) or type(was) not in SCALARS or isinstance(was, UOp):
-        return False
-    if type(was) is complex:
-        return bool(now.real.hex() == was.real.hex() and now.imag.hex() == was.imag.hex())
-    return bool(now.hex() == was.hex()) if type(was) is float else bool(now == was)
-
-
 def _call(function: Callable[[], Any]) -> Any:
     return function()
 
@@ -656,22 +504,15 @@ def _always(name: Any) -> bool:
     return True
 
 
-def _inside(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
 def _slot(slot: Any, value: Any) -> Any:
     try:
         return slot.__get__(value)
     except AttributeError:
-        return _MISSING
+        return MISSING
 
 
 def _module_named(name: str) -> Any:
-    return sys.modules.get(name, _MISSING)
+    return sys.modules.get(name, MISSING)
 
 
 def _fields(value: Any, kind: type) -> dict[Any, Any] | None:
@@ -689,7 +530,3 @@ def _class_fields(kind: type) -> dict[str, Any]:
     """The dictionary behind the attributes of a class."""
     (found,) = gc.get_referents(kind.__dict__)
     return found  # type: ignore[no-any-return]
-
-
-def _spell(key: Any) -> str:
-    return f"{key!r:.60}" if type(key) in SCALARS else f"a {type(key).__name__}"

@@ -56,7 +56,7 @@ class FieldWatch:
 
 def watch_field(kind: type, slot: Any, objects: Sequence[Any]) -> FieldWatch | None:
     """Watches a field of objects of a class, and of classes that inherit it; None where that cannot be done."""
-    offset = _offset(kind, slot)
+    offset = offset_of(kind, slot)
     return None if offset is None else FieldWatch(offset, objects)
 
 
@@ -68,7 +68,7 @@ def _function() -> Any:
 
 
 @functools.cache
-def _offset(kind: type, slot: Any) -> int | None:
+def offset_of(kind: type, slot: Any) -> int | None:
     """Where a field is in objects of a class, in bytes; None if what is found there is not what is expected."""
     probe: Any = object.__new__(kind)
     marker = object()

@@ -288,6 +288,32 @@ other:
 }
 """
 
+# What `words` calls: where words are, what they should be; the first that is not, or -1. Later ones are not looked at.
+_FIRST_OTHER = """
+define i64 @whit_first_other(ptr %words, ptr %values, i64 %count) nounwind {
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %look, label %same
+look:
+  %i = phi i64 [ 0, %entry ], [ %next, %equal ]
+  %at = getelementptr ptr, ptr %words, i64 %i
+  %word = load ptr, ptr %at, align 8
+  %now = load i64, ptr %word, align 8
+  %at1 = getelementptr i64, ptr %values, i64 %i
+  %known = load i64, ptr %at1, align 8
+  %is = icmp eq i64 %now, %known
+  br i1 %is, label %equal, label %other
+equal:
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %look, label %same
+same:
+  ret i64 -1
+other:
+  ret i64 %i
+}
+"""
+
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint", "i32 1")}
 
@@ -296,7 +322,7 @@ def pool_text(target: Target) -> str:
     """The module for a target. Only Linux has workers; elsewhere everything runs on the calling thread."""
     head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n' + KERNELS
     if target.system != "linux":
-        return head + _IS_SAME + _SEQUENTIAL + _RUN_ALONE
+        return head + _IS_SAME + _FIRST_OTHER + _SEQUENTIAL + _RUN_ALONE
     name, argument = _PAUSE[target.family]
     leaves = f"""
 define internal void @futex(ptr %word, i32 %what, i32 %value) nounwind {{
@@ -314,4 +340,4 @@ define internal void @relax() nounwind {{
 declare void @{name}({argument.partition(" ")[0]})
 declare i64 @syscall(i64, ...)
 """
-    return head + _IS_SAME + _SEQUENTIAL + _RUN + leaves
+    return head + _IS_SAME + _FIRST_OTHER + _SEQUENTIAL + _RUN + leaves
