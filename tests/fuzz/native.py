@@ -71,21 +71,22 @@ class Native:
         """Calls the kernels one after another; the arrays of the params are written."""
         memory: dict[UOp, Guarded] = {}
         for call in self.linear.src:
-            for place in call.src[1:]:
-                if place.op in (ops.PARAM, ops.BUFFER) and place not in memory:
+            for place in map(memory_of, arguments_of(call)):
+                if place not in memory:
                     guarded = Guarded(numpy_dtype(place.dtype), place.shape, self.order.randrange(2))
                     if place in arrays:
                         guarded.array[...] = arrays[place]
                     memory[place] = guarded
         for call, (name, program) in zip(self.linear.src, self.programs.items(), strict=True):
-            places = [place for place in call.src[1:] if place.op in (ops.PARAM, ops.BUFFER)]
-            before = {place: memory[place].array.copy() for place in places}
-            self._call(name, program, [memory[place].array for place in places])
+            places = arguments_of(call)
+            parts = [shown(place, memory[memory_of(place)].array) for place in places]
+            before = [part.copy() for part in parts]
+            self._call(name, program, parts)
             written = written_slots(call.src[0].src[0])
             for slot, place in enumerate(places):
-                if not memory[place].is_intact():
+                if not memory[memory_of(place)].is_intact():
                     raise OverwrittenError(f"{name} wrote outside of its argument {slot}, {place.short()}")
-                if slot not in written and not same_bits(before[place], memory[place].array):
+                if slot not in written and not same_bits(before[slot], parts[slot]):
                     raise OverwrittenError(f"{name} wrote its argument {slot}, {place.short()}, which it only reads")
         for place, guarded in memory.items():
             if place in arrays:
@@ -105,6 +106,23 @@ class Native:
         pieces = list(itertools.pairwise(cuts))
         self.order.shuffle(pieces)
         return pieces
+
+
+def arguments_of(call: UOp) -> list[UOp]:
+    """The memories that a call gets, and parts of memories; no values of variables."""
+    return [argument for argument in call.src[1:] if argument.op is not ops.BIND]
+
+
+def memory_of(place: UOp) -> UOp:
+    """The PARAM or BUFFER of which an argument is a part."""
+    return memory_of(place.src[0]) if place.op in (ops.SHRINK, ops.RESHAPE) else place
+
+
+def shown(place: UOp, array: np.ndarray) -> np.ndarray:
+    """The part of a memory that an argument is."""
+    if place.op is ops.SHRINK:
+        return shown(place.src[0], array)[tuple(slice(start, start + length) for start, length in place.arg)]
+    return shown(place.src[0], array).reshape(place.shape) if place.op is ops.RESHAPE else array
 
 
 def written_slots(body: UOp) -> set[int]:
