@@ -7,7 +7,11 @@ PAGES = (
     "adding-a-pass.md",
     "adding-an-op.md",
     "devices.md",
+    "dtypes.md",
+    "index.md",
+    "linalg.md",
     "migration.md",
+    "random.md",
     "rules.md",
     "tutorial.md",
 )

@@ -16,6 +16,10 @@ ROOT = Path(__file__).parents[2]
 WRITTEN = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 
+# Its one block continues nothing: it is a formula.
+NOT_RUN = {"attention.md"}
+
+
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -99,9 +103,24 @@ def test_commands_and_files_in_the_readme_exist() -> None:
     assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
 
 
+def test_pages_with_examples_are_run(pages: ModuleType) -> None:
+    """Every page with a block of Python that is no session is one whose examples are run, or is made by a script."""
+    run = set(importlib.import_module("make_pages").PAGES) | {"tour.md", "errors.md", "ops.md"}
+    written = [page for page in (ROOT / "docs").glob("*.md") if page.name not in run]
+    with_programs = {
+        page.name
+        for page in written
+        for block in pages.blocks(page.read_text())
+        if block.language == "python" and block.file is None and ">>>" not in block.code
+    }
+    assert with_programs <= NOT_RUN, with_programs - NOT_RUN
+
+
 @pytest.mark.slow
 def test_the_program_in_the_readme_prints_what_it_says(pages: ModuleType) -> None:
-    program, printed = (block for block in pages.blocks((ROOT / "README.md").read_text()) if block.language != "sh")
+    program, printed = (
+        block for block in pages.blocks((ROOT / "README.md").read_text()) if block.language in ("python", "text")
+    )
     done = _python("-c", program.code)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed.code
