@@ -10,6 +10,7 @@ from pages import publish
 from reference_examples import EXAMPLES, NONE, SETUP
 
 from whit import Context, Tensor, names
+from whit.nn import Module
 from whit.tensor.aliases import Aliases
 
 MODULES = {
@@ -20,6 +21,7 @@ MODULES = {
 }
 TABLES = {
     "Methods of tensors that say what to write instead": names.TENSOR,
+    "Methods of models": names.MODULE,
     "Names in `nn`": names.NN,
     "Names in `nn.optim`": names.OPTIM,
     "Names in `whit`": names.WHIT,
@@ -65,7 +67,7 @@ def module_page(title: str, modules: list[str]) -> str:
                 continue
             parts += _entry(name, value)
             if inspect.isclass(value):
-                parts += _methods(value)
+                parts += [*_call(value), *_methods(value)]
     return "\n".join(parts)
 
 
@@ -122,6 +124,16 @@ def _text(value: Any) -> list[str]:
     """A docstring; lines that are indented are examples."""
     text = inspect.getdoc(value) if getattr(value, "__doc__", None) else None
     return [f"{text}\n"] if text else []
+
+
+def _call(value: type) -> list[str]:
+    """What an object is called with, where a class of whit says so itself."""
+    owner = next((kind for kind in value.__mro__ if "__call__" in vars(kind)), None)
+    if owner is None or not owner.__module__.startswith("whit.nn") or owner is Module:
+        return []
+    function = vars(owner)["__call__"]
+    name = value.__name__[0].lower() + value.__name__[1:] if value.__name__[1:2].islower() else value.__name__.lower()
+    return ["Called with:\n", *_signature(name, function), *_text(function)]
 
 
 def _methods(value: type) -> list[str]:

@@ -1,17 +1,19 @@
 """One table from the names of PyTorch, NumPy, JAX and tinygrad to ours, for names that are not ours.
 
-    x.cuda()                 AttributeError: Tensor has no `cuda`; x.to("CUDA"), which moves a tensor
+    x.cuda()                 AttributeError: Tensor has no `cuda`; instead: `x.to("CUDA")` ...
     x.var(ddof=0)            ArgumentError: var: there is no argument `ddof` ... Instead: `correction=`
 
 Who looks for a name that is here gets what to write instead; `hasattr` answers False, and names that are ours cost
-nothing. docs/migration.md is written from the table. Names that simply work are in `whit/tensor/aliases.py`.
+nothing. docs/reference/names.md is written from it. Names that simply work are in `whit/tensor/aliases.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, Final, NoReturn
 
 from whit.errors import ArgumentError, nearest
 
@@ -104,6 +106,23 @@ TENSOR: Final = {
     "to_dense": ("PyTorch", "nothing: all tensors are dense"),
 }
 
+MODULE: Final = {
+    "train": ("PyTorch", "`with Tensor.train():` around training"),
+    "eval": ("PyTorch", "nothing: all that is not inside `with Tensor.train():` is evaluation"),
+    "cuda": ("PyTorch", '`model.to("CUDA")`'),
+    "cpu": ("PyTorch", '`model.to("CPU")`'),
+    "zero_grad": ("PyTorch", "`opt.zero_grad()`"),
+    "modules": ("PyTorch", "`nn.state.get_state_dict(model)`, or `nn.summary(model)`"),
+    "children": ("PyTorch", "`vars(model)`"),
+    "named_modules": ("PyTorch", "`nn.state.get_state_dict(model)`, or `nn.summary(model)`"),
+    "buffers": ("PyTorch", "`model.state_dict()`: buffers are the tensors of `requires_grad=False`"),
+    "register_buffer": ("PyTorch", "`self.name = Tensor(..., requires_grad=False)`"),
+    "register_parameter": ("PyTorch", "`self.name = Tensor(...)`"),
+    "register_forward_hook": ("PyTorch", "a function around the layer"),
+    "apply": ("PyTorch", "a loop over `model.parameters()`"),
+    "init": ("JAX", "nothing: layers have weights when they are made"),
+}
+
 NN: Final = {
     "functional": ("PyTorch", "methods: `x.relu()`, `logits.cross_entropy(y)`"),
     "init": ("PyTorch", "`layer.weight = Tensor.kaiming_uniform(*layer.weight.shape)`"),
@@ -194,9 +213,11 @@ ARGUMENTS: Final = {
     "bidirectional": ("PyTorch", "two layers, one of `x.flip(0)`"),
     "padding_idx": ("PyTorch", "`weight[i] = 0`"),
     "padding_mode": ("PyTorch", "`x.pad(..., mode=...)` before"),
-    "device": ("PyTorch", '`Device.DEFAULT = "CUDA"`, or `to_()` of the tensors in `nn.state.get_parameters(model)`'),
+    "device": ("PyTorch", '`Device.DEFAULT = "CUDA"` before, or `model.to("CUDA")` afterwards'),
     "dtype": ("PyTorch", "`with dtypes.defaults(float=...):`, or casts of the tensors"),
     "use_bias": ("JAX", "`bias=`"),
+    "num_embeddings": ("PyTorch", "`vocab_size=`"),
+    "embedding_dim": ("PyTorch", "`embed_size=`"),
     "features": ("JAX", "`in_features` and `out_features`"),
 }
 
@@ -226,3 +247,18 @@ def unknown_argument(function: str, name: str, known: Sequence[str]) -> Argument
     is_there = argument is None or argument[1] in known
     hint = f"Instead: {ours}" if ours and is_there else nearest(name, known).strip()
     return ArgumentError(f"{function}: there is no argument `{name}`", listed, hint)
+
+
+def with_help(function: FunctionType, name: str) -> Callable[..., Any]:
+    """A method that says what it takes when it is given a keyword that it does not have. `name` is for the message."""
+    code = function.__code__
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
+
+    def call(self: Any, *args: Any, **given: Any) -> Any:
+        for keyword in given:
+            if keyword not in known:
+                raise unknown_argument(name, keyword, known)
+        return function(self, *args, **given)
+
+    call.__code__ = call.__code__.replace(co_name=code.co_name)  # what messages call the method that was called
+    return functools.wraps(function)(call)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from whit.errors import ArgumentError
 from whit.nn.linear import Linear
+from whit.nn.module import Module
 from whit.nn.norm import LayerNorm
 from whit.tensor import Tensor
 
 
-class MultiHeadAttention:
+class MultiHeadAttention(Module):
     """Attention of `n_heads` heads over x of shape (batch, time, dim), or from x to another sequence."""
 
     def __init__(self, dim: int, n_heads: int, bias: bool = True, dropout: float = 0.0) -> None:
@@ -24,13 +25,15 @@ class MultiHeadAttention:
     def __call__(
         self, x: Tensor, other: Tensor | None = None, mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
+        """x of shape (batch, time, dim) gives the same shape; `other` is attended to instead of x. `mask`: True where a
+        position may be seen, or numbers that are added to the scores."""
         source = x if other is None else other
         q, k, v = self._heads(self.query(x)), self._heads(self.key(source)), self._heads(self.value(source))
         mixed = q.scaled_dot_product_attention(k, v, mask, self.dropout, is_causal)
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
 
 
-class TransformerBlock:
+class TransformerBlock(Module):
     """x + attention(norm(x)), then x + mlp(norm(x)); `prenorm=False` normalises after the sums instead."""
 
     def __init__(
@@ -46,6 +49,7 @@ class TransformerBlock:
         return self.ff2(self.ff1(x).gelu())
 
     def __call__(self, x: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """x of shape (batch, time, dim) gives the same shape; mask and is_causal as in MultiHeadAttention."""
         if self.prenorm:
             x = x + self.attention(self.norm1(x), mask=mask, is_causal=is_causal).dropout(self.dropout)
             return x + self._mlp(self.norm2(x)).dropout(self.dropout)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from whit.errors import ArgumentError, DTypeError
+from whit.nn.module import Module
 from whit.tensor import Tensor
 
 
@@ -15,14 +16,25 @@ def uniform_weight(*shape: int, fan_in: int) -> Tensor:
     return Tensor.uniform(*shape, low=-bound, high=bound) if bound else Tensor.zeros(*shape)
 
 
-class Linear:
+class Linear(Module):
     """x @ weight.T + bias."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         self.weight = uniform_weight(out_features, in_features, fan_in=in_features)
         self.bias = uniform_weight(out_features, fan_in=in_features) if bias else None
 
+    @property
+    def in_features(self) -> int:
+        """The size of the last axis of x."""
+        return int(self.weight.shape[1])
+
+    @property
+    def out_features(self) -> int:
+        """The size of the last axis of the result."""
+        return int(self.weight.shape[0])
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (..., in_features) gives (..., out_features)."""
         return x.linear(self.weight.transpose(), self.bias)
 
 
@@ -36,7 +48,7 @@ def spread(name: str, value: int | tuple[int, ...], axes: int) -> tuple[int, ...
     return given
 
 
-class _Conv:
+class _Conv(Module):
     """What convolutions of any number of axes have in common."""
 
     axes = 2
@@ -86,7 +98,18 @@ class _Conv:
         weight = uniform_weight(out_channels, inside, *self.kernel_size, fan_in=fan_in)
         return weight, uniform_weight(out_channels, fan_in=fan_in) if bias else None
 
+    @property
+    def in_channels(self) -> int:
+        """The size of axis 1 of x."""
+        return int(self.weight.shape[1]) * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """The size of axis 1 of the result."""
+        return int(self.weight.shape[0])
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
         return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
 
 
@@ -98,6 +121,12 @@ class Conv1d(_Conv):
     """Convolution over one axis: (batch, channels, length)."""
 
     axes = 1
+
+
+class Conv3d(_Conv):
+    """Convolution over three axes: (batch, channels, depth, height, width)."""
+
+    axes = 3
 
 
 class _ConvTranspose(_Conv):
@@ -124,7 +153,18 @@ class _ConvTranspose(_Conv):
         weight = uniform_weight(in_channels, inside, *self.kernel_size, fan_in=fan_in)
         return weight, uniform_weight(out_channels, fan_in=fan_in) if bias else None
 
+    @property
+    def in_channels(self) -> int:
+        """The size of axis 1 of x."""
+        return int(self.weight.shape[0])
+
+    @property
+    def out_channels(self) -> int:
+        """The size of axis 1 of the result."""
+        return int(self.weight.shape[1]) * self.groups
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
         return x.conv_transpose2d(
             self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding, self.output_padding
         )
@@ -140,7 +180,7 @@ class ConvTranspose1d(_ConvTranspose):
     axes = 1
 
 
-class Embedding:
+class Embedding(Module):
     """A row of the table for each index."""
 
     def __init__(self, vocab_size: int, embed_size: int) -> None:
@@ -148,6 +188,7 @@ class Embedding:
         self.weight = Tensor.randn(vocab_size, embed_size)
 
     def __call__(self, idx: Tensor) -> Tensor:
+        """Integers of any shape give that shape and an axis of embed_size."""
         if not idx.dtype.is_int:
             raise DTypeError(f"Embedding: the indices are {idx.dtype.name}", fix="Cast them to an integer dtype.")
         return self.weight[idx]

@@ -6,10 +6,11 @@ import math
 
 from whit.dtype import dtypes
 from whit.errors import ShapeError
+from whit.nn.module import Module
 from whit.tensor import Tensor
 
 
-class BatchNorm:
+class BatchNorm(Module):
     """Over the batch and every axis after the channels, which are axis 1.
 
     While training (`Tensor.training`) the statistics are those of the batch, and running ones are kept; otherwise the
@@ -24,7 +25,8 @@ class BatchNorm:
         track_running_stats: bool = True,
         momentum: float = 0.1,
     ) -> None:
-        self.eps, self.momentum, self.track_running_stats = eps, momentum, track_running_stats
+        self.num_features, self.eps = num_features, eps
+        self.momentum, self.track_running_stats = momentum, track_running_stats
         self.weight = Tensor.ones(num_features) if affine else None
         self.bias = Tensor.zeros(num_features) if affine else None
         if track_running_stats:
@@ -42,7 +44,13 @@ class BatchNorm:
         variance, mean = x.var_mean(axis=axes, correction=0)
         return mean, variance
 
+    @property
+    def affine(self) -> bool:
+        """Whether it scales and shifts."""
+        return self.weight is not None
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (batch, num_features, ...) gives the same shape."""
         mean, variance = self.calc_stats(x)
         if self.track_running_stats and Tensor.training:
             count = math.prod(x.shape) // x.shape[1]
@@ -65,7 +73,7 @@ class BatchNorm3d(BatchNorm):
     """BatchNorm under PyTorch's name for volumes."""
 
 
-class LayerNorm:
+class LayerNorm(Module):
     """Over the last axes, which have this shape."""
 
     def __init__(
@@ -78,6 +86,7 @@ class LayerNorm:
         self.bias = Tensor.zeros(*self.normalized_shape) if elementwise_affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (..., *normalized_shape) gives the same shape."""
         if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
             raise ShapeError(
                 f"LayerNorm: the last axes of {x.shape} are not {self.normalized_shape}",
@@ -91,23 +100,30 @@ class LayerNorm2d(LayerNorm):
     """Over the channels of images (batch, channels, height, width)."""
 
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (batch, channels, height, width) gives the same shape."""
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-class RMSNorm:
+class RMSNorm(Module):
     """x divided by the root of the mean of its squares along the last axis."""
 
     def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
-        self.eps = eps
+        self.dim, self.eps = dim, eps
         self.weight = Tensor.ones(dim) if elementwise_affine else None
 
+    @property
+    def elementwise_affine(self) -> bool:
+        """Whether it scales."""
+        return self.weight is not None
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (..., dim) gives the same shape."""
         wide = x.float() if x.dtype.itemsize < 4 else x
         normal = (wide * (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()).cast(x.dtype)
         return normal if self.weight is None else normal * self.weight
 
 
-class GroupNorm:
+class GroupNorm(Module):
     """Over groups of channels, and every axis after them."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
@@ -120,7 +136,13 @@ class GroupNorm:
         self.weight = Tensor.ones(num_channels) if affine else None
         self.bias = Tensor.zeros(num_channels) if affine else None
 
+    @property
+    def affine(self) -> bool:
+        """Whether it scales and shifts."""
+        return self.weight is not None
+
     def __call__(self, x: Tensor) -> Tensor:
+        """x of shape (batch, channels, ...) gives the same shape."""
         grouped = x.reshape(x.shape[0], self.num_groups, -1)
         normal = grouped.layernorm(eps=self.eps).reshape(x.shape)
         if self.weight is None or self.bias is None:

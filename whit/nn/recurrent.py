@@ -7,6 +7,7 @@ input make of it does not depend on the step before: layers compute it for all t
 from __future__ import annotations
 
 from whit.nn.linear import uniform_weight
+from whit.nn.module import Module
 from whit.tensor import Tensor
 from whit.tensor.calls import call_pure
 
@@ -47,7 +48,7 @@ def gru_cell(
     return gru_step(project(x, w_ih, b_ih), h, w_hh, b_hh)
 
 
-class _Cell:
+class _Cell(Module):
     """The weights of a step, `gates` of them side by side."""
 
     gates = 4
@@ -69,6 +70,7 @@ class LSTMCell(_Cell):
     """One step of a long short-term memory: (hidden, cell) from an input and the state before."""
 
     def __call__(self, x: Tensor, hc: State | None = None) -> State:
+        """x of shape (batch, input_size) and the state before, zeros if there is none: the next (hidden, cell)."""
         state = hc if hc is not None else (self.start(x), self.start(x))
         h, c = call_pure(lstm_cell, x, *state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return h, c
@@ -80,18 +82,21 @@ class GRUCell(_Cell):
     gates = 3
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        """x of shape (batch, input_size) and the state before, zeros if there is none: the next hidden state."""
         old = h if h is not None else self.start(x)
         (new,) = call_pure(gru_cell, x, old, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return new
 
 
-class LSTM:
+class LSTM(Module):
     """Layers of LSTM cells over x of shape (time, batch, input); outputs of the last layer, and the last states."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True) -> None:
         self.cells = [LSTMCell(input_size if i == 0 else hidden_size, hidden_size, bias) for i in range(num_layers)]
 
     def __call__(self, x: Tensor, hc: State | None = None) -> tuple[Tensor, State]:
+        """x of shape (time, batch, input_size) and (hidden, cell) of each layer: (time, batch, hidden_size), and the last
+        (hidden, cell), each of shape (num_layers, batch, hidden_size)."""
         hidden, cell = [], []
         for layer, step in enumerate(self.cells):
             h, c = (step.start(x[0]), step.start(x[0])) if hc is None else (hc[0][layer], hc[1][layer])
@@ -106,13 +111,15 @@ class LSTM:
         return x, (hidden[0].stack(*hidden[1:]), cell[0].stack(*cell[1:]))
 
 
-class GRU:
+class GRU(Module):
     """Layers of GRU cells over x of shape (time, batch, input); outputs of the last layer, and the last states."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True) -> None:
         self.cells = [GRUCell(input_size if i == 0 else hidden_size, hidden_size, bias) for i in range(num_layers)]
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x of shape (time, batch, input_size) and the hidden state of each layer: (time, batch, hidden_size), and the
+        last hidden states, of shape (num_layers, batch, hidden_size)."""
         last = []
         for layer, step in enumerate(self.cells):
             state = step.start(x[0]) if h is None else h[layer]

@@ -5,14 +5,12 @@ They stand last because, in the body of a class that has a method `float`, the a
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Self
 
 from whit.dtype import dtypes
-from whit.names import TENSOR, Absent, advice, unknown_argument
+from whit.names import TENSOR, Absent, advice, with_help
 from whit.tensor.aliases import Aliases
 from whit.tensor.movement import Movement
 
@@ -65,24 +63,6 @@ def _named_after_tensor(name: str, function: FunctionType) -> None:
     function.__module__ = Tensor.__module__
 
 
-def _with_help(function: FunctionType) -> Callable[..., Any]:
-    """A method that tells what it takes when it is given a keyword that it does not have."""
-    code = function.__code__
-    known = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _FIRST]
-
-    def call(*args: Any, **given: Any) -> Any:
-        for name in given:
-            if name not in known:
-                raise unknown_argument(function.__name__, name, known)
-        return function(*args, **given)
-
-    call.__code__ = call.__code__.replace(co_name=function.__name__)  # what messages call the method that was called
-    return functools.wraps(function)(call)
-
-
-_FIRST = ("self", "cls")
-
-
 def _is_helped(name: str, function: FunctionType) -> bool:
     """Methods with something to leave out, which people name."""
     has_any = function.__code__.co_flags & inspect.CO_VARKEYWORDS
@@ -99,8 +79,10 @@ def _finish() -> None:
             if not isinstance(function, FunctionType):
                 continue
             _named_after_tensor(name, function)
+            if isinstance(method, staticmethod):
+                continue
             if part is not Movement and _is_helped(name, function):  # 0.3 us a call: too much for views and operators
-                helped: Any = _with_help(function)
+                helped: Any = with_help(function, name)
                 setattr(part, name, helped if method is function else type(method)(helped))
     for name in TENSOR:
         setattr(Tensor, name, Absent(str(advice("Tensor", name, TENSOR))))

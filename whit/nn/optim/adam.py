@@ -16,6 +16,7 @@ class LAMB(Normed):
 
     m, v: the means of gradients and of their squares. They start at 0 and are divided by `correction`, which is
     (1 - b1**t, 1 - b2**t) after t steps: it is kept itself, because 1 - b2**t of a float32 b2**t has few digits.
+    `betas` are b1 and b2 together.
     """
 
     def __init__(
@@ -28,9 +29,11 @@ class LAMB(Normed):
         weight_decay: float = 0.0,
         adam: bool = False,
         fused: bool = False,
+        betas: tuple[float, float] | None = None,
         **kept: Unpack[Kept],
     ) -> None:
         name = type(self).__name__
+        b1, b2 = (b1, b2) if betas is None else betas
         self._has_norms = not adam
         super().__init__(params, lr, fused, **kept)
         self.b1, self.b2 = number(name, "b1", b1, below=1.0), number(name, "b2", b2, below=1.0)
@@ -79,9 +82,10 @@ class AdamW(LAMB):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         fused: bool = False,
+        betas: tuple[float, float] | None = None,
         **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused, **kept)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused, betas=betas, **kept)
 
 
 class Adam(LAMB):
@@ -95,6 +99,7 @@ class Adam(LAMB):
         b2: float = 0.999,
         eps: float = 1e-8,
         fused: bool = False,
+        betas: tuple[float, float] | None = None,
         **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused, **kept)
+        super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused, betas=betas, **kept)

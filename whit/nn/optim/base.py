@@ -19,8 +19,9 @@ from typing import Any, TypedDict, Unpack
 
 from whit.device import canonicalize
 from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError, DTypeError, ShapeError, UserError, nearest
+from whit.errors import ArgumentError, DTypeError, ShapeError, UserError
 from whit.ir.op import spell_shape
+from whit.names import unknown_argument
 from whit.nn.optim.flat import Flat
 from whit.tensor import Tensor
 from whit.tensor.gradient import unrealised_roots, unrealised_states
@@ -60,11 +61,11 @@ class Optimizer:
         self.masters = [self._master(tensor) for tensor in self._whole] if kept.get("masters") else []
 
     def _check_names(self, kept: Iterable[str]) -> None:
-        """Refuses settings that no optimiser has, as Python does where it knows the names."""
+        """Refuses settings that no optimiser has."""
         for label in kept:
             if label not in Kept.__annotations__:
                 known = [*inspect.signature(type(self)).parameters, *Kept.__annotations__]
-                raise TypeError(f'{type(self).__name__}: there is no argument "{label}".{nearest(label, known)}')
+                raise unknown_argument(type(self).__name__, label, known)
 
     @property
     def _whole(self) -> list[Tensor]:

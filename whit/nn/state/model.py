@@ -29,11 +29,11 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> di
             found[name.strip(".")] = value
         elif id(value) not in parents:
             inside = (*parents, id(value))
-            stack += [(f"{name}{key}.", part, inside) for key, part in reversed(list(_parts(value)))]
+            stack += [(f"{name}{key}.", part, inside) for key, part in reversed(list(parts_of(value)))]
     return found
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     """What is in an object, with the names of the places."""
     if isinstance(value, str | bytes | int | float | type) or value is None:
         return

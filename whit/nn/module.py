@@ -1,0 +1,206 @@
+"""What all layers share, and how models are shown: `print(model)` and `summary(model)`.
+
+    class Net(nn.Module):                        # or any class: then print(nn.summary(net))
+        def __init__(self):
+            self.first, self.second = nn.Linear(784, 128), nn.Linear(128, 10)
+        def forward(self, x):                    # or __call__
+            return self.second(self.first(x).relu())
+
+    >>> print(net)
+    Net: 101,770 parameters
+      first   Linear(784, 128)  weight (128, 784), bias (128,)  100,480
+      second  Linear(128, 10)   weight (10, 128), bias (10,)      1,290
+
+`Module` has no state and needs no `super().__init__()`: it gives a class a text, and the methods that PyTorch's has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from math import prod
+from typing import Any, NamedTuple, Self
+
+from whit.errors import ArgumentError
+from whit.ir.op import spell_shape
+from whit.names import MODULE, Absent, advice, with_help
+from whit.nn.state.model import get_parameters, get_state_dict, load_state_dict, parts_of
+from whit.tensor import Tensor
+
+
+class Module:
+    """A base for models that print their layers. Any other class is a model too."""
+
+    def __init_subclass__(cls) -> None:
+        made = vars(cls).get("__init__")
+        if inspect.isfunction(made) and not made.__code__.co_flags & inspect.CO_VARKEYWORDS:
+            cls.__init__ = with_help(made, cls.__name__)  # type: ignore[method-assign]
+        if "forward" in vars(cls) and "__call__" not in vars(cls):
+            cls.__call__ = vars(cls)["forward"]  # type: ignore[method-assign]  # seen by the JIT as the class's own
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        raise ArgumentError(
+            f"{type(self).__name__}: the class has no forward", fix="Define forward(self, x), or __call__(self, x)."
+        )
+
+    def __repr__(self) -> str:
+        """Of a layer, how it was made; of what has layers, the table of them."""
+        has_layers = any(row.name for row in _rows(self))
+        return summary(self) if has_layers else _described(self)
+
+    def parameters(self) -> list[Tensor]:
+        """`nn.state.get_parameters`."""
+        return get_parameters(self)
+
+    def named_parameters(self) -> list[tuple[str, Tensor]]:
+        """The same with their names."""
+        trained = {id(tensor) for tensor in get_parameters(self)}
+        return [(name, tensor) for name, tensor in get_state_dict(self).items() if id(tensor) in trained]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """`nn.state.get_state_dict`."""
+        return get_state_dict(self)
+
+    def load_state_dict(self, state_dict: MutableMapping[str, Tensor], strict: bool = True) -> None:
+        """`nn.state.load_state_dict`."""
+        load_state_dict(self, state_dict, strict=strict, verbose=False)
+
+    def to(self, device: str) -> Self:
+        """Moves all tensors to a device."""
+        for tensor in {id(tensor): tensor for tensor in get_state_dict(self).values()}.values():
+            tensor.to_(device)
+        return self
+
+
+for _name in MODULE:
+    setattr(Module, _name, Absent(str(advice("Module", _name, MODULE))))
+
+
+class Sequential(Module):
+    """Layers one after another: each is called with what the one before it gave.
+
+    nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))       # a list of layers will do, too
+    """
+
+    def __init__(self, *layers: Any) -> None:
+        first = layers[0] if len(layers) == 1 else None
+        given = first if isinstance(first, list | tuple) else layers
+        for layer in given:
+            if not callable(layer):
+                raise ArgumentError(f"Sequential: {layer!r:.60} is no layer", fix="Layers are functions of one tensor.")
+        for place, layer in enumerate(given):
+            setattr(self, str(place), layer)  # so that states are called as PyTorch's: "0.weight"
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter([layer for name, layer in vars(self).items() if name.isdecimal()])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __getitem__(self, place: int | slice) -> Any:
+        """A layer; of a slice, a Sequential of those."""
+        layers = list(self)
+        return Sequential(*layers[place]) if isinstance(place, slice) else layers[place]
+
+    def __call__(self, x: Any) -> Any:
+        """What the last layer gives."""
+        for layer in self:
+            x = layer(x)
+        return x
+
+
+def ModuleList(layers: Iterable[Any] = ()) -> list[Any]:  # noqa: N802  # PyTorch's name
+    """A list: layers in lists are found like others."""
+    return list(layers)
+
+
+def ModuleDict(layers: Any = ()) -> dict[str, Any]:  # noqa: N802  # PyTorch's name
+    """A dictionary: layers in dictionaries are found like others."""
+    return dict(layers)
+
+
+def Parameter(data: Any, requires_grad: bool = True) -> Tensor:  # noqa: N802  # PyTorch's name
+    """A tensor that an optimiser trains: any float tensor in a model is one, unless `requires_grad` is False."""
+    tensor = data if isinstance(data, Tensor) else Tensor(data)
+    return tensor.requires_grad_(requires_grad)
+
+
+# ---- shown
+
+
+class _Row(NamedTuple):
+    name: str
+    layer: str
+    tensors: list[tuple[str, Tensor]]  # its own, not those of layers in it
+
+
+def summary(model: Any) -> str:
+    """The layers of any model: names, how they were made, shapes, and numbers of parameters. Nothing is computed.
+
+    Tensors that an optimiser leaves alone (`requires_grad=False`, integers) are named and not counted. One that is
+    there twice counts once.
+    """
+    parameters = {id(tensor): tensor for tensor in get_parameters(model)}
+    counts = {key: int(prod(tensor.shape)) for key, tensor in parameters.items()}
+    total = sum(counts.values())
+    table = []
+    for row in _rows(model):
+        shapes = [f"{name} {spell_shape(tensor.shape)}" for name, tensor in row.tensors if id(tensor) in parameters]
+        others = [name for name, tensor in row.tensors if id(tensor) not in parameters]
+        own = sum(counts.pop(id(tensor), 0) for _, tensor in row.tensors)
+        text = ", ".join(shapes) + ("; " * bool(shapes and others)) + ", ".join(others)
+        table.append((row.name, row.layer, text, f"{own:,}" if own else ""))
+    widths = [max((len(line[column]) for line in table), default=0) for column in range(4)]
+    lines = [f"{type(model).__name__}: {total:,} parameter{'' if total == 1 else 's'}"]
+    for *words, count in table:
+        cells = [*(word.ljust(width) for word, width in zip(words, widths, strict=False)), count.rjust(widths[3])]
+        lines.append("  " + "  ".join(cell for cell, width in zip(cells, widths, strict=True) if width).rstrip())
+    return "\n".join(lines)
+
+
+def _rows(model: Any) -> list[_Row]:
+    """The layers of a model: what holds tensors, what is a Module without layers in it, and functions in lists."""
+    rows: list[_Row] = []
+    stack: list[tuple[str, Any, tuple[int, ...], bool]] = [("", model, (), False)]
+    while stack:
+        name, value, parents, is_listed = stack.pop()
+        is_function = is_listed and inspect.isroutine(value)
+        if is_function:
+            rows.append(_Row(name, value.__name__, []))
+        if is_function or isinstance(value, Tensor) or id(value) in parents:
+            continue
+        inside = list(parts_of(value))
+        tensors = [(key, part) for key, part in inside if isinstance(part, Tensor)]
+        is_container = isinstance(value, list | tuple | dict)
+        is_list = is_container or isinstance(value, Sequential)
+        rest = [(key, part) for key, part in inside if not isinstance(part, Tensor)]
+        deeper = [(f"{name}.{key}".strip("."), part, (*parents, id(value)), is_list) for key, part in rest]
+        if tensors or (isinstance(value, Module) and not any(_holds(part, is_list) for _, part in rest)):
+            rows.append(_Row(name, "" if is_container or not name else _described(value), tensors))
+        stack += reversed(deeper)
+    return [row for row in rows if row.name or row.tensors]
+
+
+def _holds(part: Any, is_listed: bool) -> bool:
+    """Whether something among the parts of a module is, or has, a layer."""
+    if isinstance(part, list | tuple | dict):
+        return any(_holds(inner, True) for _, inner in parts_of(part))
+    return isinstance(part, Module) or bool(get_state_dict(part)) or (is_listed and inspect.isroutine(part))
+
+
+def _described(layer: Any) -> str:
+    """How a layer was made: Linear(784, 128). Of another object, its class."""
+    name = type(layer).__name__
+    if not isinstance(layer, Module):
+        return name
+    words = []
+    for each in inspect.signature(type(layer).__init__).parameters.values():
+        value = getattr(layer, each.name, each)
+        if value is each:  # not kept
+            continue
+        if isinstance(each.default, bool):  # a weight, or None
+            value = value is not None and value is not False
+        if isinstance(value, Tensor) or value == each.default:
+            continue
+        words.append(repr(value) if each.default is each.empty else f"{each.name}={value!r}")
+    return f"{name}({', '.join(words)})"
