@@ -132,8 +132,7 @@ def _call(value: type) -> list[str]:
     if owner is None or not owner.__module__.startswith("whit.nn") or owner is Module:
         return []
     function = vars(owner)["__call__"]
-    name = value.__name__[0].lower() + value.__name__[1:] if value.__name__[1:2].islower() else value.__name__.lower()
-    return ["Called with:\n", *_signature(name, function), *_text(function)]
+    return ["Called with:\n", *_signature("layer", function), *_text(function)]
 
 
 def _methods(value: type) -> list[str]:

@@ -95,8 +95,8 @@ class LSTM(Module):
         self.cells = [LSTMCell(input_size if i == 0 else hidden_size, hidden_size, bias) for i in range(num_layers)]
 
     def __call__(self, x: Tensor, hc: State | None = None) -> tuple[Tensor, State]:
-        """x of shape (time, batch, input_size) and (hidden, cell) of each layer: (time, batch, hidden_size), and the last
-        (hidden, cell), each of shape (num_layers, batch, hidden_size)."""
+        """x of shape (time, batch, input_size) and (hidden, cell) of each layer: (time, batch, hidden_size), and the
+        last (hidden, cell), each of shape (num_layers, batch, hidden_size)."""
         hidden, cell = [], []
         for layer, step in enumerate(self.cells):
             h, c = (step.start(x[0]), step.start(x[0])) if hc is None else (hc[0][layer], hc[1][layer])
