@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from fuzz.emulated import emulated_gpu
 
 from whit import Tensor, clear_caches, dtypes, nn
 from whit.dtype import DType
@@ -73,6 +74,30 @@ def test_moving_windows_are_one_program(name: str, device: str) -> None:
 
 
 @pytest.mark.cpu  # a GPU has other counts
+@pytest.mark.parametrize(
+    "name", ["rows", "columns", "a block", "transposed", "backwards by two", "two windows", "a product"]
+)
+def test_programs_of_a_gpu_for_moving_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = VIEWS[name]
+    with emulated_gpu(monkeypatch) as device:
+        x = Tensor(DATA, device=device).realize()
+
+        def step(i: int) -> None:
+            np.testing.assert_allclose(view(x, i).numpy(), view(DATA, i))  # type: ignore[attr-defined]
+
+        assert programs(step, range(3)) == 1
+
+
+def test_equal_steps_of_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with emulated_gpu(monkeypatch) as device:
+        x, w = Tensor(DATA, device=device).realize(), Tensor(DATA[:6] / 99, device=device).realize()
+        h, wanted = Tensor.zeros(3, 6, device=device), np.zeros((3, 6))
+        for t in range(6):
+            h = (x[t : t + 3] + h @ w).tanh()
+            wanted = np.tanh(DATA[t : t + 3] + wanted @ (DATA[:6] / 99))
+        np.testing.assert_allclose(h.numpy(), wanted, atol=1e-5)
+
+
 def test_one_kernel_is_compiled_for_moving_batches() -> None:
     x, w = Tensor(DATA).realize(), Tensor.ones(COLUMNS, 5).contiguous().realize()
     clear_caches()

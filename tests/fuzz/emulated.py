@@ -50,7 +50,7 @@ class EmulatedGpu(PythonDevice):
         plan, steps = loaded
         arena = Buffer(self.name, plan.arena_bytes)
         memories = [*buffers, *(arena.view(t.offset, t.nbytes) for t in plan.temporaries)]
-        memories += [memories[place].view(start) for place, start in plan.parts]
+        memories += [memories[place].view(start, memories[place].nbytes - start) for place, start in plan.parts]
         with np.errstate(all="ignore"):
             for step, programs in zip(plan.steps, steps, strict=True):
                 for program in programs:
