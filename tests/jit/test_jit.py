@@ -279,9 +279,14 @@ def test_cache_with_a_variable_position_is_one_program() -> None:
 
 def test_trace_gives_what_a_function_reads_and_writes() -> None:
     w, x = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
-    with Trace("f") as trace:
+    trace = Trace("f")
+
+    def f() -> Tensor:
         y = w * x
         w.assign(y)
+        return y
+
+    y = trace.run(f)
     assert [place.node for place in trace.places.values()] == [w.uop, x.uop]
     entry = trace.shown[id(w)]
     assert entry.uop is not entry.start and trace.shown[id(x)].uop is trace.shown[id(x)].start

@@ -15,7 +15,6 @@ values of what is no tensor, the settings. What a trace has found besides is che
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import os
@@ -138,11 +137,15 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             if id(tensor) not in watch.tensors:  # else the function may read it without being given it
                 trace.arguments[id(tensor)] = tensor._wanted or default
         draws = _python_draws()
-        with trace, parts.LibraryCalls(trace) if watch.may_ask() else contextlib.nullcontext():
+
+        def run() -> Any:
             for tensor in arguments.tensors:
                 trace.entry(tensor)
-            result = self._function(*args, **kwargs)
+            returned = self._function(*args, **kwargs)
             trace.check()
+            return returned
+
+        result = trace.run(parts.refusing_calls(trace, run) if watch.may_ask() else run)
         if not _is_same_state(draws, _python_draws()):
             raise JitError(
                 f"{self._name}: the function draws random numbers of Python or NumPy, which a replay would repeat",

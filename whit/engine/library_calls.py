@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from whit.engine.origin import is_library_file
+from whit.engine.overlay import current
 from whit.engine.trace import Trace
 
 _ALWAYS_SAME = frozenset(
@@ -88,23 +90,32 @@ def may_ask(module: str, names: set[str]) -> bool:
     return package not in _ALWAYS_SAME and package != "whit"
 
 
-class LibraryCalls:
-    """While this is entered, such a call fails the trace."""
+def refusing_calls(trace: Trace, function: Callable[[], Any]) -> Callable[[], Any]:
+    """A function that does the same, and fails its trace with such a call."""
+    looks = _Calls(trace)
+
+    def run() -> Any:
+        if sys.getprofile() is not None:  # somebody measures, and must not be disturbed
+            return function()
+        try:
+            sys.setprofile(looks)
+            return function()
+        finally:
+            sys.setprofile(None)
+
+    return run
+
+
+class _Calls:
+    """What Python tells about calls."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._before: Any = None
 
-    def __enter__(self) -> None:
-        self._before = sys.getprofile()
-        if self._before is None:  # else somebody measures, and must not be disturbed
-            sys.setprofile(self._look)
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is None:
+    def __call__(self, frame: types.FrameType, event: str, function: Any) -> None:
+        if current() is not self._trace:  # an interrupt has come before this was taken off
             sys.setprofile(None)
-
-    def _look(self, frame: types.FrameType, event: str, function: Any) -> None:
+            return
         if event != "c_call":
             return
         name, owner = function.__name__, function.__self__

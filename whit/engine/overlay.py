@@ -53,7 +53,7 @@ class Overlay:
 
 _active: dict[int, Trace] = {}  # thread -> what it traces
 _reading: dict[int, list[Reads]] = {}  # thread -> who notes what it reads, outer first
-_lock = threading.Lock()
+_lock = threading.RLock()  # a thread that was interrupted in here can go on
 
 
 def _use_properties() -> None:
@@ -79,7 +79,7 @@ def begin(trace: Trace) -> None:
 
 
 def end() -> None:
-    """This thread no longer traces."""
+    """This thread no longer traces. To be called again after an interrupt has come meanwhile."""
     with _lock:
         _active.pop(threading.get_ident(), None)
         _use_properties()
@@ -102,8 +102,8 @@ before_unbind.append(forbid)
 class Reads:
     """Notes which nodes of tensors from before are read in this thread, in the order of their first reading.
 
-    with Reads() as reads:
-        y = function(x)
+    reads = Reads()
+    y = reads.run(lambda: function(x))
     reads.nodes                     # those of x and of all that the function has from elsewhere
     """
 
@@ -111,18 +111,26 @@ class Reads:
         self.nodes: dict[UOp, None] = {}
         self._made: dict[int, weakref.ref[Any]] = {}
 
-    def __enter__(self) -> Reads:
-        with _lock:
-            _reading.setdefault(threading.get_ident(), []).append(self)
-            _use_properties()
-        return self
+    def run(self, function: Callable[[], Any]) -> Any:
+        """What a function returns. An interrupt may come at any line: nothing is noted afterwards."""
+        try:
+            try:
+                with _lock:
+                    _reading.setdefault(threading.get_ident(), []).append(self)
+                    _use_properties()
+                return function()
+            finally:
+                self._leave()
+        finally:
+            self._leave()
 
-    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
+    def _leave(self) -> None:
         with _lock:
-            stack = _reading[threading.get_ident()]
-            stack.remove(self)
-            if not stack:
-                del _reading[threading.get_ident()]
+            stack = [reads for reads in _readers() if reads is not self]
+            if stack:
+                _reading[threading.get_ident()] = stack
+            else:
+                _reading.pop(threading.get_ident(), None)
             _use_properties()
 
     def is_made(self, tensor: Any) -> bool:
@@ -246,7 +254,7 @@ def tensor_type() -> type:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     trace, reads = current(), _readers()
     _active.clear()
     _reading.clear()

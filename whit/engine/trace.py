@@ -1,7 +1,7 @@
 """Running a function on tensors without data: what it reads, writes, draws and returns.
 
-    with Trace("step") as trace:        # in this thread, up to the end of the block
-        y = function(x)                 # graphs over placeholders; nothing is computed, nothing real is changed
+    trace = Trace("step")
+    y = trace.run(lambda: function(x))      # graphs over placeholders; nothing is computed, nothing real is changed
 
 While a function is traced, the tensors that existed before show themselves through an overlay. The first read of one
 gives a placeholder, a BUFFER without memory whose number is negative; a write goes to the overlay and is seen by the
@@ -13,6 +13,7 @@ What the trace leaves behind (`Trace.shown`, `families`, `places`, `draws`) is w
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,15 +83,25 @@ class Trace:
         self.asks_gradients = False
         self.failure: JitError | None = None  # what the function was told that it cannot do
 
-    def __enter__(self) -> Trace:
-        begin(self)
-        return self
-
-    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        if kind is not None:
+    def _leave(self, is_complete: bool) -> None:
+        end()
+        if not is_complete:
             for entry in self.shown.values():
                 entry.tensor._wanted = entry.wanted
-        end()
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """What a function returns in this trace. An interrupt may come at any line: nothing is traced afterwards."""
+        is_complete = False
+        try:
+            try:
+                begin(self)
+                result = function()
+                is_complete = True
+            finally:
+                self._leave(is_complete)
+        finally:
+            self._leave(is_complete)
+        return result
 
     # ---- the overlay
 

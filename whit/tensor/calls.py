@@ -39,8 +39,8 @@ OUTSIDE = frozenset({ops.BUFFER, ops.LEAF, ops.AFTER, ops.STORE, ops.COPY})
 
 def called(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the function returns, its tensors being results of a call."""
-    with Reads() as reads:
-        result = fn(*args, **kwargs)
+    reads = Reads()
+    result = reads.run(lambda: fn(*args, **kwargs))
     cut_out(name, [tensor for tensor in tensors_in(result) if reads.is_made(tensor)], reads.nodes)
     return result
 
