@@ -12,6 +12,7 @@ from whit.codegen import generate
 from whit.ir.uop import UOp
 from whit.nn.optim.flat import joined
 from whit.schedule import schedule
+from whit.schedule.chains import find_chains
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # large graphs
@@ -97,6 +98,28 @@ def joined_params(length: int) -> UOp:
     return joined([Tensor(param(10 + i, 2 + i, 8)) for i in range(length // 5)]).uop
 
 
+def trained(layer: Callable[[Tensor, Tensor], Tensor], count: int) -> UOp:
+    """The gradients of so many layers, each taking a step."""
+    x, weights = Tensor(A), [Tensor(param(1000 + i, 8, 8)) for i in range(count)]
+    for weight in weights:
+        x = layer(x, weight)
+    gradients = x.square().mean().gradient(*weights)
+    return stores([(w - g * 0.125).uop for w, g in zip(weights, gradients, strict=True)])
+
+
+def attend(x: Tensor, weight: Tensor) -> Tensor:
+    y = x @ weight
+    return x + (y @ y.T).softmax() @ y
+
+
+LAYERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "plain": lambda x, weight: (x @ weight).relu(),
+    "residual": lambda x, weight: x + (x @ weight).tanh(),
+    "norm": lambda x, weight: x + (x.layernorm() @ weight).gelu(),
+    "attention": attend,
+}
+
+
 GRAPHS = (
     elementwise,
     movement,
@@ -127,3 +150,20 @@ def test_twice_the_kernel_takes_twice_the_steps_to_generate(make: Callable[[int]
 
 def test_ten_thousand_operations_are_one_kernel() -> None:
     assert len(schedule(stores(elementwise(10_000))).src) == 1
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_training_twice_the_layers_takes_twice_the_steps_to_schedule(layer: Callable[[Tensor, Tensor], Tensor]) -> None:
+    schedule(trained(layer, 10))
+    small, large = trained(layer, 25), trained(layer, 50)
+    assert calls_of(schedule, large) < 2.2 * calls_of(schedule, small)
+
+
+def test_looking_for_attention_stops_soon_in_sums_over_all_layers() -> None:
+    def look(graph: UOp) -> None:
+        values = [store.src[1] for store in graph.src]
+        assert not find_chains(values, values, lambda root, inline, kept: root).kept
+
+    layer = LAYERS["residual"]
+    small, large = trained(layer, 100), trained(layer, 200)
+    assert calls_of(look, large) < 2.2 * calls_of(look, small)

@@ -29,6 +29,7 @@ POSITIONS = frozenset({ops.ARANGE, ops.CONST})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
 
 MOST_NODES = 300  # of a part: attention has 30, its gradients as many again
+MOST_BELOW = 3000  # nodes that a part is made of, element by element
 WIDEST = 256  # columns of what is computed, and depth of scores: heads are not wider
 
 
@@ -71,14 +72,17 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
             users.setdefault(s, []).append(node)
     ends = set(kept)
     parts: list[_Part] = []
+    known: set[UOp] = set()  # nodes of parts
     for score in candidates:
-        if any(score in part.nodes for part in parts):
+        if score in known:
             continue
         part = _spread(score, users, ends)
         if part is not None and part.statistics and part.products:
             parts.append(part)
+            known.update(part.nodes)
+    computed: set[UOp] = set()
     for part in parts:
-        if not part.nodes.keys().isdisjoint(found.kept):
+        if not computed.isdisjoint(part.nodes):
             continue  # what another chain computes is read from memory
         aside, inline = _aside(part), part.inline()
         tops = _tops(part, users, ends, _lowering(inline, aside, lower))
@@ -86,6 +90,7 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
             found.inline.update(inline)
             found.scores.update(part.scores)
             found.kept.extend((*tops, *aside))
+            computed.update((*tops, *aside))
     return found
 
 
@@ -111,7 +116,23 @@ def _spread(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | 
     """Everything that is computed of a contraction element by element, with the other contractions that go into it;
     None if it goes anywhere else than into statistics and products."""
     part = _Part({score: None}, [score])
-    size, stack, seen = prod_of(score.shape), [score], {score}
+    size, fresh, seen = prod_of(score.shape), [score], {score}
+    while fresh:
+        # First up, where what goes on for ever ends soon: the sums of a deep network are all made of each other.
+        above = _made_of(fresh, part, size, users, ends)
+        below = None if above is None else _beside(above, size, seen)
+        if below is None:
+            return None
+        part.nodes.update(dict.fromkeys(below))
+        part.scores.extend(below)
+        fresh = below
+    return part if all(len(node.arg.axes) == 1 for node in part.statistics) else None
+
+
+def _made_of(nodes: list[UOp], part: _Part, size: int, users: dict[UOp, list[UOp]], ends: set[UOp]) -> list[UOp] | None:
+    """These nodes of a part and what is computed of them element by element, which is entered there; None if they go
+    anywhere else than into statistics and products, or too far."""
+    found, stack = list(nodes), list(nodes)
     while stack:
         node = stack.pop()
         if node in ends or len(part.nodes) > MOST_NODES:
@@ -123,19 +144,18 @@ def _spread(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | 
                 return None
             elif user not in part.nodes:
                 part.nodes[user] = None
+                found.append(user)
                 stack.append(user)
-        for other in _beside(node, size, seen):
-            part.nodes[other] = None
-            part.scores.append(other)
-            stack.append(other)
-    return part if all(len(node.arg.axes) == 1 for node in part.statistics) else None
+    return found
 
 
-def _beside(node: UOp, size: int, seen: set[UOp]) -> list[UOp]:
-    """The contractions of this size that a value is made of, element by element."""
+def _beside(nodes: list[UOp], size: int, seen: set[UOp]) -> list[UOp] | None:
+    """The contractions of this size that values are made of, element by element; None if that goes too far."""
     found: list[UOp] = []
-    stack = [node]
+    stack = list(reversed(nodes))
     while stack:
+        if len(seen) > MOST_BELOW:
+            return None
         for s in stack.pop().src:
             if s in seen or prod_of(s.shape) != size:
                 continue

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field, replace
 from whit.config import ATTENTION_BLOCKS, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.schedule.after_products import narrowing, too_much_after
 from whit.schedule.chains import find_chains
 from whit.schedule.join import lower_join, to_compute
 from whit.schedule.lower import (
     ALWAYS_CHEAP,
+    LOOPS,
     MOST_STACKED,
     TWICE_IS_FINE,
     Lowering,
@@ -43,6 +45,7 @@ from whit.target import Target
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
+MOST_READS = 128  # values, more than a kernel takes; from there on some are kept on the way
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
 MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
@@ -96,6 +99,14 @@ def choose_stages(
 
 
 @dataclass(slots=True)
+class Attempt:
+    """What changes while a value is given up, to go back to: in proportion to that, not to all kernels."""
+
+    before: dict[UOp, tuple[int, Kernel | None]] = field(default_factory=dict)  # root -> number and kernel
+    has_failed: bool = False  # something would have to be kept instead
+
+
+@dataclass(slots=True)
 class Stages:
     """The state of choosing."""
 
@@ -105,6 +116,9 @@ class Stages:
     narrowing: dict[UOp, UOp]  # nodes that are used once, by a cast to a narrower dtype
     target: Target | None = None
     kernels: dict[UOp, Kernel] = field(default_factory=dict)
+    numbers: dict[UOp, int] = field(default_factory=dict)  # in which order they were lowered
+    count: int = 0  # of all that were
+    attempt: Attempt | None = None
     owners: dict[UOp, UOp] = field(default_factory=dict)  # expensive node -> the kernel that has it fused
     users: dict[UOp, dict[UOp, None]] = field(default_factory=dict)  # node -> the kernels that have computed it
     readers: dict[UOp, dict[UOp, None]] = field(default_factory=dict)  # node -> the kernels that have read its memory
@@ -123,7 +137,12 @@ class Stages:
             return
 
         def lower(root: UOp, inline: Collection[UOp], kept: Collection[UOp]) -> UOp:
-            return lower_kernel(root, self.kept.union(kept), self.writes, inline, self.positions)[0].value
+            more = [node for node in kept if node not in self.kept]
+            self.kept.update(more)  # for now: a copy of all would take longer with every layer
+            try:
+                return lower_kernel(root, self.kept, self.writes, inline, self.positions)[0].value
+            finally:
+                self.kept.difference_update(more)
 
         found = find_chains(roots, self.kept, lower)
         self.inline |= found.inline
@@ -142,6 +161,8 @@ class Stages:
             if self.scores and not self.scores.isdisjoint(kernel.fused):
                 kernel = replace(kernel, is_chained=True)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
+            if len(kernel.reads) > MOST_READS and not kernel.is_chained:
+                to_keep += _way_stations(kernel, kept, self.uses, self.inline)
             parts = to_compute(root, kept) if is_join(root) else []
             if not kernel.is_chained:
                 if reads_memory(self.target):
@@ -152,6 +173,9 @@ class Stages:
                 parts = [*parts, *for_products]
             fresh = self._fresh(to_keep, parts)
             self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
+            if fresh and self.attempt is not None:
+                self.attempt.has_failed = True
+                return  # what else would have to be kept does not matter, and it may be all layers above
             if fresh:
                 todo.append(root)
                 todo.extend(self._keep(fresh))
@@ -163,7 +187,7 @@ class Stages:
     def reconsider(self, roots: list[UOp]) -> None:
         """Gives up values that were kept and need not be, as things are now."""
         fixed = set(roots)
-        for node in list(self.kernels):
+        for node in self._in_order(self.kernels):
             kernel = self.kernels.get(node)
             if kernel is None or node in fixed or node in self.for_products:
                 continue
@@ -207,24 +231,45 @@ class Stages:
 
     def _give_up(self, node: UOp, readers: Iterable[UOp]) -> bool:
         """Computes a value wherever it is needed, unless others would be kept for that."""
-        kernels, kept = dict(self.kernels), set(self.kept)
-        self.dropped = [root for root in (node, *readers) if self.kernels.pop(root, None) is not None]
+        self.attempt = attempt = Attempt()
+        self.dropped = [root for root in (node, *readers) if self._drop(root)]
         self.kept.discard(node)
         self.settle(self.dropped[1:])
-        if len(self.kept) < len(kept):
+        self.attempt = None
+        if not attempt.has_failed:
             return True
-        self.kernels, self.kept = kernels, kept
+        self.kept.add(node)
+        for root, (number, kernel) in attempt.before.items():
+            self.kernels.pop(root, None)
+            if kernel is not None:
+                self.kernels[root], self.numbers[root] = kernel, number
         for root in self.dropped:
-            if root in kernels:
-                self._enter(kernels[root])
+            if root in self.kernels:
+                self._note(self.kernels[root])
         return False
 
+    def _drop(self, root: UOp) -> bool:
+        """Forgets a kernel; whether there was one."""
+        kernel = self.kernels.pop(root, None)
+        if self.attempt is not None and root not in self.attempt.before:
+            self.attempt.before[root] = (self.numbers.get(root, 0), kernel)
+        return kernel is not None
+
     def _enter(self, kernel: Kernel) -> None:
-        self.kernels[kernel.root] = kernel
+        self._drop(kernel.root)
+        self.count += 1
+        self.kernels[kernel.root], self.numbers[kernel.root] = kernel, self.count
+        self._note(kernel)
+
+    def _note(self, kernel: Kernel) -> None:
         for node in kernel.fused:
             self.users.setdefault(node, {})[kernel.root] = None
         for node in _needs(kernel):
             self.readers.setdefault(node, {})[kernel.root] = None
+
+    def _in_order(self, roots: Iterable[UOp]) -> list[UOp]:
+        """Kernels in the order in which they were lowered."""
+        return sorted(roots, key=self.numbers.__getitem__)
 
     def used(self, roots: list[UOp]) -> dict[UOp, Kernel]:
         """The kernels that are needed, in the order in which they were lowered."""
@@ -234,7 +279,7 @@ class Stages:
             fresh = [node for node in _needs(self.kernels[stack.pop()]) if node not in found]
             found.update(fresh)
             stack.extend(fresh)
-        return {root: kernel for root, kernel in self.kernels.items() if root in found}
+        return {root: self.kernels[root] for root in self._in_order(found)}
 
     def _fresh(self, nodes: Iterable[UOp], parts: Iterable[UOp]) -> list[UOp]:
         """Where to store these values and parts of a join, without what is stored already."""
@@ -246,7 +291,7 @@ class Stages:
         """Keeps values; the kernels that had computed them are to be lowered again."""
         self.kept.update(fresh)
         stale = [root for node in fresh for root in self.users.pop(node, ()) if root is not node]
-        dropped = [root for root in dict.fromkeys(stale) if self.kernels.pop(root, None) is not None]
+        dropped = [root for root in dict.fromkeys(stale) if self._drop(root)]
         self.dropped.extend(dropped)
         return dropped
 
@@ -339,18 +384,26 @@ def _shared(
     return found
 
 
-def reads_much(root: UOp, kept: set[UOp]) -> bool:
+def _way_stations(kernel: Kernel, kept: set[UOp], uses: Counter[UOp], inline: Collection[UOp]) -> list[UOp]:
+    """Values on the way through a kernel that reads very many, as the sum over all layers of a deep network: those that
+    others need too would be kept in the end, and until then be added up from the beginning for each of them."""
+    nodes = [node for node in kernel.fused if node.op.elementwise and uses[node] > 1]
+    return [node for node in nodes if node is not kernel.root and node not in inline and reads_much(node, kept, LOOPS)]
+
+
+def reads_much(root: UOp, kept: set[UOp], like_reads: Collection[Op] = ()) -> bool:
     """Whether a value reads so many others of its size that reading it instead is worth storing it.
 
     A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it,
-    and the memory of a recurrent layer be computed from the first step on. Several parts of one value count each.
+    and the memory of a recurrent layer be computed from the first step on. Several parts of one value count each, and
+    what some ops compute can count like a read.
     """
     size, reads = prod_of(root.shape), 0
     stack, seen = [root], {root}
     while stack and reads < MUCH and len(seen) < WIDE:
         node = stack.pop()
         base = _viewed(node, kept)
-        if node is not root and (base in kept or base.op in (ops.PARAM, ops.BUFFER)):
+        if node is not root and (base in kept or base.op in (ops.PARAM, ops.BUFFER) or base.op in like_reads):
             reads += 2 * min(prod_of(node.shape), prod_of(base.shape)) >= size
         elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
             fresh = [s for s in node.src if s not in seen]

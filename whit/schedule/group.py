@@ -236,7 +236,9 @@ def _home_of_chain(
 ) -> Group | None:
     """A group that computes blocks of the same matrix, of which this kernel has statistics of rows, or products."""
     here = _where(kernel.position)
-    for group in dict.fromkeys((*sorted(needed, key=lambda group: group.level, reverse=True), *reversed(beside))):
+    for group in dict.fromkeys(
+        (*sorted(needed, key=lambda group: group.level, reverse=True), *reversed(beside[-LOOK_BACK:]))
+    ):
         if not group.is_chained or here[: len(group.here)] != group.here or group in first:
             continue
         if _fits(known, group, needed, True) and _is_chain_with(group, kernel, known):

@@ -35,6 +35,7 @@ TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or thr
 MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
 
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
+LOOPS = frozenset({ops.REDUCE, ops.SCAN})
 PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
 
 Step = Generator[Any, UOp, UOp]
@@ -63,6 +64,7 @@ class Lowering:
     done: dict[Any, UOp] = field(default_factory=dict)
     asked: dict[UOp, float] = field(default_factory=dict)  # node -> evaluations so far
     path: list[Request] = field(default_factory=list)  # what is being computed, from the root down
+    depth: int = 0  # how many reductions and scans are on that path
     reduce_ranges: int = 0  # how many there are
     free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
     positions: Positions = field(default_factory=dict)  # memo of source_position, of all kernels of a schedule
@@ -81,7 +83,7 @@ class Lowering:
 
     def _run(self, first: Request) -> UOp:
         """Iterative: generators on a stack instead of calls."""
-        self.path.append(first)
+        self._enter(first)
         stack: list[Step] = [self._compute(first)]
         answer: Any = None
         while stack:
@@ -90,14 +92,19 @@ class Lowering:
             except StopIteration as finished:
                 stack.pop()
                 request = self.path.pop()
+                self.depth -= request.node.op in LOOPS
                 answer = self.done[request.node, request.position, request.gate] = finished.value
                 continue
             answer = self._at_hand(request)
             if answer is None:
                 self.fused[request.node] = None
-                self.path.append(request)
+                self._enter(request)
                 stack.append(self._compute(request))
         return answer  # type: ignore[no-any-return]
+
+    def _enter(self, request: Request) -> None:
+        self.path.append(request)
+        self.depth += request.node.op in LOOPS
 
     def _at_hand(self, request: Request) -> UOp | None:
         """The value if it need not be computed here."""
@@ -135,9 +142,8 @@ class Lowering:
             if redundancy > 1 or node.op is ops.SCAN or is_serial(node):
                 self.to_keep.append(self._with_epilogue(node, redundancy))
                 return True
-            is_inside = any(above.node.op in (ops.REDUCE, ops.SCAN) for above in self.path)
             is_repeated = is_contraction(node) and len(self._hoisted(request)) < len(request.loops)
-            if is_repeated or (is_inside and is_worth_a_kernel(node)):
+            if is_repeated or (self.depth and is_worth_a_kernel(node)):
                 self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
                 return True
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
