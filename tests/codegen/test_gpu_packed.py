@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fuzz.native import memory_of, shown
 from render.ptx_machine import run_ptx
 from test_gpu import TARGET
 
@@ -61,7 +62,10 @@ def result_of(y: Tensor) -> tuple[np.ndarray, Program, str]:
     for slot in graph.slots:
         is_number = slot.arg.__class__ is float
         given.append(np.array([slot.arg], np.float32) if is_number else Tensor(slot).numpy().reshape(-1))
-    memory = {f"p{i}": given[argument.arg.slot] for i, argument in enumerate(call.src[1:])}
+    memory = {}
+    for i, argument in enumerate(call.src[1:]):
+        whole = memory_of(argument)
+        memory[f"p{i}"] = shown(argument, given[whole.arg.slot].reshape(whole.shape)).reshape(-1)
     text = render({"packed": program.linear}, ONE_CORE)
     run_ptx(text, program.total, program.threads, memory)
     return given[0].reshape(y.shape), program, text

@@ -147,7 +147,7 @@ def test_all_threads_are_in_the_process(monkeypatch: pytest.MonkeyPatch, capsys:
     thread.join()
     ((end, *arguments),) = registered
     end(*arguments)
-    assert "1 kernel and 0 copies on PYTHON" in capsys.readouterr().err
+    assert "1 kernel and 1 copy on PYTHON" in capsys.readouterr().err
 
 
 def test_a_block_that_fails_still_shows_its_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ import whit
 # From the bottom up. A module imports from lower layers and from its own folder; names in one layer do not meet.
 LAYERS = (
     ("errors",),
-    ("config", "cache", "progress", "recording"),
+    ("config", "cache", "names", "progress", "recording"),
     ("dtype",),
     ("target",),
     ("ir",),

@@ -199,6 +199,8 @@ def values_at(root: UOp, points: Points) -> Any:
             done[node] = cast(node.dtype, node.src[0].dtype, *sources)
         elif node.op is ops.BITCAST:
             done[node] = bitcast(node.dtype, node.src[0].dtype, *sources)
+        elif node.op is ops.EACH:
+            done[node] = np.ones(np.shape(sources[0]), np.bool_)
         elif node.op is ops.STACK:
             done[node] = np.stack(np.broadcast_arrays(*sources), axis=-1)
             if done[node].ndim == 1:

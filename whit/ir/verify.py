@@ -19,6 +19,7 @@ from itertools import pairwise
 from whit.dtype import dtypes
 from whit.errors import VerifyError
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, KERNEL, PROGRAM, SCHEDULE, TENSOR, Stage
 from whit.ir.text import excerpt
@@ -182,13 +183,14 @@ def free_ranges(nodes: Nodes) -> dict[UOp, frozenset[UOp]]:
 
 
 def _stored_once(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """A STORE's value varies only with ranges that its positions or gate name, or else it combines."""
+    """A STORE's value varies only with ranges that its positions or gate name or that run in order, or it combines."""
     free = free_ranges(nodes)
     for node in nodes:
         if node.op is ops.STORE and node.arg.combine is None:
             _, value, *places = node.src
             chosen = _NO_RANGES.union(*(free[place] for place in places))
-            for leftover in sorted(free[value] - chosen, key=lambda r: int(r.arg.id)):
+            left = [r for r in free[value] - chosen if r.arg.kind is not RangeKind.ORDERED]
+            for leftover in sorted(left, key=lambda r: int(r.arg.id)):
                 yield node, f"writes one place for all values of r{leftover.arg.id}"
 
 
@@ -285,14 +287,12 @@ def _schedule_root(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
 
 
 def _launches_in_order(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """Every CALL and COPY is listed once, after those whose results it uses."""
+    """Every CALL and COPY is listed after those whose results it uses; an effect that happens twice is listed twice."""
     if root.op is not ops.LINEAR:
         return
     place: dict[UOp, int] = {}
     for i, node in enumerate(root.src):
-        if node in place:
-            yield node, "is listed twice"
-        place[node] = i
+        place.setdefault(node, i)
     latest: dict[UOp, int] = {}  # the place of the last launch that a value needs, itself included
     for node in nodes[:-1]:
         needed = max((latest.get(s, -1) for s in node.src), default=-1)  # bodies of functions are not among them
