@@ -160,3 +160,13 @@ def test_rows_of_symbolic_length(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = memory[1][: 2 * size].reshape(2, size)
         np.testing.assert_array_equal(memory[0][: 2 * size].reshape(2, size), np.cumsum(rows, 1))
         assert not memory[0][2 * size :].any()
+
+
+def test_what_is_scanned_is_computed_once() -> None:
+    """GPUs have an instruction for powers of two: a scan of them does not write them out once more."""
+    r = UOp.range(4, 0)
+    power = make(ops.EXP2, (UOp.param(1, dtypes.float32, (4,)).index(r),))
+    body = UOp.group(UOp.param(0, dtypes.float32, (4,)).store(power.scan(ops.ADD, range=r), r))
+    linear = generate(body, TARGET).linear
+    assert [node.op for node in linear.src].count(ops.EXP2) == 1
+    assert len(set(linear.src)) == len(linear.src)

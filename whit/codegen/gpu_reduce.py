@@ -28,6 +28,7 @@ GROUP = 16
 PARTIAL_ID = 10_000  # of the loops of one thread
 FIRST_ID = 100_000  # of the ranges over shared values
 STRETCHES = 3  # of a row, each with a loop
+WIDTHS = 8  # of vectors: 1, 2, 4, ... elements, and rows with other ranges inside
 WARP = 32
 COMBINES = (ops.ADD, ops.MUL, ops.MAX, ops.MIN, ops.AND, ops.OR)  # that threads exchange
 LEVELS = 2
@@ -118,10 +119,11 @@ def _partial(node: UOp, r: UOp, team: Team, lanes: int) -> UOp:
     op, others = node.arg.op, [other for other in ranges if other is not r]
     found = stretches(r, lanes, team)
     if others:  # they are inside of one loop
-        found = [Stretch(0, as_index(r.size), 1)]
+        found, lanes = [Stretch(0, as_index(r.size), 1)], 0
+    first = PARTIAL_ID + STRETCHES * (WIDTHS * r.arg.id + lanes.bit_length())  # reductions alike share their loops
     whole: UOp | None = None
     for i, stretch in enumerate(found):
-        loop = stretch.loop(team, PARTIAL_ID + STRETCHES * r.arg.id + i, r.arg.kind)
+        loop = stretch.loop(team, first + i, r.arg.kind)
         total: UOp | None = None
         for place in stretch.places(loop, team):
             part = replace_ranges(value, {r: place}, {})

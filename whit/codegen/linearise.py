@@ -415,7 +415,9 @@ def _scan(
     old = _load(register.after(cleared.node))  # type: ignore[arg-type]
     old_item = linear.add(old, path)
     need(old_item, cleared)
-    updated = rewrite(make(node.arg.op, (old, values[value])), EXPAND_MATH)
+    left, right = (UOp.param(slot, node.dtype, s.shape) for slot, s in enumerate((old, values[value])))
+    step = rewrite(make(node.arg.op, (left, right)), EXPAND_MATH)  # alone: what is scanned is expanded already
+    updated = step.substitute({left: old, right: values[value]})
     known = {old: old_item, values[value]: items.get(value)}
     for part in topological((updated,), stop=known):
         if part.op is ops.CONST or part in known:

@@ -103,6 +103,7 @@ def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
     for i, load in enumerate(loads):
         register = UOp.buffer(max(ids, default=-1) + 1 + i, load.dtype, (_lanes(load),), memory=Memory.REGISTER)
         new.insert(0, register)
+        listed.add(register)
         kept.append(add(register.store(at(load, zero, None if is_known else zero < size), zero)))
     add(loop)
     current = [add(store.src[0].after(store).load(zero, _lanes(load))) for store, load in zip(kept, loads, strict=True)]
