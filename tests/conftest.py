@@ -17,6 +17,9 @@ from hypothesis import settings
 os.environ.setdefault("CACHE", "2")
 os.environ.setdefault("VERIFY", "1")
 
+# Every schedule that a test makes, and its memory, is proved: each read sees what was written for it.
+os.environ.setdefault("CHECK_PLAN", "1")
+
 # Under CI the examples are the same on every run, so that a failure belongs to the change that it is seen on; half as
 # many do then.
 _is_ci = bool(os.environ.get("CI"))

@@ -342,5 +342,8 @@ TRACK_MATCH_STATS = ContextVar(
     "Rewrite rules are counted and timed. 1: a table at the end. 2: also a file. 3: every rewrite.",
 )
 CHECK_OOB = ContextVar("CHECK_OOB", False, "Proves that every access of every kernel is in bounds.")
+CHECK_PLAN = ContextVar(
+    "CHECK_PLAN", False, "Proves of every schedule and of its memory that each read sees what was written for it."
+)
 CHECK_INDEX = ContextVar("CHECK_INDEX", False, "Index tensors are computed at the call, and raise where out of range.")
 VERIFY = ContextVar("VERIFY", False, "Checks every schedule, kernel and program that is made.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,14 @@ from whit.target import parse_target
 NAME = "PYTHON:1"
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A plan, and the programs of each step."""
+
+    plan: Plan
+    steps: list[list[Any]]
+
+
 class EmulatedGpu(PythonDevice):
     """Blocks, threads, barriers, shared memory, matrix instructions: one after another. Texts are made and dropped."""
 
@@ -43,11 +51,11 @@ class EmulatedGpu(PythonDevice):
             for program in programs:
                 verify(program.linear, PROGRAM)
             render({f"k{i}": program.linear for i, program in enumerate(programs)}, self.target)
-        return plan, steps
+        return Loaded(plan, steps)
 
     def run(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Executes the programs on these buffers."""
-        plan, steps = loaded
+        plan, steps = loaded.plan, loaded.steps
         arena = Buffer(self.name, plan.arena_bytes)
         memories = [*buffers, *(arena.view(t.offset, t.nbytes) for t in plan.temporaries)]
         memories += [memories[place].view(start, memories[place].nbytes - start) for place, start in plan.parts]

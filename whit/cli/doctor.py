@@ -28,6 +28,7 @@ FOR_DEBUGGING = {
     "DEBUG": "whit prints what it does, and from 2 on runs kernels one by one",
     "CHECK_OOB": "every access of every kernel is proved, slowly",
     "CHECK_INDEX": "index tensors are computed at every call",
+    "CHECK_PLAN": "every schedule and its memory is proved, slowly",
     "VERIFY": "every schedule, kernel and program is checked",
     "TRACK_MATCH_STATS": "every rewrite rule is timed",
     "VIZ": "every rewrite is recorded",

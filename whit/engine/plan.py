@@ -80,7 +80,7 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     """The plan of a schedule over so many slots."""
     params: list[UOp | None] = [None] * slots
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
-    listed = [_memories(call) for call in linear.src]
+    listed = [memories_of(call) for call in linear.src]
     for number, memories in enumerate(listed):
         for memory, _ in memories:
             if memory.op is ops.PARAM:
@@ -149,7 +149,7 @@ def _ends(call: UOp, number: int, lives: dict[UOp, list[int]]) -> tuple[list[int
             spent.append(place)
     if not fresh or not spent:
         return [], []
-    uses = Counter([memory for memory, _ in _memories(call)])
+    uses = Counter([memory for memory, _ in memories_of(call)])
     return [i for i in fresh if uses[arguments[i]] == 1], [i for i in spent if uses[arguments[i]] == 1]
 
 
@@ -159,7 +159,7 @@ def _arguments(call: UOp) -> list[UOp]:
     return [argument for argument in call.src[1:] if argument.op is not ops.BIND]
 
 
-def _memories(call: UOp) -> list[tuple[UOp, int]]:
+def memories_of(call: UOp) -> list[tuple[UOp, int]]:
     """The PARAM or BUFFER of each argument, and the byte at which it starts there."""
     found = []
     for argument in _arguments(call):

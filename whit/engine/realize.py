@@ -19,7 +19,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from whit.cache import register_cache
-from whit.config import ATTENTION_BLOCKS, DEBUG, Context, settings_key
+from whit.config import ATTENTION_BLOCKS, CHECK_PLAN, DEBUG, Context, settings_key
 from whit.dtype import encode
 from whit.engine.compiling import Compiling
 from whit.engine.counters import Counts, GlobalCounters
@@ -451,6 +451,8 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
     buffers = outputs
     for slot in graph.slots:
         buffers.append(memory_of_slot(slot, device))
+    if CHECK_PLAN:
+        load_check("check_plan").check_shared(graph.graph, getattr(loaded, "plan", loaded), buffers)
     Device[device].run(loaded, buffers, dict(graph.variables))
 
 
@@ -517,6 +519,9 @@ def _load(graph: Normalised, device: str) -> Any:
             if DEBUG >= 5:
                 show_graph("schedule", linear)
             plan = make_plan(linear, graph.outputs + len(graph.slots))
+            if CHECK_PLAN:
+                load_check("check_schedule").check_schedule(graph.graph, linear)
+                load_check("check_plan").check_plan(graph.graph, plan)
             if (recorder := hooks.recorder) is not None:
                 recorder.scheduled(graph.graph, plan, device)
             loaded = Device[device].load(plan)
@@ -530,6 +535,11 @@ def _load(graph: Normalised, device: str) -> Any:
             _plans.pop(next(iter(_plans)))
         _plans[key] = loaded
         return loaded
+
+
+def load_check(name: str) -> Any:
+    """A proof of plans, which loads NumPy."""
+    return importlib.import_module(f"whit.engine.{name}")  # lazy: few programs ask for it
 
 
 def load_scheduler(device: str) -> Callable[[UOp], UOp]:

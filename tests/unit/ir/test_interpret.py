@@ -705,3 +705,14 @@ def test_examples_of_the_documentation(expression: str, dtype: str, result: str)
     value = evaluate(node)
     found = float(value) if node.dtype.is_float else value.item()
     assert repr(found) == repr(eval(result, {"nan": math.nan, "inf": math.inf}))
+
+
+def test_what_a_value_was_computed_of_does_not_change_the_memory_it_goes_to() -> None:
+    x = UOp.param(0, F32, (3,))
+    first = x.after(x.shrink(((0, 1),)).store(x.shrink(((0, 1),)) + 10.0))
+    second = x.after(x.shrink(((2, 1),)).store(first.shrink(((0, 1),))))
+    numbers = np.array([1, 2, 3], np.float32)
+    assert evaluate(first, {x: numbers}).tolist() == [11, 2, 3]
+    assert evaluate(second, {x: numbers}).tolist() == [1, 2, 11]
+    again = second.after(second.shrink(((1, 1),)).store(first.shrink(((0, 1),))))
+    assert evaluate(again, {x: numbers}).tolist() == [1, 11, 11]

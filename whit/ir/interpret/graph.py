@@ -7,8 +7,9 @@ Ranges are axes: the value of a node is an array with one leading axis for each 
 reduction, scan or stage over ranges works on those axes. No loop is ever run, so no order of loops has to be chosen.
 
 Effects are values too. A STORE is a list of places and what goes there (`_Write`); the content of a buffer after some
-effects is its first content with all writes applied that these effects depend on, themselves included. A plain read of
-a buffer sees its first content; AFTER sees the content after its effects. `run` puts the last contents into the arrays.
+effects is its first content with these writes applied, after those that their targets show: what a value was computed
+of changes nothing. A plain read of a buffer sees its first content; AFTER sees the content after its effects. `run`
+puts the last contents into the arrays.
 """
 
 from __future__ import annotations
@@ -184,6 +185,7 @@ class _Evaluation:
         self.values: dict[UOp, Any] = {}  # Value; tuple for a GROUP; None for an effect
         self.writes: list[_Write] = []
         self.happened: dict[UOp, int] = {}  # node -> the writes it depends on: bit i is writes[i]; absent: none
+        self.shown: dict[UOp, int] = {}  # node -> those that its memory shows: not what its value was computed of
         self.writes_to: dict[UOp, int] = {}  # buffer -> the writes to it, as such bits
         self.content_cache: dict[tuple[UOp, int], Array] = {}
         self.views = Views()
@@ -199,11 +201,13 @@ class _Evaluation:
             if node in skipped:
                 continue
             self.views.add(node)
-            happened = 0
+            happened = shown = 0
             for source in node.src:
                 happened |= self.happened.get(source, 0)
+                shown |= self.shown.get(source, 0)
             if happened:
                 self.happened[node] = happened
+                self.shown[node] = shown if node.op is not ops.STORE else self.shown.get(node.src[0], 0)
             self.values[node] = self._value(node)
         return self.values[root]
 
@@ -380,12 +384,13 @@ class _Evaluation:
         self.writes.append(effect)
         self.writes_to[effect.base] = self.writes_to.get(effect.base, 0) | bit
         self.happened[node] = self.happened.get(node, 0) | bit
+        self.shown[node] = self.shown.get(node, 0) | bit
 
     def after(self, node: UOp, sources: list[Any]) -> Any:
         base = self.views.base.get(node)
         if base is None:
             return sources[0]
-        return self._view(self.views.chain(node), Value(self._content(base, self.happened.get(node, 0))))
+        return self._view(self.views.chain(node), Value(self._content(base, self.shown.get(node, 0))))
 
     def _view(self, chain: list[UOp], value: Value) -> Value:
         """Movement, bitcasts and gathers again, on another content of the buffer."""
