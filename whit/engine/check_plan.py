@@ -84,15 +84,18 @@ class _Check:
         place = Place(space, start, nbytes_of(node.dtype, node.shape))
         self.memories[node] = _Memory(node, len(self.memories) + 1, place)
 
-    def units(self, memory: _Memory, elements: Array | None, start: int, itemsize: int) -> Array:
-        """The units of marks of some elements, or of all."""
-        if elements is None:
-            first = memory.place.start // self.unit
-            used = prod(concrete_shape(memory.node.shape, self.variables)) * memory.node.dtype.itemsize
-            return np.arange(first, first + used // self.unit)
-        width = itemsize // self.unit
+    def units(self, memory: _Memory, access: Access, start: int = 0) -> Array:
+        """The units of marks of the elements of an access: of all that it could reach, where it is not known of which.
+        It begins at a byte of the memory."""
+        itemsize = memory.node.dtype.itemsize
+        elements = np.arange(access.count) if access.elements is None else access.elements
         first = (memory.place.start + start + elements * itemsize) // self.unit
-        return (first[:, None] + np.arange(width)).reshape(-1)
+        return (first[:, None] + np.arange(itemsize // self.unit)).reshape(-1)
+
+    def everything(self, memory: _Memory) -> Access:
+        """All of a memory."""
+        count = prod(concrete_shape(memory.node.shape, self.variables))
+        return Access(0, count, None, None, True, 0, frozenset())
 
     def leave_out_large(self, call: UOp) -> None:
         """Forgets memory of which a kernel touches too many elements to follow each."""
@@ -117,7 +120,7 @@ class _Check:
             memory, start = self.memories[arguments[write.slot][0]], arguments[write.slot][1]
             marks = self.marks.get(memory.place.space)
             if marks is not None and write.elements is not None and write.is_sure:
-                marks[self.units(memory, write.elements, start, memory.node.dtype.itemsize)] = memory.number
+                marks[self.units(memory, write, start)] = memory.number
 
     def read(self, access: Access, arguments: list[tuple[UOp, int]], where: str) -> None:
         node, start = arguments[access.slot]
@@ -126,7 +129,7 @@ class _Check:
         if marks is None or (access.elements is not None and not len(access.elements)):
             return
         itemsize = node.dtype.itemsize
-        units = self.units(memory, access.elements, start, itemsize)
+        units = self.units(memory, access, start)
         found = marks[units]
         wrong = found != memory.number
         if memory.is_given:
@@ -152,9 +155,9 @@ class _Check:
             memory = self.memories[node]
             for write in written.get(memory.place.space, ()) if memory.place.space in self.marks else ():
                 other, other_start = arguments[write.slot]
-                units = self.units(memory, read.elements, start, node.dtype.itemsize)
+                units = self.units(memory, read, start)
                 target = self.memories[other]
-                others = self.units(target, write.elements, other_start, other.dtype.itemsize)
+                others = self.units(target, write, other_start)
                 both = np.isin(units, others)
                 if both.any() and not self._same_iteration(read, write, units, others, node, other):
                     elements = (units[both] * self.unit - memory.place.start) // node.dtype.itemsize
@@ -194,15 +197,14 @@ def _check_steps(graph: UOp, plan: Plan, aliases: Mapping[int, tuple[int, int]],
         slot, marks = memory.node.arg.slot, check.marks.get(memory.place.space)
         memory.is_given = slot in holding or slot not in results
         if marks is not None and memory.is_given:
-            marks[check.units(memory, None, 0, 0)] = GIVEN
+            marks[check.units(memory, check.everything(memory))] = GIVEN
     for call in plan.linear.src:
         check.leave_out_large(call)
     for number, call in enumerate(plan.linear.src):
         check.step(number, call)
-    everything = Access(0, None, None, True, 0, frozenset())
     for memory in params:
         if memory.node.arg.slot in results:
-            check.read(everything, [(memory.node, 0)], "the caller")
+            check.read(check.everything(memory), [(memory.node, 0)], "the caller")
 
 
 _seen: set[tuple[UOp, UOp, tuple[tuple[int, tuple[int, int]], ...]]] = set()

@@ -37,6 +37,7 @@ class Access:
     """One INDEX, or one STORE."""
 
     slot: int
+    count: int  # of elements that the kernel could reach
     elements: Array | None  # flat positions
     iterations: Array | None  # of the store that reads or writes, one for each element
     is_sure: bool  # it happens whatever the data is
@@ -110,29 +111,30 @@ def _access(
     param: UOp, positions: list[UOp], gates: list[UOp], store: int, loop: frozenset[UOp], variables: Variables
 ) -> Access:
     """One access, at every point of the ranges that it depends on."""
-    slot, known = param.arg.slot, [gate for gate in gates if not _is_data(gate)]
+    known = [gate for gate in gates if not _is_data(gate)]
     is_sure = len(known) == len(gates)
+    shape = concrete_shape(param.shape, variables)
+    slot, count = param.arg.slot, prod(shape)
     if any(map(_is_data, positions)):
-        return Access(slot, None, None, is_sure, store, loop)
+        return Access(slot, count, None, None, is_sure, store, loop)
     ranges = sorted({n for n in topological([*positions, *known]) if n.op is ops.RANGE}, key=_outer_first)
     counts = [size_value(r.size, variables) for r in ranges]
     if prod(counts) > MOST_POINTS:
-        return Access(slot, None, None, is_sure, store, loop, is_large=True)
-    if not positions and param.shape:  # of a tensor: all of it
-        everything = np.arange(prod(concrete_shape(param.shape, variables)))
-        return Access(slot, everything, None, is_sure, store, loop)
+        return Access(slot, count, None, None, is_sure, store, loop, is_large=True)
+    if not positions and shape:  # of a tensor: all of it
+        return Access(slot, count, np.arange(count), None, is_sure, store, loop)
     grid = np.indices(counts, np.int64).reshape(len(counts), -1) if counts else np.zeros((0, 1), np.int64)
     values: dict[UOp, Array] = dict(zip(ranges, grid, strict=True))
     flat = np.zeros(grid.shape[1], np.int64)
     happens = np.ones(grid.shape[1], bool)
-    for position, size in zip(positions, concrete_shape(param.shape, variables), strict=True):
+    for position, size in zip(positions, shape, strict=True):
         along = _value(position, values, variables)
         flat = flat * size + along
         if not is_sure:  # the data decides that it is not there
             happens = happens & (along >= 0) & (along < size)
     for gate in known:
         happens = happens & _value(gate, values, variables)
-    return Access(slot, flat[happens], _iterations(loop, values, happens, variables), is_sure, store, loop)
+    return Access(slot, count, flat[happens], _iterations(loop, values, happens, variables), is_sure, store, loop)
 
 
 def _iterations(loop: frozenset[UOp], values: dict[UOp, Array], happens: Array, variables: Variables) -> Array | None:

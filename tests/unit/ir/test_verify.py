@@ -314,3 +314,8 @@ def test_programs_of_any_length_are_checked_without_recursion() -> None:
 def test_invariants_are_records() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         INVARIANTS[0].name = "other"  # type: ignore[misc]
+
+
+def test_of_an_ordered_range_the_last_value_stays() -> None:
+    last = UOp.range(8, 1, RangeKind.ORDERED)
+    verify(UOp.group(p1.store(p0.index(r0, last), r0)), Stage.KERNEL)
