@@ -748,3 +748,375 @@ refused(
     "",
     "def f(x):\n    try:\n        k = 2 if x.sum() > 0 else 3\n    except:\n        k = 5\n    return x * k",
 )
+
+# ---- arguments: `a` is passed beside `x`
+
+G = "def f(x, a):\n    return "
+row("argument: object", "class C: pass\na = C(); a.k = 2", G + "x * a.k", "a.k = 3", "a.j = 1", "a = C(); a.k = 5")
+row("argument: object with a class default", C + "a = C()", G + "x * a.k", "a.k = 3", "C.k = 4; del a.k")
+row(
+    "argument: object that equals all others",
+    "class C:\n    def __init__(self, k): self.k = k\n    def __eq__(self, o): return True\n    def __hash__(self): return 1\na = C(2)",
+    G + "x * a.k",
+    "a = C(3)",
+    "a.k = 4",
+)
+row(
+    "argument: dataclass with a method",
+    "from dataclasses import dataclass\nK = 2\n@dataclass\nclass C:\n    k: int = 1\n    def m(self): return self.k * K\na = C()",
+    G + "x * a.m()",
+    "K = 3",
+    "a.k = 5",
+    "C.m = lambda self: 0",
+)
+row(
+    "argument: attribute that is no field",
+    "from dataclasses import dataclass\n@dataclass\nclass C:\n    k: int = 1\na = C()",
+    G + "x * getattr(a, 'j', 1) * a.k",
+    "a.j = 3",
+)
+row(
+    "argument: field that does not compare",
+    "from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass C:\n    k: int = field(default=1, compare=False)\na = C()",
+    G + "x * a.k",
+    "a = C(7)",
+)
+row(
+    "argument: dictionary with attributes",
+    "class D(dict): pass\na = D(k=2); a.j = 1",
+    G + "x * a['k'] * a.j",
+    "a.j = 3",
+    "a['k'] = 5",
+)
+row(
+    "argument: list with attributes",
+    "class L(list):\n    n = 1\na = L([2])",
+    G + "x * a[0] * a.n",
+    "a.n = 3",
+    "L.n = 4; del a.n",
+)
+row(
+    "argument: named tuple with a list",
+    "from collections import namedtuple\nT = namedtuple('T', 'k')\na = T([2])",
+    G + "x * a.k[0]",
+    "a.k[0] = 3",
+)
+row(
+    "argument: named tuple with a method",
+    "from typing import NamedTuple\nK = 2\nclass T(NamedTuple):\n    k: int\n    def m(self): return self.k * K\na = T(3)",
+    G + "x * a.m()",
+    "K = 5",
+)
+row(
+    "argument: member of an enum",
+    "import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\n    def m(self): return self.value * K\nK = 3\na = E.A",
+    G + "x * a.m()",
+    "a = E.B",
+    "K = 4",
+)
+row("argument: class", C + "a = C", G + "x * a.k", "C.k = 3", "class D(C): k = 9\na = D")
+row("argument: function", "K = 2\ndef a(x): return x * K", G + "a(x)", "K = 3", "a = lambda x: x")
+row(
+    "argument: partial",
+    "from functools import partial\ndef h(x, k): return x * k\na = partial(h, k=2)",
+    G + "a(x)",
+    "a.keywords['k'] = 3",
+    "a = partial(h, k=4)",
+)
+row(
+    "argument: bound method",
+    "class C:\n    k = 2\n    def m(self, x): return x * self.k\nc = C()\na = c.m",
+    G + "a(x)",
+    "c.k = 3",
+)
+row(
+    "argument: fraction",
+    "from fractions import Fraction\na = Fraction(1, 2)",
+    G + "x * float(a)",
+    "a = Fraction(1, 2)",
+    "a = Fraction(1, 3)",
+)
+row(
+    "argument: equal decimals",
+    "from decimal import Decimal\na = Decimal('1.0')",
+    G + "x * len(str(a))",
+    "a = Decimal('1.00')",
+)
+row(
+    "argument: date", "import datetime\na = datetime.date(2020, 1, 2)", G + "x * a.day", "a = datetime.date(2020, 1, 4)"
+)
+row("argument: path", "from pathlib import PurePath\na = PurePath('ab')", G + "x * len(str(a))", "a = PurePath('abc')")
+row(
+    "argument: equal sets",
+    "a = frozenset({1})",
+    G + "x * (2 if True in map(lambda v: v is True, a) else 1)",
+    "a = frozenset({True})",
+)
+row("argument: order of a dictionary", "a = {'p': 2, 'q': 3}", G + "x * next(iter(a.values()))", "a = {'q': 3, 'p': 2}")
+row("argument: UserDict", "from collections import UserDict\na = UserDict(k=2)", G + "x * a['k']", "a['k'] = 3")
+row(
+    "argument: NumPy scalar",
+    "import numpy as np\na = np.float64(2)",
+    G + "x * float(a)",
+    "a = np.float64(3)",
+    "a = np.float32(3)",
+)
+row("argument: text with attributes", "class S(str): pass\na = S('ab'); a.k = 2", G + "x * len(a) * a.k", "a.k = 3")
+row("argument: nested", "class C: pass\nc = C(); c.k = 2\na = {'l': [(1, c)]}", G + "x * a['l'][0][1].k", "c.k = 3")
+row(
+    "argument: function under the JIT",
+    "from whit import TinyJit\nK = 2\na = TinyJit(lambda x: x * K)",
+    G + "a(x)",
+    "K = 3",
+)
+row(
+    "argument: settings",
+    "from types import MappingProxyType\nd = {'k': 2}\na = MappingProxyType(d)",
+    G + "x * a['k']",
+    "d['k'] = 3",
+)
+refused("argument: namespace", "from types import SimpleNamespace\na = SimpleNamespace(k=2)", G + "x * a.k", "a.k = 3")
+refused("argument: NumPy array", "import numpy as np\na = np.ones(2)", G + "x * float(a[0])", "a[0] = 3")
+refused("argument: iterator", "a = iter(range(9))", G + "x * next(a)")
+refused("argument: set", "a = {1}", G + "x * len(a)", "a.add(2)")
+refused("argument: deque", "from collections import deque\na = deque([2])", G + "x * a[0]", "a[0] = 3")
+
+# ---- more of Python and of packages
+
+row(
+    "two scripts that share a name",
+    "import types\nm = types.ModuleType('hostile_a'); n = types.ModuleType('hostile_b')\nm.k, n.k = 2, 3",
+    "x * m.k * n.k",
+    "n.k = 5",
+)
+row(
+    "attribute of an attribute that is replaced",
+    "class C: pass\na = C(); a.b = C(); a.b.k = 2",
+    "x * a.b.k",
+    "b = C(); b.k = 3; a.b = b",
+    "a.b.k = 4",
+)
+row("attribute that is deleted", C + "c = C(); c.k = 5", "x * c.k", "del c.k")
+row("element that is deleted", "d = {'a': 1, 'b': 2}", "x * sum(d.values())", "del d['a']", "d['a'] = 1")
+row("list that is replaced by an equal one", "l = [1, 2]", "x * sum(l)", "l = [1, 2]", "l[0] = 7")
+row(
+    "list of objects of which one is replaced",
+    C + "cs = [C()]",
+    "x * cs[0].k",
+    "c = C(); c.k = 7; cs[0] = c",
+    "c.k = 8",
+)
+row(
+    "dictionary of lists of dictionaries",
+    "d = {'a': [{'k': 2}]}",
+    "x * d['a'][0]['k']",
+    "d['a'][0]['k'] = 3",
+    "d['a'].append(0)",
+)
+row("tuple that is replaced", "t = (1, 2)", "x * t[0]", "t = (2, 2)")
+row("star arguments", "args = [2, 3]\ndef h(x, *a): return x * sum(a)", "h(x, *args)", "args.append(4)")
+row("star keywords", "kw = {'k': 2}\ndef h(x, k=1, j=1): return x * k * j", "h(x, **kw)", "kw['j'] = 4")
+row("f-string", "K = 2", "x * len(f'{K:03d}{K}')", "K = 1000")
+row(
+    "conditional import",
+    "import sys, types\nm = types.ModuleType('hostile_cond')\nm.k = 2\nsys.modules['hostile_cond'] = m",
+    "def f(x):\n    try:\n        import hostile_cond as h\n        return x * h.k\n    except ImportError:\n        return x",
+    "m.k = 3",
+    "sys.modules['hostile_cond'] = None",
+)
+row(
+    "late import",
+    "import sys, types\nsys.modules.pop('hostile_late', None)",
+    "def f(x):\n    try:\n        import hostile_late as h\n        return x * h.k\n    except ImportError:\n        return x",
+    "m = types.ModuleType('hostile_late'); m.k = 2; sys.modules['hostile_late'] = m",
+    "m.k = 3",
+)
+row(
+    "nonlocal in a class",
+    "def make():\n    k = [2]\n    class C:\n        def m(self): return k[0]\n    return C(), k\nc, k = make()",
+    "x * c.m()",
+    "k[0] = 3",
+)
+row(
+    "class with a counter of instances",
+    "class C:\n    n = 0\n    def __init__(self): C.n += 1",
+    "x * C.n",
+    "C()",
+    "C(); C()",
+)
+row(
+    "registry of subclasses",
+    "class B:\n    subs = []\n    def __init_subclass__(cls): B.subs.append(cls)",
+    "x * (1 + len(B.subs))",
+    "class D(B): pass",
+)
+row("subclasses", "class B: pass", "x * (1 + len(B.__subclasses__()))", "class D(B): pass")
+row("doc string", "def h(): 'ab'", "x * len(h.__doc__)", "h.__doc__ = 'abc'")
+row("name of a function", "def h(): pass", "x * len(h.__name__)", "h.__name__ = 'hhh'")
+row("annotations", "def h(a: 2): pass", "x * h.__annotations__['a']", "h.__annotations__['a'] = 3")
+row("annotations of a class", "class C:\n    k: 2", "x * C.__annotations__['k']", "C.__annotations__['k'] = 3")
+row("doc of a class", "class C:\n    'ab'", "x * len(C.__doc__)", "C.__doc__ = 'abc'")
+row(
+    "signature",
+    "import inspect\ndef h(a=2): pass",
+    "x * inspect.signature(h).parameters['a'].default",
+    "h.__defaults__ = (3,)",
+)
+row("arguments of a generic", "k = list[int]", "x * 2 if k.__args__[0] is int else x", "k = list[str]")
+row(
+    "string of an object",
+    "class C:\n    k = 'ab'\n    def __str__(self): return self.k\nc = C()",
+    "x * len(str(c))",
+    "c.k = 'abc'",
+)
+row(
+    "representation of an object",
+    "class C:\n    k = 'ab'\n    def __repr__(self): return self.k\nc = C()",
+    "x * len(repr([c]))",
+    "c.k = 'abc'",
+)
+row(
+    "hash of an object", "class C:\n    k = 2\n    def __hash__(self): return self.k\nc = C()", "x * hash(c)", "c.k = 3"
+)
+row(
+    "sorting by a key",
+    "class C:\n    def __init__(self, k): self.k = k\ncs = [C(1), C(5)]",
+    "x * sorted(cs, key=lambda c: c.k)[0].k",
+    "cs[0].k = 9",
+)
+row(
+    "maximum by a comparison",
+    "class C:\n    def __init__(self, k): self.k = k\n    def __lt__(self, o): return self.k < o.k\ncs = [C(1), C(5)]",
+    "x * max(cs).k",
+    "cs[0].k = 9",
+)
+row(
+    "callable object in a dictionary",
+    "class A:\n    k = 2\n    def __call__(self, x): return x * self.k\nd = {'relu': A()}",
+    "d['relu'](x)",
+    "d['relu'].k = 3",
+)
+row("reduce", "from functools import reduce\nl = [2, 3]", "x * reduce(lambda a, b: a * b, l)", "l[0] = 5")
+row("zip and map", "a, b = [1, 2], [3, 4]", "x * sum(p * q for p, q in zip(a, map(lambda v: v + 1, b)))", "b[1] = 9")
+row(
+    "exit stack",
+    "from contextlib import ExitStack, nullcontext\nK = 2",
+    "def f(x):\n    with ExitStack() as s:\n        return x * s.enter_context(nullcontext(K))",
+    "K = 3",
+)
+row("json", "import json\ns = '{\"k\": 2}'", "x * json.loads(s)['k']", "s = '{\"k\": 3}'")
+row(
+    "struct",
+    "import struct\nb = bytearray(struct.pack('i', 2))",
+    "x * struct.unpack('i', b)[0]",
+    "struct.pack_into('i', b, 0, 3)",
+)
+row("bisect", "import bisect\nl = [1, 3]", "x * bisect.bisect(l, 2)", "l.insert(0, 0)")
+row("statistics", "import statistics\nl = [1, 3]", "x * statistics.mean(l)", "l[0] = 5")
+row("deep copy", "import copy\nd = {'k': [2]}", "x * copy.deepcopy(d)['k'][0]", "d['k'][0] = 3")
+row("pickle", "import pickle\nd = {'k': [2]}", "x * pickle.loads(pickle.dumps(d))['k'][0]", "d['k'][0] = 3")
+row("type of a namespace", "import types\nC = types.new_class('C'); C.k = 2", "x * C.k", "C.k = 3")
+row("frozen keys", "d = {(1, 2): 2}", "x * d[1, 2]", "d[1, 2] = 3")
+row("bytes", "b = b'ab'", "x * b[0]", "b = b'cd'")
+row(
+    "condition",
+    "import threading\nc = threading.Condition()\nK = 2",
+    "def f(x):\n    with c:\n        return x * K",
+    "K = 3",
+)
+row("semaphore", "import threading\ns = threading.Semaphore(3)", "x * s._value", "s.acquire()")
+row("barrier", "import threading\nb = threading.Barrier(3)", "x * b.parties", "b = threading.Barrier(4)")
+row("calendar", "import calendar\nc = calendar.Calendar(0)", "x * (1 + c.firstweekday)", "c.firstweekday = 3")
+row(
+    "counter of words",
+    "from collections import Counter\nc = Counter('aab')",
+    "x * c.most_common(1)[0][1]",
+    "c['b'] = 9",
+)
+row(
+    "graph",
+    "from graphlib import TopologicalSorter\ng = {'a': {'b'}}",
+    "x * len(list(TopologicalSorter(g).static_order()))",
+    "g['c'] = {'a'}",
+)
+row("text wrapper", "import textwrap\nw = textwrap.TextWrapper(width=5)", "x * len(w.wrap('ab cd ef'))", "w.width = 2")
+row("URL", "from urllib.parse import urlparse\nu = urlparse('http://a:2')", "x * u.port", "u = urlparse('http://a:3')")
+row(
+    "IP address",
+    "import ipaddress\na = ipaddress.ip_address('0.0.0.2')",
+    "x * int(a)",
+    "a = ipaddress.ip_address('0.0.0.3')",
+)
+row(
+    "duration",
+    "import datetime\nd = datetime.timedelta(seconds=2)",
+    "x * d.seconds",
+    "d = datetime.timedelta(seconds=3)",
+)
+row(
+    "time zone",
+    "import datetime\nz = datetime.timezone(datetime.timedelta(hours=2))",
+    "x * z.utcoffset(None).seconds",
+    "z = datetime.timezone(datetime.timedelta(hours=3))",
+)
+row("unique identifier", "import uuid\nu = uuid.UUID(int=2)", "x * u.int", "u = uuid.UUID(int=3)")
+row(
+    "formatter",
+    "import logging\nf_ = logging.Formatter('%(name)s')",
+    "x * len(f_._fmt)",
+    "f_ = logging.Formatter('%(message)s')",
+)
+row("digest", "import hashlib\nK = b'a'", "x * hashlib.sha256(K).digest()[0]", "K = b'b'")
+row("NumPy polynomial", "import numpy as np\np = np.poly1d([2, 1])", "x * float(p(1))", "p = np.poly1d([3, 1])")
+row("NumPy matrix", "import numpy as np\nm = np.matrix([[2, 1]])", "x * float(m[0, 0])", "m[0, 0] = 3")
+row(
+    "NumPy record",
+    "import numpy as np\nr = np.rec.array([(2, 3.0)], dtype=[('a', 'i4'), ('b', 'f4')])",
+    "x * int(r.a[0])",
+    "r.a[0] = 4",
+)
+row("NumPy dtype", "import numpy as np\nd = np.dtype('f4')", "x * d.itemsize", "d = np.dtype('f8')")
+row("NumPy vectorised", "import numpy as np\nK = 2\nh = np.vectorize(lambda v: v * K)", "x * float(h(3))", "K = 4")
+row(
+    "NumPy iterator over an array",
+    "import numpy as np\na = np.arange(3.0)",
+    "x * sum(float(v) for v in np.nditer(a))",
+    "a[0] = 9",
+)
+row(
+    "NumPy memory map",
+    "import numpy as np, tempfile\nm = np.memmap(tempfile.mktemp(), dtype='f4', mode='w+', shape=(2,))",
+    "x * float(m[0])",
+    "m[0] = 3",
+)
+row(
+    "NumPy error state",
+    "import numpy as np\nK = np.float32(2)",
+    "def f(x):\n    with np.errstate(all='ignore'):\n        return x * float(K * 2)",
+    "K = np.float32(5)",
+)
+refused("seed sequence of NumPy", "import numpy as np", "x * (int(np.random.SeedSequence().entropy) % 1000)")
+refused("process", "import subprocess", "x * int(subprocess.check_output(['echo', '2']))")
+refused("standard input", "import sys", "x * len(sys.stdin.readline())")
+refused(
+    "list of a folder",
+    "import os, tempfile\np = tempfile.mkdtemp()",
+    "x * (1 + len(os.listdir(p)))",
+    "open(p + '/a', 'w').close()",
+)
+refused(
+    "folder of a path",
+    "import pathlib, tempfile\np = pathlib.Path(tempfile.mkdtemp())",
+    "x * (1 + len(list(p.iterdir())))",
+    "(p / 'a').touch()",
+)
+refused("number of the process", "import os", "x * os.getpid()")
+refused("monotonic clock of a thread", "import time", "x * time.thread_time()")
+refused("local time", "import time", "x * time.localtime().tm_year")
+refused("context of a closed file", "import io\nb = io.BytesIO(b'abc')", "x * len(b.getvalue())", "b.write(b'abcdef')")
+refused(
+    "executor",
+    "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(1)\nK = 2",
+    "x * p.submit(lambda: K).result()",
+    "K = 3",
+)

@@ -20,20 +20,25 @@ class RefusedError(Exception):
     """The JIT says no."""
 
 
+def run(text: str, scope: dict[str, Any]) -> None:
+    exec(compile(text, "hostile program", "exec", dont_inherit=True), scope)
+
+
 def outcome(row: Row, jit: Any) -> list[Any]:
     """What a program sees, call by call."""
     module = sys.modules["hostile_program"] = types.ModuleType("hostile_program")
     scope = vars(module)
     scope.update(Tensor=Tensor, nn=nn)
-    exec(row.setup, scope)
-    exec(row.f if row.f.startswith("def ") else f"f = lambda x: {row.f}", scope)
+    run(row.setup, scope)
+    run(row.f if row.f.startswith("def ") else f"f = lambda x: {row.f}", scope)
     scope["f"] = jit(scope["f"])
     found: list[Any] = []
     for number, change in enumerate(("", *row.changes)):
-        exec(change, scope)
+        run(change, scope)
         for value in (1.0, 2.0, 3.0)[: 3 if number == 0 else 2]:
             try:
-                result = scope["f"](Tensor([value, 4.0]))
+                given = [scope["a"]] if row.f.startswith("def f(x, a)") else []
+                result = scope["f"](Tensor([value, 4.0]), *given)
             except WhitError as error:
                 raise RefusedError(str(error)) from error
             found.append(f"{result.dtype.name} {result.tolist()}")

@@ -37,6 +37,7 @@ _OPEN = frozenset(
         "get_state_dict",
     ]
 )
+_TEXT = frozenset({"str", "repr", "format", "ascii", "dumps", "__str__", "__repr__", "__format__"})
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # 3.11 has both, and this is the first of them
 _BY_NAME = frozenset({"getattr", "hasattr", "__getattribute__", "delattr"})
 
@@ -49,6 +50,7 @@ class CodeNames:
     globals: tuple[str, ...]
     imports: tuple[tuple[str, int], ...]  # names of modules, and how many packages up
     is_open: bool
+    makes_text: bool  # of objects, perhaps
 
 
 @functools.lru_cache(4096)
@@ -57,7 +59,7 @@ def names_of(code: types.CodeType) -> CodeNames:
     attributes: set[str] = set()
     names: dict[str, None] = {}
     imports: dict[tuple[str, int], None] = {}
-    is_open = False
+    is_open = makes_text = False
     for inner in _with_inner(code):
         attributes.update(inner.co_names)
         for constant in inner.co_consts:
@@ -67,11 +69,14 @@ def names_of(code: types.CodeType) -> CodeNames:
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 names[step.argval] = None
                 is_open = is_open or (step.argval in _BY_NAME and not _has_constant_name(steps, place))
+            elif step.opname.startswith("FORMAT_") or (step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")):
+                makes_text = True
             elif step.opname == "IMPORT_NAME":
                 level = steps[place - 2].argval if place >= 2 else 0
                 imports[step.argval, level if type(level) is int else 0] = None
     is_open = is_open or not _OPEN.isdisjoint(attributes & {name for c in _with_inner(code) for name in c.co_names})
-    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open)
+    makes_text = makes_text or not _TEXT.isdisjoint(attributes)
+    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open, makes_text)
 
 
 def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:

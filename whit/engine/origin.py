@@ -16,6 +16,7 @@ _WHIT = __name__.partition(".")[0]
 _WHIT_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PATHS = sysconfig.get_paths()
 _PYTHON = (_PATHS["stdlib"] + os.sep, _PATHS["platstdlib"] + os.sep)
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made while Python runs; by C code that allows no changes
 _INSTALLED = (_PATHS["purelib"] + os.sep, _PATHS["platlib"] + os.sep)
 
 
@@ -28,7 +29,15 @@ def is_users(value: Any) -> bool:
     """Whether a class or a module is the user's own: not one of Python, of whit, or of an installed library that does
     not use whit. What is unknown is; and so is __main__, though it may be started by a library."""
     name = value.__module__ if isinstance(value, type) else value.__name__
-    return type(name) is not str or is_users_module(name)
+    if type(name) is not str or is_users_module(name):
+        return True
+    return isinstance(value, type) and bool(value.__flags__ & _HEAP) and _is_made_elsewhere(value, name)
+
+
+def _is_made_elsewhere(kind: type, module: str) -> bool:
+    """Whether a class says that it is a library's, and is not: `types.new_class` makes such."""
+    first, _, rest = kind.__qualname__.partition(".")
+    return not kind.__flags__ & _IMMUTABLE and "<locals>" not in rest and not hasattr(sys.modules.get(module), first)
 
 
 def is_users_module(name: str) -> bool:

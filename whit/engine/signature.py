@@ -12,11 +12,14 @@ value is passed along.
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections import UserDict, UserList
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from whit.dtype import DType
+from whit.engine.origin import is_users
 from whit.engine.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir import ops
@@ -90,14 +93,37 @@ class Arguments:
         if isinstance(value, UOp):
             return (kind, self.size(value))
         if isinstance(value, tuple | list):  # named tuples, and other classes of them
-            return (kind, *[self.key(part, f"{name}[{i}]") for i, part in enumerate(value)])
+            parts = [self.key(part, f"{name}[{i}]") for i, part in enumerate(value)]
+            return (kind, *parts, self._attributes(value, kind, name))
         if isinstance(value, Mapping):
-            return (kind, *[(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()])
+            parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
+            return (kind, *parts, self._attributes(value, kind, name))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-            return (kind, *[(n, self.key(part, f"{name}.{n}")) for n, part in fields])
-        if isinstance(value, DType | Enum | type) or kind is frozenset:
+            parts = [(n, self.key(part, f"{name}.{n}")) for n, part in fields]
+            return (kind, *parts, self._attributes(value, kind, name, [n for n, _ in fields]))
+        if isinstance(value, DType):
             return (kind, value)
+        if isinstance(value, Enum | type):
+            self.objects.append(value)
+            return (kind, value)
+        if kind is frozenset:
+            return (kind, frozenset([self.key(part, name) for part in value]))
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
+            return (kind, value.dtype.str, value.tobytes())
+        return self._by_identity(value, kind, name)
+
+    def _attributes(self, value: Any, kind: type, name: str, fields: Sequence[str] = ()) -> Any:
+        """What an object has besides what it contains: attributes, and the code of its class."""
+        if kind not in self.objects:
+            self.objects.append(kind)
+        others = getattr(value, "__dict__", None)
+        if not isinstance(others, dict) or isinstance(value, UserDict | UserList):
+            return ()
+        return tuple([(n, self.key(part, f"{name}.{n}")) for n, part in others.items() if n not in fields])
+
+    def _by_identity(self, value: Any, kind: type, name: str) -> Any:
         if isinstance(value, set | bytearray | memoryview) or hasattr(value, "__array__") or hasattr(value, "__next__"):
             raise JitError(
                 f"{name}: a {kind.__name__} cannot be an argument of a captured function",
@@ -112,10 +138,10 @@ class Arguments:
                 fix="Pass tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",
             ) from None
         is_plain_object = kind.__hash__ is object.__hash__  # type: ignore[comparison-overlap]
-        if is_plain_object or callable(value):  # equal to itself alone
+        if is_plain_object or callable(value) or is_users(kind):  # equal ones may have other attributes
             self.objects.append(value)
             return (kind, id(value))
-        return (kind, value)
+        return (kind, value, repr(value))  # equal ones may differ: Decimal("1.0") and Decimal("1.00")
 
 
 def _static(key: Any, name: str) -> Any:

@@ -60,8 +60,10 @@ from whit.runtime.fields import offset_of
 from whit.runtime.words import Words, can_watch, version_of
 
 MOST_STEPS = 200_000
-_HIDDEN = frozenset({"__init__", "__new__", "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__"})
-_SKIPPED = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__qualname__"})
+_HIDDEN = frozenset({"__init__", "__new__", "__del__", "__init_subclass__", "__class_getitem__"})
+_TEXT = frozenset({"__repr__", "__str__", "__format__"})
+_SPECIAL = frozenset({"__name__", "__doc__", "__annotations__", "__qualname__", "__module__"})
+_SKIPPED = frozenset({"__dict__", "__weakref__"}) | _SPECIAL
 _IN_ORDER = {kind.__iter__ for kind in (list, dict, set, frozenset, deque, OrderedDict)}
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _SOME: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
@@ -96,6 +98,7 @@ class Watch:
         self.tensors: dict[int, str] = {}  # ids of tensors that were reached, and the way to them
         self._names: set[str] = set()
         self._libraries: set[str] = set()  # whose functions code of the user names
+        self._makes_text = False  # of objects, perhaps
         self._is_open = is_open  # attributes may be read under any name
         self._seen: dict[int, Any] = {}  # by id; the objects stay alive
         self._noted: set[tuple[int, Any]] = set()
@@ -176,8 +179,8 @@ class Watch:
 
     def _walk(self) -> None:
         known = None
-        while known != (len(self._names), self._is_open):  # names in a function that was found last may be attributes
-            known = (len(self._names), self._is_open)
+        while known != self._known():  # names in a function that was found last may be attributes
+            known = self._known()
             for value, label in list(self._named):
                 self._again(value, label)
             if not self._names.isdisjoint(("import_module", "__import__", "modules")):
@@ -185,6 +188,9 @@ class Watch:
                     self._item(sys.modules, name, name)
             while self._waiting:
                 self._look(*self._waiting.pop())
+
+    def _known(self) -> tuple[int, bool, bool]:
+        return len(self._names), self._is_open, self._makes_text
 
     def _again(self, value: Any, label: str) -> None:
         """There are more names now."""
@@ -196,6 +202,8 @@ class Watch:
             self._attributes_of_jit(value, label)
         else:
             self._attributes(value, label)
+            if isinstance(value, types.FunctionType):
+                self._special_attributes(value, label)
 
     def _follow(self, value: Any, label: str) -> None:
         self._waiting.append((value, label))
@@ -375,6 +383,7 @@ class Watch:
         found = names_of(code)
         self._names |= found.attributes
         self._is_open = self._is_open or found.is_open
+        self._makes_text = self._makes_text or found.makes_text
         return found.globals, found.imports
 
     def _function(self, function: types.FunctionType, label: str) -> None:
@@ -491,9 +500,21 @@ class Watch:
         fields = _class_fields(kind)
         self._order(fields, kind.__name__, self._counts)
         for name, value in list(fields.items()):
-            is_special = name.startswith("__") and isinstance(value, types.FunctionType) and name not in _HIDDEN
-            if (name in self._names or self._is_open or is_special) and name not in _SKIPPED and name not in _HIDDEN:
+            is_special = name.startswith("__") and isinstance(value, types.FunctionType)
+            is_read = name in self._names or self._is_open or is_special
+            if is_read and name not in _SKIPPED and name not in _HIDDEN and (self._makes_text or name not in _TEXT):
                 self._item(fields, name, f"{kind.__name__}.{name}")
+        self._special_attributes(kind, kind.__name__)
+        if "__subclasses__" in self._names and (id(kind), "__subclasses__") not in self._noted:
+            self._noted.add((id(kind), "__subclasses__"))
+            self._probe(f"the subclasses of {kind.__name__}", _count_subclasses, kind)
+
+    def _special_attributes(self, value: Any, label: str) -> None:
+        """Attributes of functions and classes that are in no dictionary."""
+        for name in _SPECIAL & self._names:
+            if (id(value), name) not in self._noted:
+                self._noted.add((id(value), name))
+                self._follow(self._probe(f"{label}.{name}", getattr, value, name, MISSING), f"{label}.{name}")
 
 
 def _call(function: Callable[[], Any]) -> Any:
@@ -509,6 +530,10 @@ def _slot(slot: Any, value: Any) -> Any:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
+
+
+def _count_subclasses(kind: type) -> int:
+    return len(kind.__subclasses__())
 
 
 def _module_named(name: str) -> Any:
