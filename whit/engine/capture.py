@@ -14,11 +14,12 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from whit.engine.placeholder import gradient_used_up, is_placeholder
+from whit.engine.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.program import build, plain
-from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Site
+from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
 from whit.engine.replayer import Replay
 from whit.engine.signature import Result, result_of
+from whit.engine.storage import is_known
 from whit.engine.trace import Shown, Trace
 from whit.errors import JitError
 from whit.grad import flow
@@ -52,16 +53,17 @@ def capture(
     escapes = _find_escapes(trace, kept or ())
     if kept is not None:  # the tensors that the function has returned are among them
         result, returns = Result(0, None), []
-    outputs = [*returns, *computed]
-    nodes = [escape.family.uop if escape.family is not None else trace.value(escape.tensor) for escape in escapes]
-    values = [*[trace.value(tensor) for tensor in outputs], *nodes]
+    made, shared = _find_shared(trace, returns, numbers, bool(donated))
+    result.count = len(made)
+    outputs = [*made, *[(tensor, trace.value(tensor)) for tensor in computed]]
+    outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
     written = {one.old for one in changes}
     read_only = {sites[one.site].placeholder for one in seen} - {
         sites[s.site].placeholder for s in seen if s.argument >= 0
     }
     given = [trace.shown[id(t)].start for t in donated if id(t) in trace.shown and trace.raw_family(t) is None]
     program = build(
-        values,
+        [value for _, value in outputs],
         [(one.value, one.old) for one in changes],
         device,
         fixed=read_only - written if is_pruned else (),
@@ -80,15 +82,10 @@ def capture(
             for state, one in zip(program.states, changes, strict=True)
         ],
         gradients=gradients,
-        outputs=[
-            *[_output(trace, tensor, trace.value(tensor), device, numbers) for tensor in outputs],
-            *[
-                _output(trace, escape.tensor, node, device, numbers)
-                for escape, node in zip(escapes, nodes, strict=True)
-            ],
-        ],
+        outputs=[_output(trace, tensor, value, device, numbers) for tensor, value in outputs],
         escapes=escapes,
         result=result,
+        shared=shared,
         guards=_guards(trace, arguments, numbers),
         draws=trace.draws,
         seed=trace.seed,
@@ -177,6 +174,60 @@ def _check_change(trace: Trace, entry: Shown, new: UOp) -> None:
 
 def _cannot(trace: Trace, what: str, fix: str) -> JitError:
     return JitError(f"{trace.name}: the captured function {what}", fix=fix)
+
+
+def _find_shared(
+    trace: Trace, returns: Sequence[Any], numbers: Mapping[int, int], is_alone: bool
+) -> tuple[list[tuple[Any, UOp]], list[Shared]]:
+    """Tensors and values for which memory is made, and what each result shows then; nothing if each shows its own.
+
+    y, y[1:] -> [y], [y, a view of y]               w, x[1:] -> [], [w, a view of the argument]
+    """
+    grads = {id(entry.first_grad) for entry in trace.shown.values()}  # each call may find others there
+    families = [None if is_alone else _family_to_share(trace, tensor) for tensor in returns]
+    made: list[tuple[Any, UOp]] = []
+    places: dict[int, int] = {}  # of what families show, among those
+    found: list[Shared] = []
+    for tensor, family in zip(returns, families, strict=True):
+        is_outside = not trace.is_made(tensor) and id(tensor) not in grads and not is_alone
+        if is_outside:
+            found.append(Shared(-1, -1, tensor))
+            continue
+        owner = trace.outside(family)
+        if family is None or (owner is None and families.count(family) == 1):
+            found.append(Shared(len(made), -1, None))
+            made.append((tensor, trace.value(tensor)))
+            continue
+        stand_in = new_placeholder(family.uop.dtype, family.uop.shape, family.uop.device or "CPU")
+        view = family.shown_on(stand_in).same_view(trace.raw_uop(tensor), family.uop)
+        around = family.shown_on(stand_in)
+        if owner is not None:
+            entry = trace.shown[id(owner)]
+            argument = numbers.get(id(owner), -1)
+            is_whole = entry.family is not entry.first_family or entry.first_family is None
+            kept = None if argument >= 0 else owner
+            found.append(Shared(-1, argument, kept, view, stand_in, around, is_whole))
+            continue
+        if id(family) not in places:
+            places[id(family)] = len(made)
+            made.append((tensor, family.uop))
+        is_base = view is stand_in
+        found.append(Shared(places[id(family)], -1, None, None if is_base else view, stand_in, around))
+    is_plain = all(one.output == number and one.view is None for number, one in enumerate(found))
+    return made, [] if is_plain else found
+
+
+def _family_to_share(trace: Trace, tensor: Any) -> Any:
+    """The family of a result that the trace has made, if what it shows depends on no variable."""
+    family = trace.raw_family(tensor) if trace.is_made(tensor) else None
+    if family is None or not is_known(family.uop.shape):
+        return None
+    node = trace.raw_uop(tensor)
+    while node is not family.uop:
+        if len(node.src) > 1 or not is_known(node.shape):
+            return None
+        node = node.src[0]
+    return family
 
 
 def _find_escapes(trace: Trace, kept: Sequence[Any]) -> list[Escape]:

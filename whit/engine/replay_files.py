@@ -18,7 +18,7 @@ from whit.engine.placeholder import gradient_used_up, is_placeholder, new_placeh
 from whit.engine.program import State, on_other_leaves
 from whit.engine.program_files import Json, Reader, Writer, at, program_from, program_to
 from whit.engine.realize import realize
-from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Site, base_of
+from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Shared, Site, base_of
 from whit.engine.replayer import Replay
 from whit.engine.result_files import Classes, template_from, template_to
 from whit.engine.signature import Result
@@ -162,6 +162,7 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
             for o in replay.outputs
         ],
         "result": [replay.result.count, template_to(replay.result.template, writer, tensors.classes)],
+        "shared": [_shared_to(one, tensors) for one in replay.shared],
         "guards": {
             "same": [[argument, number(tensor)] for argument, tensor in guards.same],
             "constants": [[number(tensor), writer.node(node)] for tensor, node in guards.constants],
@@ -185,6 +186,27 @@ def _seen_to(seen: Seen, tensors: TensorWriter) -> list[Any]:
     owner = None if seen.owner_argument >= 0 else seen.owner
     start = tensors.writer.node(seen.start)
     return [tensors.number(tensor), seen.argument, tensors.number(owner), seen.owner_argument, start, seen.site]
+
+
+def _shared_to(shared: Shared, tensors: TensorWriter) -> list[Any]:
+    row = [shared.output, shared.argument, tensors.number(shared.tensor), shared.is_whole]
+    if shared.view is None or shared.base is None:
+        return [*row, None]
+    writer, family = tensors.writer, shared.family
+    return [*row, [writer.node(shared.view), writer.node(shared.base), family.strides, family.is_read_only]]
+
+
+def _shared_from(row: list[Any], reader: Reader, tensors: list[Any], outputs: int) -> Shared:
+    output, argument, number, is_whole, shown = row
+    tensor = None if number == NOT_THERE else at(tensors, number)
+    if output >= 0:
+        at(range(outputs), output)
+    if shown is None:
+        return Shared(output, argument, tensor)
+    view, base, strides, is_read_only = shown
+    node = reader.node(base)
+    family = result_type()._new_family(node, None if strides is None else tuple(strides), is_read_only)
+    return Shared(output, argument, tensor, reader.node(view), node, family, is_whole)
 
 
 def _change_to(change: Change, tensors: TensorWriter) -> list[Any]:
@@ -244,6 +266,7 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
             asked=[tensor(number) for number in guards["asked"]],
             requires_grad=guards["requires_grad"],
         ),
+        shared=[_shared_from(row, reader, tensors, len(outputs)) for row in data["shared"]],
         draws=[Drawn(reader.node(number), its_seed, start, count) for number, its_seed, start, count in data["draws"]],
         seed=seed,
         drawn=drawn,

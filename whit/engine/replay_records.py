@@ -73,6 +73,35 @@ class Escape:
 
 
 @dataclass(slots=True)
+class Shared:
+    """A result that shares its elements with another tensor: a view of it, or the tensor itself.
+
+    That is a result (`output`), an argument, or a captured tensor. `view` shows `base`, which stands for all of what is
+    shown; None: it is the tensor itself.
+    """
+
+    output: int  # -1, or which of the tensors that are made
+    argument: int  # -1, or which argument
+    tensor: Any
+    view: UOp | None = None
+    base: UOp | None = None
+    family: Any = None  # around `base`
+    is_whole: bool = False  # what is shown is what the tensor shows; else it is what the tensor itself is a view of
+
+    def of(self, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """The result of this call."""
+        owner = self.tensor
+        if self.output >= 0:
+            owner = made[self.output]
+        elif self.argument >= 0:
+            owner = arguments[self.argument]
+        if self.view is None:
+            return owner
+        base = owner.uop if self.is_whole else base_of(owner)
+        return owner._view(self.family.shown_on(base).same_view(self.view, self.base))
+
+
+@dataclass(slots=True)
 class Output:
     """A tensor to be made."""
 

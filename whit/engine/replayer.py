@@ -25,7 +25,7 @@ from whit.engine.ownership import attachment, own_memory
 from whit.engine.placeholder import given_away
 from whit.engine.program import Program
 from whit.engine.realize import realize
-from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Site, base_of, shown_base
+from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, base_of, shown_base
 from whit.engine.signature import Result, rebound
 from whit.engine.storage import attach, attach_known, new_buffer, storage
 from whit.engine.trace import Drawn, generator
@@ -57,6 +57,7 @@ class Replay:
     seed: int | None
     drawn: int
     escapes: list[Escape] = field(default_factory=list)  # their memory are the last outputs
+    shared: list[Shared] = field(default_factory=list)  # what results show; empty: each its own memory
 
     def __post_init__(self) -> None:
         self._let_go_of_arguments()
@@ -133,7 +134,8 @@ class Replay:
             self._known = captured.version
         for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
             escape.tensor._mark(output.name, output.asks)
-        return self.result.fill(made, arguments, bindings)
+        results = [one.of(made, arguments) for one in self.shared] if self.shared else made
+        return self.result.fill(results, arguments, bindings)
 
     def _places_that_change(self) -> list[int]:
         places = [self.sites[seen.site].place for seen in self._arguments]
