@@ -1,5 +1,6 @@
 """From the tensor graph to a schedule: the passes, in order.
 
+roll_steps       before all others: equal steps of a long graph are calls
 calls            around all others: functions that are called are scheduled once each
 part_targets     first: rewriting would tell what is written to from its views
 raise_permutes   for GPUs: the order in which values are kept, before anything asks how they lie
@@ -44,6 +45,7 @@ from whit.schedule.operands import TURN_OPERANDS, reads_memory
 from whit.schedule.order_again import order_again
 from whit.schedule.order_writes import choose_writes
 from whit.schedule.raise_permutes import raise_permutes
+from whit.schedule.roll_steps import roll_steps
 from whit.schedule.scatter_at_once import SCATTER_AT_ONCE
 from whit.schedule.share_loops import share_loops
 from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
@@ -63,6 +65,7 @@ PARTS_A_KERNEL = 36  # sources of a long STACK that one kernel writes
 def schedule(graph: UOp, target: Target | None = None) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
     buffers. A read of a param that is also stored to sees what was there before. A target may have wishes."""
+    graph = roll_steps(graph)
     if any(node.op is ops.CALL for node in graph.topological()):
         inner, plain = partial(schedule, target=target), partial(_schedule, machine=target)
         linear = schedule_with_calls(graph, inner, plain, target)
