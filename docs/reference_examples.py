@@ -41,6 +41,19 @@ reshape_as: x.reshape_as(x.T).shape
 expand_dims: v.expand_dims(0).shape
 select: x.select(1, 0)
 narrow: v.narrow(0, 1, 3)
+power: i.power(2)
+clamp_min: v.clamp_min(0)
+clamp_max: v.clamp_max(0)
+greater: i.greater(4)
+greater_equal: i.greater_equal(5)
+less: i.less(4)
+less_equal: i.less_equal(5)
+not_equal: i.not_equal(5)
+swapdims: x.swapdims(0, 1).shape
+flipud: square.flipud()
+fliplr: square.fliplr()
+inverse: square.inverse()
+new_empty: i.new_empty(2, 3).shape
 concat: Tensor.concat([i, i], dim=0)
 concatenate: Tensor.concatenate([i, i], axis=0)
 argwhere: v.argwhere()

@@ -1,7 +1,7 @@
 """One table from the names of PyTorch, NumPy, JAX and tinygrad to ours, for names that are not ours.
 
     x.cuda()                 AttributeError: Tensor has no `cuda`; instead: `x.to("CUDA")` ...
-    x.var(ddof=0)            ArgumentError: var: there is no argument `ddof` ... Instead: `correction=`
+    x.norm(ord=1)            ArgumentError: norm: there is no argument `ord` ... Instead: `p=`
 
 Who looks for a name that is here gets what to write instead; `hasattr` answers False, and names that are ours cost
 nothing. docs/reference/names.md is written from it. Names that simply work are in `whit/tensor/aliases.py`.
@@ -87,6 +87,28 @@ TENSOR: Final = {
     "addcmul": ("PyTorch", "`x + value * a * b`"),
     "addcdiv": ("PyTorch", "`x + value * a / b`"),
     "matrix_exp": ("PyTorch", "nothing yet"),
+    "erfc": ("PyTorch", "`1 - x.erf()`"),
+    "lgamma": ("PyTorch", "nothing yet"),
+    "glu": ("PyTorch", "`a, b = x.chunk(2, -1); a * b.sigmoid()`"),
+    "prelu": ("PyTorch", "`x.leaky_relu(slope)`"),
+    "histc": ("PyTorch", "`x.histogram(bins)`"),
+    "dist": ("PyTorch", "`(x - y).norm()`"),
+    "ger": ("PyTorch", "`x.outer(y)`"),
+    "fix": ("NumPy", "`x.trunc()`"),
+    "rint": ("NumPy", "`x.round()`"),
+    "pinverse": ("PyTorch", "`x.pinv()`"),
+    "is_nonzero": ("PyTorch", "`bool(x)`"),
+    "cosine_similarity": ("PyTorch", "`(x.normalize() * y.normalize()).sum(1)`"),
+    "conv1d": ("PyTorch", "`x.conv2d(weight)`, for any number of axes"),
+    "conv3d": ("PyTorch", "`x.conv2d(weight)`, for any number of axes"),
+    "max_pool1d": ("PyTorch", "`x.max_pool2d(kernel_size=(2,))`, for any number of axes"),
+    "avg_pool1d": ("PyTorch", "`x.avg_pool2d(kernel_size=(2,))`, for any number of axes"),
+    "layer_norm": ("PyTorch", "`x.layernorm()`"),
+    "batch_norm": ("PyTorch", "`x.batchnorm(weight, bias, mean, invstd)`"),
+    "index_fill": ("PyTorch", "`x[index] = value`"),
+    "log_": ("PyTorch", "`x.assign(x.log())`"),
+    "abs_": ("PyTorch", "`x.assign(x.abs())`"),
+    "neg_": ("PyTorch", "`x.assign(-x)`"),
     "ptp": ("NumPy", "`x.max() - x.min()`"),
     "diff": ("NumPy", "`x[1:] - x[:-1]`"),
     "average": ("NumPy", "`(x * weights).sum() / weights.sum()`"),
@@ -135,6 +157,14 @@ NN: Final = {
     "ParameterList": ("PyTorch", "a list of tensors"),
     "ParameterDict": ("PyTorch", "a dictionary of tensors"),
     "DataParallel": ("PyTorch", "nothing yet"),
+    "RNN": ("PyTorch", "`nn.GRU` or `nn.LSTM`"),
+    "PReLU": ("PyTorch", "`nn.LeakyReLU`"),
+    "Dropout1d": ("PyTorch", "`nn.Dropout`, which drops elements"),
+    "Dropout2d": ("PyTorch", "`nn.Dropout`, which drops elements"),
+    "ZeroPad2d": ("PyTorch", "`x.pad((left, right, top, bottom))`"),
+    "AdaptiveMaxPool2d": ("PyTorch", "`x.max((2, 3), keepdim=True)`"),
+    "CosineSimilarity": ("PyTorch", "`(x.normalize() * y.normalize()).sum(1)`"),
+    "KLDivLoss": ("PyTorch", "`x.kl_div(y)`"),
     "Dense": ("JAX", "`nn.Linear(in_features, out_features)`"),
     "Conv": ("JAX", "`nn.Conv2d(in_channels, out_channels, kernel_size)`"),
     "compact": ("JAX", "layers that `__init__` makes"),
@@ -177,8 +207,11 @@ WHIT: Final = {
 
 # Arguments: (whose, what to write here).
 ARGUMENTS: Final = {
-    "ddof": ("NumPy", "`correction=`"),
-    "unbiased": ("PyTorch", "`correction=1`, or `correction=0` for `unbiased=False`"),
+    "ord": ("NumPy", "`p=`"),
+    "k": ("NumPy", "`diagonal=`"),
+    "target": ("PyTorch", "`Y=`"),
+    "end": ("PyTorch", "`stop=`"),
+    "reps": ("NumPy", "`repeats=`"),
     "out": ("NumPy, PyTorch", "`y.assign(...)` of the result"),
     "inplace": ("PyTorch", "`x.assign(...)` of the result"),
     "where": ("NumPy", "`mask.where(x, 0)` before"),

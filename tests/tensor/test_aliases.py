@@ -98,6 +98,21 @@ x.clone().copy_(y[0])
 x.type_as(y)
 x.long().float()
 x.requires_grad_().requires_grad
+x.std(dim=0, unbiased=False)
+x.var(0, unbiased=True)
+x.std(0, correction=0)
+x.clamp_min(0)
+x.clamp_max(1)
+x.greater(y)
+x.greater_equal(y)
+x.less(y)
+x.less_equal(y)
+x.not_equal(y)
+x.swapdims(0, 1)
+x.flipud()
+x.fliplr()
+(x[:, :2] + 3).inverse()
+x.new_empty(2, 3).shape
 """
 
 
@@ -134,6 +149,8 @@ x.sum(axis=1, keepdims=True)
 x.max(axis=0, keepdims=True)
 x.min(axis=0, keepdims=True)
 x.clip(min=0, max=1)
+x.var(axis=0, ddof=1)
+x.std(0, ddof=0)
 x.flatten()
 x.swapaxes(0, 1)
 """
@@ -143,7 +160,7 @@ x.swapaxes(0, 1)
 def test_as_in_numpy(expression: str) -> None:
     theirs = eval(expression, {"np": np, "x": A, "y": B})
     ours = eval(expression, {"np": np, "x": Tensor(A), "y": Tensor(B)})
-    np.testing.assert_array_equal(ours.numpy(), theirs)
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
     assert ours.dtype == theirs.dtype
 
 
@@ -224,3 +241,12 @@ def test_products_take_the_axes_that_pytorch_takes() -> None:
         x.narrow(1, 1, 3)
     with pytest.raises(DTypeError, match="requires_grad=True of int32"):
         Tensor([1]).requires_grad_()
+
+
+def test_random_numbers_of_a_size_that_comes_last_say_where_sizes_are() -> None:
+    with pytest.raises(ArgumentError, match=r"randint: (.|\n)*Tensor\.randint\(3, low=0, high=10\)\."):
+        Tensor.randint(0, 10, (3,))
+    with pytest.raises(ArgumentError, match=r"normal: (.|\n)*Tensor\.normal\(2, 2, mean=0, std=1\)\."):
+        Tensor.normal(0, 1, (2, 2))
+    with pytest.raises(ArgumentError, match=r"uniform: (.|\n)*Tensor\.uniform\(4, low=-1, high=1\)\."):
+        Tensor.uniform(-1, 1, [4])

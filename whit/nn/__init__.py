@@ -61,7 +61,18 @@ from whit.nn.norm import (
     RMSNorm,
 )
 from whit.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
-from whit.nn.shape import AdaptiveAvgPool2d, AvgPool2d, Dropout, Flatten, Identity, MaxPool2d, Unflatten, Upsample
+from whit.nn.shape import (
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    Dropout,
+    Flatten,
+    Identity,
+    MaxPool1d,
+    MaxPool2d,
+    Unflatten,
+    Upsample,
+)
 from whit.tensor import checkpoint
 
 if not TYPE_CHECKING:
@@ -79,6 +90,7 @@ __all__ = [
     "LSTM",
     "SELU",
     "AdaptiveAvgPool2d",
+    "AvgPool1d",
     "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -112,6 +124,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
     "MaxPool2d",
     "Mish",
     "Module",

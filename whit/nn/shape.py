@@ -55,6 +55,8 @@ class Unflatten(Module):
 class MaxPool2d(Module):
     """The largest element of each window of (batch, channels, height, width)."""
 
+    axes = 2
+
     def __init__(
         self,
         kernel_size: Sizes,
@@ -69,7 +71,7 @@ class MaxPool2d(Module):
 
     def __call__(self, x: Tensor) -> Any:
         return x.max_pool2d(
-            kernel_size=_pair(self.kernel_size),
+            kernel_size=_each(self.kernel_size, self.axes),
             stride=self.stride,
             dilation=self.dilation,
             padding=self.padding,
@@ -78,8 +80,16 @@ class MaxPool2d(Module):
         )
 
 
+class MaxPool1d(MaxPool2d):
+    """The largest element of each window of (batch, channels, length)."""
+
+    axes = 1
+
+
 class AvgPool2d(Module):
     """The mean of each window of (batch, channels, height, width)."""
+
+    axes = 2
 
     def __init__(
         self,
@@ -94,12 +104,18 @@ class AvgPool2d(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         return x.avg_pool2d(
-            kernel_size=_pair(self.kernel_size),
+            kernel_size=_each(self.kernel_size, self.axes),
             stride=self.stride,
             padding=self.padding,
             ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad,
         )
+
+
+class AvgPool1d(AvgPool2d):
+    """The mean of each window of (batch, channels, length)."""
+
+    axes = 1
 
 
 class AdaptiveAvgPool2d(Module):
@@ -109,7 +125,7 @@ class AdaptiveAvgPool2d(Module):
         self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows, columns = _pair(self.output_size)
+        rows, columns = _each(self.output_size, 2)
         height, width = x.shape[-2:]
         if height % rows or width % columns:
             raise ShapeError(
@@ -139,5 +155,5 @@ class Upsample(Module):
         )
 
 
-def _pair(sizes: Sizes) -> tuple[int, ...]:
-    return (sizes, sizes) if isinstance(sizes, int) else tuple(sizes)
+def _each(sizes: Sizes, axes: int) -> tuple[int, ...]:
+    return (sizes,) * axes if isinstance(sizes, int) else tuple(sizes)

@@ -119,6 +119,18 @@ class Aliases(Custom):
         """The same as `cat` (NumPy)."""
         return Custom.cat(self, *args, dim=axis, axis=dim)
 
+    def swapdims(self, dim0: int, dim1: int) -> Self:
+        """The same as `transpose` (PyTorch)."""
+        return self.transpose(dim0, dim1)
+
+    def flipud(self) -> Self:
+        """The first axis back to front (NumPy, PyTorch)."""
+        return self.flip(0)
+
+    def fliplr(self) -> Self:
+        """The second axis back to front (NumPy, PyTorch)."""
+        return self.flip(1)
+
     def argwhere(self) -> Self:
         """The same as `nonzero` (NumPy)."""
         return self.nonzero()
@@ -173,6 +185,38 @@ class Aliases(Custom):
         """The smallest along axes (NumPy, PyTorch)."""
         return self.min(axis=axis, keepdim=keepdim, dim=dim, keepdims=keepdims)
 
+    def power(self, x: Any) -> Self:
+        """The same as `pow` (NumPy)."""
+        return self.pow(x)
+
+    def clamp_min(self, min: Any) -> Self:
+        """Not below min (PyTorch)."""
+        return self.clamp(min)
+
+    def clamp_max(self, max: Any) -> Self:
+        """Not above max (PyTorch)."""
+        return self.clamp(None, max)
+
+    def greater(self, x: Any) -> Self:
+        """The same as `gt` (NumPy, PyTorch)."""
+        return self.gt(x)
+
+    def greater_equal(self, x: Any) -> Self:
+        """The same as `ge` (NumPy, PyTorch)."""
+        return self.ge(x)
+
+    def less(self, x: Any) -> Self:
+        """The same as `lt` (NumPy, PyTorch)."""
+        return self.lt(x)
+
+    def less_equal(self, x: Any) -> Self:
+        """The same as `le` (NumPy, PyTorch)."""
+        return self.le(x)
+
+    def not_equal(self, x: Any) -> Self:
+        """The same as `ne` (NumPy, PyTorch)."""
+        return self.ne(x)
+
     # ---- products
 
     def _of_rank(self, name: str, rank: int, other: Any, other_rank: int) -> Self:
@@ -193,6 +237,10 @@ class Aliases(Custom):
     def bmm(self, mat2: Any) -> Self:
         """`matmul` of two batches of matrices (PyTorch)."""
         return self._of_rank("bmm", 3, mat2, 3)
+
+    def inverse(self) -> Self:
+        """The same as `inv` (PyTorch)."""
+        return self.inv()
 
     def mv(self, vec: Any) -> Self:
         """`matmul` of a matrix and a vector (PyTorch)."""
@@ -215,6 +263,12 @@ class Aliases(Custom):
     def new_full(self, shape: Any, fill_value: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """One number in another shape, in this dtype and on this device (PyTorch)."""
         return self.full(shape, fill_value, self.dtype if dtype is None else dtype, device or self._in_memory())
+
+    def new_empty(self, *shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """Memory of arbitrary content, in this dtype and on this device (PyTorch)."""
+        return self.empty(
+            _listed(shape), dtype=self.dtype if dtype is None else dtype, device=device or self._in_memory()
+        )
 
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """Other data in this dtype and on this device (PyTorch)."""

@@ -103,6 +103,7 @@ class Random(Gradients):
     ) -> Self:
         """Integers in [low, high), of any range that fits the dtype. Probabilities are off by less than 2**-32 of
         themselves."""
+        _check_bounds_last("randint", "low", "high", shape)
         sizes = _sizes("randint", shape)
         wanted = dtypes.default_int if dtype is None else storable("randint", dtype)
         if not wanted.is_int:
@@ -134,6 +135,7 @@ class Random(Gradients):
         cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, **kw: Any
     ) -> Self:
         """Uniform in [low, high); of an integer dtype, the integers there."""
+        _check_bounds_last("uniform", "low", "high", shape)
         check_number("uniform", "low", low)
         check_number("uniform", "high", high)
         wanted = dtypes.default_float if dtype is None else storable("uniform", dtype)
@@ -156,6 +158,7 @@ class Random(Gradients):
         cls, *shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, **kw: Any
     ) -> Self:
         """Normal, of this mean and standard deviation."""
+        _check_bounds_last("normal", "mean", "std", shape)
         check_number("normal", "mean", mean)
         check_number("normal", "std", std)
         if not std >= 0:
@@ -243,6 +246,17 @@ def _normal(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype
 
 def _kaiming(shape: tuple[int, ...], a: float) -> float:
     return math.sqrt(2 / (1 + a * a) / max(_fans(shape)[1], 1))
+
+
+def _check_bounds_last(name: str, first: str, second: str, shape: tuple[Any, ...]) -> None:
+    """`randint(0, 10, (3,))` is how PyTorch and NumPy have it; here sizes come first, as in `rand`."""
+    if len(shape) > 1 and isinstance(shape[-1], tuple | list):
+        *numbers, sizes = shape
+        named = [f"{word}={number!r}" for word, number in zip((first, second), numbers, strict=False)]
+        raise ArgumentError(
+            f"{name}: {shape} are no sizes",
+            fix=f"Sizes come first, and the rest by name: Tensor.{name}({', '.join([*map(repr, sizes), *named])}).",
+        )
 
 
 def _options(name: str, kw: dict[str, Any]) -> tuple[str | None, bool | None]:

@@ -68,6 +68,13 @@ def norm_of(name: str, x: UOp, p: float, axes: tuple[int, ...], keepdim: bool) -
     return restate(reduced(size ** x.constant(p), ops.ADD, axes, keepdim) ** x.constant(1 / p))
 
 
+def _less(correction: int, unbiased: bool | None, ddof: int | None) -> int:
+    """By how much the divisor of a variance is less than the number of elements."""
+    if ddof is not None:
+        return ddof
+    return correction if unbiased is None else int(unbiased)
+
+
 class Reductions(Arrangement):
     """`axis=` or `dim=`: one axis, several, or None for all."""
 
@@ -215,15 +222,34 @@ class Reductions(Arrangement):
         return total / count, middle if keepdim or not axes else middle.reshape(total.shape)
 
     def var(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        correction: int = 1,
+        dim: Any = None,
+        keepdims: bool = False,
+        unbiased: bool | None = None,
+        ddof: int | None = None,
     ) -> Self:
-        """The mean square distance from the mean, divided by n - correction."""
+        """The mean square distance from the mean, divided by n - correction.
+
+        `ddof=` is the same as correction; `unbiased=False` is a correction of 0.
+        """
+        correction = _less(correction, unbiased, ddof)
         return self._narrow(self._variance("var", either("var", axis, dim), keepdim or keepdims, correction)[0])
 
     def std(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        correction: int = 1,
+        dim: Any = None,
+        keepdims: bool = False,
+        unbiased: bool | None = None,
+        ddof: int | None = None,
     ) -> Self:
-        """The square root of the variance."""
+        """The square root of the variance, with its arguments."""
+        correction = _less(correction, unbiased, ddof)
         variance, _ = self._variance("std", either("std", axis, dim), keepdim or keepdims, correction)
         return self._narrow(restate(variance.sqrt()))
 
