@@ -207,6 +207,8 @@ WHIT: Final = {
 
 # Arguments: (whose, what to write here).
 ARGUMENTS: Final = {
+    "axis": ("NumPy", "`dim=`"),
+    "dim": ("PyTorch", "`axis=`"),
     "ord": ("NumPy", "`p=`"),
     "k": ("NumPy", "`diagonal=`"),
     "target": ("PyTorch", "`Y=`"),

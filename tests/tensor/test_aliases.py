@@ -39,6 +39,8 @@ x[0].expand_as(x)
 x.permute(1, 0)
 x.unsqueeze(0)
 x.unsqueeze(dim=-1)
+x.permute(dims=(1, 0))
+b.permute((2, 0, 1))
 x.select(1, 0)
 x.select(-1, -1)
 x.narrow(1, 1, 2)
@@ -182,6 +184,8 @@ def test_medians_quantiles_and_modes_take_axis_and_keepdims() -> None:
     assert np.allclose(x.quantile(0.5, axis=1, keepdims=True).numpy(), np.quantile(A, 0.5, 1, keepdims=True))
     assert x.kthvalue(1, axis=0, keepdims=True)[0].tolist() == A.min(0, keepdims=True).tolist()
     assert x.mode(axis=0, keepdims=True)[0].shape == (1, 3)
+    assert x.unsqueeze(axis=0).shape == (1, 2, 3)
+    assert x.normalize(axis=0).tolist() == x.normalize(dim=0).tolist()
     assert x.repeat_interleave(2, axis=0).tolist() == A.repeat(2, axis=0).tolist()
 
 

@@ -86,6 +86,8 @@ def test_keywords_of_other_libraries_say_what_to_write() -> None:
         Tensor.linspace(0, 1, num=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"rand: there is no argument `generator`(.|\n)*manual_seed"):
         Tensor.rand(2, generator=None)
+    with pytest.raises(TypeError, match=r"gather: there is no argument `axis`(.|\n)*It takes dim, index(.|\n)*`dim=`"):
+        x.gather(axis=1, index=Tensor([[0]]))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"zeros: there is no argument `size`(.|\n)*the sizes first"):
         Tensor.zeros(size=(2, 3))
 

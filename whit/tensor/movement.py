@@ -132,9 +132,9 @@ class Movement(Activations):
             )
         return self if new == old else self._view(expand_to(self.uop, new) if old else spread(self.uop, new))
 
-    def permute(self, order: Any, *args: Any) -> Self:
-        """The axes in another order."""
-        given = listed(order, args)
+    def permute(self, order: Any = (), *args: Any, dims: Any = ()) -> Self:
+        """The axes in another order. `dims=` is the same."""
+        given = listed(order, args) or tuple(dims)
         axes = tuple([self._axis("permute", axis) for axis in given])
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(
@@ -226,9 +226,9 @@ class Movement(Activations):
         shape = tuple(size for axis, size in enumerate(self.shape) if axis not in axes or size != 1)
         return self.reshape(shape)
 
-    def unsqueeze(self, dim: int) -> Self:
+    def unsqueeze(self, dim: int | None = None, axis: int | None = None) -> Self:
         """A new axis of size 1 at this place."""
-        return self._new_axis("unsqueeze", dim)
+        return self._new_axis("unsqueeze", either("unsqueeze", axis, dim))
 
     def _new_axis(self, name: str, dim: Any) -> Self:
         count = self.ndim + 1

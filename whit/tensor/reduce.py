@@ -371,9 +371,9 @@ class Reductions(Arrangement):
             result = result if by is None else result * by
         return (result if plus is None else result + plus).cast(narrow)
 
-    def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Self:
+    def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, axis: Any = None) -> Self:
         """self divided by its p-norm along an axis, or by eps if that is larger."""
-        axes = self._axes("normalize", dim)
+        axes = self._axes("normalize", dim if axis is None else axis)
         x = self._wide()
         norm = norm_of("normalize", x, p, axes, keepdim=True)
         return self._narrow(x / spread_over(norm.maximum(eps), x))
