@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -254,3 +256,33 @@ def test_random_numbers_of_a_size_that_comes_last_say_where_sizes_are() -> None:
         Tensor.normal(0, 1, (2, 2))
     with pytest.raises(ArgumentError, match=r"uniform: (.|\n)*Tensor\.uniform\(4, low=-1, high=1\)\."):
         Tensor.uniform(-1, 1, [4])
+
+
+RIGHT = """
+import numpy as np
+from whit import Tensor, dtypes, nn
+
+x = Tensor([1.0], dtype=float).astype(np.float32).to(dtypes.half).to("cpu").cpu().type(int)
+y: Tensor = x.sum(1, keepdims=True).mm(x).clamp(min=0).t().view(dtypes.int32)
+z: Tensor = Tensor.cat([x, y], 1)
+z = Tensor.concatenate((x, y), axis=1)
+z = Tensor.stack([x, y], dim=1).permute(1, 0).add_(x, alpha=2)
+same: bool = x.dtype == "float32"
+count: int = x.dim()
+layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.1))
+print(layers, nn.optim.Adam(layers.parameters(), betas=(0.9, 0.99)), x.std(0, unbiased=False))
+"""
+WRONG = ("x.cuda()", "x.sum(keepdimz=True)", "nn.functional", "nn.Linear(3, 4, device=3)", "x.mm(x, 3)")
+
+
+@pytest.mark.slow
+def test_programs_of_the_first_hour_have_types_and_wrong_names_do_not(tmp_path: pathlib.Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("\n".join(("from whit import Tensor, nn", "x = Tensor([1.0])", *WRONG)) + "\n")
+    right = tmp_path / "right.py"
+    right.write_text(RIGHT)
+    options = ["--strict", "--no-incremental", "--follow-imports=silent", "--no-error-summary"]
+    printed, _, _ = api.run([*options, str(right), str(wrong)])
+    found = re.findall(r"(right|wrong)\.py:(\d+): error", printed)
+    assert found == [("wrong", str(3 + place)) for place in range(len(WRONG))], printed

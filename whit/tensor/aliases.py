@@ -6,13 +6,14 @@ what to write instead; docs/migration.md lists both.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from whit.dtype import DTypeLike, dtypes
 from whit.errors import ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.core import Core, check_gradient
 from whit.tensor.custom import Custom
+from whit.tensor.movement import Some
 
 
 class Aliases(Custom):
@@ -111,11 +112,27 @@ class Aliases(Custom):
             )
         return self.shrink([(first, first + length) if axis == place else None for axis in range(self.ndim)])
 
-    def concat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
+    @overload
+    def concat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self: ...
+
+    @overload
+    def concat(  # type: ignore[misc]  # of a list, called as a function of the class
+        self: list[Some] | tuple[Some, ...], *args: int, dim: int = 0, axis: int | None = None
+    ) -> Some: ...
+
+    def concat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Any:
         """The same as `cat` (PyTorch)."""
         return Custom.cat(self, *args, dim=dim, axis=axis)
 
-    def concatenate(self, *args: Any, axis: int = 0, dim: int | None = None) -> Self:
+    @overload
+    def concatenate(self, *args: Any, axis: int = 0, dim: int | None = None) -> Self: ...
+
+    @overload
+    def concatenate(  # type: ignore[misc]  # of a list, called as a function of the class
+        self: list[Some] | tuple[Some, ...], *args: int, axis: int = 0, dim: int | None = None
+    ) -> Some: ...
+
+    def concatenate(self, *args: Any, axis: int = 0, dim: int | None = None) -> Any:
         """The same as `cat` (NumPy)."""
         return Custom.cat(self, *args, dim=axis, axis=dim)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from whit.dtype import DType, least_upper_dtype, resolve_weak
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
@@ -36,6 +36,8 @@ def is_known(shape: tuple[Any, ...]) -> bool:
 
 
 MOST_JOINED = 16  # tensors of different sizes that one kernel concatenates
+
+Some = TypeVar("Some", bound=Core)
 
 
 class Movement(Activations):
@@ -306,7 +308,15 @@ class Movement(Activations):
         dtype = resolve_weak(least_upper_dtype(*(tensor.uop.dtype for tensor in tensors)))
         return tuple(tensor.cast(dtype) for tensor in tensors)
 
-    def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
+    @overload
+    def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self: ...
+
+    @overload
+    def stack(  # type: ignore[misc]  # of a list, called as a function of the class
+        self: list[Some] | tuple[Some, ...], *args: int, dim: int = 0, axis: int | None = None
+    ) -> Some: ...
+
+    def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Any:
         """Tensors of one shape along a new axis. `stack([a, b], 1)` is `stack(a, b, dim=1)`."""
         if isinstance(self, list | tuple):
             if len(args) == 1 and isinstance(args[0], int):
@@ -324,7 +334,15 @@ class Movement(Activations):
                 )
         return self._wrap(_along_first(tensors, self._new_axis("stack", dim).ndim, dim))
 
-    def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self:
+    @overload
+    def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self: ...
+
+    @overload
+    def cat(  # type: ignore[misc]  # of a list, called as a function of the class
+        self: list[Some] | tuple[Some, ...], *args: int, dim: int = 0, axis: int | None = None
+    ) -> Some: ...
+
+    def cat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Any:
         """Tensors one after another along an axis. `cat([a, b], 1)` is `cat(a, b, dim=1)`."""
         if isinstance(self, list | tuple):
             if len(args) == 1 and isinstance(args[0], int):
