@@ -102,3 +102,51 @@ def test_a_window_computed_in_place_of_another_value() -> None:
     values = x.numpy().astype(np.float64) * 2
     right = values + expected(values, values, values, values, inside.numpy())[0]
     assert np.abs(found.numpy() - right).max() < 1e-5
+
+
+def interleaved(x: Any, cos: Any, sin: Any) -> Any:
+    """Rotary embedding of neighbours, as Tensors or as arrays."""
+    a, b = x[..., ::2], x[..., 1::2]
+    parts = a * cos - b * sin, a * sin + b * cos
+    stacked = Tensor.stack(*parts, dim=-1) if isinstance(x, Tensor) else np.stack(parts, -1)
+    return stacked.reshape(x.shape)
+
+
+def shuffled(x: Any) -> Any:
+    """Four parts of the depth, interleaved."""
+    parts = [x[..., 4 * i : 4 * i + 4] * (i + 1) for i in range(4)]
+    stacked = Tensor.stack(*parts, dim=-1) if isinstance(x, Tensor) else np.stack(parts, -1)
+    return stacked.reshape(x.shape)
+
+
+ANGLES = numbers(1, 40, 1, 8)
+ROTATED: dict[str, tuple[Any, Any, Any]] = {  # what becomes of queries, keys and values
+    "queries and keys": (interleaved, interleaved, None),
+    "queries": (interleaved, None, None),
+    "keys": (None, interleaved, None),
+    "values": (None, None, interleaved),
+    "in four parts": (shuffled, shuffled, None),
+}
+
+
+@pytest.mark.parametrize("name", ROTATED)
+def test_operands_that_are_stored_in_another_order_than_they_are_read(name: str) -> None:
+    arrays = [numbers(2, 40, 4, 16) for _ in range(3)]
+    both = np.cos(ANGLES), np.sin(ANGLES)
+    tensors = [Tensor(array.astype(np.float32)).realize() for array in arrays]
+    waves = [Tensor(array.astype(np.float32)).realize() for array in both]
+
+    def moved(values: list[Any], beside: Any) -> list[Any]:
+        results = []
+        for value, change in zip(values, ROTATED[name], strict=True):
+            given = beside if change is interleaved else ()
+            results.append((value if change is None else change(value, *given)).swapaxes(1, 2))
+        return results
+
+    q, k, v = moved(tensors, waves)
+    out = q.scaled_dot_product_attention(k, v, is_causal=True)
+    text = out.explain()
+    assert text.count("attention by blocks") == 1
+    assert "2 kernels" in text  # one for what is rotated
+    right = expected(*moved(arrays, both), np.zeros((2, 4, 40, 16)), causal(40, 40))[0]
+    assert np.abs(out.numpy() - right).max() <= 3e-6 * max(np.abs(right).max(), 1)

@@ -98,3 +98,14 @@ def test_whatever_is_no_chain_is_none() -> None:
     values = [random_value(rng, 4, (ROW, E)) for _ in range(600)]
     found = [find_chain([value]) for value in values] + [find_chain(values[n : n + 2]) for n in range(0, 600, 2)]
     assert any(chain is not None for chain in found) and any(chain is None for chain in found)
+
+
+def test_a_depth_that_is_split_into_loops_is_as_deep() -> None:
+    j, k, d, e = summed(0), summed(1), summed(2, 16), summed(3, 2)
+    deep = UOp.param(4, dtypes.float32, (8, 64, 16, 2))
+    split = (deep.index(HEADS, ROW, d, e) * deep.index(HEADS, j, d, e)).reduce(ops.ADD, ranges=(d, e))
+    chain = find_chain([(split.exp2() * V.index(HEADS, j, E)).reduce(ops.ADD, ranges=(j,))])
+    assert chain is not None and len(chain.inner[0].along) == 2 and chain.is_worth_blocks()
+    shallow = (deep.index(HEADS, ROW, 0, e) * deep.index(HEADS, k, 0, e)).reduce(ops.ADD, ranges=(e,))
+    chain = find_chain([(shallow.exp2() * V.index(HEADS, k, E)).reduce(ops.ADD, ranges=(k,))])
+    assert chain is not None and not chain.is_worth_blocks()

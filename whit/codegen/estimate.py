@@ -58,7 +58,7 @@ def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
         return None
     ranges = frozenset().union(*(free[store] for store in body.src)) - {chain.rows, chain.keys, chain.columns}
     products = [*chain.products, *chain.turned]
-    depths = sum(most_of(r.size) for inner in chain.inner for r in inner.along)
+    depths = sum(prod(most_of(r.size) for r in inner.along) for inner in chain.inner)
     columns = most_of(chain.columns.size) * len(products)
     scores = [*(statistic.value for statistic in chain.statistics), *(product.p for product in products)]
     inside = [node for node in topological(scores) if node.op.elementwise and node.dtype is not dtypes.weakint]

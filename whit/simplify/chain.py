@@ -76,9 +76,13 @@ class Chain:
 
     def is_worth_blocks(self) -> bool:
         """The one decision when a kernel is made of this form: where its sides are long enough for register tiles."""
-        sides = ((self.rows, LEAST_ROWS), (self.keys, LEAST_KEYS), (self.columns, LEAST_COLUMNS))
-        deep = [(r, LEAST_DEPTH) for inner in self.inner for r in inner.along[-1:]]
-        return all(isinstance(r.size, int) and r.size >= least for r, least in (*sides, *deep))
+        sides = [(self.rows.size, LEAST_ROWS), (self.keys.size, LEAST_KEYS), (self.columns.size, LEAST_COLUMNS)]
+        sizes = [r.size for inner in self.inner for r in inner.along]
+        if not all(isinstance(size, int) for size in (*sizes, *(size for size, _ in sides))):
+            return False
+        # However the depth is split into loops: that may change between here and a code generator.
+        deep = [(prod(r.size for r in inner.along), LEAST_DEPTH) for inner in self.inner if inner.along]
+        return all(size >= least for size, least in (*sides, *deep))
 
 
 class _OtherForm(Exception):  # noqa: N818
