@@ -149,7 +149,7 @@ smooth_l1_loss: v.smooth_l1_loss(v + 2)
 kl_div: logits.log_softmax().kl_div(logits.softmax())
 sequential: v.sequential([Tensor.relu, lambda a: a * 2])
 scaled_dot_product_attention: x.scaled_dot_product_attention(x, x, is_causal=True)
-interpolate: image.interpolate((2, 2))
+interpolate: image.interpolate((2, 2), mode="linear")
 conv2d: image.conv2d(Tensor.ones(1, 1, 3, 3))
 conv_transpose2d: image.conv_transpose2d(Tensor.ones(1, 1, 2, 2), stride=2).shape
 avg_pool2d: image.avg_pool2d()

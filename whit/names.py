@@ -284,12 +284,17 @@ def unknown_argument(function: str, name: str, known: Sequence[str]) -> Argument
     return ArgumentError(f"{function}: there is no argument `{name}`", listed, hint)
 
 
-def with_help(function: FunctionType, name: str) -> Callable[..., Any]:
-    """A method that says what it takes when it is given a keyword that it does not have. `name` is for the message."""
+def with_help(
+    function: FunctionType, name: str, check: Callable[[Sequence[Any]], None] | None = None
+) -> Callable[..., Any]:
+    """A method that says what it takes when it is given a keyword that it does not have. `name` is for the message.
+    `check` raises for positional arguments that other libraries have in another order."""
     code = function.__code__
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
 
     def call(self: Any, *args: Any, **given: Any) -> Any:
+        if check is not None:
+            check((self, *args))
         for keyword in given:
             if keyword not in known:
                 raise unknown_argument(name, keyword, known)

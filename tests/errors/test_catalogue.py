@@ -87,10 +87,10 @@ def test_the_line_of_an_operand_is_where_the_innermost_function_made_it() -> Non
     ],
 )
 def test_programs_without_a_file_have_lines_too(file: str, shown: str) -> None:
-    error = run("x = Tensor.zeros(2)\nx.clamp(Tensor.zeros(3))", file)
+    error = run("x = Tensor.zeros(2)\nx.clip(Tensor.zeros(3))", file)
     assert isinstance(error, ShapeError)
     assert error.details == f"left made at {shown}:1, right made at {shown}:2"
-    assert f"  in clamp, called at {shown}:2\n" in str(error)
+    assert f"  in clip, called at {shown}:2\n" in str(error)
 
 
 @pytest.mark.parametrize(

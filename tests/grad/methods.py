@@ -256,8 +256,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "max_pool2d": (one("max_pool2d", IMAGE), one("max_pool2d", IMAGE, 3, 1)),
     "max_unpool2d": (one("max_unpool2d", spread(1, 1, 2, 2), ints([[[0, 3], [8, 10]]])),),
     "interpolate": (
-        one("interpolate", IMAGE, (3, 7)),
-        one("interpolate", IMAGE, (7, 7), align_corners=True),
+        one("interpolate", IMAGE, (3, 7), mode="linear"),
+        one("interpolate", IMAGE, (7, 7), mode="linear", align_corners=True),
         one("interpolate", IMAGE, (3, 7), mode="nearest"),
     ),
     "scaled_dot_product_attention": (

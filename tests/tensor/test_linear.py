@@ -116,9 +116,9 @@ def test_conv2d(kernel: Any, stride: Any, dilation: Any, padding: Any, groups: i
     else:
         pads = [(p, p) for p in padding] if len(padding) == 2 else [padding[2:], padding[:2]]
     expected = convolution(x, w, groups, steps, gaps, pads)
-    found = Tensor(x).conv2d(Tensor(w), None, groups, stride, dilation, padding)
+    found = Tensor(x).conv2d(Tensor(w), None, groups=groups, stride=stride, dilation=dilation, padding=padding)
     same(found, expected, dtypes.float64, ulps=60, scale=10)
-    with_bias = Tensor(x).conv2d(Tensor(w), Tensor(b), groups, stride, dilation, padding)
+    with_bias = Tensor(x).conv2d(Tensor(w), Tensor(b), groups=groups, stride=stride, dilation=dilation, padding=padding)
     same(with_bias, expected + b[:, None, None], ulps=60, scale=10)
 
 
@@ -151,13 +151,13 @@ def pool(x: Any, k: int, s: int, d: int, p: int, reduce: Any, fill: float) -> An
 )
 def test_pools(k: int, s: int, d: int, p: int) -> None:
     x = some(dtypes.float64, (2, 3, 7, 8))
-    same(Tensor(x).max_pool2d(k, s, d, p), pool(x, k, s, d, p, np.max, -np.inf))
-    same(Tensor(x).avg_pool2d((k, k), s, d, p), pool(x, k, s, d, p, np.mean, 0), ulps=10, scale=1)
+    same(Tensor(x).max_pool2d(k, s, dilation=d, padding=p), pool(x, k, s, d, p, np.max, -np.inf))
+    same(Tensor(x).avg_pool2d((k, k), s, dilation=d, padding=p), pool(x, k, s, d, p, np.mean, 0), ulps=10, scale=1)
     exclusive = pool(x, k, s, d, p, np.nanmean, np.nan)
-    same(Tensor(x).avg_pool2d((k, k), s, d, p, count_include_pad=False), exclusive, ulps=10, scale=1)
+    same(Tensor(x).avg_pool2d((k, k), s, dilation=d, padding=p, count_include_pad=False), exclusive, ulps=10, scale=1)
     y = some(dtypes.int32, (1, 7, 8))
     same(
-        Tensor(y).max_pool2d(k, s, d, p),
+        Tensor(y).max_pool2d(k, s, dilation=d, padding=p),
         pool(y.astype(float), k, s, d, p, np.max, -np.inf).astype(np.int32),
         dtypes.int32,
     )

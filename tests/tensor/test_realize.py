@@ -52,7 +52,7 @@ PROGRAMS: dict[str, Any] = {
     "kron": lambda x: x.kron(x[:2]).norm(3, 1),
     "conv_transpose": lambda x: x.reshape(1, 3, 4).conv_transpose2d(Tensor.ones(3, 2, 3), stride=2, padding=1),
     "indices": lambda x: x.reshape(1, 1, 3, 4).max_pool2d(2, 1, padding=1, return_indices=True)[1],
-    "resized": lambda x: x.interpolate((5, 7)) + x.interpolate((5, 7), "nearest"),
+    "resized": lambda x: x.interpolate((5, 7), "linear") + x.interpolate((5, 7), "nearest"),
     "cubic": lambda x: x.interpolate((5, 7), "cubic", align_corners=True),
     "attention": lambda x: x.scaled_dot_product_attention(x, x, is_causal=True),
     "cross_entropy": lambda x: x.cross_entropy(Tensor([1, 3, 0]), label_smoothing=0.1),

@@ -45,7 +45,7 @@ def test_conv_of_one_to_three_axes(count: int, stride: int, dilation: int, group
     x, w, b = array(2, 4, *SPACES[count]), array(6, 4 // groups, *KERNELS[count], seed=1), array(6, seed=2)
     reference = getattr(F, f"conv{count}d")
     for padding in (0, 1, tuple(range(count)), "valid", *(("same",) if stride == 1 else ())):
-        found = Tensor(x).conv2d(Tensor(w), Tensor(b), groups, stride, dilation, padding)
+        found = Tensor(x).conv2d(Tensor(w), Tensor(b), groups=groups, stride=stride, dilation=dilation, padding=padding)
         arguments = (torch.tensor(x), torch.tensor(w), torch.tensor(b))
         close(found, reference(*arguments, stride=stride, padding=padding, dilation=dilation, groups=groups))
 
@@ -72,7 +72,15 @@ def test_conv_transpose_of_one_to_three_axes(count: int, stride: int, dilation: 
     for padding, extra in ((0, 0), (1, 0), (0, stride - 1), (2, 0)):
         if extra >= max(stride, dilation):
             continue
-        found = Tensor(x).conv_transpose2d(Tensor(w), Tensor(b), groups, stride, dilation, padding, extra)
+        found = Tensor(x).conv_transpose2d(
+            Tensor(w),
+            Tensor(b),
+            groups=groups,
+            stride=stride,
+            dilation=dilation,
+            padding=padding,
+            output_padding=extra,
+        )
         arguments = (torch.tensor(x), torch.tensor(w), torch.tensor(b), stride, padding, extra, groups, dilation)
         close(found, reference(*arguments))
 
@@ -106,7 +114,9 @@ def test_max_pool_and_where_it_is(kernel: Any, stride: Any, padding: Any, dilati
     x = array(2, 3, 8, 9)
     x[0, 0, 2, 2:5] = 7  # equal ones: the first counts
     x[0, 1, 3, 3] = np.nan
-    found, places = Tensor(x).max_pool2d(kernel, stride, dilation, padding, ceil_mode, return_indices=True)
+    found, places = Tensor(x).max_pool2d(
+        kernel, stride, dilation=dilation, padding=padding, ceil_mode=ceil_mode, return_indices=True
+    )
     expected, where = F.max_pool2d(
         torch.tensor(x), kernel, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=True
     )
@@ -122,7 +132,7 @@ def test_max_pool_and_where_it_is(kernel: Any, stride: Any, padding: Any, dilati
 @pytest.mark.parametrize("ceil_mode, include", list(itertools.product((False, True), (False, True))), ids=str)
 def test_avg_pool(kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool) -> None:
     x = array(2, 3, 8, 9)
-    found = Tensor(x).avg_pool2d(kernel, stride, 1, padding, ceil_mode, include)
+    found = Tensor(x).avg_pool2d(kernel, stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=include)
     close(found, F.avg_pool2d(torch.tensor(x), kernel, stride, padding, ceil_mode, include))
 
 
@@ -182,7 +192,7 @@ KERNELS_OF: dict[str, Any] = {
     "indices": lambda x, w, b: x.max_pool2d(3, 2, padding=1, return_indices=True)[1],
     "avg_pool": lambda x, w, b: x.avg_pool2d(3, 2, padding=1, count_include_pad=False),
     "nearest": lambda x, w, b: x.interpolate((12, 12), "nearest"),
-    "linear": lambda x, w, b: x.interpolate((12, 12)),
+    "linear": lambda x, w, b: x.interpolate((12, 12), "linear"),
 }
 
 
@@ -239,12 +249,12 @@ def test_interpolate_by_a_factor(mode: str, factor: Any) -> None:
 
 def test_interpolate_by_hand_and_wrong() -> None:
     x = Tensor([[[0.0, 10.0]]])
-    same(x.interpolate(4), [[[0.0, 2.5, 7.5, 10.0]]])
-    same(x.interpolate((3,), align_corners=True), [[[0.0, 5.0, 10.0]]])
+    same(x.interpolate(4, "linear"), [[[0.0, 2.5, 7.5, 10.0]]])
+    same(x.interpolate((3,), "linear", align_corners=True), [[[0.0, 5.0, 10.0]]])
     same(x.interpolate((4,), "nearest"), [[[0.0, 0.0, 10.0, 10.0]]])
-    same(x.interpolate((2,)), [[[0.0, 10.0]]])
+    same(x.interpolate((2,), "linear"), [[[0.0, 10.0]]])
     same(Tensor([[1, 2, 3]]).interpolate((2,), "nearest"), [[1, 2]], dtypes.int32)
-    assert Tensor([[1, 2, 3]]).interpolate((2,)).dtype is dtypes.float32
+    assert Tensor([[1, 2, 3]]).interpolate((2,), "linear").dtype is dtypes.float32
     assert x.half().interpolate((5,), "cubic").dtype is dtypes.float16
     for wrong, error, words in (
         (lambda: x.interpolate((3,), "lanczos"), ArgumentError, "there is no mode 'lanczos'"),
@@ -253,7 +263,7 @@ def test_interpolate_by_hand_and_wrong() -> None:
         (lambda: x.interpolate((0,)), ShapeError, "a number above 0"),
         (lambda: x.interpolate((1, 1, 1, 1)), ShapeError, "for the axes of"),
         (lambda: x.interpolate(scale_factor=0.1), ShapeError, "nothing is left"),
-        (lambda: x[:, :, :0].interpolate((2,)), ShapeError, "has no elements"),
+        (lambda: x[:, :, :0].interpolate((2,), "linear"), ShapeError, "has no elements"),
     ):
         with pytest.raises(error, match=words):
             wrong()

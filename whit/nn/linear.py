@@ -110,7 +110,14 @@ class _Conv(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
-        return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
+        return x.conv2d(
+            self.weight,
+            self.bias,
+            groups=self.groups,
+            stride=self.stride,
+            dilation=self.dilation,
+            padding=self.padding,
+        )
 
 
 class Conv2d(_Conv):
@@ -166,7 +173,13 @@ class _ConvTranspose(_Conv):
     def __call__(self, x: Tensor) -> Tensor:
         """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
         return x.conv_transpose2d(
-            self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding, self.output_padding
+            self.weight,
+            self.bias,
+            groups=self.groups,
+            stride=self.stride,
+            dilation=self.dilation,
+            padding=self.padding,
+            output_padding=self.output_padding,
         )
 
 

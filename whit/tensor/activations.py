@@ -10,6 +10,7 @@ from typing import Self
 from whit.errors import ArgumentError
 from whit.ir.uop import UOp
 from whit.tensor import formulas
+from whit.tensor.core import check_number
 from whit.tensor.functions import Functions
 from whit.tensor.trigonometry import tanh
 
@@ -21,6 +22,11 @@ def _softsign(x: UOp) -> UOp:
     return bounded / (abs(bounded) + 1.0)
 
 
+def _expm1_below(x: UOp) -> UOp:
+    """exp(x) - 1 up to 0, where it has the slope from below; 0 above."""
+    return formulas.expm1(formulas.at_most(x, x.constant(0.0)))
+
+
 class Activations(Functions):
     """What stands between the layers of networks."""
 
@@ -28,20 +34,22 @@ class Activations(Functions):
 
     def relu(self) -> Self:
         """max(self, 0). NaN stays."""
+        if self.dtype.is_float:
+            return self._wrap(formulas.relu(self.uop))
         return self._wrap(self.uop if self.dtype.is_bool else self.uop.maximum(0))
 
     def relu6(self) -> Self:
         """min(max(self, 0), 6)."""
-        return self.clamp(0, 6)
+        return self.hardtanh(0, 6)
 
     def leaky_relu(self, neg_slope: float = 0.01, *, negative_slope: float | None = None) -> Self:
         """self, or neg_slope * self below 0. `negative_slope=` is the same."""
         neg_slope = neg_slope if negative_slope is None else negative_slope
-        return self._apply(formulas.widened(lambda x: (x < 0.0).where(x * neg_slope, x)))
+        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, x * neg_slope)))
 
     def elu(self, alpha: float = 1.0) -> Self:
         """self, or alpha * (exp(self) - 1) below 0."""
-        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha)))
+        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, _expm1_below(x) * alpha)))
 
     def celu(self, alpha: float = 1.0) -> Self:
         """self, or alpha * (exp(self / alpha) - 1) below 0."""
@@ -49,9 +57,7 @@ class Activations(Functions):
 
     def selu(self, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Self:
         """gamma * elu(self, alpha)."""
-        return self._apply(
-            formulas.widened(lambda x: (x > 0.0).where(x, formulas.expm1(x.minimum(0.0)) * alpha) * gamma)
-        )
+        return self._apply(formulas.widened(lambda x: (x > 0.0).where(x, _expm1_below(x) * alpha) * gamma))
 
     def gelu(self, approximate: str = "tanh") -> Self:
         """self * P(N(0, 1) < self), by the usual approximation ("tanh") or exactly ("none")."""
@@ -73,15 +79,19 @@ class Activations(Functions):
 
     def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
         """alpha * self + beta between 0 and 1."""
-        return self._apply(formulas.widened(lambda x: (x * alpha + beta).maximum(0.0).minimum(1.0)))
+        return self._apply(formulas.widened(lambda x: formulas.between(x * alpha + beta, 0.0, 1.0)))
 
     def hardswish(self) -> Self:
         """self * relu6(self + 3) / 6."""
-        return self._apply(formulas.gated(lambda x: (x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)))
+        return self._apply(formulas.gated(lambda x: formulas.between(x + 3.0, 0.0, 6.0) * (1 / 6)))
 
     def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
         """self between min_val and max_val."""
-        return self.clamp(min_val, max_val)
+        if not self.dtype.is_float:
+            return self.clamp(min_val, max_val)
+        check_number("hardtanh", "min_val", min_val, self._made())
+        check_number("hardtanh", "max_val", max_val, self._made())
+        return self._wrap(formulas.between(self.uop, min_val, max_val))
 
     def silu(self) -> Self:
         """self * sigmoid(self)."""

@@ -14,6 +14,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.convolve import NEVER, Sliding, convolve
 from whit.tensor.core import storable, whole
+from whit.tensor.readings import two_readings
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.windows import Windows, each, paddings
 
@@ -23,6 +24,7 @@ class Convolution(Windows):
 
     __slots__ = ()
 
+    @two_readings("bias", "stride", "padding", "dilation", "groups")
     def conv2d(
         self,
         weight: Any,
@@ -88,6 +90,7 @@ class Convolution(Windows):
             )
         return offset
 
+    @two_readings("bias", "stride", "padding", "output_padding", "groups", "dilation")
     def conv_transpose2d(
         self,
         weight: Any,
@@ -131,7 +134,7 @@ class Convolution(Windows):
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
-        return spread.conv2d(turned, bias, groups, dilation=gaps)
+        return spread.conv2d(turned, bias, groups=groups, dilation=gaps)
 
     def _spread_out(self, steps: tuple[int, ...]) -> Self:
         """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""

@@ -53,6 +53,12 @@ slope("sigmoid")(lambda y, x: y * formulas.sigmoid(-x))
 slope("softplus")(lambda y, x: formulas.sigmoid(x))
 
 
+derivative("relu")(lambda y, dy, x: ((x > 0.0).where(dy, 0.0),))
+derivative("at_least")(lambda y, dy, x, low: ((x < low).where(0.0, dy), (x < low).where(dy, 0.0)))
+derivative("at_most")(lambda y, dy, x, high: ((high < x).where(0.0, dy), (high < x).where(dy, 0.0)))
+derivative("saturated")(lambda y, dy, x, low, high: (((low < x) & (x < high)).where(dy, 0.0), None, None))
+
+
 @slope("silu")
 def _silu(y: UOp, x: UOp) -> UOp:
     """s (1 + x (1 - s)), s = sigmoid(x) being 0 or 1 long before the bounds."""

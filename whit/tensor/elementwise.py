@@ -208,8 +208,14 @@ class Elementwise(Exchange):
         min_, max_ = min_ if min is None else min, max_ if max is None else max
         if min_ is None and max_ is None:
             raise ArgumentError("clamp: neither min_ nor max_ is given", self._made(), "Give at least one of them.")
-        result = self if min_ is None else self.maximum(min_)
-        return result if max_ is None else result.minimum(max_)
+        result = self if min_ is None else self._bounded(min_, formulas.at_least, ops.MAX, ops.OR)
+        return result if max_ is None else result._bounded(max_, formulas.at_most, ops.MIN, ops.AND)
+
+    def _bounded(self, bound: Any, formula: formulas.Formula, op: Op, on_bool: Op) -> Self:
+        x, limit = self._pair("clamp", bound, False)
+        if x.dtype.is_float:
+            return self._wrap(formula(x, limit))
+        return self._wrap(make(on_bool if x.dtype.is_bool else op, (x, limit)))
 
     def clip(self, min_: Any = None, max_: Any = None, *, min: Any = None, max: Any = None) -> Self:
         """The same as `clamp`."""
@@ -289,6 +295,12 @@ class Elementwise(Exchange):
 
     def where(self, x: Any, y: Any) -> Self:
         """x where self holds (is not zero), y elsewhere."""
+        if isinstance(x, Core) and x.dtype.is_bool and not self.dtype.is_bool:
+            raise DTypeError(
+                f"where: a condition of {self.dtype.name}, and a value that is bool",
+                f"called on the tensor {self._made()}, with the bool {x._made()}",
+                "The condition comes first here: condition.where(x, y); in PyTorch it is x.where(condition, y).",
+            )
         if type(x) in _SCALARS and type(y) in _SCALARS:
             dtype = resolve_weak(least_upper_dtype(weak_dtype(x), weak_dtype(y)))
             return self._wrap(self.uop.cast(dtypes.bool).where(scalar_node(dtype, x), scalar_node(dtype, y)))

@@ -52,6 +52,38 @@ def named(formula: Formula) -> Formula:
     return compute
 
 
+# ---- corners: one op or two, but each with the gradient there that its name has elsewhere (docs/gradients.md)
+
+
+@named
+def relu(x: UOp) -> UOp:
+    """max(x, 0)."""
+    return x.maximum(0.0)
+
+
+@named
+def at_least(x: UOp, low: UOp) -> UOp:
+    """max(x, low): x where they are equal."""
+    return x.maximum(low)
+
+
+@named
+def at_most(x: UOp, high: UOp) -> UOp:
+    """min(x, high): x where they are equal."""
+    return x.minimum(high)
+
+
+def between(x: UOp, low: float, high: float) -> UOp:
+    """x, but constant at the bounds already."""
+    return saturated(x, x.constant(low), x.constant(high))
+
+
+@named
+def saturated(x: UOp, low: UOp, high: UOp) -> UOp:
+    """The same; the bounds are numbers."""
+    return x.maximum(low).minimum(high)
+
+
 # ---- questions and signs
 
 

@@ -25,6 +25,7 @@ from whit.tensor.assign import fitted
 from whit.tensor.core import Core, expand_to, join_shapes
 from whit.tensor.entries import Mask, Parsing, Picked, Window, is_plain
 from whit.tensor.positions import both, moved_axes, nonzero_places, rank_of, taken
+from whit.tensor.readings import check_not_unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Indexing(Parsing):
     def __iter__(self) -> Iterator[Self]:
         if not self.shape:
             raise ArgumentError("iter: a tensor of shape () has no elements to go through", self._made(), "Use item().")
+        check_not_unpacked(self)
         return (self[i] for i in range(len(self)))
 
     def index_put(self, indices: Any, values: Any, accumulate: bool = False) -> Self:

@@ -23,6 +23,7 @@ from whit.tensor.arrange import Arrangement
 from whit.tensor.batch_norm import scaled, squares_from_mean
 from whit.tensor.core import check_number, either, storable
 from whit.tensor.positions import sized
+from whit.tensor.readings import note_single
 from whit.tensor.restate import restate
 from whit.tensor.softmax import kept_shape, log_softmax, logsumexp, reduced, shifted, softmax, spread_over
 
@@ -132,11 +133,15 @@ class Reductions(Arrangement):
 
     def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The largest; NaN if there is one."""
-        return self._extreme("max", ops.MAX, ops.OR, either("max", axis, dim), keepdim or keepdims)
+        chosen = either("max", axis, dim)
+        result = self._extreme("max", ops.MAX, ops.OR, chosen, keepdim or keepdims)
+        return result if chosen is None else note_single("max", result, result.shape)
 
     def min(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The smallest; NaN if there is one."""
-        return self._extreme("min", ops.MIN, ops.AND, either("min", axis, dim), keepdim or keepdims)
+        chosen = either("min", axis, dim)
+        result = self._extreme("min", ops.MIN, ops.AND, chosen, keepdim or keepdims)
+        return result if chosen is None else note_single("min", result, result.shape)
 
     def all(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """Whether none is zero."""
@@ -392,35 +397,46 @@ class Reductions(Arrangement):
 
     # ---- running combinations
 
-    def _running(self, name: str, op: Op, axis: int) -> Self:
-        place = self._axis(name, axis)
+    def _running_axis(self, name: str, axis: int | None) -> int:
+        """The axis of a running combination; if it is left out, the only one."""
+        if axis is None and self.ndim > 1:
+            raise ArgumentError(
+                f"{name}: no axis is given for shape {spell_shape(self.shape)}",
+                self._made(),
+                "Left out, it is 0 in tinygrad, and all elements in a row in NumPy. Give axis=0, or flatten() first.",
+            )
+        return self._axis(name, axis or 0)
+
+    def _running(self, name: str, op: Op, axis: int | None) -> Self:
+        place = self._running_axis(name, axis)
         inner = self.uop.cast(sum_dtype(self.uop.dtype))
         result = inner.scan(op, place) if self.shape else inner
         return self._wrap(result.cast(self.uop.dtype) if self.dtype.is_float else result)
 
-    def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int) -> Self:
-        place = self._axis(name, axis)
+    def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int | None) -> Self:
+        place = self._running_axis(name, axis)
         x = self.uop
-        return self._wrap(x.scan(on_bool if x.dtype.is_bool else op, place) if x.shape else x)
+        result = self._wrap(x.scan(on_bool if x.dtype.is_bool else op, place) if x.shape else x)
+        return note_single(name, result, result.shape)
 
-    def cumsum(self, axis: int = 0, dim: int | None = None) -> Self:
+    def cumsum(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position the sum up to it. Dtypes are those of `sum`."""
         return self._running("cumsum", ops.ADD, axis if dim is None else dim)
 
-    def cumprod(self, axis: int = 0, dim: int | None = None) -> Self:
+    def cumprod(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position the product up to it. Dtypes are those of `prod`."""
         return self._running("cumprod", ops.MUL, axis if dim is None else dim)
 
-    def cummax(self, axis: int = 0, dim: int | None = None) -> Self:
+    def cummax(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position the largest up to it; from the first NaN on, NaN. Only the values, not their positions."""
         return self._running_extreme("cummax", ops.MAX, ops.OR, axis if dim is None else dim)
 
-    def cummin(self, axis: int = 0, dim: int | None = None) -> Self:
+    def cummin(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position the smallest up to it; from the first NaN on, NaN. Only the values, not their positions."""
         return self._running_extreme("cummin", ops.MIN, ops.AND, axis if dim is None else dim)
 
-    def logcumsumexp(self, axis: int = 0, dim: int | None = None) -> Self:
+    def logcumsumexp(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position log(sum(exp(self))) of the elements up to it, without overflow."""
-        place = self._axis("logcumsumexp", axis if dim is None else dim)
+        place = self._running_axis("logcumsumexp", axis if dim is None else dim)
         x = self._wide()
         return self._narrow(x.scan(ops.LOGADDEXP, place) if x.shape else x)

@@ -80,7 +80,7 @@ class Resizing(Convolution):
     def interpolate(
         self,
         size: int | Sequence[int] | None = None,
-        mode: str = "linear",
+        mode: str | None = None,
         align_corners: bool = False,
         scale_factor: float | Sequence[float] | None = None,
     ) -> Self:
@@ -88,14 +88,20 @@ class Resizing(Convolution):
 
         Modes: "nearest", "nearest-exact", "linear" (also spelled "bilinear", "trilinear"), "cubic" ("bicubic").
         """
-        if mode not in _MODES:
+        if mode is not None and mode not in _MODES:
             raise ArgumentError(
                 f"interpolate: there is no mode {mode!r}", self._made(), f"Use one of {', '.join(_MODES)}."
+            )
+        counts, scales = self._new_sizes(size, scale_factor)
+        if mode is None:
+            raise ArgumentError(
+                "interpolate: no mode is given",
+                self._made(),
+                'Give one: it is mode="nearest" in PyTorch and mode="linear" in tinygrad if it is left out.',
             )
         kind = _MODES[mode]
         if align_corners and kind.startswith("nearest"):
             raise ArgumentError(f"interpolate: align_corners with mode {mode!r}", self._made(), "Leave it out.")
-        counts, scales = self._new_sizes(size, scale_factor)
         lead = self.ndim - len(counts)
         keeps = kind.startswith("nearest")
         x = self.uop if keeps else self.uop.cast(sum_dtype(least_upper_float(self.dtype)))

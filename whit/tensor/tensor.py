@@ -15,6 +15,7 @@ from whit.tensor.aliases import Aliases
 from whit.tensor.compare import Comparisons
 from whit.tensor.elementwise import Elementwise
 from whit.tensor.movement import Movement
+from whit.tensor.readings import readings_of
 
 
 class Tensor(Aliases):
@@ -84,8 +85,9 @@ def _finish() -> None:
             if not isinstance(function, FunctionType):
                 continue
             _named_after_tensor(name, function)
-            if _is_helped(part, name, method, function):
-                helped: Any = with_help(function, name)
+            readings = readings_of(name)
+            if readings is not None or _is_helped(part, name, method, function):
+                helped: Any = with_help(function, name, readings)
                 setattr(part, name, helped if method is function else type(method)(helped))
     for name in TENSOR:
         setattr(Tensor, name, Absent(str(advice("Tensor", name, TENSOR))))

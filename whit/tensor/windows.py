@@ -14,6 +14,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import expand_to, spread
 from whit.tensor.einsum import Einsum
 from whit.tensor.max_pool import max_pool_of_images
+from whit.tensor.readings import two_readings
 from whit.tensor.reduce import sum_dtype
 from whit.tensor.sliding import windows
 from whit.tensor.softmax import reduced
@@ -109,6 +110,7 @@ class Windows(Einsum):
                 extra[i] = (0, max((o - 1) * s + d * (k - 1) + 1 - n, 0))
         return kernel, steps, gaps, pads, extra
 
+    @two_readings("stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
     def avg_pool2d(
         self,
         kernel_size: Any = (2, 2),
@@ -140,6 +142,7 @@ class Windows(Einsum):
             (total / expand_to(number.cast(x.dtype), total.shape)).cast(least_upper_float(self.uop.dtype))
         )
 
+    @two_readings("stride", "padding", "dilation", "ceil_mode", "return_indices")
     def max_pool2d(
         self,
         kernel_size: Any = (2, 2),
@@ -169,6 +172,7 @@ class Windows(Einsum):
             return self._wrap(best)
         return self._wrap(best), self._wrap(self._first_places(x, best, both, plan))
 
+    @two_readings("stride", "padding", "output_size")
     def max_unpool2d(
         self,
         indices: Any,

@@ -89,7 +89,10 @@ class AdamW(LAMB):
 
 
 class Adam(LAMB):
-    """Means of gradients over the roots of means of squares, both corrected for their start at 0."""
+    """Means of gradients over the roots of means of squares, both corrected for their start at 0.
+
+    `weight_decay` times the weight is added to the gradient, before the means (PyTorch); see AdamW.
+    """
 
     def __init__(
         self,
@@ -100,6 +103,12 @@ class Adam(LAMB):
         eps: float = 1e-8,
         fused: bool = False,
         betas: tuple[float, float] | None = None,
+        *,
+        weight_decay: float = 0.0,
         **kept: Unpack[Kept],
     ) -> None:
         super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused, betas=betas, **kept)
+        self.decay = number("Adam", "weight_decay", weight_decay)
+
+    def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
+        return super()._change(index, weight, grad + self.decay * weight if self.decay else grad)
