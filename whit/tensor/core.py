@@ -113,12 +113,18 @@ class Core:
         result._place = here()
         result._wanted = self._wanted
         result.grad = None
-        result.requires_grad = None
+        result.requires_grad = self.requires_grad and None  # False stays
         family = self._family
         if family is None:
             family = self._family = Family(self)
         result._family = family
         family.add(result)
+        return result
+
+    def _same(self, uop: UOp) -> Self:
+        """The tensor of the same value in another place or dtype. What takes no gradient still does not."""
+        result = self._wrap(uop)
+        result.requires_grad = self.requires_grad and None
         return result
 
     @classmethod

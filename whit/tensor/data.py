@@ -79,8 +79,10 @@ class Data(Core):
             self.uop = self.uop.leaf()
         self.uop = placed(self.uop, self._wanted)
         mark_leaf(self)
-        if isinstance(data, Core) and self._wanted is None:
-            self._wanted = data._wanted
+        if isinstance(data, Core):
+            self._wanted = self._wanted or data._wanted
+            if requires_grad is None and data.requires_grad is False:
+                self.requires_grad = False
 
     # ---- computing
 
@@ -221,15 +223,15 @@ class Data(Core):
         if is_disk(self.uop.device):
             return self
         if self.uop.op is ops.BUFFER:
-            return self._wrap(self.uop)
-        result = self._wrap(self.uop.stage())
+            return self._same(self.uop)
+        result = self._same(self.uop.stage())
         if current() is None:
             store_when_computed(result)
         return result
 
     def clone(self, device: str | None = None) -> Self:
         """A copy."""
-        return self._wrap(self.uop.stage()) if device is None else self.to(device).contiguous()
+        return self._same(self.uop.stage()) if device is None else self.to(device).contiguous()
 
     def __copy__(self) -> Self:
         return self.__deepcopy__({})
@@ -272,7 +274,7 @@ class Data(Core):
     def _moved(self, name: str) -> Self:
         if name == self.device:
             return self
-        moved = self._wrap(placed(self.uop, name) if self.uop.device is None else copy_to(self.uop, name))
+        moved = self._same(placed(self.uop, name) if self.uop.device is None else copy_to(self.uop, name))
         moved._wanted = name
         return moved
 

@@ -235,9 +235,9 @@ class Functions(Comparisons):
     def cast(self, dtype: DTypeLike) -> Self:
         """The nearest values of another dtype (docs/dtypes.md)."""
         wanted = storable("cast", dtype)
-        return self if wanted is self.uop.dtype else self._wrap(self.uop.cast(wanted))
+        return self if wanted is self.uop.dtype else self._same(self.uop.cast(wanted))
 
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as another dtype. One of another size makes the last axis longer or shorter."""
         wanted = storable("bitcast", dtype)
-        return self if wanted is self.uop.dtype else self._wrap(bitcast(self.uop, wanted, self._made()))
+        return self if wanted is self.uop.dtype else self._same(bitcast(self.uop, wanted, self._made()))

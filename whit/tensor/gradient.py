@@ -94,7 +94,7 @@ class Gradients(Creation):
 
     def contiguous_backward(self) -> Self:
         """The same value, whose gradient is kept in memory before it is passed on."""
-        return self._wrap(UOp(ops.STAGE_GRADIENT, None, (self.uop,)))
+        return self._same(UOp(ops.STAGE_GRADIENT, None, (self.uop,)))
 
     def _seed(self, name: str, gradient: Any) -> UOp:
         """The gradient to start from."""

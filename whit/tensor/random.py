@@ -26,7 +26,7 @@ from whit.tensor import uniform
 from whit.tensor.core import check_number, storable
 from whit.tensor.create import _shape
 from whit.tensor.gradient import Gradients
-from whit.tensor.threefry import next_draw, seed_with, words
+from whit.tensor.threefry import next_draw, seed_with, set_state, state, words
 from whit.tensor.uniform import Words
 
 
@@ -55,6 +55,22 @@ class Random(Gradients):
     def manual_seed(seed: int = 0) -> None:
         """Starts the random numbers of all devices over. Without it they start as after manual_seed(0)."""
         seed_with(seed)
+
+    @classmethod
+    def get_rng_state(cls) -> Self:
+        """Where the random numbers are: the seed and how many were drawn, as a tensor that can be saved."""
+        return cls(list(state()), dtype=dtypes.uint64, device="CPU")
+
+    @staticmethod
+    def set_rng_state(new_state: Any) -> None:
+        """Random numbers go on as after a `get_rng_state`, in this process or in another one."""
+        numbers = new_state.tolist() if hasattr(new_state, "tolist") else new_state
+        is_state = isinstance(numbers, list | tuple) and len(numbers) == 2
+        if not is_state or not all(isinstance(number, int) and 0 <= number < 2**64 for number in numbers):
+            raise ArgumentError(
+                f"set_rng_state: {new_state!r:.60} is no state", fix="Give what Tensor.get_rng_state() gave."
+            )
+        set_state(*numbers)
 
     @classmethod
     def _draw(cls, shape: tuple[int, ...], device: str | None, blocks: int = 1) -> list[Words]:

@@ -73,6 +73,30 @@ def seed_with(seed: int) -> None:
         _state.seed, _state.used = seed.__index__() % 2**64, 0
 
 
+def state() -> tuple[int, int]:
+    """The seed, and how many values were drawn since it was set."""
+    _check_not_traced("get_rng_state")
+    with _lock:
+        return _state.seed, _state.used
+
+
+def set_state(seed: int, used: int) -> None:
+    """Goes on where `state` was asked."""
+    _check_not_traced("set_rng_state")
+    with _lock:
+        _state.seed, _state.used = seed, used
+
+
+def _check_not_traced(name: str) -> None:
+    trace = current()
+    if trace is not None:
+        raise trace.fail(
+            f"{name}: the random numbers are saved or set while {trace.name} is captured",
+            "each replay draws others",
+            "Do it outside of the function.",
+        )
+
+
 def next_draw(count: int, device: str) -> UOp:
     """A BUFFER with the seed and the first of `count` counters that nobody had before."""
     trace = current()

@@ -36,13 +36,15 @@ class Kept(TypedDict, total=False):
 
 
 class Optimizer:
-    """Parameters and a learning rate. `lr` is a tensor of one element: writing to it changes no kernel."""
+    """Parameters and a learning rate. `lr` is a tensor of one element: writing to it changes no kernel, whether by
+    `lr.assign(...)` or by `opt.lr = 0.5`."""
+
+    lr: Any  # a tensor; a number that is set is written into it
 
     def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[Kept]) -> None:
         name = type(self).__name__
         self.params = _checked(name, params)
-        if not isinstance(lr, int | float) or not lr >= 0:
-            raise ArgumentError(f"{name}: lr={lr!r}", fix="The learning rate is a number, 0 or more.")
+        _check_rate(name, lr)
         self._check_names(kept)
         self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
         device = kept.get("state_device")
@@ -59,6 +61,17 @@ class Optimizer:
         self._skip: Tensor | None = None  # while a step is made: the condition under which it changes nothing
         self._numbers: dict[Hashable, Tensor] = {}  # the same: what `_number` gave
         self.masters = [self._master(tensor) for tensor in self._whole] if kept.get("masters") else []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "lr" or "lr" not in self.__dict__:
+            super().__setattr__(name, value)
+            return
+        for part in self._parts():
+            rate = _rate(type(self).__name__, value, part.lr)
+            part.lr.assign(rate).realize()  # now: a captured step reads what is in memory
+
+    def _parts(self) -> Sequence[Optimizer]:
+        return (self,)
 
     def _check_names(self, kept: Iterable[str]) -> None:
         """Refuses settings that no optimiser has."""
@@ -217,6 +230,9 @@ class OptimizerGroup(Optimizer):
         self.params = _checked("OptimizerGroup", [tensor for part in optimizers for tensor in part.params])
         self.device, self.lr = optimizers[0].device, optimizers[0].lr
 
+    def _parts(self) -> Sequence[Optimizer]:
+        return self.optimizers
+
     def __getitem__(self, index: int) -> Optimizer:
         return self.optimizers[index]
 
@@ -245,6 +261,20 @@ def number(name: str, label: str, value: Any, least: float = 0.0, below: float |
         limit = f"at least {least:g}" + ("" if below is None else f" and below {below:g}")
         raise ArgumentError(f"{name}: {label}={value!r}", fix=f"It is a number, {limit}.")
     return float(value)
+
+
+def _check_rate(name: str, lr: Any) -> None:
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not lr >= 0:
+        raise ArgumentError(f"{name}: lr={lr!r:.60}", fix="The learning rate is a number, 0 or more.")
+
+
+def _rate(name: str, value: Any, now: Tensor) -> Tensor:
+    """A number, or a tensor of one element, for the learning rate."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.detach().to(now.device).cast(now.dtype).reshape(now.shape)
+    number = value.item() if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1 else value
+    _check_rate(name, number)
+    return Tensor([float(number)], dtype=now.dtype, device=now.device)
 
 
 def _state_dtype(name: str, dtype: Any) -> DType | None:

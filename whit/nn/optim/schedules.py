@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from whit.dtype import dtypes
 from whit.errors import ArgumentError
 from whit.nn.optim.base import Optimizer, OptimizerGroup, number
+from whit.tensor import Tensor
 
 
 class Schedule:
@@ -35,6 +37,28 @@ class Schedule:
     def get_lr(self) -> float:
         """The rate of the (first) optimiser now."""
         return self.rates[0][1] * self.factor(self.count)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The number of the step and the rates that it started from, as tensors that `safe_save` takes."""
+        rates = [rate for _, rate in self.rates]
+        return {"count": Tensor([self.count], dtype=dtypes.int64), "rates": Tensor(rates, dtype=dtypes.float64)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> None:
+        """Goes on where a `state_dict` was made. The schedule itself is made as it was then."""
+        if sorted(state_dict) != ["count", "rates"]:
+            raise ArgumentError(
+                f"load_state_dict: this is no state of a schedule: {', '.join(map(str, state_dict)):.100}",
+                fix="Give what state_dict() of a schedule gave.",
+            )
+        rates = state_dict["rates"].tolist()
+        if len(rates) != len(self.rates):
+            raise ArgumentError(
+                f"load_state_dict: a state of {len(rates)} optimisers for a schedule of {len(self.rates)}",
+                fix="Make the schedule of the same optimisers as then.",
+            )
+        self.rates = [(part, rate) for (part, _), rate in zip(self.rates, rates, strict=True)]
+        self.count = int(state_dict["count"].item())
+        self._write()
 
     def _write(self) -> None:
         factor = self.factor(self.count)
