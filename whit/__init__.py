@@ -15,6 +15,7 @@ from whit.dtype import dtypes
 from whit.engine.counters import GlobalCounters
 from whit.engine.device import Device
 from whit.engine.jit import TinyJit
+from whit.engine.launch_names import watch_from_environment
 from whit.engine.profile import profile
 from whit.engine.profile import start_from_environment as start_profile
 from whit.errors import JitError
@@ -61,3 +62,4 @@ __all__ = [
 
 start_trace()
 start_profile()
+watch_from_environment()

@@ -88,7 +88,7 @@ def test_nothing_runs_on_null(device: str) -> None:
     lines = str(found).splitlines()
     assert lines[0].endswith(f"s, 1 kernel and 0 copies on {device}")
     assert lines[-2].split() == [
-        *("1", "add_64x64", "float32(64,", "64),", "4096", "operations,"),
+        *("1", "add", "test_profile.py:86", "add_64x64", "float32(64,", "64),", "4096", "operations,"),
         *("reads", "16.38", "kB,", "writes", "16.38", "kB"),
     ]
     assert lines[-1].startswith("scheduling and compiling took ") and "one by one" not in str(found)

@@ -48,7 +48,7 @@ def test_1_is_a_line_for_each_schedule(capsys: pytest.CaptureFixture[str]) -> No
 def test_2_is_a_line_for_each_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     _, line = shown(2, capsys)
     pattern = rf"\*\*\* CPU +1 add_reduce_2 +float32\(2,\) +{TIME} +\d+\.\d GFLOP/s +\d+\.\d GB/s  mem +\d+\.\d\d MB"
-    assert re.fullmatch(pattern, line)
+    assert re.fullmatch(rf"{pattern}  sum  test_show\.py:\d+", line)
 
 
 @pytest.mark.cpu

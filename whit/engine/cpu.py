@@ -18,6 +18,7 @@ from whit.engine.compile import Kernel, get_kernels, prepare_pool
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.device import target_text
 from whit.engine.disk import allocate
+from whit.engine.launch_names import running_names
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.engine.timings import note_time
@@ -130,6 +131,7 @@ class CpuDevice:
         prepare_pool()
         run_native(launches, 0, loaded.threads)  # starts threads, which is not to be counted
         is_shown = DEBUG >= 2
+        names = running_names(len(loaded.plan.steps)) if is_shown else ()
         times: list[int] = []
         for i, call in enumerate(loaded.plan.linear.src):
             start = perf_counter_ns()
@@ -141,7 +143,7 @@ class CpuDevice:
                 counts = _counts(loaded.kernels[i])
                 counts.time_sum_s = seconds = (end - start) * 1e-9
                 GlobalCounters.add(self.name, counts)
-                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, names[i])
         if not is_shown:
             GlobalCounters.add(self.name, loaded.counts)
         for timer in hooks.timers():

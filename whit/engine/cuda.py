@@ -16,6 +16,7 @@ from typing import Any
 from whit.config import DEBUG
 from whit.engine.counters import Counts, GlobalCounters
 from whit.engine.cuda_compile import CudaKernel, Launch, get_cuda_kernels, without_vectors
+from whit.engine.launch_names import running_names
 from whit.engine.plan import Plan
 from whit.engine.show import show_kernel, show_load
 from whit.engine.timings import note_time
@@ -144,13 +145,14 @@ class CudaDevice:
         launches = [self._filled(loaded, number, addresses, variables) for number in range(len(plan.steps))]
         events = self._start_between_events(launches)
         is_shown = DEBUG >= 2
+        names = running_names(len(plan.steps)) if is_shown else ()
         told = [timer.started(self.name, plan, loaded.kernels, "stream") for timer in hooks.timers()]
 
         def note(moments: list[int]) -> None:
             for number, (start, end) in enumerate(zip(moments[::2], moments[1::2], strict=True)):
                 note_time(plan.steps[number].function, self.name, (end - start) * 1e-9)
                 if is_shown:
-                    self._show(loaded, number, (end - start) * 1e-9)
+                    self._show(loaded, number, (end - start) * 1e-9, names[number])
             for tell in told:
                 tell(moments)
 
@@ -181,13 +183,13 @@ class CudaDevice:
             gpu.check(function.__name__, code)
         return events
 
-    def _show(self, loaded: LoadedPlan, number: int, seconds: float) -> None:
+    def _show(self, loaded: LoadedPlan, number: int, seconds: float, label: str) -> None:
         """Counts a step that has run, and prints its line."""
         call = loaded.plan.linear.src[number]
         counts = _counts(loaded.kernels[number])
         counts.time_sum_s = seconds
         GlobalCounters.add(self.name, counts)
-        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, label)
 
     def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
         """The same step without vectors."""

@@ -9,6 +9,7 @@ that it takes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whit.engine.device import Device, canonicalize, is_disk
@@ -19,7 +20,7 @@ from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.placeholder import new_placeholder
 from whit.engine.plan import Plan, make_plan
-from whit.engine.realize import _known, _needs_kernel, _shows, _value, filled_by_hand, load_scheduler
+from whit.engine.realize import _known, _needs_kernel, _shows, _value, call_names, filled_by_hand, load_scheduler
 from whit.engine.storage import computed_entries, nbytes_of
 from whit.engine.view import view_of_buffer
 from whit.engine.windows import find_windows
@@ -87,7 +88,7 @@ class Report:
         """Reports the kernels that compute a node, and their memory."""
         graph, changed = _graph_of(node)
         plan = make_plan(load_scheduler(device)(graph.graph), graph.outputs + len(graph.slots))
-        steps = reports(plan, device)
+        steps = reports(plan, device, call_names(graph, device))
         work = sum(step.ops for step in steps)
         read, written = sum(step.bytes_read for step in steps), sum(step.bytes_written for step in steps)
         count = f"{len(steps)} kernel{'' if len(steps) == 1 else 's'}"
@@ -100,6 +101,7 @@ class Report:
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
         for number, step in enumerate(steps, 1):
             self.lines.append(f"  {number}  {step.name}  {step.result}")
+            self.lines += [f"     {step.label}"] if step.label else []
             if number > 1 and waits[number - 1] != (number - 2,):  # else it waits for the one before
                 others = " and ".join(str(other + 1) for other in waits[number - 1])
                 self.lines.append(f"     waits for {others}" if others else "     waits for none of these")
@@ -139,12 +141,12 @@ def _graph_of(node: UOp) -> tuple[Normalised, int]:
     found = [(top, effect_of(top, nobody)) for top in tops]
     effects = [effect for _, effect in found if effect is not None]
     if not effects:
-        return normalise([node], order, find_windows(order)), 0
+        return normalise([node], order, find_windows(order), is_named=True), 0
     roots = [top for top, effect in found if effect is None]
     if not _shows(node, set(tops)) and _needs_kernel(node, {effect.memory for effect in effects}):
         roots.append(node)
     windows = find_windows(order, {effect.memory for effect in effects})
-    return normalise_effects(list(dict.fromkeys(roots)), effects, order, windows), len(effects)
+    return normalise_effects(list(dict.fromkeys(roots)), effects, order, windows, is_named=True), len(effects)
 
 
 # ---- kernels
@@ -156,15 +158,17 @@ def kernels(root: UOp, device: str | None = None) -> list[KernelReport]:
     if is_disk(name) or _known(node) is not None or view_of_buffer(node) or filled_by_hand(node, name) is not None:
         return []
     graph, _ = _graph_of(Report([]).without_copies(node))
-    return reports(make_plan(load_scheduler(name)(graph.graph), graph.outputs + len(graph.slots)), name)
+    plan = make_plan(load_scheduler(name)(graph.graph), graph.outputs + len(graph.slots))
+    return reports(plan, name, call_names(graph, name))
 
 
-def reports(plan: Plan, device: str) -> list[KernelReport]:
+def reports(plan: Plan, device: str, labels: Sequence[str] = ()) -> list[KernelReport]:
     """A report about each step of a plan."""
     found = []
-    for step, call in zip(plan.steps, plan.linear.src, strict=True):
+    for number, (step, call) in enumerate(zip(plan.steps, plan.linear.src, strict=True)):
         result = _spelled(call.src[1]) if len(call.src) > 1 else ""
-        found.append(KernelReport(step.function, device, Device[device].target, result))
+        label = labels[number] if len(labels) == len(plan.steps) else ""
+        found.append(KernelReport(step.function, device, Device[device].target, result, label=label))
     return found
 
 

@@ -229,9 +229,13 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         """A report about each kernel of the program that was captured last; its `explain()` says why it is as it is."""
         from whit.engine.explain import reports  # lazy: few programs ask
         from whit.engine.program import plan_of  # lazy: the same
+        from whit.engine.realize import call_names  # lazy: the same
 
-        parts = self.captured[-1].program.parts if self._captures else []
-        return [found for part in parts if part.graph for found in reports(plan_of(part.loaded), part.device)]
+        found: list[Any] = []
+        for part in self.captured[-1].program.parts if self._captures else []:
+            if part.graph is not None:
+                found += reports(plan_of(part.loaded), part.device, call_names(part.graph, part.device))
+        return found
 
     @property
     def memory(self) -> int:

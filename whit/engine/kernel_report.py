@@ -33,6 +33,7 @@ class KernelReport:
     target: Target | None  # None: the interpreter
     result: str  # dtype and shape of what it writes first
     units: str = ""  # of a GPU: what computes, where that is known
+    label: str = ""  # which lines and layers of the program it computes: "blocks.3.attn · softmax  model.py:31"
 
     @property
     def name(self) -> str:
@@ -135,7 +136,8 @@ class KernelReport:
     def explain(self) -> str:
         """Tiling, roofline, and what was achieved."""
         where = self.device if self.target is None else f"{self.device} ({self.target})"
-        lines = [f"{self.name} on {where}, {self.result}", f"  {self.amounts}", "tiling:"]
+        lines = [f"{self.name} on {where}, {self.result}", *([f"  {self.label}"] if self.label else [])]
+        lines += [f"  {self.amounts}", "tiling:"]
         lines += [f"  {reason}" for reason in self.reasons]
         if self._is_on_gpu:
             from whit.engine.cuda_report import occupancies  # lazy: loads the driver

@@ -15,13 +15,14 @@ This runs on every `realize`: two passes, together about 2 us a node (bench/real
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import frexp, inf, prod
 
 from whit.cache import register_cache
 from whit.dtype import DType, dtypes
 from whit.engine.device import is_gpu
 from whit.engine.effects import on_views, stored_value, views_between
+from whit.engine.launch_names import Places, places_of, watched
 from whit.engine.storage import computed_entries
 from whit.engine.windows import Anchor, Window
 from whit.errors import ArgumentError, NotSupportedError
@@ -53,6 +54,7 @@ class Normalised:
     slots: tuple[UOp, ...]  # what the slots after them hold: BUFFERs, contiguous parts of them, and CONSTs
     variables: tuple[tuple[str, int], ...]  # values of the bound variables, by name
     unbound: frozenset[str] = frozenset()  # variables without a value: the graph cannot run
+    places: Places | None = field(default=None, compare=False)  # where its nodes were made, if somebody asks
 
 
 def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
@@ -346,18 +348,22 @@ def views_to(effect: UOp, old: UOp) -> list[UOp]:
     return views
 
 
-def normalise(roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS) -> Normalised:
-    """The graph that computes the roots, `order` being what is `below` them."""
+def normalise(
+    roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, is_named: bool = False
+) -> Normalised:
+    """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
     state = Normaliser(len(roots), windows)
     state.visit(order)
     stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
-    return normalised(state, make(ops.GROUP, tuple(stores)))
+    return normalised(state, make(ops.GROUP, tuple(stores)), is_named)
 
 
-def normalised(state: Normaliser, graph: UOp) -> Normalised:
+def normalised(state: Normaliser, graph: UOp, is_named: bool) -> Normalised:
     """The graph, with what was found on the way."""
     variables = tuple(state.variables.items())
-    return Normalised(graph, state.outputs, tuple(state.slots), variables, frozenset(state.names - {*state.variables}))
+    unbound = frozenset(state.names - {*state.variables})
+    places = places_of(state.done) if watched or is_named else None
+    return Normalised(graph, state.outputs, tuple(state.slots), variables, unbound, places)
 
 
 def output(state: Normaliser, slot: int, root: UOp, value: UOp) -> UOp:

@@ -22,10 +22,14 @@ from whit.ir.uop import UOp, make
 
 
 def normalise_effects(
-    roots: Sequence[UOp], effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS
+    roots: Sequence[UOp],
+    effects: Sequence[Effect],
+    order: list[UOp],
+    windows: Mapping[UOp, Window] = NO_WINDOWS,
+    is_named: bool = False,
 ) -> Normalised:
     """The graph that computes the roots and carries out the effects; `order` is what is below both. `windows` are those
-    of other memories."""
+    of other memories; `is_named`: with the places of nodes."""
     state = EffectNormaliser(len(roots), effects, order, windows)
     state.visit(order)
     stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
@@ -33,7 +37,7 @@ def normalise_effects(
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))
     graph = make(ops.GROUP, tuple(stores))
-    return normalised(state, graph)
+    return normalised(state, graph, is_named)
 
 
 class EffectNormaliser(Normaliser):

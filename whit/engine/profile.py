@@ -24,6 +24,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from whit.config import PROFILE
+from whit.engine.launch_names import merged, running_names, watch
 from whit.errors import ParseError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -66,12 +67,18 @@ class KernelTimes(Times):
     result: str = field(kw_only=True)  # dtype and shape of what it writes first
     largest: str = field(kw_only=True)  # those of its largest input, where they differ
     units: str = field(kw_only=True)  # of a GPU: what computes
+    labels: dict[str, None] = field(default_factory=dict)  # which lines and layers its launches compute
     _report: KernelReport | None = None
 
     @property
     def name(self) -> str:
         """As in recordings and under DEBUG; kernels that are not the same may have one name."""
         return str(self.function.arg.name)
+
+    @property
+    def label(self) -> str:
+        """The lines and layers of the program that it computes: "blocks.*.attn · softmax  model.py:31"."""
+        return merged(self.labels)
 
     @property
     def report(self) -> KernelReport:
@@ -191,8 +198,10 @@ class Profile:
             if steps is None:
                 calls = zip_longest(plan.linear.src, kernels)
                 steps = self._steps[device, plan.linear] = [self._step(device, *each) for each in calls]
-            for step in steps:
+            for step, name in zip(steps, running_names(len(steps)), strict=True):
                 step.calls += 1
+                if name:
+                    step.labels[name] = None
         return lambda moments: self._add(device, steps, moments)
 
     def _step(self, device: str, call: UOp, kernel: Any) -> KernelTimes:
@@ -246,11 +255,12 @@ def _size(node: UOp) -> int:
 def profile() -> Iterator[Profile]:
     """Times what this thread runs inside, by kernel: `with whit.profile() as p: ...` and then `print(p)`."""
     found = Profile()
-    end = hooks.set_profiles_here((found, *hooks.profiles_here()))
+    end, end_watch = hooks.set_profiles_here((found, *hooks.profiles_here())), watch()
     try:
         yield found
     finally:
         end()
+        end_watch()
         found.finish()
 
 
@@ -284,6 +294,7 @@ def start_from_environment() -> None:
     if level:
         found = Profile()
         hooks.profiles = (found,)
+        watch()
         atexit.register(_end, found, level)
 
 

@@ -57,6 +57,7 @@ def _device(profile: Profile, device: str, kernels: list[KernelTimes], copies: l
 
 def _kernel(row: KernelTimes, total: float) -> list[str]:
     what = f"{row.name} {row.result}" + (f" of {row.largest}" if row.largest else "")
+    what = f"{row.label}  {what}" if row.label else what
     if not row.timed:
         return ["", "", str(row.calls), *[""] * 6, f"{what}, {row.report.amounts}"]
     rates = [_rate(row.nbytes / 1e9, row.seconds), _rate(row.ops / 1e12, row.seconds)]

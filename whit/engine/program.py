@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, starmap
 from operator import call
 from typing import Any
@@ -25,12 +26,13 @@ from whit.engine.device import Device, canonicalize
 from whit.engine.disk import allocate
 from whit.engine.edges import Access, accesses_of
 from whit.engine.effects import Effect, effect_of, last_changes, stored_value, under, views_between
+from whit.engine.launch_names import keep_made, run_named, watched
 from whit.engine.normalise import Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
 from whit.engine.placeholder import is_placeholder, new_placeholder
 from whit.engine.prune import prune
 from whit.engine.queues import Batch, Call, Calls, Way, batches, copy_queue, report
-from whit.engine.realize import find_plan, memory_of_slot
+from whit.engine.realize import call_names, find_plan, memory_of_slot
 from whit.engine.reuse import can_overwrite
 from whit.engine.storage import nbytes_of
 from whit.engine.submit import ALL as ALL  # these two also for those who only know programs
@@ -185,7 +187,10 @@ def _plain_calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) 
     """What is to be called for a part without preparation."""
     buffers = part.buffers(table)
     if part.graph is not None:
-        return [(Device[part.device].run, part.loaded, buffers, variables)]
+        run = Device[part.device].run
+        if not watched or part.graph.places is None:
+            return [(run, part.loaded, buffers, variables)]
+        return [(run_named, partial(call_names, part.graph, part.device), run, part.loaded, buffers, variables)]
     target, source = buffers
     moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
     return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
@@ -206,7 +211,7 @@ def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp
             done[node] = done[node.src[0]]
             continue
         src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-        new = node if src == node.src else make(node.op, src, node.arg)
+        new = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
         value = stored_value(new)
         done[node] = new if value is None else value
     return [done[root] for root in roots]
@@ -304,7 +309,7 @@ def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]
     for node in topological(tuple(roots)):
         if node not in done:
             src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
+            done[node] = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
     return [done[root] for root in roots]
 
 
@@ -322,7 +327,10 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
     effects = mine + [effect for effect in effects if effect.top not in changed]
     others = [(state, value) for state, value in states if changed.get(value) is not state]
     roots = [*values, *[value for _, value in others]]
-    graph = normalise_effects(roots, effects, order) if effects else normalise(roots, order)
+    if effects:
+        graph = normalise_effects(roots, effects, order, is_named=True)
+    else:
+        graph = normalise(roots, order, is_named=True)
     places = [_new_place(program) for _ in range(graph.outputs)]
     for (state, _), place in zip(others, places[len(values) :], strict=False):
         state.place = place

@@ -10,6 +10,7 @@ import numpy as np
 
 from whit.config import DEBUG
 from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.launch_names import running_names
 from whit.engine.plan import Plan
 from whit.engine.show import announce, show_kernel
 from whit.engine.storage import concrete_shape
@@ -47,7 +48,8 @@ class PythonDevice:
             if node.op is ops.VARIABLE and node.arg.name in variables:
                 values[node] = variables[node.arg.name]
         times: list[int] = []
-        for call in loaded.linear.src:
+        names = running_names(len(loaded.steps)) if DEBUG >= 2 else ()
+        for number, call in enumerate(loaded.linear.src):
             times.append(perf_counter_ns())
             run(call, values)
             times.append(perf_counter_ns())
@@ -56,7 +58,7 @@ class PythonDevice:
             GlobalCounters.add(self.name, counts)
             if DEBUG >= 2:
                 announce(call.src[0])
-                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds)
+                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, names[number])
         for timer in hooks.timers():
             timer.started(self.name, loaded, (), "")(times)
 

@@ -14,6 +14,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from time import perf_counter_ns
 from typing import Any
@@ -40,6 +41,7 @@ from whit.engine.effects import (
 from whit.engine.failure import explain_failure
 from whit.engine.file_views import compute_into_file, copy_into_file, read_view
 from whit.engine.lasting import to_store
+from whit.engine.launch_names import Traced, keep_made, names_of, note_traced, run_named, watched
 from whit.engine.many_sizes import note_program
 from whit.engine.normalise import SPREADS, Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
@@ -186,7 +188,7 @@ def _value(root: UOp) -> UOp:
             value = root.member if root.op is ops.ITEM else stored_value(root)
         if value is None or id(root) in computed_entries:
             return root
-        root = value
+        root = keep_made(value, root)
 
 
 def _known(node: UOp) -> UOp | None:
@@ -453,7 +455,15 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
         buffers.append(memory_of_slot(slot, device))
     if CHECK_PLAN:
         load_check("check_plan").check_shared(graph.graph, getattr(loaded, "plan", loaded), buffers)
-    Device[device].run(loaded, buffers, dict(graph.variables))
+    if graph.places is None:
+        Device[device].run(loaded, buffers, dict(graph.variables))
+    else:
+        run_named(partial(call_names, graph, device), Device[device].run, loaded, buffers, dict(graph.variables))
+
+
+def call_names(graph: Normalised, device: str) -> tuple[str, ...]:
+    """What the calls of the schedule of a graph compute, for people; nothing where that is not known."""
+    return names_of(graph.graph, graph.places, device, lambda each, traced: load_scheduler(device, traced)(each))
 
 
 def find_plan(graph: Normalised, device: str) -> Any:
@@ -515,7 +525,7 @@ def _load(graph: Normalised, device: str) -> Any:
                 show_graph("graph", graph.graph)
             if (recorder := hooks.recorder) is not None:
                 recorder.begin_schedule()
-            linear = find_or_make(graph.graph, device, lambda each: load_scheduler(device)(each))
+            linear = find_or_make(graph.graph, device, lambda each: _scheduled(each, device))
             if DEBUG >= 5:
                 show_graph("schedule", linear)
             plan = make_plan(linear, graph.outputs + len(graph.slots))
@@ -542,20 +552,29 @@ def load_check(name: str) -> Any:
     return importlib.import_module(f"whit.engine.{name}")  # lazy: few programs ask for it
 
 
-def load_scheduler(device: str) -> Callable[[UOp], UOp]:
+def _scheduled(graph: UOp, device: str) -> UOp:
+    if not watched:
+        return load_scheduler(device)(graph)
+    traced = Traced()
+    linear = load_scheduler(device, traced)(graph)
+    note_traced(graph, device, traced)
+    return linear
+
+
+def load_scheduler(device: str, traced: Traced | None = None) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
     package = importlib.import_module("whit.schedule")  # lazy: the first realize does
     schedule: Callable[..., UOp] = package.schedule
     target = Device[device].target
     if target is None:
-        return schedule
+        return lambda graph: schedule(graph, None, traced)
 
     def for_target(graph: UOp) -> UOp:
         blocks = min(int(ATTENTION_BLOCKS), 1)
         if target.is_gpu and blocks:
             blocks = 2 if "sm_80" in target.features else 3  # what tensor cores compute, of halves or of float16
         with Context(ATTENTION_BLOCKS=blocks):
-            linear = schedule(graph, target)
+            linear = schedule(graph, target, traced)
         return package.align_rows(linear) if target.is_gpu else linear
 
     return for_target

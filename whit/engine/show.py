@@ -1,7 +1,7 @@
 """What DEBUG prints.
 
     DEBUG=1   a line for each schedule that is made ready: device, target, kernels, memory, time
-    DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use
+    DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use, layer and line
     DEBUG=3   how each new kernel is tiled, and why
     DEBUG=4   its source text
     DEBUG=5   the graphs: what is realised, its schedule, each kernel
@@ -55,8 +55,10 @@ def show_load(device: str, target: object, kernels: int, arena_bytes: int, secon
     print(f"=== {device} ({target}): {count}, {temporaries}, ready in {time_to_str(seconds, 0)}", flush=True)
 
 
-def show_kernel(device: str, name: str, outputs: Sequence[UOp], counts: Counts, seconds: float) -> None:
-    """The line of DEBUG=2."""
+def show_kernel(
+    device: str, name: str, outputs: Sequence[UOp], counts: Counts, seconds: float, label: str = ""
+) -> None:
+    """The line of DEBUG=2. The label says which lines and layers of the program the kernel computes."""
     number = GlobalCounters.kernel_count
     first = outputs[0] if outputs else None
     result = "" if first is None else f"{first.dtype.name}{spell_shape(first.shape)}"
@@ -64,7 +66,8 @@ def show_kernel(device: str, name: str, outputs: Sequence[UOp], counts: Counts, 
     bandwidth = counts.global_mem / max(seconds, 1e-9) / 1e9
     used = GlobalCounters.mem_used / 1e6
     line = f"*** {device:7s} {number:4d} {_shown(f'{name:32s}', 'cyan')} {result:24s} tm {time_to_str(seconds)}"
-    print(f"{line} {flops:9.1f} GFLOP/s {bandwidth:7.1f} GB/s  mem {used:9.2f} MB", flush=True)
+    line = f"{line} {flops:9.1f} GFLOP/s {bandwidth:7.1f} GB/s  mem {used:9.2f} MB"
+    print(f"{line}  {_shown(label, 'green')}" if label else line, flush=True)
 
 
 def announce(function: UOp, explanation: str = "", source: str = "", linear: UOp | None = None, code: str = "") -> None:

@@ -22,6 +22,7 @@ from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
 from whit.ir.gradients import total
 from whit.ir.graph import topological
+from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
 
 MANY = 16  # pieces of a gradient that are not added one by one
@@ -117,8 +118,11 @@ class _Walk:
         elif node in self.opened and type(dy) is tuple:
             self.members[node.src[0]] = {i: piece for i, piece in enumerate(dy) if piece is not None}
         else:
+            place = getattr(node, "made", None)
             for source, piece in zip(node.src, self._given(node, dy), strict=True):
                 if piece is not None:
+                    if place is not None and piece.src and not hasattr(piece, "made"):
+                        set_made(piece, (*place[:-1], True))
                     self.give(source, piece)
 
     def _given(self, node: UOp, dy: Any) -> Sequence[UOp | None]:

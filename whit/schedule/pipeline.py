@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from whit.config import ATTENTION_BLOCKS, VERIFY, Context
 from whit.ir import ops
@@ -62,21 +63,31 @@ MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})
 PARTS_A_KERNEL = 36  # sources of a long STACK that one kernel writes
 
 
-def schedule(graph: UOp, target: Target | None = None) -> UOp:
+class Traced(Protocol):
+    """Is told what a schedule computes, for the names of its calls."""
+
+    values: list[tuple[UOp, UOp]]  # target and value, of what is stored in the end
+    calls: list[tuple[UOp, ...]]  # the values that each call computes
+
+
+def schedule(graph: UOp, target: Target | None = None, traced: Traced | None = None) -> UOp:
     """GROUP of STOREs of values into params, or into views of them -> LINEAR of kernel calls over params and temporary
-    buffers. A read of a param that is also stored to sees what was there before. A target may have wishes."""
+    buffers. A read of a param that is also stored to sees what was there before. A target may have wishes. Of graphs
+    with calls of functions nothing is `traced`: their kernels compute something for each call."""
     graph = roll_steps(graph)
     if any(node.op is ops.CALL for node in graph.topological()):
         inner, plain = partial(schedule, target=target), partial(_schedule, machine=target)
         linear = schedule_with_calls(graph, inner, plain, target)
     else:
-        linear = _schedule(graph, {}, target)
+        linear = _schedule(graph, {}, target, traced)
     if VERIFY:
         verify(linear, SCHEDULE)
     return linear
 
 
-def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None) -> UOp:
+def _schedule(
+    graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target | None, traced: Traced | None = None
+) -> UOp:
     """The same without calls. `needs` has, for buffers that a call fills, those that are filled before."""
     given, graph = graph, part_targets(graph)
     if machine is not None and machine.is_gpu:
@@ -111,9 +122,11 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
     chains = [list(group.values.values()) for group in groups if group.is_chained and ATTENTION_BLOCKS >= 2]
     if not all(is_computed(find_chain(values)) for values in chains):
         with Context(ATTENTION_BLOCKS=0):  # tensor cores would not compute all that a matrix is needed for
-            return _schedule(given, needs, machine)
+            return _schedule(given, needs, machine, traced)
     wanted = {*targets, *(node for group in groups for node in group.reads)}  # others are used only at hand
     wanted.update(settled.writes, settled.writes.values())
+    if traced is not None:
+        traced.values += settled.outputs
     for group in groups:
         stores = _stores(group, memory, targets, wanted, inside)
         if not stores:  # kept for something that has no elements
@@ -122,6 +135,8 @@ def _schedule(graph: UOp, needs: Mapping[UOp, Collection[UOp]], machine: Target 
         name = name_of(group)
         for start in range(0, len(stores), most):
             calls.append(_call(stores[start : start + most], memory, inside, name, known, machine))
+            if traced is not None:
+                traced.calls.append(tuple(kernel.root for kernel in group.kernels))
     return make(ops.LINEAR, tuple(calls))
 
 

@@ -27,6 +27,7 @@ from whit.engine.overlay import current, register_tensor
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape, spell_size
+from whit.ir.record import set_made
 from whit.ir.sizes import is_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
@@ -100,7 +101,9 @@ class Core:
         result = _new(type(self))
         result.uop = uop
         result._family = None
-        result._place = here()
+        result._place = place = here()
+        if uop is not self.uop:
+            set_made(uop, place)
         result._wanted = self._wanted
         result.grad = None
         result.requires_grad = None
@@ -110,7 +113,9 @@ class Core:
         """The tensor of movement on this one's node: it shows the same elements."""
         result = _new(type(self))
         result.uop = uop
-        result._place = here()
+        result._place = place = here()
+        if uop is not self.uop:
+            set_made(uop, place)
         result._wanted = self._wanted
         result.grad = None
         result.requires_grad = self.requires_grad and None  # False stays
@@ -135,7 +140,9 @@ class Core:
         result = _new(cls)
         result.uop = uop
         result._family = None
-        result._place = here()
+        result._place = place = here()
+        if uop.src:
+            set_made(uop, place)
         result._wanted = wanted
         result.grad = None
         result.requires_grad = None

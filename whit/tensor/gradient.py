@@ -15,12 +15,14 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Self
 
+from whit.engine.launch_names import made
 from whit.engine.origins import behind, cuts
 from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.grad import flow, gradients
 from whit.ir import ops
 from whit.ir.op import spell_shape
+from whit.ir.record import set_made
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
 from whit.tensor.create import Creation
@@ -177,7 +179,10 @@ class Gradients(Creation):
         return found.get(True)
 
     def _gradient_of(self, target: Core, node: UOp | None) -> Self:
+        place = None if node is None else made(node)
         result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
+        if node is not None and place is not None:
+            set_made(node, place)  # of what it is the gradient says more than where it was asked for
         result._wanted = target._wanted
         return result
 

@@ -1,0 +1,178 @@
+"""Launches are named after the lines and layers that they compute; kernels and schedules know nothing of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whit
+from whit import Context, GlobalCounters, Tensor, TinyJit, nn
+from whit.engine import compile as compile_module
+from whit.engine import launch_names
+from whit.engine.launch_names import merged, running_names, watch
+
+pytestmark = pytest.mark.cpu
+
+
+class Attention:
+    def __init__(self) -> None:
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        q, k = [layer(x) for layer in (self.q, self.k)]
+        scores = q @ k.transpose(-1, -2)
+        weights = scores.contiguous().softmax().contiguous()
+        return weights @ self.v(x)
+
+
+class Block:
+    def __init__(self) -> None:
+        self.parts = {"attn": Attention()}
+        self.up = [[nn.Linear(16, 32)]]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.helper(self.parts["attn"](x))
+
+    def helper(self, x: Tensor) -> Tensor:
+        return self.up[0][0](x.contiguous())[..., :16].contiguous()
+
+
+class Model:
+    def __init__(self) -> None:
+        self.blocks = [Block() for _ in range(3)]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x.relu()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    found = Model()
+    Tensor.realize(*nn.state.get_parameters(found))
+    return found
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return Tensor.arange(2 * 8 * 16).reshape(2, 8, 16).float().contiguous().realize()
+
+
+def names_of(run: object, count: int = 10**9) -> list[str]:
+    """The labels of what ran, each kernel's without its line."""
+    with whit.profile() as found:
+        run()  # type: ignore[operator]
+    return [name.partition("  ")[0] for row in found.kernels for name in row.labels]
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line)
+
+
+def test_layers_have_the_names_of_their_parameters(model: Model, x: Tensor) -> None:
+    found = set(names_of(lambda: model(x).realize()))
+    for i in range(3):
+        assert f"blocks.{i}.parts.attn · softmax" in found
+        assert f"blocks.{i}.parts.attn.q · Linear" in found
+        assert f"blocks.{i}.up.0.0 · Linear" in found
+
+
+def test_debug_names_line_and_layer(model: Model, x: Tensor, capsys: pytest.CaptureFixture[str]) -> None:
+    with Context(DEBUG=2):
+        model(x).realize()
+    lines = capsys.readouterr().out.splitlines()
+    softmax = f"blocks.2.parts.attn · softmax  test_launch_names.py:{line_of('.softmax()')}"
+    assert sum(line.endswith(f"MB  {softmax}") for line in lines) == 1
+
+
+def test_equal_layers_are_one_kernel_with_many_names(model: Model, x: Tensor) -> None:
+    model(x).realize()
+    before = len(compile_module._kernels)
+    with whit.profile() as found:
+        model(x).realize()
+    assert len(compile_module._kernels) == before  # names are no part of any key
+    (row,) = [row for row in found.kernels if "softmax" in row.label]
+    assert row.calls == 3
+    assert row.label == f"blocks.*.parts.attn · softmax  test_launch_names.py:{line_of('.softmax()')}"
+    assert row.label in str(found)
+
+
+def test_the_same_layer_realised_alone_has_the_name_of_its_launch(model: Model, x: Tensor) -> None:
+    scores = Tensor.ones(2, 8, 8).contiguous().realize()
+
+    def first() -> None:
+        (scores.softmax() * 2.5).realize()
+
+    def second() -> None:
+        (scores.softmax() * 2.5).realize()
+
+    with whit.profile() as found:
+        first()
+        second()
+    (row,) = found.kernels
+    lines = [i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "softmax() * 2.5" in line]
+    assert list(row.labels) == [f"softmax and mul  test_launch_names.py:{line}" for line in lines[:2]]
+
+
+def test_explain_names_lines_and_classes_without_being_asked_before(model: Model, x: Tensor) -> None:
+    GlobalCounters.reset()
+    text = model(x).explain()
+    assert GlobalCounters.kernel_count == 0
+    assert f"     Attention · softmax  test_launch_names.py:{line_of('.softmax()')}\n" in text
+    assert any("Attention · softmax" in kernel.label for kernel in model(x).kernels())
+    assert any("Attention · softmax" in kernel.explain() for kernel in model(x).kernels())
+
+
+def test_gradients_are_named_after_what_they_are_of(model: Model, x: Tensor) -> None:
+    weight = model.blocks[1].up[0][0].weight
+    found = names_of(lambda: model(x).sum().gradient(weight)[0].realize())
+    assert "blocks.1.up.0.0 · gradient of Linear" in found
+    assert any(name.startswith("blocks.2.parts.attn · gradient of ") for name in found)
+
+
+@pytest.mark.parametrize("is_watched", (False, True))
+def test_captured_functions_have_names(model: Model, x: Tensor, is_watched: bool) -> None:
+    f = TinyJit(lambda x: model(x).realize())
+    end = watch() if is_watched else lambda: None
+    for _ in range(3):
+        f(x)
+    end()
+    found = names_of(lambda: f(x))
+    where = "blocks.1.parts.attn" if is_watched else "Attention"
+    assert f"{where} · softmax" in found
+    assert any(f"{where} · softmax" in kernel.label for kernel in f.captured_kernels())
+
+
+def test_nothing_is_kept_alive_and_nothing_is_noted_where_nobody_asks(model: Model, x: Tensor) -> None:
+    assert not launch_names.watched
+    place = launch_names.made(model(x).uop)
+    assert place is not None and place[3] == ""
+    with whit.profile():
+        place = launch_names.made((x * 3.5).uop)
+        assert launch_names.watched
+    assert not launch_names.watched
+    assert running_names(2) == ("", "")
+    used = GlobalCounters.mem_used
+    with Context(DEBUG=2):
+        model(x)  # never computed
+    assert GlobalCounters.mem_used == used
+
+
+def test_names_of_many_launches() -> None:
+    assert merged(["a.0.b · f  x.py:1"]) == "a.0.b · f  x.py:1"
+    assert merged(["a.0.b · f  x.py:1", "a.11.b · f  x.py:1"]) == "a.*.b · f  x.py:1"
+    assert merged(["", "a · f  x.py:1", "b · f  x.py:1", "c · f  x.py:1"]) == "a · f  x.py:1; b · f  x.py:1; and 1 more"
+    assert merged([]) == merged([""]) == ""
+
+
+@pytest.mark.slow
+def test_a_program_under_profile(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("from whit import Tensor\nx = Tensor([[1.0, 2.0]]).realize()\n(x * 2.5).softmax().realize()\n")
+    command = [sys.executable, str(program)]
+    environment = {"PROFILE": "1", "DEBUG": "2", "PATH": "", "CACHE": "0", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert "softmax  train.py:3  " in done.stderr
+    assert done.stdout.rstrip().endswith("softmax  train.py:3")
