@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from whit.ir import ops
@@ -26,7 +27,7 @@ def store_when_computed(tensor: Any) -> None:
     """Marks the value of a tensor."""
     node = tensor.uop.src[0] if tensor.uop.op is ops.LEAF else tensor.uop
     key = id(node)
-    _owners[key] = (weakref.ref(node, lambda _: _owners.pop(key, None)), weakref.ref(tensor))
+    _owners[key] = (weakref.ref(node, partial(_owners.pop, key)), weakref.ref(tensor))
 
 
 def to_store(order: Sequence[UOp]) -> list[UOp]:

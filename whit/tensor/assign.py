@@ -22,7 +22,7 @@ from whit.ir.uop import UOp
 from whit.tensor.build import fitting
 from whit.tensor.core import Core, expand_to, spread
 from whit.tensor.elementwise import Elementwise
-from whit.tensor.family import chain_of, is_repeating, value_for_base
+from whit.tensor.family import Change, chain_of, change_all, is_repeating, value_for_base
 
 
 class Assignment(Elementwise):
@@ -54,14 +54,15 @@ class Assignment(Elementwise):
                 f"the tensor {self._made()}, the other {other._made()}",
                 "Use a tensor of the same shape.",
             )
-        self.uop, self._wanted, self._family = other.uop, other._wanted, None
+        change_all([(self, "uop", other.uop), (self, "_wanted", other._wanted), (self, "_family", None)])
         return self
 
     def _become_view(self, view: Core) -> None:
         """Makes this object another name of a view, with the elements shared."""
-        self.uop, self._wanted, self._family = view.uop, view._wanted, view._family
-        if self._family is not None:
-            self._family.add(self)
+        family = view._family
+        if family is not None:
+            family.add(self)  # who has another family is no member
+        change_all([(self, "uop", view.uop), (self, "_wanted", view._wanted), (self, "_family", family)])
 
     # ---- for all kinds of writes
 
@@ -118,12 +119,13 @@ class Assignment(Elementwise):
         else:
             new = base.after(base.store(whole)) if has_memory else whole
         device = value.device or next((place.device for place in positions if place.device), None)
-        for tensor in [self] if family is None else family.members():
-            tensor._wanted = tensor._wanted or device  # a constant is nowhere until something is written into it
+        members = [self] if family is None else family.members()
+        # a constant is nowhere until something is written into it
+        wanted: list[Change] = [(tensor, "_wanted", tensor._wanted or device) for tensor in members]
         if family is None:
-            self.uop = new
+            change_all([(self, "uop", new), *wanted])
         else:
-            family.rebase(new)
+            family.rebase(new, *wanted)
 
     def _become(self, name: str, result: Core) -> Self:
         """`x op= y`, `result` being `x op y`."""

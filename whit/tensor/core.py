@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any, Self
 
@@ -41,7 +42,8 @@ _leaves: dict[int, weakref.ref[Core]] = {}
 def mark_leaf(tensor: Core) -> None:
     """From now on the tensor is one of the leaves."""
     key = id(tensor)
-    _leaves[key] = weakref.ref(tensor, lambda _, key=key: _leaves.pop(key, None))  # type: ignore[misc]
+    # A callback of C: an interrupt in one of Python would be lost together with what it does.
+    _leaves[key] = weakref.ref(tensor, partial(_leaves.pop, key))
 
 
 class _Cut(weakref.ref["Core"]):
@@ -55,7 +57,7 @@ class _Cut(weakref.ref["Core"]):
 def mark_result(tensor: Core, name: str, asks: bool) -> None:
     """From now on the tensor is a leaf where a gradient ends that should go on."""
     key = id(tensor)
-    cut = _Cut(tensor, lambda _, key=key: _leaves.pop(key, None))  # type: ignore[misc]
+    cut = _Cut(tensor, partial(_leaves.pop, key))
     cut.name, cut.asks = name, asks
     _leaves[key] = cut
 

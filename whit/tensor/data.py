@@ -32,6 +32,7 @@ from whit.tensor.core import (
     without_views,
 )
 from whit.tensor.display import html_of, text_of
+from whit.tensor.family import change_all
 from whit.tensor.place import here, user_method
 from whit.tensor.realize import (
     explain,
@@ -282,7 +283,7 @@ class Data(Core):
         """`to`, of this very tensor."""
         moved = self.to(device)
         if moved is not self:
-            self.uop, self._wanted, self._family = moved.uop, moved._wanted, None
+            change_all([(self, "uop", moved.uop), (self, "_wanted", moved._wanted), (self, "_family", None)])
         return self
 
     # ---- files

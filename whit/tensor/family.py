@@ -13,7 +13,9 @@ nobody refers to that any more, the engine writes into its memory.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import starmap
 from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -25,6 +27,7 @@ from whit.ir.uop import UOp, make
 if TYPE_CHECKING:
     from whit.tensor.core import Core
 
+Change = tuple[Any, str, Any]  # an object, a field of it, and what that becomes
 ROW_MAJOR: tuple[int, ...] = (-1,)  # in place of strides that the shape says
 
 # Movement that has an opposite, because it shows every element once.
@@ -82,12 +85,22 @@ class Family:
         """A view of another family's base as one of this one's."""
         return moved(view, {base: self.uop})
 
-    def rebase(self, base: UOp) -> None:
-        """Another base, and for every member the same view of it."""
-        old, self.uop = self.uop, base
-        known = {old: base}
-        for tensor in self.members():
-            tensor.uop = moved(tensor.uop, known)
+    def rebase(self, base: UOp, *others: Change) -> None:
+        """Another base, and for every member the same view of it; and other changes with it."""
+        known = {self.uop: base}
+        views = [(tensor, "uop", moved(tensor.uop, known)) for tensor in self.members()]
+        change_all([(self, "uop", base), *views, *others])
+
+
+def change_all(changes: Sequence[Change]) -> None:
+    """Sets fields of tensors and families, all of them or none: an interrupt comes before or after.
+
+    A family whose members show different bases could not be written to any more. The loop is one of C, which no
+    interrupt enters; what the fields held goes when it has ended.
+    """
+    before = [getattr(owner, name, None) for owner, name, _ in changes]
+    deque(starmap(setattr, changes), maxlen=0)
+    del before
 
 
 def moved(view: UOp, known: dict[UOp, UOp]) -> UOp:

@@ -11,6 +11,7 @@ There is nothing to switch off and nothing to retain: what no gradient needs is 
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterable
 from typing import Any, Self
@@ -90,7 +91,7 @@ class Gradients(Creation):
             fresh = self._gradient_of(target, node)
             target.grad = fresh if target.grad is None else target.grad + fresh
         key = id(self)
-        reference: weakref.ref[Core] = weakref.ref(self, lambda _: _roots.pop(key, None))
+        reference: weakref.ref[Core] = weakref.ref(self, functools.partial(_roots.pop, key))
         _roots[key] = (reference, frozenset(id(target) for target in asking))
         return self
 
