@@ -130,8 +130,7 @@ def _access(
     for position, size in zip(positions, shape, strict=True):
         along = _value(position, values, variables)
         flat = flat * size + along
-        if not is_sure:  # the data decides that it is not there
-            happens = happens & (along >= 0) & (along < size)
+        happens = happens & (along >= 0) & (along < size)  # that nothing is outside is proved by others
     for gate in known:
         happens = happens & _value(gate, values, variables)
     return Access(slot, count, flat[happens], _iterations(loop, values, happens, variables), is_sure, store, loop)
