@@ -3,8 +3,8 @@
     def f(self, x):
         return x * self.rate * getattr(self, "scale") * FACTOR         attributes  rate, scale, ...; globals  FACTOR
 
-Where attributes may be read by names that are put together (`getattr(self, f"layer{i}")`, `vars`, `asdict`), nothing
-is known about which: all count (`is_open`).
+Of names that are put together it may be known how they begin (`getattr(self, f"layer{i}")`). Where nothing is known
+(`getattr(self, name)`, `vars`, `asdict`) all attributes count (`is_open`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class CodeNames:
     imports: tuple[tuple[str, int], ...]  # names of modules, and how many packages up
     is_open: bool
     makes_text: bool  # of objects, perhaps
+    prefixes: frozenset[str]  # how attributes begin whose names are put together
 
 
 @functools.lru_cache(4096)
@@ -60,6 +61,7 @@ def names_of(code: types.CodeType) -> CodeNames:
     names: dict[str, None] = {}
     imports: dict[tuple[str, int], None] = {}
     is_open = makes_text = False
+    prefixes: set[str] = set()
     for inner in _with_inner(code):
         attributes.update(inner.co_names)
         for constant in inner.co_consts:
@@ -68,7 +70,11 @@ def names_of(code: types.CodeType) -> CodeNames:
         for place, step in enumerate(steps):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 names[step.argval] = None
-                is_open = is_open or (step.argval in _BY_NAME and not _has_constant_name(steps, place))
+                if step.argval in _BY_NAME:
+                    asked = _name_asked_for(steps, place)
+                    is_open = is_open or not (asked and asked[0])
+                    if asked is not None and not asked[1]:
+                        prefixes.add(asked[0])
             elif step.opname.startswith("FORMAT_") or (step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")):
                 makes_text = True
             elif step.opname == "IMPORT_NAME":
@@ -76,7 +82,7 @@ def names_of(code: types.CodeType) -> CodeNames:
                 imports[step.argval, level if type(level) is int else 0] = None
     is_open = is_open or not _OPEN.isdisjoint(attributes & {name for c in _with_inner(code) for name in c.co_names})
     makes_text = makes_text or not _TEXT.isdisjoint(attributes)
-    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open, makes_text)
+    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open, makes_text, frozenset(prefixes))
 
 
 def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -97,17 +103,27 @@ def _strings(constant: object) -> Iterator[str]:
             yield from _strings(part)
 
 
-def _has_constant_name(steps: list[dis.Instruction], place: int) -> bool:
-    """Whether the second argument of a call of `getattr` or the like, loaded at a place, is a constant string."""
-    makers: list[dis.Instruction] = []  # what has made each element of the stack above the function
+def _name_asked_for(steps: list[dis.Instruction], place: int) -> tuple[str, bool] | None:
+    """The second argument of a call of `getattr` or the like, loaded at a place: how it begins, and whether that is all;
+    None if it is computed.
+
+    getattr(self, "rate") -> rate, True        getattr(self, f"layer{i}") -> layer, False        getattr(self, name) -> None
+    """
+    made: list[tuple[str, bool] | None] = []  # what is known of the texts on the stack above the function
     for step in steps[place + 1 :]:
-        if step.opname == _CALL and step.arg == len(makers):  # its own arguments are on the stack
-            return len(makers) >= 2 and makers[1].opname == "LOAD_CONST" and type(makers[1].argval) is str
+        if step.opname == _CALL and step.arg == len(made):  # its own arguments are on the stack
+            return made[1] if len(made) >= 2 else None
         if "JUMP" in step.opname:
-            return False
-        depth = len(makers) + dis.stack_effect(step.opcode, step.arg)
+            return None
+        depth = len(made) + dis.stack_effect(step.opcode, step.arg)
         if depth < 0:
-            return False
-        makers = makers[: max(depth - 1, 0)]
-        makers += [step] * (depth - len(makers))
-    return False
+            return None
+        top: tuple[str, bool] | None = None
+        if step.opname == "LOAD_CONST" and type(step.argval) is str:
+            top = step.argval, True
+        elif step.opname == "BUILD_STRING" or (step.opname == "BINARY_OP" and step.argrepr == "+"):
+            first = made[depth - 1]
+            top = None if first is None else (first[0], False)
+        made = made[: max(depth - 1, 0)]
+        made += [top] * (depth - len(made))
+    return None

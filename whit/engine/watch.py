@@ -99,7 +99,9 @@ class Watch:
         self._names: set[str] = set()
         self._libraries: set[str] = set()  # whose functions code of the user names
         self._makes_text = False  # of objects, perhaps
-        self._is_open = is_open  # attributes may be read under any name
+        self._asks_all = is_open  # attributes may be read under any name
+        self._is_open = False  # and are looked at: after what is read by name
+        self._prefixes: tuple[str, ...] = ()  # how names begin that are put together
         self._seen: dict[int, Any] = {}  # by id; the objects stay alive
         self._noted: set[tuple[int, Any]] = set()
         self._waiting: list[tuple[Any, str]] = [(value, label) for label, value in roots.items()]
@@ -178,6 +180,13 @@ class Watch:
     # ---- walking
 
     def _walk(self) -> None:
+        """First what is read by name, where all must be looked into; then what may be read under other names."""
+        self._walk_names()
+        while self._asks_all and not self._is_open:
+            self._is_open = True
+            self._walk_names()
+
+    def _walk_names(self) -> None:
         known = None
         while known != self._known():  # names in a function that was found last may be attributes
             known = self._known()
@@ -189,8 +198,8 @@ class Watch:
             while self._waiting:
                 self._look(*self._waiting.pop())
 
-    def _known(self) -> tuple[int, bool, bool]:
-        return len(self._names), self._is_open, self._makes_text
+    def _known(self) -> tuple[Any, ...]:
+        return len(self._names), len(self._prefixes), self._is_open, self._makes_text
 
     def _again(self, value: Any, label: str) -> None:
         """There are more names now."""
@@ -299,7 +308,7 @@ class Watch:
         elif isinstance(value, BaseException):
             self._follow(self._probe(label, attrgetter("args"), value), label)
         elif isinstance(value, attrgetter | methodcaller):
-            self._is_open = True
+            self._asks_all = True
         elif isinstance(value, threading.local):
             self._value(value, label)
             for name, part in vars(value).items():
@@ -317,6 +326,8 @@ class Watch:
         if isinstance(shown, type | types.FunctionType | types.ModuleType | type(None)):
             self._follow(shown, label)
             return
+        if self._is_open:
+            return
         raise JitError(
             f"{label} is a weak reference, and what it shows may go away: a function that is replayed would not notice",
             fix="Keep the object itself, or pass what is read from it as an argument.",
@@ -326,6 +337,8 @@ class Watch:
         try:
             self._values.add(value, label)
         except OpaqueError as error:
+            if self._is_open:  # nobody has named it
+                return
             why, fix = error.args
             raise JitError(f"{label} is a {type(value).__name__}: {why}", fix=fix) from None
 
@@ -356,13 +369,13 @@ class Watch:
         if fields is not None:
             self._order(fields, label, _always if is_all and not is_users(kind) else self._counts)
             for name in list(fields):
-                if is_all or name in self._names:
+                if is_all or self._counts(name):
                     self._item(fields, name, f"{label}.{name}")
         for base in kind.__mro__ if not isinstance(value, tensor_type()) else ():
             for name, slot in base.__dict__.items():
                 if type(slot) is not types.MemberDescriptorType or (id(value), slot) in self._noted:
                     continue
-                if (is_all or name in self._names) and not name.startswith("__"):
+                if (is_all or self._counts(name)) and not name.startswith("__"):
                     self._noted.add((id(value), slot))
                     self._follow(self._probe(f"{label}.{name}", _slot, slot, value), f"{label}.{name}")
 
@@ -375,14 +388,17 @@ class Watch:
                 self._item(fields, name, f"{label}.{name}")
 
     def _counts(self, name: Any) -> bool:
-        return self._is_open or name in self._names
+        if self._is_open or name in self._names:
+            return True
+        return bool(self._prefixes) and isinstance(name, str) and name.startswith(self._prefixes)
 
     # ---- code
 
     def _code(self, code: types.CodeType) -> tuple[Iterable[str], Iterable[tuple[str, int]]]:
         found = names_of(code)
         self._names |= found.attributes
-        self._is_open = self._is_open or found.is_open
+        self._asks_all = self._asks_all or found.is_open
+        self._prefixes += tuple(found.prefixes - set(self._prefixes))
         self._makes_text = self._makes_text or found.makes_text
         return found.globals, found.imports
 
@@ -501,7 +517,7 @@ class Watch:
         self._order(fields, kind.__name__, self._counts)
         for name, value in list(fields.items()):
             is_special = name.startswith("__") and isinstance(value, types.FunctionType)
-            is_read = name in self._names or self._is_open or is_special
+            is_read = self._counts(name) or is_special
             if is_read and name not in _SKIPPED and name not in _HIDDEN and (self._makes_text or name not in _TEXT):
                 self._item(fields, name, f"{kind.__name__}.{name}")
         self._special_attributes(kind, kind.__name__)
