@@ -91,5 +91,8 @@ def test_no_hint_for_few_sizes_other_programs_and_variables() -> None:
             (x[:size] * 3).realize()
         for size in range(1, 2 * MANY):
             (x[: n.bind(size)] * 3).realize()
+        for rows in range(1, 5):
+            for columns in range(1, 5):  # as those of layers: sizes come back
+                (x[: rows * columns].reshape(rows, columns) * 3).realize()
         for power in range(1, 2 * MANY):
             (x**power + x[power]).realize()

@@ -4,7 +4,7 @@
 
 Programs are the same but for sizes if their graphs have the same nodes, shapes left out. What is noted of each is the
 shapes of what goes in and out; it is asked for only when a program was just compiled, which takes thousands of times as
-long.
+long. There is no hint where sizes come back, as those of a model's layers do.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ def note_program(graph: UOp, device: str) -> None:
     shapes = tuple([node.shape for node in order if node.op is ops.PARAM])
     seen = _seen.setdefault((line, device, _nodes(order)), {})
     seen[shapes] = None
-    if len(seen) < MANY:
+    last = list(seen)[-MANY:]
+    changed = _changing(last) if len(last) == MANY else None
+    if changed is None:
         return
     _warned.add(line)
-    one, other = list(seen)[-2:]
-    changed = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
-    if not changed:
-        return
-    before, after = changed[-1]
+    before, after = last[-2][changed], last[-1][changed]
     warnings.warn(
         f"realize: {MANY} programs that differ only in sizes were compiled at {line}, the last two for shapes such as "
         f"{spell_shape(before)} and {spell_shape(after)}. A Variable in the place of the size that changes makes one "
@@ -50,6 +48,21 @@ def note_program(graph: UOp, device: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def _changing(seen: list[tuple[Shape, ...]]) -> int | None:
+    """Which shape changes, if every size that changes is another one each time, as in a loop. Layers of a model, say,
+    share some sizes."""
+    found = None
+    for number, shapes in enumerate(zip(*seen, strict=True)):
+        if len({len(shape) for shape in shapes}) > 1:
+            return None
+        counts = [len(set(sizes)) for sizes in zip(*shapes, strict=True)]
+        if any(1 < count < len(seen) for count in counts):
+            return None
+        if len(seen) in counts:
+            found = number
+    return found
 
 
 def _nodes(order: list[UOp]) -> int:
