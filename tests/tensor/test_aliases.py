@@ -282,7 +282,7 @@ def test_programs_of_the_first_hour_have_types_and_wrong_names_do_not(tmp_path: 
     wrong.write_text("\n".join(("from whit import Tensor, nn", "x = Tensor([1.0])", *WRONG)) + "\n")
     right = tmp_path / "right.py"
     right.write_text(RIGHT)
-    options = ["--strict", "--no-incremental", "--follow-imports=silent", "--no-error-summary"]
+    options = ["--strict", "--no-error-summary"]
     printed, _, _ = api.run([*options, str(right), str(wrong)])
     found = re.findall(r"(right|wrong)\.py:(\d+): error", printed)
     assert found == [("wrong", str(3 + place)) for place in range(len(WRONG))], printed
