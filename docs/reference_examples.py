@@ -392,5 +392,7 @@ NONE = {
     "from_url": "data.md",
     "train": "training.md",
     "manual_seed": "random.md",
+    "get_rng_state": "random.md",
+    "set_rng_state": "random.md",
     "put_along_axis": "indexing.md",
 }
