@@ -277,6 +277,24 @@ def test_every_cut_and_every_changed_byte_is_noticed(tmp_path: Path) -> None:
             TinyJit.load(path)
 
 
+@pytest.mark.parametrize("number", [2**20 + 1, 2**31, 2**40, 2**63, 2**200, -1, 1.5, True, "1", None])
+def test_a_file_of_more_places_than_programs_have(number: Any, tmp_path: Path) -> None:
+    path = tmp_path / "g.whit"
+    saved_scaling(path)
+    found = unpack(path.read_bytes(), MAGIC)
+    assert found is not None
+    header, data = found
+    for change in (
+        lambda program: program.update(size=number),
+        lambda program: program["parts"][0].update(slots=number),
+    ):
+        changed = json.loads(json.dumps(header))
+        change(changed["programs"][0]["program"])
+        path.write_bytes(pack(changed, data, MAGIC))
+        with pytest.raises(JitError, match=r"a damaged one\n(.|\n)*places"):
+            TinyJit.load(path)
+
+
 def test_what_a_file_says_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "g.whit"
     w = Tensor([1.0, 2.0], requires_grad=True).realize()

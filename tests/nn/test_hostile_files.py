@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import random
 import struct
@@ -166,3 +167,91 @@ def test_damaged_files(name: str) -> None:
 
 def test_damage_is_the_same_on_every_run() -> None:
     assert mutated(SAFE, 7) == mutated(SAFE, 7) != mutated(SAFE, 8)
+
+
+# ---- files that are small, and ask for much
+
+
+def _laughs(depth: int = 60, width: int = 10) -> bytes:
+    """A list of ten times the same list, of ten times the same list, ..."""
+    found = b"]q\0"
+    for level in range(depth):
+        found += b"](" + b"h%c" % level * width + b"eq%c" % (level + 1)
+    return found
+
+
+def _checkpoint_of(value: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02" + value + b".")
+        archive.writestr("archive/byteorder", b"little")
+    return file.getvalue()
+
+
+_REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
+_STORAGE = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x04tQ"
+LAUGHS: dict[str, bytes] = {
+    "the result": _laughs(),
+    "in a dictionary": b"}X\x01\0\0\0w" + _laughs() + b"s",
+    "in a tuple": _laughs() + b"\x85",
+    "a name": b"X\x01\0\0\0m" + _laughs() + b"\x93",
+    "a storage": _laughs() + b"Q",
+    "a key": b"}" + _laughs() + b"Ns",
+    "arguments": b"ccollections\nOrderedDict\n" + _laughs() + b"\x85R",
+    "a call": _laughs() + b")R",
+    "a state": _laughs() + b"}b",
+    "sizes": _REBUILD + _laughs() + b"K\0" + _laughs() + _laughs() + b"\x89NtR",
+}
+
+
+@pytest.mark.parametrize("where", LAUGHS)
+def test_pickles_of_the_same_again_and_again(where: str) -> None:
+    with pytest.raises(UserError) as error:
+        torch_load(_checkpoint_of(LAUGHS[where]))
+    assert len(str(error.value)) < 1000
+
+
+def test_pickles_may_refer_to_a_value_twice() -> None:
+    found = torch_load(_checkpoint_of(b"(lq\0K\x01aq\1(h\1h\1h\1tq\2h\2h\2\x86"))
+    assert found == (([1],) * 3,) * 2
+
+
+def test_an_index_that_names_itself_or_another_index(tmp_path: Any) -> None:
+    (tmp_path / "folder").mkdir()
+    for file in ("a.safetensors.index.json", "b.safetensors.index.json", "folder"):
+        (tmp_path / "a.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": file}}))
+        (tmp_path / "b.safetensors.index.json").write_text(
+            json.dumps({"weight_map": {"w": "a.safetensors.index.json"}})
+        )
+        with pytest.raises(UserError, match=f"the index names '{file}'"):
+            safe_load(tmp_path / "a.safetensors.index.json")
+
+
+@pytest.mark.parametrize("size", [1 << 57, 1 << 58, 1 << 59, 1 << 61, 1 << 62, 1 << 63, 1 << 70])
+def test_no_elements_of_a_huge_shape(size: int) -> None:
+    numbers = b"\x8a\x0a" + size.to_bytes(10, "little", signed=True)
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': (0, {size}), }}".encode()
+    file = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header
+    shape = b"(K\0" + numbers + b"t"
+    tensor = _REBUILD + _STORAGE.replace(b"K\x04tQ", b"K\0tQ") + b"K\0" + shape + b"(K\1K\1t\x89NtR"
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        members.writestr("archive/data.pkl", b"\x80\x02" + tensor + b".")
+        members.writestr("archive/data/0", b"")
+    safe = test_safetensors.file_of({"a": test_safetensors.entry("F64", [0, size], [0, 0])}, b"")
+    loads: list[tuple[Callable[[Any], Any], bytes]] = [
+        (safe_load, safe),
+        (npy_load, file),
+        (torch_load, archive.getvalue()),
+    ]
+    if size < 1 << 64:
+        infos = [test_gguf.info("a", (size, 0), 0, 0)]
+        loads.append((lambda data: gguf_load(data, "PYTHON")[1], test_gguf.file_of([], infos, b"")))
+    for load, data in loads:
+        try:
+            found = load(data)
+        except UserError:
+            assert size > 1 << 57
+        else:
+            for tensor in tensors_in(found):
+                assert tensor.numpy().size == 0 == tensor.numel()

@@ -97,6 +97,23 @@ def test_a_block_that_unpacks_to_more_than_it_says_is_not_unpacked(tmp_path: Pat
     assert peak < 2 << 20
 
 
+@pytest.mark.parametrize("text", [b"\0", b" ", b"0,"])
+def test_much_of_little_is_not_unpacked(text: bytes, tmp_path: Path) -> None:
+    """Twelve blocks of a quarter of a GB each, in a file of 3 MB."""
+    length = (255 << 20) - 255 % len(text)
+    packer = zlib.compressobj(9)
+    piece = text * ((1 << 20) // len(text))
+    data = b"".join(packer.compress(piece) for _ in range(length // len(piece))) + packer.flush()
+    block = struct.pack("<III", len(data), length // len(piece) * len(piece), zlib.crc32(data)) + data
+    path = tmp_path / "much"
+    path.write_bytes(file_start() + block * 12)
+    tracemalloc.start()
+    with pytest.raises(ParseError, match=r"a block of [\d,]+ bytes says it has 26[\d,]+ unpacked"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
 def test_a_length_beyond_the_end_allocates_nothing(tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.write_bytes(file_start() + struct.pack("<III", 60 << 20, 200 << 20, 0) + b"abc")

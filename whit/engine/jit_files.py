@@ -186,7 +186,16 @@ def load(path: str | os.PathLike[str], types: Iterable[type] = ()) -> LoadedJit:
                 loaded.add(entry["key"], replay_from(loaded.name, entry, reader, list(tensors.values()), classes))
     except (JitError, DeviceError, OutOfMemoryError):
         raise
-    except (WhitError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (
+        WhitError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
     return loaded
 

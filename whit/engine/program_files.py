@@ -31,6 +31,8 @@ from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer, has_memory
 
+MOST_PLACES = 1 << 20  # of memory in one program, in a file that is believed
+
 Json = dict[str, Any]
 
 
@@ -75,6 +77,12 @@ class Reader:
         own = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in placeholders}
         self.nodes = on_other_leaves(roots, own)
         self._data = data
+
+    def places(self, number: Any) -> int:
+        """How many places there are: thousands in large programs."""
+        if type(number) is not int or not 0 <= number <= MOST_PLACES:
+            raise ValueError(f"{number!r:.40} places")
+        return number
 
     def node(self, number: int) -> UOp:
         """A node by its number."""
@@ -155,7 +163,7 @@ def _has_code(device: str) -> bool:
 
 def program_from(data: Json, reader: Reader, given: Mapping[int, int]) -> Program:
     """The program that was written. `given` are the bytes of what its user puts into the places of results."""
-    program = Program(size=data["size"], variables=data["variables"])
+    program = Program(size=reader.places(data["size"]), variables=data["variables"])
     program.inputs = {reader.node(number): place for number, place in data["inputs"]}
     program.outputs = [_place(program, place) for place in data["outputs"]]
     program.copied = [(_place(program, place), _place(program, source)) for place, source in data["copied"]]
@@ -197,7 +205,7 @@ def _part_from(data: Json, reader: Reader, program: Program, rooms: Mapping[int,
     if _has_code(device):
         for function, (header, where) in zip(functions, data["kernels"], strict=True):
             add_kernel(function, device, header, reader.bytes(where))
-    plan = make_plan(linear, data["slots"])
+    plan = make_plan(linear, reader.places(data["slots"]))
     for place, param in zip(places, plan.params, strict=True):
         needed = 0 if param is None else nbytes_of(param.dtype, param.shape)
         if needed > min(rooms.get(place, [0])):

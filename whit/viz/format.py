@@ -26,6 +26,8 @@ BLOCK_BYTES = 64 << 10  # a writer closes a block of this many bytes before pack
 MOST_PACKED = 64 << 20  # bytes of a block that a reader accepts
 MOST_UNPACKED = 256 << 20
 MOST_IN_ALL = 2 << 30  # bytes of all blocks, unpacked
+PLAIN = 1 << 20  # bytes unpacked; a larger block must not be
+MOST_RATIO = 100  # times as large as it is packed: records are 5 to 30 times, and zeros 1000 times
 
 Record = dict[str, Any]
 
@@ -98,6 +100,8 @@ class Reading:
         packed, unpacked, checksum = BLOCK.unpack(head)
         if packed > MOST_PACKED or unpacked > MOST_UNPACKED:
             raise self._bad(f"a block says it has {packed:,} bytes, {unpacked:,} unpacked", place)
+        if unpacked > max(PLAIN, MOST_RATIO * packed):
+            raise self._bad(f"a block of {packed:,} bytes says it has {unpacked:,} unpacked", place)
         if packed > os.fstat(file.fileno()).st_size - file.tell():  # nothing is allocated for what is not there
             self.is_whole = False
             return b""

@@ -3,7 +3,8 @@
 Python's own unpickler looks names up in modules and calls what it finds, so a file can do anything. This one has a
 table of names with what each of them builds; a name that is not in the table is an error. What a file can make: None,
 bools, numbers, text, bytes, lists, tuples, dictionaries, sets, and what the table says. Nothing is allocated that is
-larger than the bytes it is read from.
+larger than the bytes it is read from, and nothing is returned that is much larger when it is walked: lists of the same
+list, of the same list, ... are refused.
 """
 
 from __future__ import annotations
@@ -14,14 +15,25 @@ from typing import Any
 
 from whit.dtype import DType
 from whit.errors import ParseError, WhitError
-from whit.nn.state.source import CUT_OFF, Reader
+from whit.nn.state.source import CUT_OFF, Reader, shown
 
 MOST_LINE = 1 << 16  # bytes of a name, or of a number in text
 MOST_DEPTH = 10_000  # lists in lists
+MOST_WALKED = 1 << 20  # values that are found by walking all of a result, or 16 for each byte of the file
 
 Build = Callable[..., Any]
 _SIZED = (list, tuple, set, frozenset, dict, bytes, bytearray, str)
 _SCALARS = (bool, int, float, str, bytes, DType)
+
+
+_NESTED = (list, tuple, set, frozenset, dict)
+
+
+def _parts(value: Any) -> list[Any]:
+    """What is in a container."""
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return list(value) if isinstance(value, _NESTED) else []
 
 
 class Global:
@@ -64,7 +76,9 @@ class Unpickler:
             place = reader.place
             code = reader.take(1)[0]
             if code == STOP:
-                return self._pop()
+                value = self._pop()
+                self._check_walk(value)
+                return value
             step = STEPS.get(code)
             if step is None:
                 raise self._error(f"code {bytes([code])!r} at byte {place} is not one of a plain pickle")
@@ -82,6 +96,23 @@ class Unpickler:
                 RecursionError,
             ) as error:
                 raise self._error(f"at byte {place}: {type(error).__name__}: {error}") from None
+
+    def _check_walk(self, root: Any) -> None:
+        """Refuses what is there once and found exponentially often."""
+        most = max(MOST_WALKED, 16 * self._reader.source.size)
+        counts: dict[int, int] = {}  # of containers, by identity: 0 while they are walked
+        stack = [(root, False)]
+        while stack:
+            value, is_done = stack.pop()
+            parts = _parts(value)
+            if is_done:
+                counts[id(value)] = 1 + sum(counts.get(id(part), 1) for part in parts)
+                if counts[id(value)] > most:
+                    raise self._error("the same values are in it again and again", "Do not use it.")
+            elif id(value) not in counts and parts:
+                counts[id(value)] = 0
+                stack.append((value, True))
+                stack += [(part, False) for part in parts if isinstance(part, _NESTED)]
 
     def _error(self, details: str, fix: str = CUT_OFF) -> ParseError:
         return self._reader.source.error("the pickle in it cannot be read", details, fix)
@@ -137,6 +168,8 @@ class Unpickler:
 
     def _stack_global(self, _: Reader) -> None:
         name, module = self._pop(), self._pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise self._error(f"it asks for a name that is no text: {shown(name)}")
         self._push_global(f"{module}.{name}")
 
     def _reduce(self, _: Reader) -> None:

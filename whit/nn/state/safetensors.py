@@ -55,6 +55,10 @@ def safe_load(fn: Any) -> dict[str, Tensor]:
             return _load_folder(path)
         if path.name.endswith(INDEX_END):
             return _load_index(path)
+    return _load_file(fn)
+
+
+def _load_file(fn: Any) -> dict[str, Tensor]:
     source = open_source("safe_load", fn)
     start, entries, _ = _header(source)
     return {name: source.tensor(start + first, dtype, shape) for name, (dtype, shape, first, _) in entries.items()}
@@ -181,7 +185,11 @@ def _load_index(path: Path) -> dict[str, Tensor]:
             raise source.error(
                 f"the index names the file {file!r:.100}", "files must lie in the folder of the index", "Do not use it."
             )
-        files[file] = safe_load(path.parent / file)
+        if file.endswith(INDEX_END) or (path.parent / file).is_dir():
+            raise source.error(
+                f"the index names {file!r:.100}", "an index names files with tensors, no indices or folders", CUT_OFF
+            )
+        files[file] = _load_file(path.parent / file)
     for name, file in weights.items():
         if name not in files[file]:
             raise source.error(f'"{name}" should be in {file}, and is not', "", CUT_OFF)

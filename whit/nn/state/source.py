@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+import reprlib
 import struct
 from math import prod
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from whit.runtime.buffer import Buffer
 
 CHUNK = 1 << 16  # bytes that a `Reader` has at once
-MOST_ELEMENTS = 1 << 62  # what a product of sizes may reach
+MOST_ELEMENTS = 1 << 58  # what a product of sizes may reach: their bytes are a number of 63 bits, for NumPy too
 MOST_AXES = 64
 
 
@@ -181,12 +182,20 @@ class Reader:
         raise self.source.error("a line of it is too long", f"more than {most} bytes from {self.place} on", CUT_OFF)
 
 
+_short = reprlib.Repr()
+_short.maxlevel, _short.maxstring, _short.maxother = 2, 80, 80
+
+
+def shown(value: Any) -> str:
+    """A value out of a file, for a message: little of lists in lists, where one value may be found a billion times."""
+    return _short.repr(value)
+
+
 def checked_numbers(source: Source, what: str, values: Any) -> tuple[int, ...]:
     """Whole numbers of at least 0 out of a file, not too many of them."""
     numbers = tuple(values) if isinstance(values, list | tuple) and len(values) <= MOST_AXES else None
     if numbers is None or not all(type(number) is int and 0 <= number <= MOST_ELEMENTS for number in numbers):
-        listed = f"{values}"[:200] if isinstance(values, list | tuple) and len(values) <= MOST_AXES else type(values)
-        raise source.error(f"{what}: these are no sizes", f"{listed}", CUT_OFF)
+        raise source.error(f"{what}: these are no sizes", shown(values), CUT_OFF)
     return numbers
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.nn.state.archives import zip_members
 from whit.nn.state.pickles import Build, Global, Unpickler
-from whit.nn.state.source import CUT_OFF, Reader, Source, checked_numbers, checked_shape, open_source
+from whit.nn.state.source import CUT_OFF, Reader, Source, checked_numbers, checked_shape, open_source, shown
 from whit.nn.state.strided import is_row_major, strided
 from whit.tensor import Tensor
 
@@ -129,7 +129,7 @@ def _load_legacy(source: Source) -> Any:
         )
     version, system = Unpickler(reader, {}).load(), Unpickler(reader, {}).load()
     if version != PROTOCOL or not isinstance(system, dict) or system.get("little_endian") is not True:
-        raise source.error("a checkpoint of an unknown kind", f"version {version!r:.40}", "Save it again.")
+        raise source.error("a checkpoint of an unknown kind", f"version {shown(version)}", "Save it again.")
     first = reader.place
     sizes: dict[Any, int] = {}  # bytes of an element, by storage
 
@@ -161,7 +161,7 @@ def _load_legacy(source: Source) -> Any:
         _, offset, count = part
         size = sizes[name]
         if offset < 0 or count < 0 or (offset + count) * size > nbytes:
-            raise source.error(f"a part of the storage {name!r:.80} lies outside of it", f"{part!r:.100}", CUT_OFF)
+            raise source.error(f"a part of the storage {name!r:.80} lies outside of it", shown(part), CUT_OFF)
         return Storage(source, start + offset * size, count * size, dtype)
 
     return Unpickler(Reader(source, first), _globals(source), storage).load()
