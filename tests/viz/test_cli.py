@@ -100,6 +100,7 @@ KERNEL = {
     "ops": int,
     "compile_ns": int,
     "is_compiled": bool,
+    "computes": str,
 }
 RULE = {"rule": str, "where": str}
 ROOFLINE = {

@@ -182,7 +182,9 @@ def test_changed_records_raise_errors_of_whit_or_none(data: st.DataObject, recor
 
 
 def test_the_terminal_is_not_given_what_moves_its_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = _write(tmp_path / "odd", {"record": "kernel", "id": 0, "name": "a\x1b[2J", "graph": 0})
+    names = {"record": "names", "schedule": 0, "names": ["b\x1b[2J", 7]}  # not all are texts: left out
+    kernel = {"record": "kernel", "id": 0, "name": "a\x1b[2J", "graph": 0}
+    path = _write(tmp_path / "odd", kernel, names, {**names, "schedule": 5})
     assert main([str(path), "list"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 

@@ -31,7 +31,10 @@ def test_every_launch_is_a_span_in_the_lane_of_its_queue(trace: Trace, tmp_path:
     expected = [(start, end) for run in trace.runs for start, end in run.times]
     assert [(span["ts"], span["dur"]) for span in launches] == [(a / 1e3, (b - a) / 1e3) for a, b in expected]
     kernel = trace.kernels[trace.schedules[trace.runs[0].schedule].calls[0]]
-    assert launches[0]["name"] == kernel.name and launches[0]["args"]["bytes written"] == kernel.bytes_written
+    assert launches[0]["name"] == trace.runs[0].names[0] == kernel.computes
+    assert "  program.py:" in kernel.computes
+    assert launches[0]["args"]["name"] == kernel.name
+    assert launches[0]["args"]["bytes written"] == kernel.bytes_written
     assert launches[0]["args"]["line"].startswith("program.py:")
     assert {name for device, name in lanes.values() if device == "host"} == {"scheduling", "compiling"}
     assert sum(span["name"].startswith("compile ") for span in spans) == len(trace.kernels)

@@ -101,6 +101,7 @@ class _Loader:
             "known": self.known,
             "rewrites": self.rewrites,
             "rules": self.rules,
+            "names": self.names,
             "run": self.run,
             "copy": self.copy,
             "memory": self.memory,
@@ -223,12 +224,24 @@ class _Loader:
         self.seen(max(found, default=0))
         return found
 
+    def names(self, f: Fields) -> None:
+        schedule = self.trace.schedules.get(f.number("schedule"))
+        found = f.items("names")
+        if schedule is None or not all(isinstance(name, str) for name in found):
+            return
+        schedule.names = found
+        for number, name in zip(schedule.calls, found, strict=False):
+            kernel = self.trace.kernels.get(number)
+            if kernel is not None and name:
+                kernel.names[name] = None
+
     def run(self, f: Fields) -> None:
         moments = self.moments(f)
         times = list(zip(moments[::2], moments[1::2], strict=False))
         schedule = self.trace.schedules.get(f.number("schedule"))
         queue = f.text("queue", missing="")
-        self.trace.runs.append(Run(f.number("schedule"), f.number("stack"), f.number("thread"), times, queue))
+        names = [] if schedule is None else schedule.names
+        self.trace.runs.append(Run(f.number("schedule"), f.number("stack"), f.number("thread"), times, queue, names))
         if schedule is not None:
             schedule.runs += 1
             for number, (start, end) in zip(schedule.calls, times, strict=False):

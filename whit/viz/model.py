@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from whit.engine.launch_names import merged
 from whit.errors import MissingError
 
 Counts = dict[int, list[int]]  # rule -> attempts, hits, nanoseconds
@@ -81,6 +82,12 @@ class Kernel:
     stack: int = 0
     at: int = 0  # when its compilation ended
     durations: list[int] = field(default_factory=list)  # nanoseconds of each run
+    names: dict[str, None] = field(default_factory=dict)  # the layers and lines that its launches compute
+
+    @property
+    def computes(self) -> str:
+        """Those in short: "blocks.*.attn · softmax  model.py:31"."""
+        return merged(self.names)
 
     @property
     def nbytes(self) -> int:
@@ -110,6 +117,7 @@ class Schedule:
     stack: int
     at: int
     runs: int = 0
+    names: list[str] = field(default_factory=list)  # what its calls compute, as of the last run so far
     rewriting: Rewriting = field(default_factory=Rewriting)
 
     @property
@@ -126,6 +134,7 @@ class Run:
     thread: int
     times: list[tuple[int, int]]
     queue: str = ""  # of the device, where it is not the thread
+    names: list[str] = field(default_factory=list)  # what its calls compute; none where nobody knew
 
     @property
     def queue_name(self) -> str:

@@ -43,10 +43,10 @@ def _names(lanes: dict[tuple[str, str], tuple[int, int]]) -> Iterator[Event]:
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": queue}}
 
 
-def _span(lane: tuple[int, int], name: str, start: int, end: int, **args: Any) -> Event:
+def _span(lane: tuple[int, int], title: str, start: int, end: int, **args: Any) -> Event:
     process, thread = lane
     times = {"ts": start / 1e3, "dur": (end - start) / 1e3}
-    return {"ph": "X", "name": name, "pid": process, "tid": thread, **times, "args": args}
+    return {"ph": "X", "name": title, "pid": process, "tid": thread, **times, "args": args}
 
 
 def _kernels(trace: Trace, lanes: dict[tuple[str, str], tuple[int, int]]) -> Iterator[Event]:
@@ -55,11 +55,13 @@ def _kernels(trace: Trace, lanes: dict[tuple[str, str], tuple[int, int]]) -> Ite
         if schedule is None:
             continue
         lane, line = _lane(lanes, schedule.device, run.queue_name), trace.line(run.stack)
-        for call, (start, end) in zip(schedule.calls, run.times, strict=False):
+        for number, (call, (start, end)) in enumerate(zip(schedule.calls, run.times, strict=False)):
             kernel = trace.kernels.get(call)
+            computes = run.names[number] if number < len(run.names) else ""
             if kernel is not None:
                 amounts = {"bytes read": kernel.bytes_read, "bytes written": kernel.bytes_written, "ops": kernel.ops}
-                yield _span(lane, kernel.name, start, end, kernel=kernel.label, line=line, **amounts)
+                known = {"kernel": kernel.label, "name": kernel.name, "line": line}
+                yield _span(lane, computes or kernel.name, start, end, **known, **amounts)
 
 
 def _copies(trace: Trace, lanes: dict[tuple[str, str], tuple[int, int]]) -> Iterator[Event]:

@@ -16,6 +16,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from whit.config import settings_key
+from whit.engine.launch_names import running_names
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks
@@ -29,6 +30,7 @@ from whit.viz.writer import Writer
 
 FLUSH_NS = 200_000_000  # what ran less than this ago may be lost when the process is killed
 MOST_NOTES = 512
+MOST_NAME = 200  # letters of what a launch computes
 MOST_ASSEMBLY = 200_000  # letters of the machine code of one kernel
 
 
@@ -52,6 +54,8 @@ class Recorder:
         self._has_run: set[int] = set()  # schedules
         self._schedules: dict[tuple[int, str], int] = {}  # graph of the LINEAR and device -> schedule
         self._by_linear: weakref.WeakKeyDictionary[UOp, dict[str, int]] = weakref.WeakKeyDictionary()
+        self._names: dict[int, tuple[str, ...]] = {}  # schedule -> those of its last run
+        self.end_watch: Callable[[], None] = _nothing
         self._begun = 0
         self._flushed = self.start
         self._left_out = 0
@@ -138,7 +142,7 @@ class Recorder:
 
     def started(self, device: str, plan: Any, kernels: Sequence[Any], queue: str) -> Told:
         """A plan was started; its times are told later: `perf_counter_ns` before and after each kernel in turn."""
-        frames = user_stack(3)[0]
+        frames, names = user_stack(3)[0], running_names(len(plan.steps))
         with self._lock:
             if self.is_full:
                 self._left_out += 1
@@ -148,6 +152,9 @@ class Recorder:
                 self._has_run.add(number)
                 for step, kernel in zip(plan.steps, kernels, strict=False):
                     self._describe(step.function, kernel)
+            if self._names.get(number, ("",) * len(names)) != names:
+                self._names[number] = names
+                self.writer.add("names", schedule=number, names=[shortened(name, MOST_NAME) for name in names])
             stack, thread = self._stacks.number(frames), threading.get_native_id()
         fields = {"schedule": number, "stack": stack, "thread": thread, "queue": queue}
         return lambda times: self._write_times("run", times, **fields)
@@ -301,6 +308,10 @@ class KernelLog:
         text = shortened(assembly(), MOST_ASSEMBLY) if self._recorder.wants_passes else ""
         fields = {"target": self._target, "code_bytes": len(code), "code_ns": took, "assembly": text}
         self._recorder.compiled(self._number, **self._fields, **fields)
+
+
+def _nothing() -> None:
+    """There is nothing to end."""
 
 
 def _temporary(temporary: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whit.config import VIZ, VIZ_LIMIT, VIZ_REWRITES
+from whit.engine.launch_names import watch
 from whit.errors import ArgumentError
 from whit.recording import hooks
 
@@ -71,6 +72,7 @@ def _begin(path: str | os.PathLike[str], rewrites: bool | None, limit: int | Non
     from whit.viz.recorder import Recorder  # lazy: loads the runtime, and few programs record
 
     recorder = Recorder(path, size * MB, bool(VIZ_REWRITES) if rewrites is None else rewrites)
+    recorder.end_watch = watch()
     hooks.recorder = recorder
     return recorder
 
@@ -78,6 +80,7 @@ def _begin(path: str | os.PathLike[str], rewrites: bool | None, limit: int | Non
 def _end(recorder: Recorder) -> None:
     if hooks.recorder is recorder:
         hooks.recorder = None
+    recorder.end_watch()
     if recorder.process == os.getpid():
         hooks.settle()
         recorder.close()

@@ -79,6 +79,7 @@ def kernel_data(kernel: Kernel) -> Data:
         "ops": kernel.ops,
         "compile_ns": kernel.compile_ns,
         "is_compiled": kernel.is_compiled,
+        "computes": kernel.computes,
     }
 
 
@@ -151,8 +152,9 @@ def kernels_text(kernels: list[Data]) -> str:
             amount(k["bytes"]),
             f"{k['ops']:,}",
             ms(k["compile_ns"]) if k["is_compiled"] else "before",
+            k["computes"],
         )
         for k in kernels
     ]
-    header = ("kernel", "name", "runs", "total ms", "best us", "bytes", "ops", "compiled in ms")
-    return table(header, rows, left=(0, 1))
+    header = ("kernel", "name", "runs", "total ms", "best us", "bytes", "ops", "compiled in ms", "computes")
+    return table(header, rows, left=(0, 1, 8))

@@ -53,6 +53,7 @@ function title(kernel, stacks) {
     "div",
     { class: "title" },
     el("h2", { title: kernel.name }, `${kernel.id} ${kernel.name}`),
+    kernel.computes ? el("p", {}, kernel.computes) : null,
     el(
       "p",
       { class: "dim" },

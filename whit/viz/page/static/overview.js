@@ -33,6 +33,7 @@ export async function overviewView(main) {
     [
       { name: "kernel", left: true, text: (row) => row.id, value: (row) => number(row.id) },
       { name: "name", left: true, text: (row) => row.name, value: (row) => row.name },
+      { name: "computes", left: true, text: (row) => row.computes, value: (row) => row.computes },
       { name: "line", left: true, text: (row) => place(stacks[row.stack]), value: (row) => place(stacks[row.stack]) },
       { name: "runs", text: (row) => count(row.runs), value: (row) => row.runs },
       {

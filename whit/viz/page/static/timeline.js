@@ -191,6 +191,7 @@ class Timeline {
     const number = this.data.launches.kernel[item.index];
     const kernel = this.kernels.get(number);
     return showTip(event, `k${number} ${kernel?.name ?? ""}`, [
+      ["computes", kernel?.computes ?? ""],
       ["took", duration(end - start)],
       ["at", duration(start)],
       ["moves", kernel ? bytes(kernel.bytes) : ""],
