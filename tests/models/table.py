@@ -58,7 +58,7 @@ CASES = (
     Case("convnet", vision.convnet, (images(3, 1, 9, 13), classes(3))),
     Case("resnet18", vision.resnet18, (images(3, 3, 32, 64), classes(3))),
     Case("resnet_bottleneck", vision.resnet_bottleneck, (images(3, 3, 35, 33), classes(3))),
-    Case("resnet50", vision.resnet50, (images(2, 3, 64, 64), classes(2)), is_large=True),
+    Case("resnet50", vision.resnet50, (images(4, 3, 64, 64), classes(4)), is_large=True),
     Case("efficientnet", vision.efficientnet, (images(3, 3, 17, 15), classes(3))),
     Case("convnext", vision.convnext, (images(2, 3, 12, 16), classes(2))),
     Case("unet", vision.unet, (images(2, 1, 8, 12), classes(2, 8, 12, high=3))),
