@@ -314,6 +314,16 @@ def _(keep: Keep, x: Tensor, a: Tensor, b: Tensor, w: Tensor) -> Tensor:
     return keep(x * gate).conv2d(w, padding=1)
 
 
+@program("gradient of a strided convolution", normal(4, 16, 32, 32), TAPS)
+def _(keep: Keep, x: Tensor, w: Tensor) -> Tensor:
+    return keep(x.conv2d(w, stride=2, padding=1).relu()).square().sum().gradient(x)[0]
+
+
+@program("transposed convolution", normal(4, 16, 32, 32), normal(16, 32, 3, 3))
+def _(keep: Keep, x: Tensor, w: Tensor) -> Tensor:
+    return keep(x.relu()).conv_transpose2d(w, stride=2, padding=1)
+
+
 @program("patches, product", normal(8, 3, 64, 64), normal(192, WIDE))
 def _(keep: Keep, x: Tensor, w: Tensor) -> Tensor:
     return keep(x.reshape(8, 3, 8, 8, 8, 8).permute(0, 2, 4, 1, 3, 5).reshape(512, 192)) @ w

@@ -23,7 +23,7 @@ from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
 
 FEW = 4  # windows of one memory that move independently
-VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.EXPAND, ops.PAD})
+VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # a part of what is repeated or padded is how an op is written
 SAME_VALUE = frozenset(ops.SAME_VALUE)
 
 

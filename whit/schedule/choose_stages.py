@@ -63,6 +63,7 @@ class Kernel:
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
     reads: list[UOp]  # the memory that it reads: kept nodes, params and buffers
+    views: tuple[UOp, ...] = ()  # what it had better read from memory, in the order in which it is read
     in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
     is_chained: bool = False  # it computes blocks of a matrix that is not stored
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
@@ -140,7 +141,7 @@ class Stages:
             more = [node for node in kept if node not in self.kept]
             self.kept.update(more)  # for now: a copy of all would take longer with every layer
             try:
-                return lower_kernel(root, self.kept, self.writes, inline, self.positions)[0].value
+                return lower_kernel(root, self.kept, self.writes, inline, self.positions, self._is_gpu())[0].value
             finally:
                 self.kept.difference_update(more)
 
@@ -157,13 +158,13 @@ class Stages:
             root = todo.pop()
             if root in kernels:
                 continue
-            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions)
+            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions, self._is_gpu())
             if self.scores and not self.scores.isdisjoint(kernel.fused):
                 kernel = replace(kernel, is_chained=True)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
             if len(kernel.reads) > MOST_READS and not kernel.is_chained:
                 to_keep += _way_stations(kernel, kept, self.uses, self.inline)
-            parts = to_compute(root, kept) if is_join(root) else []
+            parts = [*(to_compute(root, kept) if is_join(root) else ()), *kernel.views]
             if not kernel.is_chained:
                 if reads_memory(self.target):
                     to_keep += too_much_after(root, kernel.value, kernel.fused)
@@ -218,11 +219,13 @@ class Stages:
     def _is_row_of_products(self, kernel: Kernel) -> bool:
         """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
         while the first rows of a matrix are on their way, every group of threads computes it."""
-        is_gpu = self.target is not None and self.target.is_gpu
-        if not is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
+        if not self._is_gpu() or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
             return False
         readers = [self.kernels[root] for root in self._reading(kernel.root)]
         return bool(readers) and all(multiplies(kernel.root, reader.value) for reader in readers)
+
+    def _is_gpu(self) -> bool:
+        return self.target is not None and self.target.is_gpu
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""
@@ -302,17 +305,20 @@ def lower_kernel(
     writes: Writes = NO_WRITES,
     inline: Collection[UOp] = (),
     positions: Positions | None = None,
+    is_gpu: bool = False,
 ) -> tuple[Kernel, list[UOp]]:
     """The kernel of a value, and the values that it should not compute itself."""
-    lowering = Lowering(kept, inline, _saved_for(root, writes.saved), positions={} if positions is None else positions)
+    known = {} if positions is None else positions
+    lowering = Lowering(kept, inline, _saved_for(root, writes.saved), positions=known, is_gpu=is_gpu)
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
-        doubts, reads = tuple(lowering.in_doubt), reads_of(value)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, reads, doubts, is_write=True), lowering.to_keep
+        doubts, reads, views = tuple(lowering.in_doubt), reads_of(value), tuple(lowering.views)
+        return Kernel(root, value, ranges, (), 0, lowering.fused, reads, views, doubts, is_write=True), lowering.to_keep
     if is_join(root):
         value = lower_join(root, lowering)
-        return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value)), lowering.to_keep
+        views = tuple(lowering.views)
+        return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value), views), lowering.to_keep
     stack = stack_under(root, kept)
     ranges, position = over(root.shape if stack is None else stack.shape[1:])
     backward = None if stack is not None else _backward_axis(root)
@@ -323,8 +329,10 @@ def lower_kernel(
         value, parts = UOp.group(*sources), len(stack.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
-    doubts = tuple(lowering.in_doubt)
-    return Kernel(root, value, ranges, position, parts, lowering.fused, reads_of(value), doubts), lowering.to_keep
+    doubts, views = tuple(lowering.in_doubt), tuple(lowering.views)
+    return Kernel(
+        root, value, ranges, position, parts, lowering.fused, reads_of(value), views, doubts
+    ), lowering.to_keep
 
 
 def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:

@@ -36,6 +36,8 @@ MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fe
 
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
 LOOPS = frozenset({ops.REDUCE, ops.SCAN})
+DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
+WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
 PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
 
 Step = Generator[Any, UOp, UOp]
@@ -59,6 +61,7 @@ class Lowering:
     inline: Collection[UOp] = ()  # nodes that are computed wherever they are needed
     saved: Mapping[UOp, UOp] = field(default_factory=dict)  # what is overwritten too early -> the copy to read instead
     to_keep: list[UOp] = field(default_factory=list)
+    views: list[UOp] = field(default_factory=list)  # to keep, in the order in which they are read
     in_doubt: list[UOp] = field(default_factory=list)  # those to keep as long as nothing else is that they are made of
     fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Lowering:
     reduce_ranges: int = 0  # how many there are
     free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
     positions: Positions = field(default_factory=dict)  # memo of source_position, of all kernels of a schedule
+    is_gpu: bool = False
 
     def lower(self, root: UOp, ranges: tuple[UOp, ...], position: Position) -> UOp:
         """The element of root at this position, computed here."""
@@ -125,6 +129,9 @@ class Lowering:
     def _is_too_much(self, request: Request) -> bool:
         """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
         node = request.node
+        if node.op is ops.RESHAPE and self._is_hard_to_read(request):
+            self.views.append(node)
+            return True
         if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src or node in self.inline:
             return False
         if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
@@ -149,11 +156,36 @@ class Lowering:
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
             weight = weigh(node, self.kept)
             if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
+                above = self.path[-1].node
+                if node.op is ops.INDEX and above.op is ops.PERMUTE and len(self.path) > 1:
+                    self.views.append(above)  # what is picked along an axis, with the axes where they were
+                    return True
                 self.to_keep.append(node)
                 if redundancy <= MAYBE_FINE:
                     self.in_doubt.append(node)
                 return True
         return False
+
+    def _is_hard_to_read(self, request: Request) -> bool:
+        """Whether a view is read in overlapping windows, as a convolution does it, at positions that are sums here and
+        divided sums in the memory that it shows: (y + dy) // 2 of an enlarged image. It is kept as it is read: a CPU
+        copies vectors of it then, where it would look for elements (pixel shuffle 1.5, transposed convolutions 1.2 to 9
+        times as fast: bench/cliffs.py). Not measured on GPUs."""
+        if self.is_gpu or not self.depth or request.node in self.inline:
+            return False
+        ranges: frozenset[UOp] = frozenset().union(*map(self.ranges_of, request.position))
+        if prod(_known(r.size) for r in ranges) < WINDOWS * prod_of(request.node.shape):
+            return False
+        node, position = request.node, request.position
+        while node.op in ops.MOVEMENT and node not in self.kept:
+            position, _ = source_position(node, position, self.positions)
+            node = node.src[0]
+        return self._divided_sums(position) > self._divided_sums(request.position)
+
+    def _divided_sums(self, position: Position) -> int:
+        """Divisions and remainders of what changes with several loops. Those of one are gone when it is split."""
+        nodes = UOp.group(*position).topological()
+        return sum(node.op in DIVISIONS and len(self.ranges_of(node.src[0])) > 1 for node in nodes)
 
     def _keep_for_again(self, value: UOp) -> None:
         """What a recomputation starts from is kept, and not computed again in its turn."""
@@ -577,6 +609,7 @@ def _elements_of_rows(value: UOp) -> float:
 
 
 _PRICES = {
+    ops.INDEX: 4,  # of elements here and there
     ops.EXP2: 8,
     ops.LOG2: 10,
     ops.SIN: 20,
