@@ -54,7 +54,12 @@ def load(folder: str | None, size: int) -> tuple[Tensor, ...]:
         return x / 127.5 - 1, y, test_x / 127.5 - 1, test_y
     print(f"no folder with CIFAR-10 was given: training on the digits that come with whit, {size} by {size}")
     x, y, test_x, test_y = nn.datasets.digits()
-    return (x / 8 - 1).interpolate((size, size)), y, (test_x / 8 - 1).interpolate((size, size)), test_y
+    return (
+        (x / 8 - 1).interpolate((size, size), mode="bilinear"),
+        y,
+        (test_x / 8 - 1).interpolate((size, size), mode="bilinear"),
+        test_y,
+    )
 
 
 @TinyJit

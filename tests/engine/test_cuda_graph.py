@@ -158,7 +158,7 @@ def test_pinned_memory_may_change_after_a_copy_too(gpu: FakeLibrary) -> None:
     address = Device["CUDA"].gpu.number("cuMemHostAlloc", ctypes.c_void_p, 64, 0)  # type: ignore[attr-defined]
     pinned = np.frombuffer((ctypes.c_char * 64).from_address(address), np.float32)
     step = TinyJit(lambda x: x.to("CUDA") * 2)
-    x = Tensor(pinned, device="CPU")
+    x = Tensor(pinned, device="CPU", copy=False)
     pinned[:] = 1
     first = step(x)
     pinned[:] = 2

@@ -26,7 +26,7 @@ DEVICES = ("PYTHON", "CPU")
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     realize_module._plans.clear()
     if request.param == "PYTHON":
-        monkeypatch.setattr(realize_module, "load_scheduler", lambda device: simple_schedule)
+        monkeypatch.setattr(realize_module, "load_scheduler", lambda device, *_: simple_schedule)
     yield request.param
     realize_module._plans.clear()
 
@@ -68,7 +68,7 @@ def test_a_second_identical_step_is_not_scheduled_again(device: str) -> None:
     scheduled = []
     load = realize_module.load_scheduler
 
-    def counting(device: str) -> object:
+    def counting(device: str, *_: object) -> object:
         def schedule(graph: UOp) -> UOp:
             scheduled.append(graph)
             return load(device)(graph)
@@ -196,7 +196,7 @@ def test_a_failure_inside_saves_the_graph_and_says_how_to_replay(monkeypatch: py
     def broken(graph: UOp) -> UOp:
         raise KeyError("lost")
 
-    monkeypatch.setattr(realize_module, "load_scheduler", lambda device: broken)
+    monkeypatch.setattr(realize_module, "load_scheduler", lambda device, *_: broken)
     with pytest.raises(InternalError, match="realize on CPU: KeyError: 'lost'") as caught:
         realize([from_numpy(numbers(17), "CPU") * 3.25])
     path = str(caught.value).partition("The graph is in ")[2].partition(". To")[0]

@@ -35,7 +35,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     found: Made = []
     load = realize_module.load_scheduler
 
-    def counting(device: str) -> Callable[[UOp], UOp]:
+    def counting(device: str, *_: object) -> Callable[[UOp], UOp]:
         def schedule(graph: UOp) -> UOp:
             found.append(load(device)(graph))
             return found[-1]

@@ -431,6 +431,7 @@ def test_a_kernel_explains_itself() -> None:
     first, second = (x @ w).softmax(1).kernels()
     assert (first.name, first.ops, first.bytes_read, first.bytes_written) == ("add_reduce_64x64", 524288, 32768, 16384)
     lines = first.explain().splitlines()
+    assert lines.pop(1).startswith("  matmul  test_tune.py:")
     assert lines[:3] == [
         "add_reduce_64x64 on NULL:LLVM:haswell (CPU:LLVM:haswell), float32(64, 64)",
         "  524288 operations, reads 32.77 kB, writes 16.38 kB",

@@ -87,6 +87,9 @@ def _find(body: UOp, variables: Variables) -> Accesses:
             gate = [at.pop()] if node.arg else []
             reads.append(_access(param, at, gate, number, loop, variables))
         others = {s for node in below if node not in indexed for s in node.src if s.op is ops.PARAM}
+        scratch = {s for node in below if node.op is ops.SORT for s in node.src[4:]}  # a sort fills it itself
+        others -= scratch
+        writes += [_access(param, [], [], number, loop, variables) for param in scratch]
         for param in [*others, *([value] if value.op is ops.PARAM else [])]:
             reads.append(_access(param, [], [], number, loop, variables))
     return Accesses(tuple(reads), tuple(writes))

@@ -104,10 +104,10 @@ def _strings(constant: object) -> Iterator[str]:
 
 
 def _name_asked_for(steps: list[dis.Instruction], place: int) -> tuple[str, bool] | None:
-    """The second argument of a call of `getattr` or the like, loaded at a place: how it begins, and whether that is all;
-    None if it is computed.
+    """The second argument of a call of `getattr` or the like, loaded at a place: how it begins, and whether that is
+    all; None if it is computed.
 
-    getattr(self, "rate") -> rate, True        getattr(self, f"layer{i}") -> layer, False        getattr(self, name) -> None
+    getattr(self, "rate") -> rate, True      getattr(self, f"layer{i}") -> layer, False      getattr(self, name) -> None
     """
     made: list[tuple[str, bool] | None] = []  # what is known of the texts on the stack above the function
     for step in steps[place + 1 :]:

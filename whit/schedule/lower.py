@@ -156,8 +156,8 @@ class Lowering:
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
             weight = weigh(node, self.kept)
             if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
-                above = self.path[-1].node
-                if node.op is ops.INDEX and above.op is ops.PERMUTE and len(self.path) > 1:
+                above = self.path[-1].node if len(self.path) > 1 else node
+                if node.op is ops.INDEX and above.op is ops.PERMUTE:
                     self.views.append(above)  # what is picked along an axis, with the axes where they were
                     return True
                 self.to_keep.append(node)
