@@ -78,6 +78,7 @@ FOLDED: dict[str, Step] = {  # 0, 1 and their like are folded here: the kernel i
     "a mask": lambda x, n: set_at(Tensor(MASK))(x, n),
     "masked_fill": lambda x, n: x.masked_fill(Tensor(MASK), n).realize(),
     "where": lambda x, n: Tensor(MASK).where(n, x).realize(),
+    "a tensor of one number": lambda x, n: (x * Tensor(n, dtype=x.dtype)).realize(),
     "pad": lambda x, n: x.pad((1, 2), value=n).realize(),
     "stack": lambda x, n: (Tensor.stack(Tensor(n, dtype=x.dtype), Tensor(n, dtype=x.dtype)) * x[:2]).realize(),
 }

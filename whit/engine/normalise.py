@@ -129,18 +129,17 @@ class Normaliser:
             elif op.elementwise:
                 new = [done[s] for s in src]
                 for i, s in enumerate(src):
-                    if s.op is ops.CONST:
-                        if is_varied(node, i, s):
-                            new[i] = self.constant(s)
+                    if new[i].op is ops.CONST:
+                        if is_varied(node, i, new[i]):
+                            new[i] = self.constant(new[i])
                     elif s.op in SPREADS and not s.dtype.is_float and is_varied(node, i, number := number_of(s)):
                         new[i] = self.filled(s, number)
                 done[node] = make(op, tuple(new), node.arg)
-            elif op in SPREADS and src[0].op is ops.CONST and is_varied(node, 0, src[0]):
-                done[node] = make(op, (self.constant(src[0]), *[done[s] for s in src[1:]]), node.arg)
+            elif op in SPREADS and (number := done[src[0]]).op is ops.CONST and is_varied(node, 0, number):
+                done[node] = make(op, (self.constant(number), *[done[s] for s in src[1:]]), node.arg)
             elif op is ops.STACK:
-                varied = [s.op is ops.CONST and is_varied(node, 0, s) for s in src]
-                new = [self.constant(s) if is_passed else done[s] for s, is_passed in zip(src, varied, strict=True)]
-                done[node] = make(op, tuple(new), node.arg)
+                new = [done[s] for s in src]
+                done[node] = make(op, tuple([self.constant(s) if is_varied(node, 0, s) else s for s in new]), node.arg)
             elif op in SAME_VALUE:
                 done[node] = done[src[0]]
             elif op is ops.ITEM and node.member is not None:
