@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 import whit
-from whit import Tensor, nn
+from whit import Context, Tensor, nn
+from whit.engine import realize
 
 FOLDER = str(Path(whit.__file__).parent)
 WRITING = ("tensor/family.py", "tensor/assign.py", "tensor/core.py", "tensor/index.py", "tensor/entries.py")
+REALISING = ("tensor/data.py", "tensor/family.py", "engine/realize.py", "engine/cpu.py", "engine/storage.py")
 CHANGING = ("tensor/family.py", "tensor/assign.py")
 
 
@@ -112,6 +114,47 @@ def test_a_write_is_done_everywhere_or_nowhere(operation: Callable[[Shared], Non
         assert shared.z.tolist() == [number + 10 for number in found[2]]
         moves = operation is not Shared.replace or found == before
         assert shared.y.tolist() == [number + 10 * moves for number in found[1]]
+
+
+def _in_place() -> Tensor:
+    x = (Tensor([1.0, 2.0, 3.0, 4.0]) * 1).realize()
+    x[1:3] += 10
+    return x
+
+
+def _whole() -> Tensor:
+    x = (Tensor([1.0, 2.0, 3.0, 4.0]) * 1).realize()
+    x += 10
+    return x
+
+
+def _through_a_view() -> Tensor:
+    x = (Tensor([1.0, 2.0, 3.0, 4.0]) * 1).realize()
+    x.reshape(2, 2).transpose(0, 1)[0] += 10
+    return x
+
+
+def _of_a_shape() -> Tensor:
+    x = (Tensor([1.0, 2.0, 3.0, 4.0]) * 1).realize()
+    return x.reshape(2, 2).index_add(0, Tensor([1, 1]), Tensor([[1.0, 1.0], [2.0, 2.0]]))
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("written", (_in_place, _whole, _through_a_view, _of_a_shape), ids=lambda f: f.__name__)
+def test_what_is_written_in_place_is_written_once(
+    written: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(realize, "REUSED", 1)
+    with Context(DEV="CPU", CHECK_PLAN=0):
+        wanted = written().tolist()
+        counted, x = Interrupt(REALISING), written()
+        assert counted.run(x.realize) and counted.count > 20
+        for at in range(counted.count):
+            x = written()
+            Interrupt(REALISING, at).run(x.realize)
+            assert x.tolist() == wanted, f"line {at} of {counted.count}"
+            x += 1
+            assert x.tolist() == (Tensor(wanted) + 1).tolist()
 
 
 @pytest.mark.slow

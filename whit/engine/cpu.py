@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import weakref
 from array import array
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
+from operator import call
 from time import perf_counter, perf_counter_ns
+from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile import Kernel, get_kernels, prepare_pool
@@ -25,7 +29,7 @@ from whit.engine.timings import note_time
 from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import run_native, thread_count
+from whit.runtime.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
 
 WORD = 8  # bytes
@@ -76,10 +80,15 @@ def chunk_of(total: int, threads: int) -> int:
     return max(total // (max(threads, 1) * CHUNKS_A_THREAD), 1)
 
 
+Calls = Sequence[tuple[Any, ...]]  # functions with their arguments
+NOTHING: Calls = ()
+
+
 class CpuDevice:
     """The processor of this machine, or one that it can stand in for."""
 
     is_linked = True  # whether code is made to run here
+    calls_then = True  # `run` makes calls at once after the kernels
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -101,8 +110,10 @@ class CpuDevice:
             show_load(self.name, self.target, len(kernels), plan.arena_bytes, perf_counter() - start)
         return LoadedPlan(plan, kernels, places, variables, counts, threads)
 
-    def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
-        """Runs the kernels in order."""
+    def run(
+        self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int], then: Calls = NOTHING
+    ) -> None:
+        """Runs the kernels in order, and then the calls of C in `then`, without Python in between."""
         addresses = [buffer.address for buffer in buffers]
         plan = loaded.plan
         if plan.temporaries:
@@ -120,8 +131,9 @@ class CpuDevice:
             frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
         if DEBUG >= 2 or hooks.timers():
             self._run_timed(loaded, frame)
+            deque(starmap(call, then), maxlen=0)
         else:
-            _launch(loaded, frame)
+            _launch(loaded, frame, then)
             GlobalCounters.add(self.name, loaded.counts)
         loaded.frames.append(frame)
 
@@ -133,17 +145,17 @@ class CpuDevice:
         is_shown = DEBUG >= 2
         names = running_names(len(loaded.plan.steps)) if is_shown else ()
         times: list[int] = []
-        for i, call in enumerate(loaded.plan.linear.src):
+        for i, step in enumerate(loaded.plan.linear.src):
             start = perf_counter_ns()
             run_native(launches + i * RECORD * WORD, 1, loaded.threads)
             end = perf_counter_ns()
             times += (start, end)
-            note_time(call.src[0], self.name, (end - start) * 1e-9)
+            note_time(step.src[0], self.name, (end - start) * 1e-9)
             if is_shown:
                 counts = _counts(loaded.kernels[i])
                 counts.time_sum_s = seconds = (end - start) * 1e-9
                 GlobalCounters.add(self.name, counts)
-                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, names[i])
+                show_kernel(self.name, step.src[0].arg.name, step.src[1:2], counts, seconds, names[i])
         if not is_shown:
             GlobalCounters.add(self.name, loaded.counts)
         for timer in hooks.timers():
@@ -210,14 +222,16 @@ class Resident:
         return True
 
 
-def _launch(loaded: LoadedPlan, frame: Frame) -> None:
+def _launch(loaded: LoadedPlan, frame: Frame, then: Calls) -> None:
+    calls: list[tuple[Any, ...]]
     if loaded.threads > 1 or len(loaded.kernels) > CALLED_FROM_PYTHON:
-        run_native(frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)
-        return
-    launches = frame.launches
-    for i, kernel in enumerate(loaded.kernels):
-        at = i * RECORD
-        kernel.function(launches[at + 1], launches[at + 2], 0, kernel.total)
+        calls = [native_call(frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)]
+    else:
+        words = frame.launches
+        starts = range(0, len(loaded.kernels) * RECORD, RECORD)
+        pairs = zip(starts, loaded.kernels, strict=True)
+        calls = [(kernel.function, words[at + 1], words[at + 2], 0, kernel.total) for at, kernel in pairs]
+    deque(starmap(call, [*calls, *then]), maxlen=0)
 
 
 def _counts(kernel: Kernel) -> Counts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from whit.ir.uop import UOp
 
@@ -40,6 +40,15 @@ class NodeTable(Generic[Value]):
         """The same, and forgets it."""
         entry = self._entries.pop(id(node), None)
         return None if entry is None else entry[0]
+
+    def setting(self, node: UOp, value: Value) -> tuple[Any, ...]:
+        """The call that sets a value: a function of C with its arguments, which no interrupt enters."""
+        key = id(node)
+        return self._entries.__setitem__, key, (value, weakref.ref(node, partial(self._entries.pop, key)))
+
+    def dropping(self, node: UOp) -> tuple[Any, ...]:
+        """The same for the call that forgets it."""
+        return self._entries.pop, id(node), None
 
     def __len__(self) -> int:
         return len(self._entries)

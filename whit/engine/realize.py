@@ -13,9 +13,12 @@ from __future__ import annotations
 import importlib
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import starmap
 from math import prod
+from operator import call
 from time import perf_counter_ns
 from typing import Any
 
@@ -53,12 +56,12 @@ from whit.engine.storage import (
     attach,
     computed,
     computed_entries,
-    detach_storage,
     from_bytes,
     nbytes_of,
     new_buffer,
     remember,
     storage,
+    taking_over,
 )
 from whit.engine.view import view_of_buffer
 from whit.engine.windows import find_windows
@@ -354,24 +357,39 @@ def _carry_out(
     changed = {effect.memory for effect in effects}
     graph = normalise_effects(roots, effects, order, find_windows(order, changed | _free_to_take(free)))
     results = _results(roots, graph, device, free)
-    memories = [_memory_for(effect) for effect in effects]
     views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
-    _run(graph, [*(storage(result) for result in results), *memories], device)
-    _let_go(roots, results, free)
+    memories = [_memory_for(effect, shown) for effect, shown in zip(effects, views, strict=True)]
+    contents: list[UOp] = []  # of the last AFTERs
+    then = _let_go(roots, results, free)
     for effect, buffer, shown in zip(effects, memories, views, strict=True):
         content = attach(buffer, effect.memory.dtype, effect.memory.shape)
+        contents.append(on_views(shown, content, lambda size: size))
         if effect.in_place:
-            detach_storage(effect.memory, effect.base)
-        if shown:
-            (content,) = realize([on_views(shown, content, lambda size: size)])
-        remember(effect.top, content)
+            if shown:
+                contents[-1] = _known(contents[-1]) or _as_it_lies(contents[-1])
+            then += taking_over(effect.memory, effect.base, effect.top, contents[-1])
+    _run(graph, [*(storage(result) for result in results), *memories], device, then)
+    for effect, content in zip(effects, contents, strict=True):
+        if not effect.in_place:
+            remember(effect.top, content if content.op is ops.BUFFER else realize([content])[0])
     return results
 
 
-def _memory_for(effect: Effect) -> Buffer:
-    """The memory with the old content, to be changed."""
+def _as_it_lies(view: UOp) -> UOp:
+    """The BUFFER of a view that needs no kernel."""
+    part = view_of_buffer(view)
+    assert part is not None
+    base, offset = part
+    return attach(storage(base).view(offset, nbytes_of(view.dtype, view.shape)), view.dtype, view.shape)
+
+
+def _memory_for(effect: Effect, shown: list[UOp]) -> Buffer:
+    """The memory with the old content, to be changed: itself, or a copy, also where its views would have to be computed
+    afterwards. An interrupt may come then, and the old content would be gone."""
     before = storage(effect.memory)
     effect.in_place = effect.in_place and before.writable and not before.is_shared
+    if shown and effect.in_place:
+        effect.in_place = view_of_buffer(on_views(shown, effect.memory, lambda size: size)) is not None
     if effect.in_place:
         return before
     copy = allocate(before.device, before.nbytes)
@@ -396,8 +414,7 @@ def _compute(roots: list[UOp], order: list[UOp], device: str, free: dict[UOp, UO
         return [compute_into_file(root, device, realize_one) for root in roots]
     graph = normalise(roots, order, find_windows(order, _free_to_take(free)))
     results = _results(roots, graph, device, free)
-    _run(graph, [storage(result) for result in results], device)
-    _let_go(roots, results, free)
+    _run(graph, [storage(result) for result in results], device, _let_go(roots, results, free))
     return results
 
 
@@ -423,12 +440,14 @@ def _is_free(buffer: Buffer, device: str) -> bool:
     return buffer.device == device and buffer.writable and not buffer.is_shared
 
 
-def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> None:
-    """Takes the memory that has a new content from the BUFFERs that had the old one."""
+def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> list[tuple[Any, ...]]:
+    """The calls that take the memory that has a new content from the BUFFERs that had the old one."""
+    calls: list[tuple[Any, ...]] = []
     for root, result in zip(roots, results, strict=True):
         memory = _memory_of(free[root]) if root in free else None
         if memory is not None and storage(memory) is storage(result):
-            detach_storage(memory, free[root])
+            calls += taking_over(memory, free[root], root, result)
+    return calls
 
 
 def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
@@ -445,7 +464,9 @@ def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bo
     return found
 
 
-def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
+def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple[Any, ...]]) -> None:
+    """Runs a graph, and makes the calls that note what it has written over. Where a device can do both at once, an
+    interrupt comes before or after; it would be written over twice otherwise."""
     if graph.unbound:
         names = ", ".join(sorted(graph.unbound))
         raise ArgumentError(f"realize: no value for {names}", fix="Use variables with a value: variable.bind(3).")
@@ -455,10 +476,17 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str) -> None:
         buffers.append(memory_of_slot(slot, device))
     if CHECK_PLAN:
         load_check("check_plan").check_shared(graph.graph, getattr(loaded, "plan", loaded), buffers)
+    backend: Any = Device[device]
+    arguments: tuple[Any, ...] = (loaded, buffers, dict(graph.variables))
+    is_one = bool(then) and getattr(backend, "calls_then", False)
+    if is_one:
+        arguments += (then,)
     if graph.places is None:
-        Device[device].run(loaded, buffers, dict(graph.variables))
+        backend.run(*arguments)
     else:
-        run_named(partial(call_names, graph, device), Device[device].run, loaded, buffers, dict(graph.variables))
+        run_named(partial(call_names, graph, device), backend.run, *arguments)
+    if not is_one:
+        deque(starmap(call, then), maxlen=0)
 
 
 def call_names(graph: Normalised, device: str) -> tuple[str, ...]:

@@ -109,13 +109,12 @@ def storage(node: UOp) -> Buffer:
     return found
 
 
-def detach_storage(node: UOp, shown: UOp) -> Buffer:
-    """The memory of a BUFFER whose content nobody can ask for any more. `shown` is the expression that it was the value
-    of: should somebody build that again, it is computed again."""
-    buffer = storage(node)
-    _buffers.pop(node)
-    _computed.pop(shown)
-    return buffer
+def taking_over(node: UOp, shown: UOp, top: UOp, content: UOp) -> list[tuple[Any, ...]]:
+    """The calls, of C, after a memory has been written over: the BUFFER with the old content has none any more, and the
+    value of `top` is in `content`. The old one was that of `shown`: should somebody build that again, it is computed
+    again."""
+    calls = [_buffers.dropping(node), _computed.dropping(shown)]
+    return calls if top is content else [*calls, _computed.setting(top, content)]
 
 
 def size_value(size: int | UOp, variables: Mapping[str, int] | None = None) -> int:
