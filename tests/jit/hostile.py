@@ -1097,7 +1097,6 @@ row(
 )
 refused("seed sequence of NumPy", "import numpy as np", "x * (int(np.random.SeedSequence().entropy) % 1000)")
 refused("process", "import subprocess", "x * int(subprocess.check_output(['echo', '2']))")
-refused("standard input", "import sys", "x * len(sys.stdin.readline())")
 refused(
     "list of a folder",
     "import os, tempfile\np = tempfile.mkdtemp()",
@@ -1119,4 +1118,156 @@ refused(
     "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(1)\nK = 2",
     "x * p.submit(lambda: K).result()",
     "K = 3",
+)
+
+# ---- attributes of attributes, and methods of other objects
+
+row(
+    "method with an object of another class",
+    "class C:\n    def m(self): return self.k\nclass D: pass\nd = D(); d.k = 2\nc = C(); c.k = 1",
+    "x * C.m(d) * c.m()",
+    "d.k = 3",
+    "c.k = 5",
+)
+row(
+    "method in a partial",
+    "from functools import partial\nclass C:\n    def m(self): return self.k\nclass D: pass\nd = D(); d.k = 2\nc = C(); c.k = 1\np = partial(C.m, d)",
+    "x * p() * c.m()",
+    "d.k = 3",
+)
+row(
+    "method in an attribute of another object",
+    "class C:\n    def m(self): return self.k\nclass D: pass\nd = D(); d.k = 2; d.f = C.m\nc = C(); c.k = 1",
+    "x * d.f(d) * c.m()",
+    "d.k = 3",
+)
+row(
+    "object of a subclass made inside",
+    "class C:\n    k = 2\n    def m(self): return self.k\nclass D(C): pass",
+    "x * D().m()",
+    "D.k = 3",
+    "C.k = 9",
+)
+row(
+    "method that a constructor calls",
+    "K = 2\nclass C:\n    def __init__(self): self.build()\n    def build(self): self.k = K",
+    "x * C().k",
+    "K = 3",
+    "C.build = lambda self: setattr(self, 'k', 7)",
+)
+row(
+    "overridden method that a constructor calls",
+    "class C:\n    def __init__(self): self.build()\n    def build(self): self.k = 2\nclass D(C):\n    def build(self): self.k = K\nK = 3",
+    "x * D().k",
+    "K = 4",
+)
+row(
+    "method of a metaclass",
+    "class M(type):\n    def m(cls): return cls.k\nclass C(metaclass=M):\n    k = 2",
+    "x * C.m()",
+    "C.k = 3",
+)
+row(
+    "property of a property",
+    "class A:\n    k = 2\nclass C:\n    def __init__(self): self._a = A()\n    @property\n    def a(self): return self._a\n    def m(self): return self.a.k\nc = C()",
+    "x * c.m()",
+    "c._a.k = 3",
+    "c._a = A()",
+)
+row(
+    "self in a lambda",
+    "class C:\n    k = 2\n    def m(self): return (lambda: self.k * 2)()\nc = C()",
+    "x * c.m()",
+    "c.k = 3",
+)
+row(
+    "self that is another object",
+    "class C:\n    def m(self):\n        self = self.other\n        return self.k\nclass D: pass\nd = D(); d.k = 2\nc = C(); c.other = d",
+    "x * c.m()",
+    "d.k = 3",
+)
+row(
+    "self in a comprehension",
+    "class C:\n    k = 2\n    def m(self): return sum(self.k for _ in range(3))\nc = C()",
+    "x * c.m()",
+    "c.k = 3",
+)
+row(
+    "chain over a dictionary",
+    "class C: pass\nc = C(); c.d = {'a': C()}; c.d['a'].k = 2",
+    "x * c.d['a'].k",
+    "c.d['a'].k = 3",
+)
+row(
+    "chain over slots",
+    "class S:\n    __slots__ = ('k', 's')\ns = S(); s.s = S(); s.s.k = 2",
+    "x * s.s.k",
+    "s.s.k = 3",
+    "s.s = S(); s.s.k = 4",
+)
+row(
+    "chain over a method",
+    "class C:\n    def get(self): return self.d\nclass D: pass\nc = C(); c.d = D(); c.d.k = 2",
+    "x * c.get().k",
+    "c.d.k = 3",
+)
+row(
+    "chain over a class",
+    "class C:\n    class D:\n        k = 2\n    d = D()\nc = C()",
+    "x * c.d.k",
+    "c.d.k = 3",
+    "C.d = C.D()",
+)
+row(
+    "chain over a module",
+    "import types\nm = types.ModuleType('hostile_chain'); m.c = types.SimpleNamespace(k=2)",
+    "x * m.c.k",
+    "m.c.k = 3",
+    "m.c = types.SimpleNamespace(k=4)",
+)
+row(
+    "one of two with the same name",
+    C + "class D:\n    k = 5\nc, d = C(), D()",
+    "x * (c if len([1]) else d).k",
+    "c.k = 3",
+    "d.k = 9",
+)
+row(
+    "closure that is bound again",
+    "def make():\n    class C: pass\n    c = C(); c.k = 2\n    def get(): return c.k\n    def set(k):\n        nonlocal c\n        c = C(); c.k = k\n    return get, set\nget, set_ = make()",
+    "x * get()",
+    "set_(3)",
+)
+row(
+    "mixin that reads what another class has",
+    "class M:\n    def m(self): return self.k\nclass C(M):\n    def __init__(self): self.k = 2\nc = C()",
+    "x * c.m()",
+    "c.k = 3",
+)
+row(
+    "method of one object given to another",
+    "import types as t\nclass C:\n    def m(self): return self.k\nclass D: pass\nd = D(); d.k = 2\nd.m = t.MethodType(C.m, d)",
+    "x * d.m()",
+    "d.k = 3",
+)
+row(
+    "method set on a class later",
+    "class C:\n    k = 2\nc = C()\ndef m(self): return self.k\nC.m = m",
+    "x * c.m()",
+    "c.k = 3",
+)
+row(
+    "class method that reads",
+    "class C:\n    k = 2\n    @classmethod\n    def m(cls): return cls.j() * cls.k\n    @classmethod\n    def j(cls): return 2\nclass D(C): pass",
+    "x * D.m()",
+    "D.k = 3",
+    "C.j = classmethod(lambda cls: 5)",
+)
+row(
+    "two steps of one name",
+    "class O:\n    def __init__(self): self.rate = 2\n    def step(self): return self.rate\nclass T:\n    def __init__(self): self.o, self.step = O(), 0\n    def f(self): return self.o.step()\nt = T()",
+    "x * t.f()",
+    "t.step = 1",
+    "t.o.rate = 3",
+    "t.o.step = lambda: 9",
 )

@@ -70,8 +70,8 @@ def test_hostile_program(row: Row) -> None:
 
 def test_there_are_many_hostile_programs() -> None:
     names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) >= 150
-    assert sum(row.is_refused for row in ROWS) < len(ROWS) / 4
+    assert len(set(names)) == len(names) == 354
+    assert sum(row.is_refused for row in ROWS) == 54  # the other 300 give the same
 
 
 def test_the_same_where_native_code_does_not_compare(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,17 @@
-"""Where people keep a TinyJit: in its own object, in lists, in dictionaries, in each other. It captures once."""
+"""Where people keep a TinyJit, in its own object or in others, and what changes around it: it captures once."""
 
 from __future__ import annotations
 
+import argparse
 import functools
+import logging
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from whit import JitError, Tensor, TinyJit
+from whit import JitError, Tensor, TinyJit, nn
 
 
 class Model:
@@ -174,3 +177,74 @@ def test_a_detached_input_takes_no_gradient_out() -> None:
     assert seen(w * 2).item() == 6.0 and w.grad is None
     with pytest.raises(JitError, match="the gradient flows"):
         TinyJit(lambda x: (x * v).sum().backward())(w * 2)
+
+
+# ---- what changes around a function that does not read it
+
+
+class Layers:
+    def __init__(self) -> None:
+        self.layer0, self.layer1, self.calls = nn.Linear(2, 2), nn.Linear(2, 2), 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for i in range(2):
+            x = getattr(self, f"layer{i}")(x)
+        return x
+
+
+class Trainer:
+    """Counts, gathers and measures, as trainers do; `step` is also the name of a method of its optimiser."""
+
+    def __init__(self) -> None:
+        self.net, self.step, self.losses, self.best = Layers(), 0, list[float](), None
+        self.opt = nn.optim.SGD(nn.state.get_parameters(self.net), lr=0.1)
+        self.train_step = TinyJit(self._train_step)
+        self.batches, self.log = iter(range(100)), logging.getLogger(__name__)
+
+    def _train_step(self, x: Tensor) -> Tensor:
+        self.opt.zero_grad()
+        loss = (self.net(x) ** 2).mean().backward()
+        self.opt.step()
+        self.log.debug("a step")
+        return loss
+
+
+def test_what_a_trainer_counts_is_not_read_by_its_step() -> None:
+    trainer: Any = Trainer()
+    with Tensor.train():
+        for _ in range(4):
+            loss = trainer.train_step(Tensor([[1.0, next(trainer.batches)]]))
+            trainer.step += 1
+            trainer.net.calls += 1
+            trainer.losses.append(loss.item())
+            trainer.best, trainer.last = min(trainer.losses), loss
+        assert len(trainer.train_step.captured) == 1
+        trainer.opt = nn.optim.SGD(nn.state.get_parameters(trainer.net), lr=0.5)
+        trainer.train_step(Tensor([[1.0, 2.0]]))
+    assert len(trainer.train_step.captured) == 2
+
+
+def test_globals_and_settings_that_a_function_does_not_read() -> None:
+    settings = argparse.Namespace(k=2, verbose=True)
+    scope: dict[str, Any] = {"settings": settings, "Tensor": Tensor}
+    exec("def f(x):\n    return x * settings.k", scope)
+    f = TinyJit(scope["f"])
+    for i in range(5):
+        assert f(Tensor([1.0])).item() == 2
+        scope["i"], settings.verbose = i, not settings.verbose
+        setattr(settings, f"other{i}", i)
+    assert len(f.captured) == 1
+
+
+def test_who_captures_again_and_again_is_told_why() -> None:
+    settings = {"k": 0}
+    f = TinyJit(lambda x: x * settings["k"])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for i in range(12):
+            settings["k"] = i
+            assert f(Tensor([1.0])).item() == i
+    (warning,) = told
+    message = str(warning.message)
+    assert "was captured 8 times" in message and "settings['k'] has changed from 7 to 8" in message
+    assert warning.filename == __file__

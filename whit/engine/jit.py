@@ -21,6 +21,7 @@ import os
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
@@ -38,6 +39,7 @@ __all__ = ["JitError", "TinyJit"]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 MOST_VARIANTS = 32  # captures of one key that differ in what was captured
+MANY_VARIANTS = 8  # the user is told
 MOST_CHANGES = 2  # calls of one key in a row that change something besides tensors, as the first one that makes a cache
 
 _all_jits: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -64,6 +66,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         self._lock = threading.RLock()
         self._attribute = ""
         self._calls = 0
+        self._is_told = False  # why it is captured again and again
         _all_jits.add(self)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -92,6 +95,8 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                         if (recorder := hooks.recorder) is not None:
                             recorder.event("jit replay", name=self._name)
                         return result
+            if len(variants) >= MANY_VARIANTS and not self._is_told:
+                self._tell(variants)
             found = self._capture(args, kwargs, arguments, variants)
             if (recorder := hooks.recorder) is not None:
                 recorder.event("jit capture", name=self._name, kernels=found.replay.program.kernels())
@@ -117,6 +122,19 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             lambda: self._function(*args, **kwargs),
             lambda: replay(arguments.tensors, arguments.bindings),
         )
+
+    def _tell(self, variants: list[Any]) -> None:
+        """Says, once, why a function is captured again and again."""
+        change = variants[-1][1].changed()
+        if change is not None:
+            self._is_told = True
+            warnings.warn(
+                f"TinyJit: {self._name} was captured {len(variants)} times for arguments of one kind, and is again, as "
+                f"{change.label} has changed from {change.before!r:.40} to {change.now!r:.40}. Pass it as an argument, "
+                "as a tensor or a bound Variable if it changes often; or keep it where the function does not read it.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     # ---- capturing
 

@@ -43,10 +43,27 @@ _BY_NAME = frozenset({"getattr", "hasattr", "__getattribute__", "delattr"})
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """Attributes of attributes of something that is known when a function is looked at.
+
+    self.opt.step -> SELF, self, (opt, step)       model.scale -> CELL or GLOBAL, model, (scale,)
+    """
+
+    root: str
+    name: str
+    attributes: tuple[str, ...]
+
+
+SELF, CELL, GLOBAL = "self", "cell", "global"
+
+
+@dataclass(frozen=True, slots=True)
 class CodeNames:
     """The names in the code of a function, and of functions that it defines."""
 
-    attributes: frozenset[str]
+    attributes: frozenset[str]  # of things that are not known
+    chains: tuple[Chain, ...]
+    strings: frozenset[str]
     globals: tuple[str, ...]
     imports: tuple[tuple[str, int], ...]  # names of modules, and how many packages up
     is_open: bool
@@ -57,32 +74,97 @@ class CodeNames:
 @functools.lru_cache(4096)
 def names_of(code: types.CodeType) -> CodeNames:
     """The names in a function's code."""
-    attributes: set[str] = set()
-    names: dict[str, None] = {}
-    imports: dict[tuple[str, int], None] = {}
-    is_open = makes_text = False
-    prefixes: set[str] = set()
+    reader = _Reader(code)
     for inner in _with_inner(code):
-        attributes.update(inner.co_names)
-        for constant in inner.co_consts:
-            attributes.update(_strings(constant))
-        steps = list(dis.get_instructions(inner))
+        reader.read(inner)
+    return CodeNames(
+        frozenset(reader.attributes),
+        tuple(reader.chains),
+        frozenset(reader.strings),
+        tuple(reader.globals),
+        tuple(reader.imports),
+        reader.is_open or not _OPEN.isdisjoint(reader.names),
+        reader.makes_text or not _TEXT.isdisjoint(reader.names),
+        frozenset(reader.prefixes),
+    )
+
+
+class _Reader:
+    """Walks through the instructions of a function and of those inside it."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.attributes: set[str] = set()
+        self.chains: dict[Chain, None] = {}
+        self.strings: set[str] = set()
+        self.names: set[str] = set()
+        self.globals: dict[str, None] = {}
+        self.imports: dict[tuple[str, int], None] = {}
+        self.prefixes: set[str] = set()
+        self.is_open = self.makes_text = False
+        self._code = code
+        inner = [one for one in _with_inner(code) if one is not code]
+        own = {name for one in inner for name in one.co_cellvars}  # of functions inside: not those of this one
+        stored = {step.argval for one in (code, *inner) for step in dis.get_instructions(one) if _stores(step)}
+        first = code.co_varnames[0] if code.co_argcount else ""
+        self._first = "" if first in stored or first in own else first
+        self._cells = set(code.co_freevars) - stored - own
+
+    def read(self, code: types.CodeType) -> None:
+        """One of them."""
+        self.names.update(code.co_names)
+        for constant in code.co_consts:
+            self.strings.update(_strings(constant))
+        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+        chain: Chain | None = None  # what the last instruction has put on the stack
         for place, step in enumerate(steps):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                names[step.argval] = None
-                if step.argval in _BY_NAME:
-                    asked = _name_asked_for(steps, place)
-                    is_open = is_open or not (asked and asked[0])
-                    if asked is not None and not asked[1]:
-                        prefixes.add(asked[0])
-            elif step.opname.startswith("FORMAT_") or (step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")):
-                makes_text = True
-            elif step.opname == "IMPORT_NAME":
-                level = steps[place - 2].argval if place >= 2 else 0
-                imports[step.argval, level if type(level) is int else 0] = None
-    is_open = is_open or not _OPEN.isdisjoint(attributes & {name for c in _with_inner(code) for name in c.co_names})
-    makes_text = makes_text or not _TEXT.isdisjoint(attributes)
-    return CodeNames(frozenset(attributes), tuple(names), tuple(imports), is_open, makes_text, frozenset(prefixes))
+            chain = self._follow(code, steps, place, None if step.is_jump_target else chain)
+
+    def _follow(
+        self, code: types.CodeType, steps: list[dis.Instruction], place: int, chain: Chain | None
+    ) -> Chain | None:
+        step = steps[place]
+        name, value = step.opname, step.argval
+        if name in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"):
+            if chain is None:
+                self.attributes.add(value)
+                return None
+            chain = Chain(chain.root, chain.name, (*chain.attributes, value))
+            self.chains[chain] = None
+            return chain
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            self.globals[value] = None
+            if value in _BY_NAME:
+                self._asked_for(steps, place)
+            return Chain(GLOBAL, value, ())
+        if name == "LOAD_FAST" and code is self._code and value == self._first:
+            return Chain(SELF, value, ())
+        if name == "LOAD_DEREF" and value == self._first:
+            return Chain(SELF, value, ())
+        if name == "LOAD_DEREF" and value in self._cells:
+            return Chain(CELL, value, ())
+        if name.startswith("FORMAT_") or (name == "BINARY_OP" and step.argrepr in ("%", "%=")):
+            self.makes_text = True
+        elif name == "IMPORT_NAME":
+            level = steps[place - 2].argval if place >= 2 else 0
+            self.imports[value, level if type(level) is int else 0] = None
+        elif name == "MATCH_CLASS":
+            self.attributes.update(_strings(steps[place - 1].argval))
+        elif step.opcode in dis.hasname and name != "STORE_GLOBAL":
+            self.attributes.add(value)
+        return None
+
+    def _asked_for(self, steps: list[dis.Instruction], place: int) -> None:
+        asked = _name_asked_for(steps, place)
+        if asked is None or not asked[0]:
+            self.is_open = True
+        elif asked[1]:
+            self.attributes.add(asked[0])
+        else:
+            self.prefixes.add(asked[0])
+
+
+def _stores(step: dis.Instruction) -> bool:
+    return step.opname in ("STORE_FAST", "STORE_DEREF", "DELETE_FAST", "DELETE_DEREF") or "STORE_FAST" in step.opname
 
 
 def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -30,12 +30,13 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from inspect import getattr_static
 from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from whit.dtype import DType
 from whit.engine.library_calls import ASKING_BUILTINS, may_ask
-from whit.engine.names import names_of
+from whit.engine.names import CELL, GLOBAL, SELF, names_of
 from whit.engine.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
 from whit.engine.origin import is_library_file, is_users, is_users_module, is_whit
 from whit.engine.overlay import Wrapper, tensor_type
@@ -96,7 +97,14 @@ class Watch:
 
     def __init__(self, roots: Mapping[str, Any], is_open: bool = False) -> None:
         self.tensors: dict[int, str] = {}  # ids of tensors that were reached, and the way to them
-        self._names: set[str] = set()
+        self._names: set[str] = set()  # of attributes of things that are not known
+        self._strings: set[str] = set()
+        self._on: dict[int, set[str]] = {}  # names of attributes of one object or class, by id
+        self._chains: dict[int, list[tuple[str, ...]]] = {}  # what methods read of their object, by the id of its class
+        self._classes_of: dict[int, list[type]] = {}  # the classes that a method belongs to, by id
+        self._instances: list[tuple[Any, str]] = []
+        self._alive: list[Any] = []  # whose ids are used
+        self._by_name = False  # code may ask for modules by their names
         self._libraries: set[str] = set()  # whose functions code of the user names
         self._makes_text = False  # of objects, perhaps
         self._asks_all = is_open  # attributes may be read under any name
@@ -104,7 +112,7 @@ class Watch:
         self._prefixes: tuple[str, ...] = ()  # how names begin that are put together
         self._seen: dict[int, Any] = {}  # by id; the objects stay alive
         self._noted: set[tuple[int, Any]] = set()
-        self._waiting: list[tuple[Any, str]] = [(value, label) for label, value in roots.items()]
+        self._waiting: list[tuple[Any, str, bool]] = [(value, label, False) for label, value in roots.items()]
         self._named: list[tuple[Any, str]] = []  # whose attributes count by name
         self._items, self._orders, self._cells = Items(), Orders(), Cells()
         self._kinds, self._bases = Probes(type), Probes(attrgetter("__mro__"))
@@ -192,14 +200,14 @@ class Watch:
             known = self._known()
             for value, label in list(self._named):
                 self._again(value, label)
-            if not self._names.isdisjoint(("import_module", "__import__", "modules")):
-                for name in self._names & sys.modules.keys():
+            if self._by_name:
+                for name in self._strings & sys.modules.keys():
                     self._item(sys.modules, name, name)
             while self._waiting:
                 self._look(*self._waiting.pop())
 
     def _known(self) -> tuple[Any, ...]:
-        return len(self._names), len(self._prefixes), self._is_open, self._makes_text
+        return len(self._names), sum(map(len, self._on.values())), len(self._prefixes), self._is_open, self._makes_text
 
     def _again(self, value: Any, label: str) -> None:
         """There are more names now."""
@@ -214,10 +222,10 @@ class Watch:
             if isinstance(value, types.FunctionType):
                 self._special_attributes(value, label)
 
-    def _follow(self, value: Any, label: str) -> None:
-        self._waiting.append((value, label))
+    def _follow(self, value: Any, label: str, is_method: bool = False) -> None:
+        self._waiting.append((value, label, is_method))
 
-    def _item(self, container: dict[Any, Any], key: Any, label: str) -> None:
+    def _item(self, container: dict[Any, Any], key: Any, label: str, is_method: bool = False) -> None:
         """Notes what a dictionary has under a key, and looks at it."""
         if (id(container), key) in self._noted:
             return
@@ -233,7 +241,7 @@ class Watch:
                 f"{label}: the function can read more than {MOST_STEPS} things, too many to compare in each call",
                 fix="Pass what it needs as arguments, as tensors where there are many numbers.",
             )
-        self._follow(value, label)
+        self._follow(value, label, is_method)
 
     def _order(self, container: Any, label: str, counts: Callable[[Any], bool] | None = None) -> None:
         if (id(container), MISSING) not in self._noted:
@@ -246,8 +254,10 @@ class Watch:
     def _probe(self, label: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._probes.add(functools.partial(function, *arguments), label)
 
-    def _look(self, value: Any, label: str) -> None:
+    def _look(self, value: Any, label: str, is_method: bool) -> None:
         kind = type(value)
+        if kind is types.FunctionType and not is_method:
+            self._loosen(value)
         if kind in SCALARS or value is MISSING or isinstance(value, DType | UOp):
             return
         if isinstance(value, type):
@@ -267,8 +277,10 @@ class Watch:
         elif kind is types.FunctionType:
             self._function(value, label)
         elif kind is types.MethodType:
-            self._follow(value.__self__, f"{label}.__self__")
-            self._follow(value.__func__, label)
+            if not isinstance(value.__self__, type):
+                self._belongs(value.__func__, type(value.__self__))
+            self._follow(value.__func__, label, not isinstance(value.__self__, type))
+            self._follow(value.__self__, f"{label}.__self__")  # what is known of it is looked at first
         elif kind is types.ModuleType or isinstance(value, types.ModuleType):
             self._module(value, label)
         elif isinstance(value, type):
@@ -288,6 +300,7 @@ class Watch:
             self._kinds.add(value, f"the class of {label}")
         self._attributes(value, label)
         if is_users(kind):
+            self._instance(value, label)
             self._follow(kind, f"type({label})")
         elif not is_whit(kind.__module__):
             self._libraries.add(kind.__module__)
@@ -304,7 +317,7 @@ class Watch:
             self._follow(gc.get_referents(value)[0], label)
         elif isinstance(value, property | staticmethod | classmethod):
             for name in ("fget", "fset", "__func__"):
-                self._follow(getattr(value, name, None), label)
+                self._follow(getattr(value, name, None), label, name != "__func__")
         elif isinstance(value, BaseException):
             self._follow(self._probe(label, attrgetter("args"), value), label)
         elif isinstance(value, attrgetter | methodcaller):
@@ -360,22 +373,25 @@ class Watch:
     def _attributes(self, value: Any, label: str) -> None:
         """The attributes of an object that some code names; of objects of libraries all."""
         kind = type(value)
-        is_all = not isinstance(value, types.ModuleType | types.FunctionType) and not is_users(kind)
+        is_all = (
+            not isinstance(value, types.ModuleType | types.FunctionType) and not is_users(kind) and not _is_bag(kind)
+        )
         if not is_all and (id(value), "named") not in self._noted:
             self._noted.add((id(value), "named"))
             self._named.append((value, label))
         is_all = is_all or (self._is_open and not isinstance(value, types.ModuleType))
         fields = _fields(value, kind)
         if fields is not None:
-            self._order(fields, label, _always if is_all and not is_users(kind) else self._counts)
+            counts = functools.partial(self._counts_on, id(value))
+            self._order(fields, label, _always if is_all and not self._is_open else counts)
             for name in list(fields):
-                if is_all or self._counts(name):
+                if is_all or counts(name):
                     self._item(fields, name, f"{label}.{name}")
         for base in kind.__mro__ if not isinstance(value, tensor_type()) else ():
             for name, slot in base.__dict__.items():
                 if type(slot) is not types.MemberDescriptorType or (id(value), slot) in self._noted:
                     continue
-                if (is_all or self._counts(name)) and not name.startswith("__"):
+                if (is_all or self._counts_on(id(value), name)) and not name.startswith("__"):
                     self._noted.add((id(value), slot))
                     self._follow(self._probe(f"{label}.{name}", _slot, slot, value), f"{label}.{name}")
 
@@ -387,19 +403,103 @@ class Watch:
             if not name.startswith("_"):
                 self._item(fields, name, f"{label}.{name}")
 
+    def _counts_on(self, owner: int, name: Any) -> bool:
+        """Whether code may read an attribute of this name from an object, or from a class."""
+        return name in self._on.get(owner, ()) or self._counts(name)
+
+    def _counts_of_class(self, kind: type, name: Any) -> bool:
+        return any(name in self._on.get(id(base), ()) for base in kind.__mro__) or self._counts(name)
+
     def _counts(self, name: Any) -> bool:
         if self._is_open or name in self._names:
             return True
         return bool(self._prefixes) and isinstance(name, str) and name.startswith(self._prefixes)
+
+    # ---- attributes of attributes
+
+    def _belongs(self, value: Any, kind: type) -> None:
+        """A function is a method of a class: its first argument is an object of it."""
+        functions = [value]
+        if issubclass(kind, type):  # of a metaclass, whose objects are classes
+            self._loosen(value)
+        elif isinstance(value, property):
+            functions = [value.fget, value.fset]
+        elif isinstance(value, functools.cached_property):
+            functions = [value.func]
+        for function in functions:
+            if isinstance(function, types.FunctionType):
+                known = self._classes_of.setdefault(id(function), [])
+                if kind not in known:
+                    known.append(kind)
+                    if id(function) in self._seen:
+                        self._follow_chains(function, function.__globals__)
+
+    def _loosen(self, function: Any) -> None:
+        """A function that may get anything as its first argument, also if it is a method of a class."""
+        if isinstance(function, types.FunctionType):
+            found = names_of(function.__code__).chains
+            self._names.update(name for chain in found if chain.root == SELF for name in chain.attributes)
+
+    def _follow_chains(self, function: types.FunctionType, scope: dict[str, Any]) -> None:
+        """What a function reads of its object, of variables of its closure and of globals: `self.opt.step`."""
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for chain in names_of(function.__code__).chains:
+            if chain.root == GLOBAL:
+                self._chain(scope.get(chain.name, MISSING), chain.attributes, chain.name)
+            elif chain.root == CELL:
+                self._chain(inside(cells[chain.name]), chain.attributes, chain.name)
+            for kind in self._classes_of.get(id(function), ()) if chain.root == SELF else ():
+                known = self._chains.setdefault(id(kind), [])
+                if chain.attributes not in known:
+                    known.append(chain.attributes)
+                    self._chain_of_class(kind, chain.attributes)
+
+    def _chain_of_class(self, kind: type, attributes: tuple[str, ...]) -> None:
+        for owner in kind.__mro__:
+            self._on.setdefault(id(owner), set()).add(attributes[0])
+        found = [(value, label) for value, label in self._instances if isinstance(value, kind)]
+        if not found:  # the function makes them
+            self._names.update(attributes[1:])
+        for value, label in found:
+            self._chain(value, attributes, label)
+
+    def _instance(self, value: Any, label: str) -> None:
+        """An object: what methods of its class read of it."""
+        self._instances.append((value, label))
+        for kind in type(value).__mro__:
+            for attributes in self._chains.get(id(kind), ()):
+                self._chain(value, attributes, label)
+
+    def _chain(self, value: Any, attributes: tuple[str, ...], label: str) -> None:
+        """Attributes of attributes of a value. From where it is not known what they lead to, names count for all."""
+        for place, name in enumerate(attributes):
+            kind: Any = type(value)
+            is_object = is_python_class(kind) and not isinstance(value, type | tensor_type() | Wrapper)
+            if not is_object:
+                self._names.update(attributes[place:])
+                if isinstance(value, type):  # C.method(something)
+                    self._loosen(getattr_static(value, name, None))
+                return
+            for owner in (value, *kind.__mro__):
+                self._on.setdefault(id(owner), set()).add(name)
+            self._alive.append(value)
+            fields = _fields(value, kind) or {}
+            if name not in fields:  # of the class, a property, a slot, or not there
+                self._names.update(attributes[place + 1 :])
+                return
+            label = f"{label}.{name}"
+            value = fields[name]
 
     # ---- code
 
     def _code(self, code: types.CodeType) -> tuple[Iterable[str], Iterable[tuple[str, int]]]:
         found = names_of(code)
         self._names |= found.attributes
+        self._strings |= found.strings
         self._asks_all = self._asks_all or found.is_open
         self._prefixes += tuple(found.prefixes - set(self._prefixes))
         self._makes_text = self._makes_text or found.makes_text
+        self._by_name = self._by_name or not {"import_module", "__import__", "modules"}.isdisjoint(code.co_names)
         return found.globals, found.imports
 
     def _function(self, function: types.FunctionType, label: str) -> None:
@@ -418,8 +518,9 @@ class Watch:
             self._global(scope, name)
         for name, level in imports:
             self._import(scope, name, level)
+        self._follow_chains(function, scope)
         if "globals" in names:
-            for name in self._names & scope.keys():
+            for name in self._strings & scope.keys():
                 self._item(scope, name, name)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             content = inside(cell)
@@ -495,7 +596,8 @@ class Watch:
         for base in kind.__mro__:
             for name in ("__init__", "__new__", "__post_init__"):
                 if name in base.__dict__ and is_users(base):
-                    self._item(_class_fields(base), name, f"{base.__name__}.{name}")
+                    self._belongs(base.__dict__[name], kind)
+                    self._item(_class_fields(base), name, f"{base.__name__}.{name}", True)
 
     def _class(self, kind: type, label: str) -> None:
         if not is_users(kind):
@@ -514,12 +616,14 @@ class Watch:
 
     def _class_attributes(self, kind: type) -> None:
         fields = _class_fields(kind)
-        self._order(fields, kind.__name__, self._counts)
+        counts = functools.partial(self._counts_of_class, kind)
+        self._order(fields, kind.__name__, counts)
         for name, value in list(fields.items()):
             is_special = name.startswith("__") and isinstance(value, types.FunctionType)
-            is_read = self._counts(name) or is_special
+            is_read = counts(name) or is_special
             if is_read and name not in _SKIPPED and name not in _HIDDEN and (self._makes_text or name not in _TEXT):
-                self._item(fields, name, f"{kind.__name__}.{name}")
+                self._belongs(value, kind)
+                self._item(fields, name, f"{kind.__name__}.{name}", True)
         self._special_attributes(kind, kind.__name__)
         if "__subclasses__" in self._names and (id(kind), "__subclasses__") not in self._noted:
             self._noted.add((id(kind), "__subclasses__"))
@@ -546,6 +650,11 @@ def _slot(slot: Any, value: Any) -> Any:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
+
+
+def _is_bag(kind: type) -> bool:
+    """Whether objects of a class of a library are there for attributes that only the user's code reads."""
+    return kind is types.SimpleNamespace or (kind.__module__ == "argparse" and kind.__name__ == "Namespace")
 
 
 def _count_subclasses(kind: type) -> int:
