@@ -1271,3 +1271,43 @@ row(
     "t.o.rate = 3",
     "t.o.step = lambda: 9",
 )
+
+# ---- packages that may be installed
+
+row("tensor of PyTorch", "import torch\nt = torch.tensor([2.0])", "x * float(t[0])", "t[0] = 3")
+row(
+    "parameter of PyTorch",
+    "import torch\nm = torch.nn.Linear(1, 1)\nm.weight.data.fill_(2.0)",
+    "x * float(m.weight[0, 0])",
+    "m.weight.data.fill_(3.0)",
+)
+row("mode of a module of PyTorch", "import torch\nm = torch.nn.Dropout()", "x * 2 if m.training else x", "m.eval()")
+row("expression of SymPy", "import sympy\ns = sympy.Symbol('s')\ne = s + 1", "x * float(e.subs(s, 2))", "e = s + 3")
+row(
+    "graph of NetworkX",
+    "import networkx\ng = networkx.Graph()\ng.add_edge(1, 2, w=2)",
+    "x * g[1][2]['w']",
+    "g[1][2]['w'] = 3",
+    "g.add_edge(2, 3, w=1)",
+)
+row(
+    "sorted list",
+    "from sortedcontainers import SortedList\nl = SortedList([2, 3])",
+    "x * l[0]",
+    "l.add(1)",
+    "l.remove(1)",
+)
+row(
+    "template of Jinja",
+    "from jinja2 import Template\nt = Template('{{ k }}')\nK = 2",
+    "x * int(t.render(k=K))",
+    "K = 3",
+)
+row(
+    "small float of ml_dtypes",
+    "import ml_dtypes\nk = ml_dtypes.bfloat16(2)",
+    "x * float(k)",
+    "k = ml_dtypes.bfloat16(3)",
+)
+refused("random number of PyTorch", "import torch\ntorch.manual_seed(1)", "x * float(torch.rand(1))")
+refused("generator of PyTorch", "import torch\ng = torch.Generator()", "x * float(torch.rand(1, generator=g))", "pass")

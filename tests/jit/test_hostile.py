@@ -63,17 +63,28 @@ def judge(row: Row) -> str:
     return "equal" if found == expected else f"SILENT: {found} for {expected}"
 
 
+PACKAGES = ("torch", "sympy", "networkx", "sortedcontainers", "jinja2", "ml_dtypes")
+
+
+def package_of(row: Row) -> str:
+    """The package that a program needs besides NumPy, or nothing."""
+    return next((name for name in PACKAGES if row.setup.startswith((f"import {name}", f"from {name}"))), "")
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_hostile_program(row: Row) -> None:
+    if package_of(row):
+        pytest.importorskip(package_of(row))
     assert judge(row) == ("refused" if row.is_refused else "equal")
 
 
 def test_there_are_many_hostile_programs() -> None:
     names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) == 354
-    assert sum(row.is_refused for row in ROWS) == 54  # the other 300 give the same
+    assert len(set(names)) == len(names) == 364
+    assert sum(row.is_refused for row in ROWS) == 56  # the other 308 give the same
 
 
 def test_the_same_where_native_code_does_not_compare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "can_watch", lambda: False)
-    assert [row.name for row in ROWS if judge(row) != ("refused" if row.is_refused else "equal")] == []
+    rows = [row for row in ROWS if not package_of(row)]
+    assert [row.name for row in rows if judge(row) != ("refused" if row.is_refused else "equal")] == []

@@ -166,7 +166,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         result = trace.run(parts.refusing_calls(trace, run) if watch.may_ask() else run)
         if not _is_same_state(draws, _python_draws()):
             raise JitError(
-                f"{self._name}: the function draws random numbers of Python or NumPy, which a replay would repeat",
+                f"{self._name}: the function draws random numbers of Python or a library, which a replay would repeat",
                 fix="Use Tensor.rand() and the like, which a replay draws anew; or pass the number as an argument.",
             )
         change = _change_of(self._name, watch, trace, result)

@@ -83,17 +83,22 @@ def snapshot(value: Any) -> Any:
 
 def _memory(value: Any) -> memoryview | None:
     """The bytes of an array; None of what is none."""
+    try:
+        return _bytes_of(value)
+    except Exception:  # classes that look like arrays, and are none
+        return None
+
+
+def _bytes_of(value: Any) -> memoryview | None:
+    """The same; raises for what is none."""
     if hasattr(value, "__array__"):
         import numpy as np  # lazy: `import whit` must not load it
 
-        array = np.asarray(value)
+        array = np.asarray(value.detach() if hasattr(value, "detach") else value)  # of PyTorch: without its graph
         is_data = not array.dtype.hasobject and array.dtype.kind not in "mMV"
         data: Any = np.ascontiguousarray(array).reshape(array.shape)
         return memoryview(data) if is_data else None
-    try:
-        return memoryview(value)
-    except TypeError:
-        return None
+    return memoryview(value)
 
 
 class _Pickler(pickle.Pickler):

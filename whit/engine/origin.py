@@ -72,7 +72,9 @@ def _uses_whit(package: str) -> bool:
 
 
 def _names_whit(value: Any) -> bool:
-    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(type(value), "__module__", "")
-    if isinstance(value, type | types.FunctionType):
-        name = value.__module__
+    kind = type(value)  # never isinstance: some packages warn when their objects are asked for their class
+    if issubclass(kind, types.ModuleType):
+        name = value.__name__
+    else:
+        name = value.__module__ if issubclass(kind, type | types.FunctionType) else kind.__module__
     return type(name) is str and is_whit(name)

@@ -22,6 +22,7 @@ import abc
 import builtins
 import functools
 import gc
+import logging
 import os
 import sys
 import threading
@@ -289,6 +290,8 @@ class Watch:
             owner = getattr(value, "__self__", None)
             if not isinstance(owner, types.ModuleType | type):
                 self._follow(owner, label)
+        elif isinstance(value, logging.Logger):  # its level and what is above it; not where messages go
+            self._value(value, label)
         elif not has_no_value(value):
             self._object(value, kind, label)
 
