@@ -88,3 +88,24 @@ def test_the_same_where_native_code_does_not_compare(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(watch, "can_watch", lambda: False)
     rows = [row for row in ROWS if not package_of(row)]
     assert [row.name for row in rows if judge(row) != ("refused" if row.is_refused else "equal")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("time", "time.time: <lambda> is being captured, and a replay would not ask again"),
+        ("iterator", "it is a list_iterator: a function that is replayed does not see what it gives next"),
+        ("weak reference", "r is a weak reference, and what it shows may go away"),
+        ("large NumPy array", "a is a ndarray: it has 8388608 bytes, too many to compare in each call"),
+        ("database", "c is a Connection: it cannot be looked into"),
+        ("counter in a global", "f: the function changes n in every call, and a replay would not\n  from 2 to 3"),
+        ("content of a file", "open: <lambda> is being captured"),
+        ("argument: namespace", "argument 1: a SimpleNamespace cannot be an argument of a captured function: it has no"),
+        ("random number of Python", "draws random numbers of Python or a library, which a replay would repeat"),
+    ],
+)
+def test_messages_of_refusals(name: str, message: str) -> None:
+    (row,) = [row for row in ROWS if row.name == name]
+    with pytest.raises(RefusedError) as caught:
+        outcome(row, TinyJit)
+    assert message in str(caught.value)
