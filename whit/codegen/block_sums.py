@@ -178,8 +178,9 @@ def _sum(register: UOp, cleared: UOp, kept: UOp, paths: dict[UOp, Path], users: 
     if not counted:
         return None
     found = Sum(register, cleared, node, kept, counted, tuple(chain), frozenset())
+    own = found.own
     for part in (*chain, node):
-        others = [user for user in users[part] if user not in found.own]
+        others = [user for user in users[part] if user not in own]
         sums = [user for user in others if part is node and user.op is ops.ADD]
         found.shown |= frozenset(sums if len(sums) == len(others) else [part])
     return found
