@@ -13,6 +13,7 @@ import argparse
 import os
 import pickle
 import re
+import resource
 import signal
 import sys
 import time
@@ -26,6 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("VERIFY", "1")
+os.environ.setdefault("CHECK_PLAN", "1")
 
 from fuzz import api_meaning as M
 from fuzz.api_programs import (
@@ -117,14 +119,15 @@ def kind_of(problem: str) -> str:
 
 
 def in_child(function: Callable[[], Any], seconds: float) -> Any:
-    """The result of a function, computed in a child; a string if that crashed or took too long."""
+    """The result of a function, computed in a child; a string if that crashed or took so many seconds of a core."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         os.close(reader)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(int(seconds))
+        signal.alarm(10 * int(seconds))  # of waiting for something, on a machine that does much else
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
         try:
             result = function()
         except BaseException:
@@ -138,7 +141,8 @@ def in_child(function: Callable[[], Any], seconds: float) -> Any:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return "hangs: too long" if number == signal.SIGALRM else f"crash: signal {number}"
+        is_long = number in (signal.SIGALRM, signal.SIGXCPU)
+        return "hangs: too long" if is_long else f"crash: signal {number}"
     return pickle.loads(data)
 
 
