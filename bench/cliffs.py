@@ -5,9 +5,9 @@
     python bench/cliffs.py --only rotary       programs whose names contain this
     python bench/cliffs.py --all               every line, not only where a copy helps
 
-A program names its intermediate values: `keep(x)`. It is timed as it is, and with `.contiguous()` after each of them in
-turn. Contestants take turns; a number is the least of many runs, in milliseconds. A line is a cliff if a copy makes the
-program 1.3 times as fast.
+A program names its intermediate values: `keep(x)`. It is timed as it is, with `.contiguous()` after each of them in
+turn, and after all. Contestants take turns; a number is the least of many runs, in milliseconds. A line is a cliff if a
+copy makes the program 1.3 times as fast.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from whit import Context, GlobalCounters, Tensor, TinyJit
 
 CLIFF = 1.3
+ALL = -1  # values that are copied
 SECONDS = 0.4  # for all contestants of a program together, at least
 Keep = Callable[[Tensor], Tensor]
 Program = Callable[..., Tensor]
@@ -372,17 +373,17 @@ def _(keep: Keep, x: Tensor) -> Tensor:
 
 
 def copying(copied: int | None, seen: list[Tensor]) -> Keep:
-    """Notes the values of a program, and copies one of them."""
+    """Notes the values of a program, and copies one of them, or all."""
 
     def keep(x: Tensor) -> Tensor:
         seen.append(x)
-        return x.contiguous() if len(seen) - 1 == copied else x
+        return x.contiguous() if copied in (ALL, len(seen) - 1) else x
 
     return keep
 
 
 def contestant(function: Program, arrays: tuple[Any, ...], copied: int | None) -> tuple[Callable[[], Any], int, int]:
-    """The program with a copy of one of its values, how many values it has, and how many kernels."""
+    """The program with a copy of one of its values or of all, how many values it has, and how many kernels."""
     tensors = [Tensor(array).realize() for array in arrays]
     seen: list[Tensor] = []
     found = function(copying(copied, seen), *tensors)
@@ -426,13 +427,15 @@ def main() -> None:
             if options.only not in name:
                 continue
             plain, values, kernels = contestant(function, arrays, None)
-            others = [contestant(function, arrays, i) for i in range(values)]
+            choices = [*range(values), ALL]
+            others = [contestant(function, arrays, choice) for choice in choices]
             now, *copied = least([plain, *(run for run, _, _ in others)], clock)
-            best = min(range(values), key=copied.__getitem__)
+            best = min(range(len(choices)), key=copied.__getitem__)
+            which = "all" if choices[best] == ALL else best
             times = now / copied[best]
             count, cliffs = count + 1, cliffs + (times > CLIFF)
             if options.all or times > CLIFF:
-                cells = name, f"{now:.3f}", kernels, f"{copied[best]:.3f}", others[best][2], best, f"{times:.2f}"
+                cells = name, f"{now:.3f}", kernels, f"{copied[best]:.3f}", others[best][2], which, f"{times:.2f}"
                 print("|", " | ".join(map(str, cells)), "|", flush=True)
     print(f"\n{cliffs} cliffs in {count} programs")
 
