@@ -38,7 +38,7 @@ def load(folder: str | None) -> tuple[Tensor, ...]:
 
 def enlarged(images: Tensor) -> Tensor:
     """From 8 by 8 with pixels up to 16 to what MNIST has."""
-    return (images.float() * (255 / 16)).interpolate((28, 28), mode="bilinear").cast(images.dtype).realize()
+    return (images.float() * (255 / 16)).interpolate((28, 28), mode="linear").cast(images.dtype).realize()
 
 
 @TinyJit

@@ -55,9 +55,9 @@ def load(folder: str | None, size: int) -> tuple[Tensor, ...]:
     print(f"no folder with CIFAR-10 was given: training on the digits that come with whit, {size} by {size}")
     x, y, test_x, test_y = nn.datasets.digits()
     return (
-        (x / 8 - 1).interpolate((size, size), mode="bilinear"),
+        (x / 8 - 1).interpolate((size, size), mode="linear"),
         y,
-        (test_x / 8 - 1).interpolate((size, size), mode="bilinear"),
+        (test_x / 8 - 1).interpolate((size, size), mode="linear"),
         test_y,
     )
 

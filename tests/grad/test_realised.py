@@ -167,6 +167,45 @@ def test_training_steps_do_not_make_parameters_depend_on_data() -> None:
             optimizer.step()
 
 
+@pytest.mark.parametrize("requires_grad", (None, True))
+def test_steps_that_are_written_by_hand(requires_grad: bool | None) -> None:
+    x = values(1.0, 2.0)
+    w, b = values(1.0, 1.0, requires_grad=requires_grad), values(2.0, requires_grad=requires_grad)
+    for _ in range(3):  # together, one after the other, in place
+        w.grad = b.grad = None
+        ((w * x).sum() + b).square().sum().backward()
+        w.assign(w - 0.01 * w.grad).realize()
+        b -= 0.01 * b.grad
+        b.realize()
+    for _ in range(3):  # alternating, as a GAN is trained; and by data too
+        for one in (w, b):
+            w.grad = b.grad = None
+            loss = ((w * x).sum() + b).square().sum()
+            loss.gradient(x, w, b)
+            loss.backward()
+            one -= 0.01 * one.grad
+            one.realize()
+    del one
+    speed = Tensor.zeros(2)
+    for _ in range(3):  # with a momentum that is a new tensor
+        (slope,) = ((w * x).sum() + b).square().sum().gradient(w)
+        speed = (0.9 * speed + slope).realize()
+        w.assign(w - 0.01 * speed).realize()
+        ((w * x).sum() + b).square().sum().backward()
+        w, b = ((p - 0.01 * p.grad).realize() for p in (w, b))
+        ((w * x).sum() + b).square().sum().gradient(w, b)
+
+
+def test_a_realised_penalty_on_gradients() -> None:
+    w, x = values(1.0, 2.0, requires_grad=True), values(3.0, 4.0)
+    (slope,) = ((w * x) ** 3).sum().gradient(x)
+    for loss in ((slope.realize() ** 2).sum(), ((slope * 2).realize() ** 2).sum()):
+        with pytest.raises(ArgumentError, match=f"backward: {CUT}"):
+            loss.backward()
+        with pytest.raises(ArgumentError, match=f"gradient: {CUT}"):
+            loss.gradient(w)
+
+
 def test_the_error_names_both_tensors() -> None:
     t = values(1.0, 2.0)
     m = square(t).realize()

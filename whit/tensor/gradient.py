@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from whit.engine.launch_names import made
-from whit.engine.origins import behind, cuts
+from whit.engine.origins import behind, cuts, note_gradient
 from whit.engine.overlay import current
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.grad import flow, gradients
@@ -84,7 +84,7 @@ class Gradients(Creation):
             asking, found = targets, gradients(self.uop, seed, [used[id(tensor)] for tensor in targets])
         _check_results(asking, targets)
         partial = [target for target, node in zip(asking, found, strict=True) if node is not None]
-        self._check_cuts("backward", [*partial, *(tensor for tensor in leaves() if tensor.requires_grad)], below)
+        self._check_cuts("backward", [tensor for tensor in leaves() if tensor.requires_grad], partial, below)
         for target, node in zip(asking, found, strict=True):
             if node is None:
                 continue
@@ -135,17 +135,25 @@ class Gradients(Creation):
                 "Ask for gradients before realize(): item(), numpy() and tolist() leave the graph as it is.",
             )
 
-    def _check_cuts(self, name: str, targets: Iterable[Core], below: Iterable[UOp] | None = None) -> None:
+    def _check_cuts(
+        self,
+        name: str,
+        targets: Iterable[Core],
+        directly: Iterable[Core] = (),
+        below: Iterable[UOp] | None = None,
+    ) -> None:
         """Raises where a part of a gradient would be lost: at a tensor that was computed from a target, and has no
         graph any more, because it was realised or is the result of a captured function. One that has
-        `requires_grad=True` is where the gradient is to end."""
+        `requires_grad=True` is where the gradient is to end. `directly`: targets that only count if it was not computed
+        from them by gradients alone."""
         found = cuts(flow((self.uop,)) if below is None else below)
         if not found:
             return
         ends = {leaf.uop for leaf in leaves() if leaf.requires_grad}
-        by_node = {target.uop: target for target in targets}
+        asked = [target.uop for target in targets]
+        by_node = {target.uop: target for target in (*targets, *directly)}
         for cut in found:
-            lost = behind(cut, by_node) if cut.node() not in ends else None
+            lost = behind(cut, asked, by_node) if cut.node() not in ends else None
             if lost is None:
                 continue
             node, function = lost
@@ -184,6 +192,7 @@ class Gradients(Creation):
         result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
         if node is not None and place is not None:
             set_made(node, place)  # of what it is the gradient says more than where it was asked for
+        note_gradient(result.uop)
         result._wanted = target._wanted
         return result
 
