@@ -36,6 +36,16 @@ def test_a_copy_is_what_is_written_into_the_tensor(on: str) -> None:
     assert y.tolist() == [6, 3, 4.5, 1.5]
 
 
+def test_what_was_gathered_is_written_to_in_a_copy(on: str) -> None:
+    """Of the interpreter, too, which is asked what a schedule should compute (CHECK_PLAN)."""
+    x, y = Tensor([2, 8]), Tensor([2, 2])
+    a = x[Tensor([1, 0, 0, 1])]
+    b = a.index_add(0, Tensor([0, 1]), y)
+    with Context(CHECK_PLAN=1):
+        Tensor.realize(a, b)
+    assert (a.tolist(), b.tolist(), x.tolist()) == ([8, 2, 2, 8], [10, 4, 2, 8], [2, 8])
+
+
 def test_a_copy_beside_what_is_made_of_a_scatter(on: str) -> None:
     x = Tensor(M) * 1
     r = x.index_add(1, Tensor([0, 0]), x)

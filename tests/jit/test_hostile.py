@@ -100,7 +100,7 @@ def test_the_same_where_native_code_does_not_compare(monkeypatch: pytest.MonkeyP
         ("database", "c is a Connection: it cannot be looked into"),
         ("counter in a global", "f: the function changes n in every call, and a replay would not\n  from 2 to 3"),
         ("content of a file", "open: <lambda> is being captured"),
-        ("argument: namespace", "argument 1: a SimpleNamespace cannot be an argument of a captured function: it has no"),
+        ("argument: namespace", "argument 1: a SimpleNamespace cannot be an argument of a captured function: it"),
         ("random number of Python", "draws random numbers of Python or a library, which a replay would repeat"),
     ],
 )

@@ -42,19 +42,31 @@ class Views:
 
 
 def changed_values(order: Iterable[UOp]) -> set[UOp]:
-    """What AFTERs stand on that is no memory: zeros.after(zeros.shrink(...).store(x))."""
+    """What AFTERs stand on that is no memory, zeros.after(zeros.shrink(...).store(x)), or was gathered from it and is
+    itself stored to."""
     found: set[UOp] = set()
     for node in order:
         if node.op is ops.AFTER:
             old = node.src[0]
             while old.op is ops.AFTER:
                 (old, *_) = old.src
-            leaf = old
-            while leaf.op in _VIEWS:
-                (leaf, *_) = leaf.src
-            if leaf.op is not ops.BUFFER and leaf.op is not ops.PARAM and any(s.op is ops.STORE for s in node.src[1:]):
+            stores = [s for s in node.src[1:] if s.op is ops.STORE]
+            chain = _chain(old)
+            if not stores:
+                continue
+            is_gathered = any(view.op is ops.INDEX for view in chain) and any(old in _chain(s.src[0]) for s in stores)
+            if is_gathered or chain[-1].op not in (ops.BUFFER, ops.PARAM):
                 found.add(old)
     return found
+
+
+def _chain(node: UOp) -> list[UOp]:
+    """A node, and what it views, down to the leaf."""
+    chain = [node]
+    while node.op in _VIEWS:
+        (node, *_) = node.src
+        chain.append(node)
+    return chain
 
 
 def written(root: UOp) -> set[UOp]:
