@@ -293,7 +293,7 @@ NONE = frozenset(names("""
     arange bernoulli detach empty empty_like exponential eye fftfreq from_blob from_dlpack from_url full full_like
     glorot_uniform gumbel heaviside kernels kaiming_normal kaiming_uniform linspace manual_seed multinomial normal ones
     ones_like rand rand_like randint randn randn_like randperm rfftfreq scaled_uniform shuffle train uniform zeros
-    zeros_like
+    zeros_like get_rng_state set_rng_state
     backward custom_function custom_kernel data device dtype element_size grad gradient is_floating_point item nbytes
     explain ndim numel numpy realize requires_grad shape size to_ tolist uop
     bfloat16 float half

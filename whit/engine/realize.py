@@ -48,7 +48,7 @@ from whit.engine.launch_names import Traced, keep_made, names_of, note_traced, r
 from whit.engine.many_sizes import note_program
 from whit.engine.normalise import SPREADS, Normalised, below, normalise
 from whit.engine.normalise_effects import normalise_effects
-from whit.engine.plan import make_plan
+from whit.engine.plan import Plan, make_plan
 from whit.engine.reuse import can_overwrite
 from whit.engine.schedules import find_or_make
 from whit.engine.show import show_graph
@@ -474,8 +474,8 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple
     buffers = outputs
     for slot in graph.slots:
         buffers.append(memory_of_slot(slot, device))
-    if CHECK_PLAN:
-        load_check("check_plan").check_shared(graph.graph, getattr(loaded, "plan", loaded), buffers)
+    if CHECK_PLAN and isinstance(plan := getattr(loaded, "plan", loaded), Plan):  # a backend may keep something else
+        load_check("check_plan").check_shared(graph.graph, plan, buffers)
     backend: Any = Device[device]
     arguments: tuple[Any, ...] = (loaded, buffers, dict(graph.variables))
     is_one = bool(then) and getattr(backend, "calls_then", False)
