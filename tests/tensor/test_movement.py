@@ -50,7 +50,8 @@ def test_axes_move(x: Tensor) -> None:
     for order in itertools.permutations(range(3)):
         same(x.permute(order), X.transpose(order))
     same(x.permute(0, -1, 1), X.transpose(0, 2, 1))
-    same(x.transpose(), X.swapaxes(0, 1))
+    same(x.transpose(0, 1), X.swapaxes(0, 1))
+    same(x[0].transpose(), X[0].T)
     same(x.transpose(-1, 0), X.swapaxes(-1, 0))
     same(x.T, X.T)
     same(x.flip(1), X[:, ::-1])

@@ -33,6 +33,7 @@ AMBIGUOUS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "cummax": (lambda: image.cummax(), ("0 in tinygrad", "NumPy")),
     "cummin": (lambda: image.cummin(), ("0 in tinygrad", "NumPy")),
     "logcumsumexp": (lambda: image.logcumsumexp(), ("0 in tinygrad", "NumPy")),
+    "transpose": (lambda: image.transpose(), ("0 and 1 in tinygrad", "in opposite order in NumPy")),
     "where": (lambda: image.where(image > 0, 0.0), ("condition.where(x, y)", "x.where(condition, y)")),
     "where of integers": (lambda: places.where(places > 0, 0), ("condition.where(x, y)", "x.where(condition, y)")),
 }
@@ -86,6 +87,23 @@ def test_a_maximum_is_not_unpacked() -> None:
     assert (a.item(), b.item()) == (6.0, 6.0)
     a, b = x.max(1) + 0
     assert (a.item(), b.item()) == (5.0, 4.0)
+
+
+def test_positions_are_not_unpacked() -> None:
+    x = Tensor([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(ArgumentError, match="nonzero: the result is one tensor of two rows, and is unpacked"):
+        _rows, _columns = x.nonzero()
+    rows, columns = x.nonzero().T
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [1, 0])
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "prod", "all", "std", "argmax", "logsumexp", "median"])
+def test_a_second_axis_is_no_keepdim(name: str) -> None:
+    x = Tensor.rand(2, 3)
+    for wrong in (1, 0, None, "float64", np.float64):
+        with pytest.raises(ArgumentError, match=f"{name}: keepdim=.* is no bool"):
+            getattr(x, name)(0, wrong)
+    assert getattr(x, name)(0, keepdims=True) is not None
 
 
 def test_weight_decay_of_adam_is_that_of_pytorch() -> None:

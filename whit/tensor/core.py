@@ -307,6 +307,17 @@ def either(name: str, axis: Any, dim: Any) -> Any:
     return dim
 
 
+def keeps(keepdim: Any, keepdims: Any) -> bool:
+    """Whether reduced axes stay, as in PyTorch's spelling or in NumPy's. sum(0, 1) is no sum over both axes."""
+    for given in (keepdim, keepdims):
+        if given is not True and given is not False:
+            raise ArgumentError(
+                f"{user_method()}: keepdim={given!r:.60} is no bool",
+                fix="Several axes are one argument, as (0, 1). A dtype is named: dtype=.",
+            )
+    return bool(keepdim or keepdims)
+
+
 def storable(name: str, dtype: DTypeLike) -> DType:
     """A dtype that a tensor can have."""
     found = to_dtype(dtype)

@@ -146,8 +146,15 @@ class Movement(Activations):
             )
         return self if axes == tuple(range(self.ndim)) else self._view(self.uop.permute(axes))
 
-    def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
-        """Two axes exchanged."""
+    def transpose(self, dim0: int | None = None, dim1: int | None = None) -> Self:
+        """Two axes exchanged; of a matrix they need not be named."""
+        if dim0 is None and dim1 is None and self.ndim > 2:
+            raise ArgumentError(
+                f"transpose: no axes are given for shape {spell_shape(self.shape)}",
+                self._made(),
+                "Left out, they are 0 and 1 in tinygrad, all in opposite order in NumPy: use transpose(0, 1), or .T.",
+            )
+        dim0, dim1 = 1 if dim0 is None else dim0, 0 if dim1 is None else dim1
         order = list(range(self.ndim))
         first, second = self._axis("transpose", dim0), self._axis("transpose", dim1)
         if order:

@@ -87,15 +87,16 @@ def _differ(name: str, readings: Sequence[dict[str, Any]], made: str) -> Argumen
 
 # ---- one tensor where PyTorch has two
 
-_single: dict[int, tuple[weakref.ref[Any], str]] = {}  # results of two rows, by identity, and the method
+_single: dict[int, tuple[weakref.ref[Any], str, str]] = {}  # results of two rows, by identity: the method, what to do
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
 
 
-def note_single(name: str, result: Result, shape: Sequence[Any]) -> Result:
-    """A result that is a pair in PyTorch. Only one of two rows can be taken for that."""
+def note_single(name: str, result: Result, shape: Sequence[Any], fix: str = "") -> Result:
+    """A result that is a pair in another library. Only one of two rows can be taken for that."""
     if shape and type(shape[0]) is int and shape[0] == 2:
         key = id(result)
-        _single[key] = (weakref.ref(result, lambda _: _single.pop(key, None)), name)
+        fix = fix or f"For values and positions, as in PyTorch, use x.{name}(1), x.arg{name}(1)."
+        _single[key] = (weakref.ref(result, lambda _: _single.pop(key, None)), name, fix)
     return result
 
 
@@ -107,9 +108,9 @@ def check_not_unpacked(tensor: Any, depth: int = 2) -> None:
     frame = sys._getframe(depth)
     if frame.f_code.co_code[frame.f_lasti] != _UNPACK:
         return
-    name = noted[1]
-    positions = f"arg{name.removeprefix('cum')}"
-    fix = f"For its rows use {name}(...).tolist(), or index it."
-    if not name.startswith("cum"):
-        fix = f"For values and positions, as in PyTorch, use x.{name}(1), x.{positions}(1). " + fix
-    raise ArgumentError(f"{name}: the result is one tensor of two rows, and is unpacked", tensor._made(), fix)
+    _, name, fix = noted
+    raise ArgumentError(
+        f"{name}: the result is one tensor of two rows, and is unpacked",
+        tensor._made(),
+        f"{fix} For its rows use tolist(), or index it.",
+    )

@@ -21,7 +21,7 @@ from whit.ir.uop import UOp
 from whit.tensor import formulas
 from whit.tensor.arrange import Arrangement
 from whit.tensor.batch_norm import scaled, squares_from_mean
-from whit.tensor.core import check_number, either, storable
+from whit.tensor.core import check_number, either, keeps, storable
 from whit.tensor.positions import sized
 from whit.tensor.readings import note_single
 from whit.tensor.restate import restate
@@ -105,7 +105,7 @@ class Reductions(Arrangement):
         keepdims: bool = False,
     ) -> Self:
         """The sum; 0 of no elements."""
-        return self._accumulate("sum", ops.ADD, either("sum", axis, dim), keepdim or keepdims, dtype)
+        return self._accumulate("sum", ops.ADD, either("sum", axis, dim), keeps(keepdim, keepdims), dtype)
 
     def prod(
         self,
@@ -116,7 +116,7 @@ class Reductions(Arrangement):
         keepdims: bool = False,
     ) -> Self:
         """The product; 1 of no elements."""
-        return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keepdim or keepdims, dtype)
+        return self._accumulate("prod", ops.MUL, either("prod", axis, dim), keeps(keepdim, keepdims), dtype)
 
     def _not_empty(self, name: str, axes: tuple[int, ...]) -> None:
         if any(value_now(self.shape[axis]) == 0 for axis in axes):
@@ -134,24 +134,24 @@ class Reductions(Arrangement):
     def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The largest; NaN if there is one."""
         chosen = either("max", axis, dim)
-        result = self._extreme("max", ops.MAX, ops.OR, chosen, keepdim or keepdims)
+        result = self._extreme("max", ops.MAX, ops.OR, chosen, keeps(keepdim, keepdims))
         return result if chosen is None else note_single("max", result, result.shape)
 
     def min(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The smallest; NaN if there is one."""
         chosen = either("min", axis, dim)
-        result = self._extreme("min", ops.MIN, ops.AND, chosen, keepdim or keepdims)
+        result = self._extreme("min", ops.MIN, ops.AND, chosen, keeps(keepdim, keepdims))
         return result if chosen is None else note_single("min", result, result.shape)
 
     def all(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """Whether none is zero."""
         axes = self._axes("all", either("all", axis, dim))
-        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.AND, axes, keepdim or keepdims))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.AND, axes, keeps(keepdim, keepdims)))
 
     def any(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """Whether one is not zero."""
         axes = self._axes("any", either("any", axis, dim))
-        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keepdim or keepdims))
+        return self._wrap(reduced(self.uop.cast(dtypes.bool), ops.OR, axes, keeps(keepdim, keepdims)))
 
     def __contains__(self, x: Any) -> bool:
         """`3 in x`: whether one element equals the number. Computes."""
@@ -177,7 +177,7 @@ class Reductions(Arrangement):
 
     def count_nonzero(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """How many are not zero."""
-        return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keepdim or keepdims)
+        return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keeps(keepdim, keepdims))
 
     def nansum(
         self,
@@ -188,13 +188,13 @@ class Reductions(Arrangement):
         keepdims: bool = False,
     ) -> Self:
         """The sum of those that are not NaN."""
-        return self._without_nan().sum(either("nansum", axis, dim), keepdim or keepdims, dtype)
+        return self._without_nan().sum(either("nansum", axis, dim), keeps(keepdim, keepdims), dtype)
 
     def nanmean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The mean of those that are not NaN; NaN if there are none."""
         axis = either("nanmean", axis, dim)
-        count = self.isnan().logical_not().sum(axis, keepdim or keepdims)
-        total = self._wrap(self._without_nan()._wide()).sum(axis, keepdim or keepdims)
+        count = self.isnan().logical_not().sum(axis, keeps(keepdim, keepdims))
+        total = self._wrap(self._without_nan()._wide()).sum(axis, keeps(keepdim, keepdims))
         return self._narrow((total / count).uop)
 
     def _without_nan(self) -> Self:
@@ -206,7 +206,8 @@ class Reductions(Arrangement):
 
     def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """The sum divided by the number of elements; of integers, a float."""
-        return self._narrow(mean_of(self._wide(), self._axes("mean", either("mean", axis, dim)), keepdim or keepdims))
+        axes = self._axes("mean", either("mean", axis, dim))
+        return self._narrow(mean_of(self._wide(), axes, keeps(keepdim, keepdims)))
 
     def _variance(self, name: str, axis: Any, keepdim: bool, correction: int) -> tuple[UOp, UOp]:
         """Variance and mean in two passes: first the mean, then the squares of what differs from it."""
@@ -241,7 +242,7 @@ class Reductions(Arrangement):
         `ddof=` is the same as correction; `unbiased=False` is a correction of 0.
         """
         correction = _less(correction, unbiased, ddof)
-        return self._narrow(self._variance("var", either("var", axis, dim), keepdim or keepdims, correction)[0])
+        return self._narrow(self._variance("var", either("var", axis, dim), keeps(keepdim, keepdims), correction)[0])
 
     def std(
         self,
@@ -255,21 +256,25 @@ class Reductions(Arrangement):
     ) -> Self:
         """The square root of the variance, with its arguments."""
         correction = _less(correction, unbiased, ddof)
-        variance, _ = self._variance("std", either("std", axis, dim), keepdim or keepdims, correction)
+        variance, _ = self._variance("std", either("std", axis, dim), keeps(keepdim, keepdims), correction)
         return self._narrow(restate(variance.sqrt()))
 
     def var_mean(
         self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """Variance and mean."""
-        variance, middle = self._variance("var_mean", either("var_mean", axis, dim), keepdim or keepdims, correction)
+        variance, middle = self._variance(
+            "var_mean", either("var_mean", axis, dim), keeps(keepdim, keepdims), correction
+        )
         return self._narrow(variance), self._narrow(middle)
 
     def std_mean(
         self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """Standard deviation and mean."""
-        variance, middle = self._variance("std_mean", either("std_mean", axis, dim), keepdim or keepdims, correction)
+        variance, middle = self._variance(
+            "std_mean", either("std_mean", axis, dim), keeps(keepdim, keepdims), correction
+        )
         return self._narrow(restate(variance.sqrt())), self._narrow(middle)
 
     # ---- where the extremes are
@@ -297,13 +302,13 @@ class Reductions(Arrangement):
         self, axis: int | None = None, keepdim: bool = False, dim: int | None = None, keepdims: bool = False
     ) -> Self:
         """The position of the first largest element; the first NaN counts as the largest."""
-        return self._position("argmax", ops.MAX, ops.OR, either("argmax", axis, dim), keepdim or keepdims)
+        return self._position("argmax", ops.MAX, ops.OR, either("argmax", axis, dim), keeps(keepdim, keepdims))
 
     def argmin(
         self, axis: int | None = None, keepdim: bool = False, dim: int | None = None, keepdims: bool = False
     ) -> Self:
         """The position of the first smallest element; the first NaN counts as the smallest."""
-        return self._position("argmin", ops.MIN, ops.AND, either("argmin", axis, dim), keepdim or keepdims)
+        return self._position("argmin", ops.MIN, ops.AND, either("argmin", axis, dim), keeps(keepdim, keepdims))
 
     # ---- exponentials and norms
 
@@ -337,7 +342,7 @@ class Reductions(Arrangement):
     def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """log(sum(exp(self))) without overflow; -inf of no elements."""
         axes = self._axes("logsumexp", either("logsumexp", axis, dim))
-        return self._narrow(logsumexp(self._wide(), axes, keepdim or keepdims))
+        return self._narrow(logsumexp(self._wide(), axes, keeps(keepdim, keepdims)))
 
     def layernorm(self, axis: Any = -1, eps: float = 1e-05, dim: Any = None) -> Self:
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
@@ -393,7 +398,7 @@ class Reductions(Arrangement):
             raise ArgumentError(f"norm: there is no norm {p!r}", self._made(), 'Use a number, inf, -inf or "fro".')
         if math.isinf(power):
             self._not_empty("norm", axes)
-        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keepdim or keepdims))
+        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keeps(keepdim, keepdims)))
 
     # ---- running combinations
 
@@ -417,7 +422,7 @@ class Reductions(Arrangement):
         place = self._running_axis(name, axis)
         x = self.uop
         result = self._wrap(x.scan(on_bool if x.dtype.is_bool else op, place) if x.shape else x)
-        return note_single(name, result, result.shape)
+        return note_single(name, result, result.shape, "Positions, as in PyTorch, are not computed here.")
 
     def cumsum(self, axis: int | None = None, dim: int | None = None) -> Self:
         """At each position the sum up to it. Dtypes are those of `sum`."""

@@ -16,6 +16,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
 from whit.tensor.core import Core, either, expand_to, join_shapes, spread, whole, whole_or_symbolic
 from whit.tensor.positions import Places, along, counting_dtype, kept, moved_axes, nonzero_places, places_of, taken
+from whit.tensor.readings import note_single
 from whit.tensor.realize import from_numpy, item, realize
 from whit.tensor.reduce import Reductions
 
@@ -167,7 +168,8 @@ class Selection(Reductions):
         columns = [place.cast(dtype) for place in nonzero_places(mask.uop, count)]
         found = UOp.stack(*columns).permute((1, 0))
         if size is None:
-            return self._wrap(found)
+            result = self._wrap(found)
+            return note_single("nonzero", result, result.shape, "For a tensor of each axis, as in NumPy, use .T of it.")
         total = mask.sum().uop
         there = along(found.shape, 0, total.dtype) < total
         return self._wrap(there.where(found, const(dtype, fill_value)))

@@ -18,7 +18,7 @@ from whit.ir.op import spell_shape, spell_size
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const
 from whit.tensor import formulas
-from whit.tensor.core import check_number, whole
+from whit.tensor.core import check_number, keeps, whole
 from whit.tensor.index import Indexing
 
 
@@ -111,7 +111,7 @@ class Sorting(Indexing):
         self, k: int, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
-        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         axis = self._axis("kthvalue", dim)
         size = self._some("kthvalue", axis)
         k = whole("kthvalue", "k", k, self._made())
@@ -130,7 +130,7 @@ class Sorting(Indexing):
 
         Of all elements it is a tensor; along an axis a pair, the values and their positions.
         """
-        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         flat = self if dim is not None else self.reshape((self.numel(),))
         axis = flat._axis("median", 0 if dim is None else dim)
         size = flat._some("median", axis)
@@ -151,7 +151,7 @@ class Sorting(Indexing):
 
         q is a number, or several: then they are the first axis of the result. A tensor q is read.
         """
-        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         given = q.tolist() if isinstance(q, Sorting) else q
         several = isinstance(given, tuple | list)
         for fraction in given if several else [given]:
@@ -175,7 +175,7 @@ class Sorting(Indexing):
         self, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
     ) -> tuple[Self, Self]:
         """The most frequent element along an axis, of several the smallest, and the position of its first."""
-        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         axis = self._axis("mode", dim)
         size = self._some("mode", axis)
         if not self.shape:
