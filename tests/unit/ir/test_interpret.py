@@ -716,3 +716,10 @@ def test_what_a_value_was_computed_of_does_not_change_the_memory_it_goes_to() ->
     assert evaluate(second, {x: numbers}).tolist() == [1, 2, 11]
     again = second.after(second.shrink(((1, 1),)).store(first.shrink(((0, 1),))))
     assert evaluate(again, {x: numbers}).tolist() == [1, 11, 11]
+
+
+def test_a_number_that_is_repeated_is_changed_in_one_place() -> None:
+    number = UOp.param(0, F32, ())
+    row = number.reshape((1,)).expand((3,))
+    changed = row.after(row.shrink(((1, 1),)).store(row.shrink(((1, 1),)) + 4.0))
+    assert evaluate(changed, {number: np.float32(2)}).tolist() == [2, 6, 2]
