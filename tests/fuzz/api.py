@@ -106,7 +106,7 @@ def difference(name: str, wanted: np.ndarray, got: np.ndarray, exact: bool) -> s
         bad = ~(np.abs(wanted - got) <= allowed)
     if not bad.any():
         return ""
-    where = tuple(int(k[0]) for k in np.nonzero(bad))
+    where = tuple(int(k[0]) for k in np.nonzero(bad)) if bad.ndim else ()
     return f"{name}: {int(bad.sum())} of {bad.size} differ, first at {where}: {got[where]!r}, not {wanted[where]!r}"
 
 

@@ -256,7 +256,8 @@ def movement(m: Maker) -> None:
     match how:
         case "slice":
             index = basic_index(m, array)
-            m.view(f"{x}[{index}]", f"{x}[{index}]", x)
+            whole = index if "..." in index else f"{index}, ..."  # of NumPy, an element would be a number, no view
+            m.view(f"{x}[{index}]", f"{x}[{whole}]", x)
         case "permute":
             m.random.shuffle(axes)
             m.view(f"{x}.permute({tuple(axes)})", f"{x}.transpose({tuple(axes)})", x)
