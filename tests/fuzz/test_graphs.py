@@ -60,7 +60,7 @@ def test_graphs_are_scheduled_for_the_gpu_that_runs_them(monkeypatch: pytest.Mon
     """A row that does not fit in a block is sorted in pieces. It takes too long to interpret."""
     kernels: list[int] = []
     with emulated_gpu(monkeypatch) as name:
-        monkeypatch.setattr(Device[name], "run", lambda loaded, *given: kernels.append(len(loaded[0].steps)))
+        monkeypatch.setattr(Device[name], "run", lambda loaded, *given: kernels.append(len(loaded.plan.steps)))
         problem_of(9071938, name)
     assert kernels == [3]
 
