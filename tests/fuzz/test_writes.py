@@ -46,6 +46,15 @@ def test_what_was_gathered_is_written_to_in_a_copy(on: str) -> None:
     assert (a.tolist(), b.tolist(), x.tolist()) == ([8, 2, 2, 8], [10, 4, 2, 8], [2, 8])
 
 
+def test_what_was_padded_is_written_to_in_a_copy(on: str) -> None:
+    x = Tensor([[1, 2], [3, 4]])
+    y = x.pad(((0, 1), (1, 0)))
+    with Context(CHECK_PLAN=1):
+        y[Tensor([0, 2])] = 7
+        assert y.tolist() == [[7, 7, 7], [0, 3, 4], [7, 7, 7]]
+    assert x.tolist() == [[1, 2], [3, 4]]
+
+
 def test_a_copy_beside_what_is_made_of_a_scatter(on: str) -> None:
     x = Tensor(M) * 1
     r = x.index_add(1, Tensor([0, 0]), x)

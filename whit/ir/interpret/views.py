@@ -43,7 +43,7 @@ class Views:
 
 def changed_values(order: Iterable[UOp]) -> set[UOp]:
     """What AFTERs stand on that is no memory, zeros.after(zeros.shrink(...).store(x)), or was gathered from it and is
-    itself stored to, or shows one element of it several times."""
+    itself stored to, or shows one element of it several times, or more than it."""
     found: set[UOp] = set()
     for node in order:
         if node.op is ops.AFTER:
@@ -55,7 +55,7 @@ def changed_values(order: Iterable[UOp]) -> set[UOp]:
             if not stores:
                 continue
             is_gathered = any(view.op is ops.INDEX for view in chain) and any(old in _chain(s.src[0]) for s in stores)
-            is_repeated = any(view.op is ops.EXPAND and view.shape != view.src[0].shape for view in chain)
+            is_repeated = any(view.op in (ops.EXPAND, ops.PAD) and view.shape != view.src[0].shape for view in chain)
             if is_gathered or is_repeated or chain[-1].op not in (ops.BUFFER, ops.PARAM):
                 found.add(old)
     return found
