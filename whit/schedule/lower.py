@@ -37,6 +37,7 @@ MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fe
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
 LOOPS = frozenset({ops.REDUCE, ops.SCAN})
 DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
+GATHER = 3  # operations: finding elements here and there in the loop of a reduction, where vectors could be loaded
 WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
 PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
 
@@ -154,7 +155,7 @@ class Lowering:
                 self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
                 return True
         elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
-            weight = weigh(node, self.kept)
+            weight = weigh(node, self.kept) + (GATHER if node.op is ops.INDEX and self.depth and not self.is_gpu else 0)
             if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
                 above = self.path[-1].node if len(self.path) > 1 else node
                 if node.op is ops.INDEX and above.op is ops.PERMUTE:
@@ -609,7 +610,6 @@ def _elements_of_rows(value: UOp) -> float:
 
 
 _PRICES = {
-    ops.INDEX: 4,  # of elements here and there
     ops.EXP2: 8,
     ops.LOG2: 10,
     ops.SIN: 20,
