@@ -55,6 +55,13 @@ def test_what_was_padded_is_written_to_in_a_copy(on: str) -> None:
     assert x.tolist() == [[1, 2], [3, 4]]
 
 
+def test_one_element_at_a_position_is_read_before_it_is_written(on: str) -> None:
+    x = Tensor([[1, 2], [3, 4]]).contiguous().realize()
+    with Context(CHECK_PLAN=1):
+        x[Tensor([1]), Tensor([-2])] += 7
+        assert x.tolist() == [[1, 2], [10, 4]]
+
+
 def test_a_copy_beside_what_is_made_of_a_scatter(on: str) -> None:
     x = Tensor(M) * 1
     r = x.index_add(1, Tensor([0, 0]), x)
