@@ -270,7 +270,8 @@ def max_pool(x: Array, size: int, stride: int) -> Array:
 
 
 def avg_pool(x: Array, size: int, stride: int) -> Array:
-    return pool(x, size, stride, lambda windows: windows.mean(-1))
+    means = pool(x, size, stride, lambda windows: windows.mean(-1))
+    return means.astype(np.float32) if x.dtype.kind in "biu" else means
 
 
 def wheres(condition: Array, yes: Any, no: Any, dtype: Any) -> Array:

@@ -6,7 +6,7 @@ import pytest
 from fuzz.reductions import make_program, problem_of
 from whit import Tensor
 
-BATCH, COUNT = 40, 240
+BATCH, COUNT = 40, 160
 
 
 def test_sum_of_inserted_zeros_beside_another_sum() -> None:

@@ -62,6 +62,14 @@ def test_one_element_at_a_position_is_read_before_it_is_written(on: str) -> None
         assert x.tolist() == [[1, 2], [10, 4]]
 
 
+@pytest.mark.parametrize("shape", ((), (1,), (1, 1), (2,)))
+def test_a_mask_of_nothing_writes_nothing(shape: tuple[int, ...], on: str) -> None:
+    x = Tensor.ones(*shape).contiguous().realize()
+    x[x > 5] = 0
+    x[x > 5] += 3
+    assert x.numpy().tolist() == np.ones(shape).tolist()
+
+
 def test_a_copy_beside_what_is_made_of_a_scatter(on: str) -> None:
     x = Tensor(M) * 1
     r = x.index_add(1, Tensor([0, 0]), x)

@@ -8,7 +8,8 @@ All stores of a write run over the same ranges, and touch different elements. A 
 may lead to one element twice: it is ordered, so that the last store wins, and no two cores meet in one place.
 
 A sum counts every value of such a range, also where position and value are the same for all of them, or turn out to be
-when they are simplified or split: the gate says so (EACH), and is dropped when the loops are written.
+when they are simplified or split: the gate says so (EACH), and is dropped when the loops are written. So does any store
+over a range that may have no values.
 
     after(zeros, store(place, 1, 2 five times, combine=add))      ->   store p0, 1, 2, gate=each(r0), combine=add
 """
@@ -120,7 +121,8 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
     apart = distinct_ranges(place)
     together = [r for r in ranges if r not in apart]
     renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED) for r in together}
-    if together and store.arg.combine not in ONCE_IS_ENOUGH:
+    may_be_none = not all(isinstance(r.size, int) and r.size for r in together)
+    if together and (may_be_none or store.arg.combine not in ONCE_IS_ENOUGH):
         each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))
         gate = each if gate is None else gate & each
     if renamed and any(node.op in (ops.REDUCE, ops.SCAN) for node in lowering.fused):
