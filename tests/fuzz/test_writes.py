@@ -60,6 +60,8 @@ def test_one_element_at_a_position_is_read_before_it_is_written(on: str) -> None
     with Context(CHECK_PLAN=1):
         x[Tensor([1]), Tensor([-2])] += 7
         assert x.tolist() == [[1, 2], [10, 4]]
+        x[Tensor([-2])] += Tensor([5, 6])
+        assert x.tolist() == [[6, 8], [10, 4]]
 
 
 @pytest.mark.parametrize("shape", ((), (1,), (1, 1), (2,)))

@@ -167,8 +167,10 @@ class _Check:
 
     def _same_iteration(self, read: Access, write: Access, units: Array, others: Array, node: UOp, other: UOp) -> bool:
         """Whether every element that is read and written is so in one iteration."""
-        if not read.loop and read.store == write.store:  # there is one: a store comes after what it reads
-            return True
+        if read.store == write.store:  # it comes after what it reads
+            is_same = bool(read.positions) and read.positions == write.positions
+            if not read.loop or (is_same and read.loop <= set(read.positions)):  # each iteration has its own element
+                return True
         if read.iterations is None or write.iterations is None or read.loop != write.loop:
             return False
         writer = np.full(max(int(units.max()), int(others.max())) + 1, -1, np.int64)

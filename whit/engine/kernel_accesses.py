@@ -45,6 +45,7 @@ class Access:
     loop: frozenset[UOp]  # the ranges of that store
     combines: bool = False  # the store reads what it writes
     is_large: bool = False  # there are too many elements to say which
+    positions: tuple[UOp, ...] = ()  # where data decides about them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +120,7 @@ def _access(
     shape = concrete_shape(param.shape, variables)
     slot, count = param.arg.slot, prod(shape)
     if any(map(_is_data, positions)):
-        return Access(slot, count, None, None, is_sure, store, loop)
+        return Access(slot, count, None, None, is_sure, store, loop, positions=tuple(positions))
     ranges = sorted({n for n in topological([*positions, *known]) if n.op is ops.RANGE}, key=_outer_first)
     counts = [size_value(r.size, variables) for r in ranges]
     if prod(counts) > MOST_POINTS:
