@@ -72,6 +72,12 @@ def test_a_mask_of_nothing_writes_nothing(shape: tuple[int, ...], on: str) -> No
     assert x.numpy().tolist() == np.ones(shape).tolist()
 
 
+def test_positions_may_be_computed_with_floats(on: str) -> None:
+    with Context(CHECK_PLAN=1):
+        positions = (Tensor.arange(4, dtype="float32") % 2).cast("int32")
+        assert Tensor([5.0, 7.0]).gather(0, positions).tolist() == [5, 7, 5, 7]
+
+
 def test_a_copy_beside_what_is_made_of_a_scatter(on: str) -> None:
     x = Tensor(M) * 1
     r = x.index_add(1, Tensor([0, 0]), x)

@@ -157,8 +157,9 @@ def _outer_first(r: UOp) -> tuple[int, str]:
 
 
 def _is_data(node: UOp) -> bool:
-    """Whether something decides a value that is only known while the kernel runs."""
-    return any(below.op in DATA for below in topological((node,)))
+    """Whether something decides a value that is only known while the kernel runs. Floats count as that: positions that
+    are computed with them are not computed here."""
+    return any(below.op in DATA or below.dtype.is_float for below in topological((node,)))
 
 
 def _value(root: UOp, values: dict[UOp, Array], variables: Variables) -> Array:
