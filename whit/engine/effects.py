@@ -144,7 +144,7 @@ def private_memories(order: list[UOp], realised: set[int]) -> set[int]:
     candidates = _changed_memories(order)
     if not candidates:
         return set()
-    held: list[int] = []  # a node for each reference to it from inside; counted at once, 110 -> 40 us for 170 nodes
+    held: list[int] = []  # a node for each reference to it from inside; counted at once
     depends: dict[int, int] = {}  # node -> the candidates it depends on, as bits
     for node in order:
         sources = node.src
