@@ -8,7 +8,6 @@ from schedule.build import param
 
 from whit.codegen import generate
 from whit.codegen.look_up import look_up
-from whit.codegen.ranges import free_ranges
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.codegen.widen_bits import widen_bits
 from whit.dtype import dtypes
@@ -16,6 +15,7 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.interpret import run
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import free_ranges
 from whit.render import render
 from whit.target import parse_target
 

@@ -10,7 +10,6 @@ from whit.codegen.lanes import lane_numbers, masked
 from whit.codegen.linearise import linearise, separate_loops
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.pipeline import PASSES, generate
-from whit.codegen.ranges import free_ranges, in_order, regions, replace_ranges, scanned_ranges, stride
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.strategy import Strategy, choose_strategy
 from whit.codegen.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
@@ -22,6 +21,7 @@ from whit.ir.args import RangeKind
 from whit.ir.rewrite import rewrite
 from whit.ir.text import to_text
 from whit.ir.uop import UOp, const
+from whit.kernel.ranges import free_ranges, in_order, regions, replace_ranges, scanned_ranges, stride
 from whit.simplify import simplify
 from whit.target import parse_target
 

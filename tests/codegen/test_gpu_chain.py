@@ -31,10 +31,10 @@ from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp, make
 from whit.ir.verify import verify
+from whit.kernel.online_softmax import plain_powers
 from whit.render import render
 from whit.render.ptx_block import launch_of
 from whit.schedule import operands
-from whit.simplify.chain_online import plain_powers
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,11 @@ from schedule.build import param, scheduled
 from whit import Tensor
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.pipeline import PASSES, Job
-from whit.codegen.ranges import free_ranges, stride
 from whit.codegen.strategy import choose_strategy
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.ranges import free_ranges, stride
 from whit.target import parse_target
 
 TARGET = parse_target("CPU:LLVM:skylake-avx512")

@@ -8,10 +8,10 @@ from schedule.build import matmul, param, scheduled
 
 from whit import Context, Tensor, Variable
 from whit.codegen import generate
-from whit.codegen.contraction import find_contractions
 from whit.codegen.tiling import choose_tiling
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.kernel.contraction import find_contractions
 from whit.target import parse_target
 from whit.tensor.convolve import Sliding, convolve, gradient_of_weight
 

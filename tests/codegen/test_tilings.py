@@ -9,7 +9,6 @@ import pytest
 from schedule.build import matmul, param, scheduled
 
 from whit.codegen import pipeline, tiling
-from whit.codegen.contraction import find_contractions
 from whit.codegen.cost import Operands, estimate_tiling
 from whit.codegen.pipeline import PASSES, Job, generate
 from whit.codegen.tiling import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
@@ -18,6 +17,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
+from whit.kernel.contraction import find_contractions
 from whit.target import Target, parse_target
 from whit.tensor.convolve import Sliding, convolve
 

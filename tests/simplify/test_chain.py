@@ -6,7 +6,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
-from whit.simplify.chain import find_chain
+from whit.kernel.attention_form import find_chain
 
 HEADS = UOp.range(8, 0)
 ROW, E = UOp.range(64, 1), UOp.range(32, 2)

@@ -24,6 +24,7 @@ LAYERS = (
     ("target",),
     ("ir",),
     ("simplify",),
+    ("kernel",),
     ("grad", "schedule", "codegen", "render", "runtime"),
     ("engine",),
     ("device", "helpers"),

@@ -23,7 +23,6 @@ import itertools
 from dataclasses import dataclass
 
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.ranges import free_ranges, replace_ranges
 from whit.codegen.split_scan import split_scan
 from whit.codegen.strategy import PIECE, Strategy
 from whit.dtype import dtypes
@@ -31,6 +30,7 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.ranges import free_ranges, replace_ranges
 from whit.simplify.bounds import bounds
 
 REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here

@@ -9,11 +9,11 @@
                 for each tile of columns: sums += P * W
             store what becomes of the sums
 
-Goes in: a kernel of this form (`whit.simplify.chain`). Comes out: the tiled kernel. Where all keys are one block, S is
-computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a row, is
-complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal attention,
-are skipped (`chain_bounds`): P is 0 there, whatever W is. Products with P turned round, as in gradients, are added up
-over the blocks of rows, and stored in the end.
+Goes in: a kernel of this form (`whit.kernel.attention_form`). Comes out: the tiled kernel. Where all keys are one
+block, S is computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a
+row, is complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal
+attention, are skipped (`chain_bounds`): P is 0 there, whatever W is. Products with P turned round, as in gradients, are
+added up over the blocks of rows, and stored in the end.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from whit.codegen.chain_cut import Cut
 from whit.codegen.chain_sweep import Sweep
 from whit.codegen.fill_panels import Values
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges, is_open, size_of
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
-from whit.simplify.chain import Chain, Product, Statistic, find_chain, with_values
+from whit.kernel.attention_form import Chain, Product, Statistic, find_chain, with_values
+from whit.kernel.ranges import free_ranges, is_open, size_of
 from whit.target import Target
 
 

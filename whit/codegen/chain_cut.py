@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from math import prod
 
-from whit.codegen.chain_bounds import find_bounds
 from whit.codegen.fill_panels import FIRST_ID, PADDING, ZERO, Values
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges, size_of, sizes_of
 from whit.codegen.tiling import choose_tiles
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.uop import UOp, as_index, make
-from whit.simplify.chain import Chain
+from whit.kernel.attention_bounds import find_bounds
+from whit.kernel.attention_form import Chain
+from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.target import Target
 
 PANEL = 12 << 10  # elements of a panel, where all keys are one block: 18 rows of 512. 12.6 -> 10.6 ms beside 48 rows

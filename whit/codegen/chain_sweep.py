@@ -11,15 +11,15 @@ With several blocks of keys, the walk is a loop over them, and what goes on from
 from __future__ import annotations
 
 from whit.codegen.chain_cut import LOOP_IDS, Cut, staged
-from whit.codegen.contraction import Contraction, is_gated, is_unit
 from whit.codegen.fill_panels import ZERO, Filler, Values
 from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.ranges import size_of
 from whit.codegen.tiling import Depth, Tiling, Way, ways_of_b
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
-from whit.simplify.chain import Chain, Inner, Product, Statistic, with_values
+from whit.kernel.attention_form import Chain, Inner, Product, Statistic, with_values
+from whit.kernel.contraction import Contraction, is_gated, is_unit
+from whit.kernel.ranges import size_of
 
 FUSED = 6  # operations on scores that are written out for each vector of a tile
 MOST_WIDE = 1 << 19  # bytes of a panel of W

@@ -23,13 +23,13 @@ import numpy as np
 
 from whit.codegen.check_bounds import Access, accesses, all_points, as_lanes, conditions, inputs_of, values_at
 from whit.codegen.flatten import flat_param, flat_position
-from whit.codegen.ranges import free_ranges, in_order
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const
+from whit.kernel.ranges import free_ranges, in_order
 
 MOST_POINTS = 1 << 14  # values of ranges that are tried for one access
 MOST_PLACES = 1 << 18  # elements of a memory that are counted

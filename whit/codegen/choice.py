@@ -15,10 +15,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from whit.codegen.apply_strategy import apply_strategy
-from whit.codegen.contraction import find_contractions
 from whit.codegen.dot_words import as_dot
 from whit.codegen.panels import apply_panels
-from whit.codegen.ranges import free_ranges, sizes_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.split_blocks import write_out_blocks, write_out_fills
 from whit.codegen.strategy import Strategy
@@ -26,6 +24,8 @@ from whit.codegen.tiling import Depth, Plan, Tiling, Way, choose_tiling
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.contraction import find_contractions
+from whit.kernel.ranges import free_ranges, sizes_of
 from whit.target import Target
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from whit.codegen.contraction import Contraction, neighbours
-from whit.codegen.ranges import free_ranges, sizes_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.contraction import Contraction, neighbours
+from whit.kernel.ranges import free_ranges, sizes_of, stride
 from whit.target import Target
 
 if TYPE_CHECKING:

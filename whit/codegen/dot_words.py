@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whit.codegen.contraction import Contraction
-from whit.codegen.ranges import replace_ranges, size_of
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import DotArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.contraction import Contraction
+from whit.kernel.ranges import replace_ranges, size_of
 from whit.simplify import simplify
 from whit.target import Target
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from whit.codegen.contraction import Contraction, end_of, is_unit, merged
 from whit.codegen.images import image_axes
 from whit.codegen.lanes import all_of, lane_numbers, masked
-from whit.codegen.ranges import replace_ranges, size_of, sizes_of
 from whit.codegen.tiling import Tiling, Way
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.contraction import Contraction, end_of, is_unit, merged
+from whit.kernel.ranges import replace_ranges, size_of, sizes_of
 
 FIRST_ID = 2_000_000  # of the ranges that fill panels
 PADDING = 16  # elements: rows of an even number of cache lines would share their places in the cache

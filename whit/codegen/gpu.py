@@ -28,7 +28,12 @@ from whit.codegen.gpu_rows import find_rows, tile_rows
 from whit.codegen.gpu_scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
 from whit.codegen.gpu_scatter import in_parts
 from whit.codegen.gpu_transpose import find_transpose, tile_transpose
-from whit.codegen.ranges import (
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.atomic import is_atomic
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import (
     Region,
     free_ranges,
     in_order,
@@ -39,11 +44,6 @@ from whit.codegen.ranges import (
     size_of,
     stride,
 )
-from whit.ir import ops
-from whit.ir.args import RangeKind
-from whit.ir.atomic import is_atomic
-from whit.ir.graph import topological
-from whit.ir.uop import UOp, as_index, make
 from whit.target import Target
 
 THREADS = 256  # of a block

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 
-from whit.codegen.ranges import free_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import joined, topological
 from whit.ir.uop import UOp, make
-from whit.simplify.chain import with_values
-from whit.simplify.chain_online import power_of
+from whit.kernel.attention_form import with_values
+from whit.kernel.online_softmax import power_of
+from whit.kernel.ranges import free_ranges
 
 SMALL = 2.0**-64
 

@@ -17,18 +17,18 @@ from functools import reduce
 from operator import and_
 from typing import Protocol
 
-from whit.codegen.contraction import Contraction
 from whit.codegen.fill_panels import Values, unflat
 from whit.codegen.gpu_atoms import PAIRS, PAIRS_OF_QUADS, Atom
 from whit.codegen.gpu_matrices import Operand, first_place, matrix_at
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
-from whit.codegen.ranges import free_ranges
 from whit.ir import ops
 from whit.ir.args import BlockStoreArg, Digit, StoreArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.contraction import Contraction
+from whit.kernel.ranges import free_ranges
 from whit.target import Target
 
 LINE, ROWS = 128, 64  # bytes of a row of a box, and rows

@@ -26,13 +26,13 @@ from whit.codegen.gpu_atoms import halves_of
 from whit.codegen.gpu_chain_cut import QUAD, by_reciprocals
 from whit.codegen.gpu_chain_rows import ChainRows
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import free_ranges
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
-from whit.simplify.chain import find_chain
-from whit.simplify.chain_online import as_online
+from whit.kernel.attention_form import find_chain
+from whit.kernel.online_softmax import as_online
+from whit.kernel.ranges import free_ranges
 from whit.target import Target
 
 

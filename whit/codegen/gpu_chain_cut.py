@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.chain_bounds import find_bounds, inside_of_bounds
 from whit.codegen.fill_panels import Values, unflat
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.math import EXPAND_MATH, expand_exp2_node
-from whit.codegen.ranges import free_ranges, size_of, sizes_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.dtype import DType, dtypes
@@ -25,9 +23,11 @@ from whit.ir.args import MatrixArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.attention_bounds import find_bounds, inside_of_bounds
+from whit.kernel.attention_form import Chain, Inner, with_values
+from whit.kernel.online_softmax import Online, byte_of, difference, narrow, times_number
+from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.simplify import simplify
-from whit.simplify.chain import Chain, Inner, with_values
-from whit.simplify.chain_online import Online, byte_of, difference, narrow, times_number
 from whit.target import Target
 
 MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough

@@ -18,16 +18,16 @@ from whit.codegen.fill_panels import Values
 from whit.codegen.gpu_atoms import PAIRS_OF_QUADS
 from whit.codegen.gpu_chain_cut import F32, QUAD, GpuCut, Row, fused_powers
 from whit.codegen.index_dtype import fix_index_dtype
-from whit.codegen.ranges import size_of
 from whit.codegen.writer import Variable, Writer
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
+from whit.kernel.attention_form import Chain, with_values
+from whit.kernel.online_softmax import OLD, Online, Part
+from whit.kernel.ranges import size_of
 from whit.simplify import simplify
-from whit.simplify.chain import Chain, with_values
-from whit.simplify.chain_online import OLD, Online, Part
 from whit.target import Target
 
 NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much

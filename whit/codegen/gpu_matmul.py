@@ -18,7 +18,6 @@ from functools import reduce
 from math import prod
 from operator import and_
 
-from whit.codegen.contraction import Contraction, find_contraction
 from whit.codegen.fill_panels import unflat
 from whit.codegen.gpu_arithmetic import with_short_epilogue
 from whit.codegen.gpu_atoms import FEW, FP8S, HALVES, INTS, Atom, choose_atom, choose_few, choose_staged, multiplied
@@ -28,12 +27,13 @@ from whit.codegen.gpu_staged import gated, staged, staged_dtype
 from whit.codegen.gpu_window import find_window
 from whit.codegen.lanes import lane_numbers
 from whit.codegen.panels import with_total
-from whit.codegen.ranges import free_ranges, sizes_of, stride
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, Memory, RangeKind, StageArg, place_of
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.contraction import Contraction, find_contraction
+from whit.kernel.ranges import free_ranges, sizes_of, stride
 from whit.simplify import simplify
 from whit.target import Target
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from whit.codegen.ranges import size_of
 from whit.dtype import DType
 from whit.ir import ops
 from whit.ir.args import Digit, MatrixArg
 from whit.ir.uop import UOp, as_index
+from whit.kernel.ranges import size_of
 from whit.simplify.sums import linear_form
 from whit.target import Target
 

@@ -29,7 +29,6 @@ from math import prod
 
 from whit.codegen.gpu_staged import gated
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.codegen.scaled_once import scaled_once
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
@@ -37,6 +36,7 @@ from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 

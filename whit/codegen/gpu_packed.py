@@ -34,7 +34,6 @@ from whit.codegen.gpu_matvec import (
     with_products,
 )
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import in_order, replace_ranges, size_of
 from whit.codegen.scaled_once import scaled_once
 from whit.codegen.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
@@ -42,6 +41,7 @@ from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
 from whit.ir.graph import joined, topological
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import in_order, replace_ranges, size_of
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 

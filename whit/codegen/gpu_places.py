@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from whit.codegen.ranges import stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
+from whit.kernel.ranges import stride
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 from whit.target import Target

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import replace_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import replace_ranges
 
 GROUP = 16
 PARTIAL_ID = 10_000  # of the loops of one thread

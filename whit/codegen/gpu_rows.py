@@ -18,11 +18,11 @@ from math import prod
 
 from whit.codegen.gpu_places import Free, digits_of, lanes_of, only_where, places_along, width_of
 from whit.codegen.gpu_reduce import COMBINES, WARP, across_rows, spread
-from whit.codegen.ranges import Region, size_of
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import Region, size_of
 from whit.target import Target
 
 MOST_THREADS = 1024

@@ -26,13 +26,13 @@ from math import prod
 from whit.codegen.gpu_places import Free, lanes_of, places_along, width_of
 from whit.codegen.gpu_reduce import COMBINES, WARP, Team
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import size_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, StageArg
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.ranges import size_of
 from whit.target import Target
 
 PIECE_ID = 10_000  # of the loop along a row

@@ -12,10 +12,10 @@ Everything that is written to one place is written by one thread, in the order t
 from __future__ import annotations
 
 from whit.codegen.gpu_staged import gated
-from whit.codegen.ranges import free_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.kernel.ranges import free_ranges
 from whit.simplify.sums import build_sum, linear_form
 
 PART_ID = 5_000  # of the range over parts

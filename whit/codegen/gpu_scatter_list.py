@@ -25,7 +25,6 @@ from whit.codegen.gpu_staged import gated
 from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.lanes import all_of, lane_numbers, without_each
 from whit.codegen.math import EXPAND_MATH_BUT_EXP2
-from whit.codegen.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.vector_access import VECTOR_ACCESS
 from whit.codegen.writer import Variable, Writer
@@ -36,6 +35,7 @@ from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
 from whit.simplify.sums import linear_form
 from whit.target import Target
 

@@ -18,17 +18,17 @@ from functools import partial
 from math import prod
 from typing import Protocol
 
-from whit.codegen.contraction import Contraction, is_unit, merged, neighbours
 from whit.codegen.fill_panels import Values, as_one, unflat
 from whit.codegen.gpu_atoms import Atom, halves_of
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import replace_ranges, sizes_of
 from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
-from whit.simplify.chain_online import narrow
+from whit.kernel.contraction import Contraction, is_unit, merged, neighbours
+from whit.kernel.online_softmax import narrow
+from whit.kernel.ranges import replace_ranges, sizes_of
 from whit.target import Target
 
 PIECE_ID, SHARED_ID = 100, 1  # of the loop along the depth; of the buffer

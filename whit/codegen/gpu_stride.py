@@ -10,10 +10,10 @@ it.
 
 from __future__ import annotations
 
-from whit.codegen.ranges import free_ranges, size_of
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp, make
+from whit.kernel.ranges import free_ranges, size_of
 from whit.target import Target
 
 MOST_BLOCKS = (1 << 31) - 1  # of a launch

@@ -14,10 +14,10 @@ from math import prod
 
 from whit.codegen.gpu_reduce import spread
 from whit.codegen.gpu_staged import gated
-from whit.codegen.ranges import Region, replace_ranges, stride
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.uop import UOp, make
+from whit.kernel.ranges import Region, replace_ranges, stride
 
 THREADS = 256
 LEAST = 16  # elements along both ranges that are worth a tile

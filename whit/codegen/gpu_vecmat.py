@@ -21,11 +21,11 @@ from math import prod
 
 from whit.codegen.gpu_matvec import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, Free, digits_of, matrix_of
 from whit.codegen.lanes import lane_numbers
-from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.target import Target
 
 BLOCK_ID, THREAD_ID, LOOP_ID, SHARED_ID = 0, 1, 10_000, 20_000  # of ranges: in the order in which they nest

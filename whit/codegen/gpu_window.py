@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, gcd, prod
 
-from whit.codegen.contraction import Contraction
 from whit.codegen.gpu_atoms import HALVES
-from whit.codegen.ranges import size_of, sizes_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg
 from whit.ir.graph import joined
 from whit.ir.uop import UOp, as_index
+from whit.kernel.contraction import Contraction
+from whit.kernel.ranges import size_of, sizes_of
 from whit.simplify.sums import linear_form
 
 PIECE = 64  # channels that are copied together; windows along a depth that are

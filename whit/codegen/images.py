@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.contraction import Contraction
-from whit.codegen.ranges import free_ranges, size_of, sizes_of, stride
 from whit.dtype import dtypes
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
+from whit.kernel.contraction import Contraction
+from whit.kernel.ranges import free_ranges, size_of, sizes_of, stride
 
 
 @dataclass(frozen=True, slots=True)

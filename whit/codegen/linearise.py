@@ -15,7 +15,6 @@ import heapq
 from dataclasses import dataclass, field, replace
 
 from whit.codegen.math import EXPAND_MATH
-from whit.codegen.ranges import free_ranges, in_order
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
@@ -23,6 +22,7 @@ from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.graph import joined, topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import free_ranges, in_order
 
 Path = tuple[UOp, ...]
 Loop = tuple[frozenset[UOp], Path]  # what a reduction depends on, and those of its own ranges outside of this one

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whit.codegen.ranges import free_ranges
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import free_ranges
 from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 from whit.target import Target

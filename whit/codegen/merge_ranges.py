@@ -8,10 +8,10 @@ is not divided.
 
 from __future__ import annotations
 
-from whit.codegen.ranges import free_ranges, in_order, replace_ranges
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.simplify import simplify
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from whit.codegen.contraction import Contraction, end_of, may_overwrite
 from whit.codegen.dot_words import prepared, product_of, too_much
 from whit.codegen.fill_panels import (
     FIRST_ID,
@@ -41,13 +40,14 @@ from whit.codegen.fill_panels import (
     unflat,
 )
 from whit.codegen.lanes import all_of, lane_numbers, masked
-from whit.codegen.ranges import size_of, sizes_of
 from whit.codegen.tiling import Tiling, Way
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
+from whit.kernel.contraction import Contraction, end_of, may_overwrite
+from whit.kernel.ranges import size_of, sizes_of
 
 WAITING = FIRST_ID + 10  # the buffer of the sums
 BLOCK_IDS = 20  # ids of the loops inside the blocks of k start here

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from math import prod
 
-from whit.codegen.ranges import free_ranges, replace_ranges
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import free_ranges, replace_ranges
 
 PIECE = 8192  # elements
 LEAST = 16  # pieces that are worth more kernels

@@ -10,7 +10,6 @@ from whit.codegen.block_sums import block_sums
 from whit.codegen.chain_blocks import tile_chain
 from whit.codegen.choice import Choice, apply_choice
 from whit.codegen.dot_words import as_dot
-from whit.codegen.estimate import estimate
 from whit.codegen.flatten import FLATTEN, read_scalar_params
 from whit.codegen.gpu import tile_gpu
 from whit.codegen.gpu_chain import write_chain
@@ -31,7 +30,6 @@ from whit.codegen.math import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
 from whit.codegen.merge_ranges import merge_ranges
 from whit.codegen.pair_bytes import pair_bytes
 from whit.codegen.panels import apply_panels
-from whit.codegen.ranges import free_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort import has_sort, write_sort
 from whit.codegen.split_blocks import split_blocks, write_out_blocks, write_out_fills
@@ -49,6 +47,8 @@ from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.ir.verify import verify, verify_order
+from whit.kernel.estimate import estimate
+from whit.kernel.ranges import free_ranges
 from whit.simplify import simplify
 from whit.target import Target
 

@@ -11,12 +11,12 @@ On a CPU one core runs them in turn. Blocks of a GPU cannot wait for one another
 
 from __future__ import annotations
 
-from whit.codegen.contraction import find_contraction
 from whit.codegen.part_scan import part_scan
-from whit.codegen.ranges import free_ranges
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.contraction import find_contraction
+from whit.kernel.ranges import free_ranges
 
 
 def separate(body: UOp) -> list[UOp]:

@@ -24,7 +24,6 @@ from math import prod
 
 from whit.codegen.index_dtype import fix_index_dtype
 from whit.codegen.math import EXPAND_MATH
-from whit.codegen.ranges import free_ranges, in_order, replace_ranges
 from whit.codegen.simplify_lanes import simplify_lanes
 from whit.codegen.sort_keys import Record, bits_dtype, from_bits, key_of, to_bits
 from whit.codegen.vector_access import VECTOR_ACCESS
@@ -35,6 +34,7 @@ from whit.ir.args import RangeKind, SortArg
 from whit.ir.graph import topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const
+from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.target import Target
 
 DIGIT_BITS = 8

@@ -21,12 +21,12 @@ import itertools
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from whit.codegen.ranges import free_ranges, replace_ranges, size_of, sizes_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import free_ranges, replace_ranges, size_of, sizes_of
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 

@@ -17,10 +17,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
-from whit.codegen.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, size_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, size_of, stride
 from whit.simplify.sums import linear_form
 from whit.target import Target
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from whit.codegen.linearise import is_panel
 from whit.codegen.panels import apply_panels
-from whit.codegen.ranges import free_ranges
 from whit.codegen.tiling import best_by_items
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.kernel.ranges import free_ranges
 from whit.target import Target
 
 OWN_IDS = 10_000_000  # of ranges and panels that belong to one of the contractions

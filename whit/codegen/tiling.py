@@ -17,7 +17,13 @@ from enum import Enum
 from itertools import product
 from math import prod
 
-from whit.codegen.contraction import (
+from whit.codegen.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.images import image_axes, tile_rows
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index
+from whit.kernel.contraction import (
     FEW,
     Contraction,
     find_contractions,
@@ -29,13 +35,7 @@ from whit.codegen.contraction import (
     reads_what_it_writes,
     turns,
 )
-from whit.codegen.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
-from whit.codegen.images import image_axes, tile_rows
-from whit.codegen.ranges import is_open, size_of, sizes_of
-from whit.dtype import dtypes
-from whit.ir import ops
-from whit.ir.graph import topological
-from whit.ir.uop import UOp, as_index
+from whit.kernel.ranges import is_open, size_of, sizes_of
 from whit.target import Target
 
 LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains

@@ -24,9 +24,7 @@ from whit.codegen.choice import (
     strategy_of,
     tiling_of,
 )
-from whit.codegen.contraction import Contraction, find_contractions
 from whit.codegen.cost import Operands, estimate_tiling
-from whit.codegen.ranges import free_ranges, ordered_ranges, scanned_ranges, size_of
 from whit.codegen.split_blocks import write_out_blocks
 from whit.codegen.strategy import Strategy, choose_strategy, vector_width
 from whit.codegen.tile_apart import tile_apart
@@ -34,6 +32,8 @@ from whit.codegen.tiling import MOST_STACK, Scope, Tiling, Way, candidates, choo
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.contraction import Contraction, find_contractions
+from whit.kernel.ranges import free_ranges, ordered_ranges, scanned_ranges, size_of
 from whit.target import Target
 
 WIDE = Scope(depths=(512, 1024, 1536, 2048, 3072, 4096, 6144), tiles=6)

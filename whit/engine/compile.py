@@ -37,7 +37,7 @@ from whit.target import Target, host_target, missing_features, parse_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled here: the disk has no text of them
 # What machine code depends on: a change in any of these files makes new entries.
-SOURCES = ("dtype.py", "target.py", "ir", "simplify", "codegen", "render", "runtime")
+SOURCES = ("dtype.py", "target.py", "ir", "simplify", "kernel", "codegen", "render", "runtime")
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class KernelReport:
 
     @functools.cached_property
     def _amounts(self) -> tuple[int, int, int]:
-        from whit.codegen.estimate import estimate  # lazy: only when something is to be explained
+        from whit.kernel.estimate import estimate  # lazy: only when something is to be explained
 
         return estimate(self.body)
 

@@ -26,7 +26,7 @@ from whit.recording import hooks
 
 WITH_SCHEDULES = 1  # the value of CACHE that keeps them
 # What a schedule depends on: a change in any of these files makes new entries.
-SOURCES = ("dtype.py", "target.py", "config.py", "ir", "simplify", "schedule", "engine")
+SOURCES = ("dtype.py", "target.py", "config.py", "ir", "simplify", "kernel", "schedule", "engine")
 
 
 def find_or_make(graph: UOp, device: str, make: Callable[[UOp], UOp]) -> UOp:

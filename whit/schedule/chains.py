@@ -1,7 +1,7 @@
 """Attention: which matrices of scores are computed block by block, and never stored.
 
     p = softmax(q @ k' + mask);  out = p @ v          the scores, and everything up to p, are computed inside of the
-                                                      kernel of `out`: `whit.simplify.chain` has its form
+                                                      kernel of `out`: `whit.kernel.attention_form` has its form
 
 Goes in: the values to compute. Comes out: the nodes of such matrices, which no kernel may keep and every kernel may
 compute again (its gradients do), and the values that get a kernel of this form each.
@@ -20,9 +20,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.attention_form import Chain, find_chain
+from whit.kernel.online_softmax import as_online
 from whit.schedule.lower import narrowest, prod_of
-from whit.simplify.chain import Chain, find_chain
-from whit.simplify.chain_online import as_online
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 POSITIONS = frozenset({ops.ARANGE, ops.CONST})

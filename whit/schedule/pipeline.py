@@ -34,6 +34,7 @@ from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, make
 from whit.ir.verify import verify
+from whit.kernel.attention_form import find_chain
 from whit.schedule.calls import schedule_with_calls
 from whit.schedule.chains import is_computed
 from whit.schedule.choose_stages import Kernel
@@ -56,7 +57,6 @@ from whit.schedule.turn_scans import TURN_SCANS
 from whit.schedule.windows import pass_windows
 from whit.schedule.writes import part_targets, settle_writes, value_order
 from whit.simplify import simplify
-from whit.simplify.chain import find_chain
 from whit.target import Target
 
 MEMORIES = frozenset({ops.PARAM, ops.BUFFER, ops.FUNCTION})

@@ -20,7 +20,6 @@ from itertools import islice
 
 from whit.codegen.check_bounds import check_bounds
 from whit.codegen.choice import Choice
-from whit.codegen.estimate import estimate
 from whit.codegen.pipeline import before_tiling, generate
 from whit.codegen.vary import first_choices, varied
 from whit.config import Context
@@ -33,6 +32,7 @@ from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
+from whit.kernel.estimate import estimate
 
 SECONDS = 10.0  # for a kernel, unless told otherwise
 A_TIME = 0.03  # seconds that one candidate is measured for

@@ -17,10 +17,10 @@ from functools import lru_cache
 from math import prod
 
 from whit.cache import register_cache
-from whit.codegen.ranges import free_ranges, is_open, size_of, sizes_of, stride
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.ranges import free_ranges, is_open, size_of, sizes_of, stride
 from whit.simplify.sums import linear_form
 
 FEW = 4  # neighbours that are worth a vector

@@ -5,7 +5,7 @@
     out  = sum over j of exp2(c * (f - m)) / l * W[j, e]
                                                     ->   the sum without / l, which is divided at the end
 
-Goes in: a chain (`whit.simplify.chain`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and
+Goes in: a chain (`whit.kernel.attention_form`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and
 products are scaled by one power each, or None if they are not of this form. The correction of `exp`, which is more
 exact than its power of two, is left out: the power is rounded to a half before it is multiplied.
 """
@@ -21,7 +21,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.simplify.chain import LEAF, Chain, Statistic, with_values
+from whit.kernel.attention_form import LEAF, Chain, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE})

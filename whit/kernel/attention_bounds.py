@@ -15,7 +15,7 @@ from operator import and_
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index, const
-from whit.simplify.chain import Chain
+from whit.kernel.attention_form import Chain
 from whit.simplify.sums import linear_form
 
 Hidden = tuple[UOp, bool]  # a condition, and the value of it for which nothing is seen

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from math import prod
 
-from whit.codegen.chain_bounds import find_bounds
-from whit.codegen.ranges import free_ranges, most_of
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.simplify.chain import find_chain
+from whit.kernel.attention_bounds import find_bounds
+from whit.kernel.attention_form import find_chain
+from whit.kernel.ranges import free_ranges, most_of
 
 LEAST_REDUCTIONS = 2  # of a chain: a sum of scores, which are sums
 COUNTED = 256  # elements that may be compared with each other
