@@ -1,4 +1,4 @@
-"""Finds the coefficients of whit/codegen/math_tables.py: weighted minimax polynomials by Remez exchange, in mpmath.
+"""Finds the coefficients of whit/codegen/math/tables.py: weighted minimax polynomials by Remez exchange, in mpmath.
 
     pip install mpmath gmpy2
     python bench/minimax.py             # all of them, with the error of each; about a minute

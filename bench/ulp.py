@@ -1,4 +1,4 @@
-"""Prints how accurate, how long and how fast the expansions of whit/codegen/math.py are.
+"""Prints how accurate, how long and how fast the expansions of whit/codegen/math/expand.py are.
 
     python bench/ulp.py                 # every 101st float32, 200,000 float64 a region; some minutes
     python bench/ulp.py sin log2        # only these

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from compiled import compile
 
-from whit.codegen import math as functions
-from whit.codegen.math import EXPAND_MATH
+from whit.codegen.math import expand as functions
+from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype

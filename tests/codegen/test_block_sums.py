@@ -6,7 +6,7 @@ from schedule.build import param, scheduled
 
 from whit import Context, Tensor
 from whit.codegen import generate, separate
-from whit.codegen.block_sums import MOST, MOST_OF_MANY, block_sums, lengths
+from whit.codegen.passes.block_sums import MOST, MOST_OF_MANY, block_sums, lengths
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory
@@ -78,8 +78,8 @@ def test_a_scan_adds_what_came_before_its_part(size: int) -> None:
 
 
 def test_a_scan_in_three_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whit.codegen.block_sums.MOST", 8)
-    monkeypatch.setattr("whit.codegen.block_sums.LEAST", 2)
+    monkeypatch.setattr("whit.codegen.passes.block_sums.MOST", 8)
+    monkeypatch.setattr("whit.codegen.passes.block_sums.LEAST", 2)
     x = np.random.default_rng(0).integers(-9, 9, 519).astype(np.float32)
     blocked = block_sums(program(519, scan=True))
     assert len(lengths(blocked)) >= 3

@@ -7,9 +7,9 @@ import pytest
 from schedule.build import param
 
 from whit.codegen import generate
-from whit.codegen.look_up import look_up
-from whit.codegen.split_blocks import split_blocks, write_out_blocks
-from whit.codegen.widen_bits import widen_bits
+from whit.codegen.passes.look_up import look_up
+from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
+from whit.codegen.passes.widen_bits import widen_bits
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -3,9 +3,9 @@
 import pytest
 from schedule.build import cross_entropy, matmul, param, scheduled, softmax, windows
 
-from whit.codegen import check_bounds as module
 from whit.codegen import generate
-from whit.codegen.check_bounds import accesses, check_bounds, find_problem
+from whit.codegen.passes import check_bounds as module
+from whit.codegen.passes.check_bounds import accesses, check_bounds, find_problem
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.errors import InternalError

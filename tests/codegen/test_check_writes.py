@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from whit.codegen.check_writes import check_writes
+from whit.codegen.passes.check_writes import check_writes
 from whit.codegen.pipeline import generate
 from whit.dtype import dtypes
 from whit.errors import InternalError

@@ -3,16 +3,16 @@
 import pytest
 from schedule.build import matmul, param, scheduled, total
 
-from whit.codegen.apply_strategy import apply_strategy, split
-from whit.codegen.flatten import FLATTEN, flat_position, read_scalar_params
-from whit.codegen.index_dtype import fix_index_dtype
-from whit.codegen.lanes import lane_numbers, masked
-from whit.codegen.linearise import linearise, separate_loops
-from whit.codegen.merge_ranges import merge_ranges
+from whit.codegen.cpu.loops import Strategy, choose_strategy
+from whit.codegen.passes.flatten import FLATTEN, flat_position, read_scalar_params
+from whit.codegen.passes.index_dtype import fix_index_dtype
+from whit.codegen.passes.lanes import lane_numbers, masked
+from whit.codegen.passes.linearise import linearise, separate_loops
+from whit.codegen.passes.merge_ranges import merge_ranges
+from whit.codegen.passes.simplify_lanes import simplify_lanes
+from whit.codegen.passes.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
 from whit.codegen.pipeline import PASSES, generate
-from whit.codegen.simplify_lanes import simplify_lanes
-from whit.codegen.strategy import Strategy, choose_strategy
-from whit.codegen.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
+from whit.codegen.strategy.apply import apply_strategy, split
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.errors import InternalError

@@ -10,7 +10,7 @@ import pytest
 from render.cpu_programs import by_llvm, call
 
 from whit.codegen import generate
-from whit.codegen.dot_words import as_dot
+from whit.codegen.cpu.dot_words import as_dot
 from whit.codegen.pipeline import Program
 from whit.dtype import dtypes
 from whit.errors import DTypeError

@@ -7,7 +7,7 @@ import pytest
 
 from whit import Tensor, dtypes
 from whit.codegen import generate
-from whit.codegen.dot_words import as_dot
+from whit.codegen.cpu.dot_words import as_dot
 from whit.dtype import DType
 from whit.errors import DTypeError
 from whit.ir import ops

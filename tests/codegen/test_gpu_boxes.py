@@ -9,8 +9,10 @@ from render.ptx_copy_engine import run_groups
 from schedule.build import param
 from test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
 
-from whit.codegen import generate, gpu_atoms, gpu_matmul
-from whit.codegen.gpu_matmul import LONG
+from whit.codegen import generate
+from whit.codegen.gpu.gemm import atoms as gpu_atoms
+from whit.codegen.gpu.gemm import matmul as gpu_matmul
+from whit.codegen.gpu.gemm.matmul import LONG
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import run

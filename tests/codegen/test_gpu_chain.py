@@ -20,8 +20,9 @@ from render.ptx_machine import run_ptx
 from test_chain_blocks import causal, expected
 
 from whit import Context, Tensor
-from whit.codegen import Program, generate, gpu_chain_cut, separate
-from whit.codegen.math import exp
+from whit.codegen import Program, generate, separate
+from whit.codegen.gpu.attention import sizes as gpu_chain_cut
+from whit.codegen.math.expand import exp
 from whit.dtype import DType, dtypes
 from whit.engine import python
 from whit.engine.counters import GlobalCounters

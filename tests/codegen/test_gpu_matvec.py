@@ -8,7 +8,9 @@ import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, total
 from test_gpu import TARGET, check, check_kernel
 
-from whit.codegen import Program, generate, gpu_matvec, gpu_vecmat
+from whit.codegen import Program, generate
+from whit.codegen.gpu.gemv import columns as gpu_vecmat
+from whit.codegen.gpu.gemv import rows as gpu_matvec
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import Memory

@@ -9,7 +9,10 @@ from render.ptx_machine import run_ptx
 from test_gpu import TARGET
 
 from whit import Tensor, dtypes
-from whit.codegen import Program, generate, gpu, gpu_matvec, gpu_packed
+from whit.codegen import Program, generate
+from whit.codegen.gpu import threads as gpu
+from whit.codegen.gpu.gemv import packed as gpu_packed
+from whit.codegen.gpu.gemv import rows as gpu_matvec
 from whit.engine.normalise import below, normalise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render

@@ -11,7 +11,11 @@ from schedule.build import layernorm, param, reduced, scheduled, softmax, total
 from test_gpu import TARGET, check
 from test_kernel_programs import compare, ints, run_program
 
-from whit.codegen import generate, gpu, gpu_reduce, gpu_rows, math_functions
+from whit.codegen import generate
+from whit.codegen.gpu import reduce as gpu_reduce
+from whit.codegen.gpu import rows as gpu_rows
+from whit.codegen.gpu import threads as gpu
+from whit.codegen.math import functions as math_functions
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp

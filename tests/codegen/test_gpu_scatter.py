@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from test_gpu import TARGET
 
-from whit.codegen import generate, gpu, gpu_scatter_list
+from whit.codegen import generate
+from whit.codegen.gpu import threads as gpu
+from whit.codegen.gpu.scatter import blocks as gpu_scatter_list
 from whit.codegen.pipeline import Program
 from whit.dtype import DType, dtypes
 from whit.ir import ops

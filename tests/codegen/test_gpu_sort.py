@@ -8,7 +8,9 @@ from schedule.build import param, scheduled, stores
 from test_gpu import TARGET
 from test_sort import agrees, run_programs, sorts
 
-from whit.codegen import generate, gpu_merge, gpu_sort
+from whit.codegen import generate
+from whit.codegen.gpu.sort import bitonic as gpu_sort
+from whit.codegen.gpu.sort import merge as gpu_merge
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir.interpret import numpy_dtype

@@ -8,7 +8,8 @@ from test_gpu import TARGET, check
 from test_gpu_rows import away_from_sum
 from test_kernel_programs import ints
 
-from whit.codegen import generate, gpu_stride
+from whit.codegen import generate
+from whit.codegen.gpu import grid_stride as gpu_stride
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

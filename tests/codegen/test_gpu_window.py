@@ -7,7 +7,9 @@ import pytest
 from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
-from whit.codegen import generate, gpu_atoms, gpu_matmul, separate
+from whit.codegen import generate, separate
+from whit.codegen.gpu.gemm import atoms as gpu_atoms
+from whit.codegen.gpu.gemm import matmul as gpu_matmul
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whit import Context, Tensor
-from whit.codegen.interleave import interleave
-from whit.codegen.lanes import lane_numbers
+from whit.codegen.passes.interleave import interleave
+from whit.codegen.passes.lanes import lane_numbers
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, make

@@ -20,7 +20,7 @@ from accuracy import (
     worst,
 )
 
-from whit.codegen.math import EXPAND_MATH, WIDEN_MATH, expand_pow
+from whit.codegen.math.expand import EXPAND_MATH, WIDEN_MATH, expand_pow
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError
 from whit.ir import ops

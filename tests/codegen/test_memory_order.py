@@ -5,9 +5,9 @@ import pytest
 from schedule.build import param, scheduled
 
 from whit import Tensor
-from whit.codegen.merge_ranges import merge_ranges
+from whit.codegen.cpu.loops import choose_strategy
+from whit.codegen.passes.merge_ranges import merge_ranges
 from whit.codegen.pipeline import PASSES, Job
-from whit.codegen.strategy import choose_strategy
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whit.codegen.pair_bytes import pair_bytes
+from whit.codegen.gpu.pair_bytes import pair_bytes
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, make

@@ -8,7 +8,7 @@ from schedule.build import matmul, param, scheduled
 
 from whit import Context, Tensor, Variable
 from whit.codegen import generate
-from whit.codegen.tiling import choose_tiling
+from whit.codegen.cpu.panel_sizes import choose_tiling
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.contraction import find_contractions

@@ -8,7 +8,7 @@ import pytest
 from schedule.build import FIRST_OUTPUT, arrays_for, param, scheduled, stores
 
 from whit.codegen import generate
-from whit.codegen.sort_keys import key_of
+from whit.codegen.cpu.sort_keys import key_of
 from whit.config import Context
 from whit.dtype import DType, decode, dtypes
 from whit.engine.compile import get_kernel

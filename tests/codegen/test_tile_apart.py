@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whit import GlobalCounters, Tensor
-from whit.codegen.linearise import is_panel
-from whit.codegen.tile_apart import tile_apart
+from whit.codegen.passes.linearise import is_panel
+from whit.codegen.strategy.tile_apart import tile_apart
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from schedule.build import matmul, param, scheduled
 
-from whit.codegen import pipeline, tiling
-from whit.codegen.cost import Operands, estimate_tiling
+from whit.codegen import pipeline
+from whit.codegen.cpu import panel_sizes as tiling
+from whit.codegen.cpu.panel_sizes import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.pipeline import PASSES, Job, generate
-from whit.codegen.tiling import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
+from whit.codegen.strategy.cost import Operands, estimate_tiling
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -7,7 +7,7 @@ import pytest
 from gpus import GPUS, needs_gpu
 
 from whit import Context, Device, Tensor, TinyJit, clear_caches
-from whit.codegen import gpu_atoms
+from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.dtype import DType, dtypes
 from whit.errors import BackendError, DeviceError, WhitError
 from whit.ir.interpret import numpy_dtype

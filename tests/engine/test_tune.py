@@ -9,9 +9,9 @@ import pytest
 
 from tests.schedule.build import matmul, param, scheduled
 from whit import Context, Tensor, TinyJit
-from whit.codegen.choice import Choice, UnfitError, apply_choice
 from whit.codegen.pipeline import before_tiling, generate
-from whit.codegen.vary import first_choices, varied
+from whit.codegen.strategy.choice import Choice, UnfitError, apply_choice
+from whit.codegen.strategy.variants import first_choices, varied
 from whit.dtype import dtypes
 from whit.engine import compile as compile_module
 from whit.engine import disk_cache

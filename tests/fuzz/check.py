@@ -16,7 +16,7 @@ import numpy as np
 from fuzz.graphs import Case, make_case, stored
 from fuzz.native import Native, link, prepare, runnable_targets
 from fuzz.tolerance import error_bounds
-from whit.codegen.check_bounds import check_bounds
+from whit.codegen.passes.check_bounds import check_bounds
 from whit.config import Context
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype, run

@@ -12,7 +12,8 @@ import pytest
 from cpu_programs import BEFORE, accepts, mapped, operand_dtypes
 from ptx_machine import run_ptx
 
-from whit.codegen import generate, gpu_atoms, separate
+from whit.codegen import generate, separate
+from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError

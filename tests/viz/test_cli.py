@@ -70,7 +70,9 @@ def test_a_rule_is_shown_with_its_text(recorded: Path, capsys: pytest.CaptureFix
     """No golden text: this is the source of another folder."""
     assert main([str(recorded), "rule", "^flatten_index$"]) == 0
     words = capsys.readouterr().out
-    assert re.match(r"flatten_index  \[whit/codegen/flatten.py:\d+\]\n  \d+ hits in \d+ attempts, \d+\.\d+ ms\n", words)
+    assert re.match(
+        r"flatten_index  \[whit/codegen/passes/flatten.py:\d+\]\n  \d+ hits in \d+ attempts, \d+\.\d+ ms\n", words
+    )
     assert "\n    @function_rule(ops.INDEX)\n    def flatten_index(node: UOp)" in words
     assert main([str(recorded), "rule", "no such"]) == 0
     assert capsys.readouterr().out == "no rule matches no such\n"

@@ -1,7 +1,7 @@
 """A kernel and a target become a linear program. `pipeline.py` lists the passes."""
 
-from whit.codegen.choice import Choice
+from whit.codegen.gpu.separate import separate
 from whit.codegen.pipeline import Program, generate
-from whit.codegen.separate import separate
+from whit.codegen.strategy.choice import Choice
 
 __all__ = ["Choice", "Program", "generate", "separate"]

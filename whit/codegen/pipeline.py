@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from whit.codegen.apply_strategy import apply_strategy
-from whit.codegen.block_sums import block_sums
-from whit.codegen.chain_blocks import tile_chain
-from whit.codegen.choice import Choice, apply_choice
-from whit.codegen.dot_words import as_dot
-from whit.codegen.flatten import FLATTEN, read_scalar_params
-from whit.codegen.gpu import tile_gpu
-from whit.codegen.gpu_chain import write_chain
-from whit.codegen.gpu_matmul import tile_matmul
-from whit.codegen.gpu_matvec import tile_matvec
-from whit.codegen.gpu_packed import tile_packed
-from whit.codegen.gpu_scatter import read_once
-from whit.codegen.gpu_scatter_list import write_scatter
-from whit.codegen.gpu_sort import write_gpu_sort
-from whit.codegen.gpu_stride import stride_blocks
-from whit.codegen.gpu_vecmat import tile_vecmat
-from whit.codegen.index_dtype import fits_in_32_bits, fix_index_dtype
-from whit.codegen.interleave import interleave
-from whit.codegen.linearise import linearise
-from whit.codegen.load_ahead import load_ahead
-from whit.codegen.look_up import has_tables, look_up
-from whit.codegen.math import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
-from whit.codegen.merge_ranges import merge_ranges
-from whit.codegen.pair_bytes import pair_bytes
-from whit.codegen.panels import apply_panels
-from whit.codegen.simplify_lanes import simplify_lanes
-from whit.codegen.sort import has_sort, write_sort
-from whit.codegen.split_blocks import split_blocks, write_out_blocks, write_out_fills
-from whit.codegen.strategy import choose_strategy
-from whit.codegen.tile_apart import tile_apart
-from whit.codegen.tiling import choose_tiling
-from whit.codegen.transpose_loads import transpose_loads
-from whit.codegen.vector_access import VECTOR_ACCESS
-from whit.codegen.widen_bits import widen_bits
+from whit.codegen.cpu.attention.blocks import tile_chain
+from whit.codegen.cpu.dot_words import as_dot
+from whit.codegen.cpu.loops import choose_strategy
+from whit.codegen.cpu.panel_sizes import choose_tiling
+from whit.codegen.cpu.sort import has_sort, write_sort
+from whit.codegen.gpu.attention.kernel import write_chain
+from whit.codegen.gpu.gemm.matmul import tile_matmul
+from whit.codegen.gpu.gemv.columns import tile_vecmat
+from whit.codegen.gpu.gemv.packed import tile_packed
+from whit.codegen.gpu.gemv.rows import tile_matvec
+from whit.codegen.gpu.grid_stride import stride_blocks
+from whit.codegen.gpu.pair_bytes import pair_bytes
+from whit.codegen.gpu.register_prefetch import load_ahead
+from whit.codegen.gpu.scatter.blocks import write_scatter
+from whit.codegen.gpu.scatter.threads import read_once
+from whit.codegen.gpu.sort.bitonic import write_gpu_sort
+from whit.codegen.gpu.threads import tile_gpu
+from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
+from whit.codegen.passes.block_sums import block_sums
+from whit.codegen.passes.flatten import FLATTEN, read_scalar_params
+from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
+from whit.codegen.passes.interleave import interleave
+from whit.codegen.passes.linearise import linearise
+from whit.codegen.passes.look_up import has_tables, look_up
+from whit.codegen.passes.merge_ranges import merge_ranges
+from whit.codegen.passes.simplify_lanes import simplify_lanes
+from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks, write_out_fills
+from whit.codegen.passes.transpose_loads import transpose_loads
+from whit.codegen.passes.vector_access import VECTOR_ACCESS
+from whit.codegen.passes.widen_bits import widen_bits
+from whit.codegen.strategy.apply import apply_strategy
+from whit.codegen.strategy.choice import Choice, apply_choice
+from whit.codegen.strategy.panels import apply_panels
+from whit.codegen.strategy.tile_apart import tile_apart
 from whit.config import CHECK_OOB, NOOPT, VERIFY
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -270,12 +270,12 @@ def generate(
             break
     verify_order(body)
     if VERIFY:
-        from whit.codegen.check_writes import check_writes  # lazy: loads NumPy
+        from whit.codegen.passes.check_writes import check_writes  # lazy: loads NumPy
 
         verify(body, PROGRAM)
         check_writes(kernel, body, name, target.is_gpu)
     if CHECK_OOB:
-        from whit.codegen.check_bounds import check_bounds  # lazy: loads NumPy
+        from whit.codegen.passes.check_bounds import check_bounds  # lazy: loads NumPy
 
         check_bounds(body, name)
     total = _size_of(body, RangeKind.BLOCK if target.is_gpu else RangeKind.CORE)

@@ -158,7 +158,7 @@ def _choice_and_key(function: UOp, target: Target) -> tuple[str | None, str]:
 
 def _compiled_as(choice: str | None, function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     if choice is not None:
-        from whit.codegen.choice import UnfitError  # lazy: few kernels are tuned
+        from whit.codegen.strategy.choice import UnfitError  # lazy: few kernels are tuned
 
         with contextlib.suppress(UnfitError):  # of another kernel: somebody has changed the file
             return compile_kernel(function, target, choice)
@@ -273,7 +273,7 @@ def _assembly(source: str, target: Target) -> str:
 def compile_kernel(
     function: UOp, target: Target, choice: str | None = None, is_shown: bool = True
 ) -> tuple[dict[str, Any], bytes]:
-    """What is kept of a kernel, and its object code. `choice` is how it is to be tiled (`codegen.choice`)."""
+    """What is kept of a kernel, and its object code. `choice` is how it is to be tiled (`codegen.strategy.choice`)."""
     header, finish = _begin(function, target, choice, is_shown)
     return header, finish()
 

@@ -8,8 +8,8 @@ Goes in: a LINEAR. Comes out: a LINEAR in which no float32 is multiplied and add
 The product of two float32 is exact in float64, and its sum with a third is rounded to odd, so that the cast rounds as
 if it saw the exact sum: 20 instructions for one. float64 has no wider type; there FMA stays, and becomes a call of the
 mathematical library's `fma`, which is as exact and slower (and in C both are, because C has them as functions). So
-results are the same on every target, to the last bit: the errors of products that `codegen.math` computes with FMA
-depend on it.
+results are the same on every target, to the last bit: the errors of products that `codegen.math.expand` computes with
+FMA depend on it.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     relu(a) @ b   ->   kept( relu(a) ) @ b
 
 A kernel computes cheap operands on their way to tensor cores, for which threads must store them: at a third of the
-speed at which the copy engine brings what lies in memory (`codegen.gpu_matmul`). An element that is used many times is
-worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them (`TURN_OPERANDS`), and
-float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
+speed at which the copy engine brings what lies in memory (`codegen.gpu.gemm.matmul`). An element that is used many
+times is worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them
+(`TURN_OPERANDS`), and float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
 
 Few rows beside a large matrix are stored, too, whatever it costs: then the matrix is read at the speed of memory, by
-blocks that share the depth (`codegen.gpu_atoms.few`).
+blocks that share the depth (`codegen.gpu.gemm.atoms.few`).
 
     a @ b of fp8      ->   a @ kept( b.T ).T
     a @ b of float32  ->   float32 of kept( bits of a, rounded ) @ float32 of kept( bits of b.T, rounded ).T

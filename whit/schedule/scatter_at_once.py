@@ -12,7 +12,7 @@
     nothing: the last one stays               the number of the value: the largest, plus 1, says who that is
 
 The bits of the results do not depend on the order. Few values, and wide rows of them, stay as they are: blocks look for
-what is theirs and combine it in order (`whit/codegen/gpu_scatter_list.py`), as products and float64 sums always do.
+what is theirs and combine it in order (`whit/codegen/gpu/scatter/blocks.py`), as products and float64 sums always do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sorting: the memory that a kernel works in, and long rows on all cores.
 
 A kernel that sorts gets scratch memory from the schedule, as further sources of its SORT. Its shape says how the rows
-are handed out and which way to go (`whit.codegen.sort` follows):
+are handed out and which way to go (`whit.codegen.cpu.sort` follows):
 
     none                             rows are short enough to count, for each element, those in front of it
     (blocks, 2, n)                   radix sort, from one half to the other; `blocks` rows are sorted at the same time

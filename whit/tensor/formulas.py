@@ -4,7 +4,7 @@
 
 Goes in: nodes of one float dtype. Comes out: a node of that dtype and shape. Where a formula has several steps, dtypes
 smaller than float32 are computed in float32 and rounded once, at the end (`widened`). Exp, log, sigmoid, tanh and
-erf are those of `whit.codegen.math`. docs/accuracy.md lists the errors. Every step has a gradient.
+erf are those of `whit.codegen.math.expand`. docs/accuracy.md lists the errors. Every step has a gradient.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Formula = Callable[..., UOp]
 
 @functools.cache
 def accurate() -> ModuleType:
-    """The functions of `whit.codegen.math`."""
-    from whit.codegen import math as functions  # lazy: `import whit` loads no code generator
+    """The functions of `whit.codegen.math.expand`."""
+    from whit.codegen.math import expand as functions  # lazy: `import whit` loads no code generator
 
     return functions
 

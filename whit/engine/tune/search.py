@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from whit.codegen.check_bounds import check_bounds
-from whit.codegen.choice import Choice
+from whit.codegen.passes.check_bounds import check_bounds
 from whit.codegen.pipeline import before_tiling, generate
-from whit.codegen.vary import first_choices, varied
+from whit.codegen.strategy.choice import Choice
+from whit.codegen.strategy.variants import first_choices, varied
 from whit.config import Context
 from whit.engine.tune import store
 from whit.engine.tune.alone import Alone

@@ -24,7 +24,7 @@ class Tuned:
 
     title: str  # of the kernel, for people
     target: str
-    choice: str | None  # as `codegen.choice` spells it; None: nothing was faster than the default
+    choice: str | None  # as `codegen.strategy.choice` spells it; None: nothing was faster than the default
     seconds: float
     default_seconds: float
     beam: int  # of the widest search that came to its end; 0: none has yet

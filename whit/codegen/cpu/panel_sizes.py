@@ -1,0 +1,422 @@
+"""Sizes of a contraction through panels: of the register tile, of the panels, of what a core takes at a time.
+
+    plan = choose_tiling(body, target)      None where panels do not pay
+    plan.found, plan.tiling, plan.cost      which operand is `a`, the sizes, and why: what they are estimated to take
+
+`candidates` lists what is possible, `cost` estimates each, and the least is taken. The register tile is as large as the
+registers allow. A block of k is as deep as the second cache allows for a block of rows and the columns of a tile: with
+more than one block of k, sums wait in memory between blocks, a piece for each tile. Either the rows of a block stay
+while columns are copied, block after block; or the columns stay, in the third cache, while rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import product
+from math import prod
+
+from whit.codegen.cpu.images import image_axes, tile_rows
+from whit.codegen.strategy.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index
+from whit.kernel.contraction import (
+    FEW,
+    Contraction,
+    find_contractions,
+    has_room_for_sums,
+    is_gated,
+    is_unit,
+    may_overwrite,
+    merged,
+    reads_what_it_writes,
+    turns,
+)
+from whit.kernel.ranges import is_open, size_of, sizes_of
+from whit.target import Target
+
+LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains
+LEAST_SIDE = 8
+DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
+MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
+MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
+MOST_STACK = 6 << 20  # of all panels and sums: the first thread of a process has 8 MiB
+SHORT = 256  # depth of a block of k for which storing results counts
+FEW_ROWS = 16  # for which columns are not worth copying
+FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
+DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
+MOST_BLOCKS = 512  # of them, whose results are added one after the other: their errors add up
+MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
+TILES = 2  # register tiles that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much `candidates` lists. A search wants more than what is estimated whenever a kernel is compiled."""
+
+    depths: tuple[int, ...]
+    tiles: int
+
+
+class Way(Enum):
+    """How an operand is read or copied."""
+
+    DIRECT = "read where it is"
+    ROWS = "copied along k"  # a: rows, k innermost
+    ACROSS = "copied across k"  # a: k first, then rows; b: k first, then the columns of a tile
+    TURNED = "turned"  # b: read along k
+    IMAGE = "read from an image"  # a: the elements that windows see, once
+    WINDOWS = "copied by windows"  # b: k first, then all columns of the block, by runs along the last range of n
+
+
+@dataclass(slots=True)
+class Depth:
+    """Blocks of the ranges that are summed over: part of one range, and all of those after it."""
+
+    ranges: list[UOp]
+    split: int  # the range of which a block has a part
+    length: int  # of that part
+    total: int = field(init=False)  # elements of a block
+    blocks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = prod(self.sizes)
+        self.blocks = prod(sizes_of(self.ranges[: self.split])) * self.pieces
+
+    @property
+    def inside(self) -> list[UOp]:
+        """The ranges that move inside a block."""
+        return self.ranges[self.split :]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How far they move."""
+        return [self.length, *sizes_of(self.ranges[self.split + 1 :])]
+
+    @property
+    def pieces(self) -> int:
+        """Parts of the range that is split."""
+        return -(-size_of(self.ranges[self.split]) // self.length)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last part ends outside of the range."""
+        return size_of(self.ranges[self.split]) % self.length != 0
+
+    def starts(self, block: UOp) -> dict[UOp, UOp]:
+        """Where each range stands at the beginning of a block."""
+        found = {self.ranges[self.split]: (block % self.pieces) * self.length}
+        left = block // self.pieces
+        for r in reversed(self.ranges[: self.split]):
+            found[r] = left % size_of(r)
+            left = left // size_of(r)
+        return found | {r: as_index(0) for r in self.ranges[self.split + 1 :]}
+
+
+@dataclass(slots=True)
+class Tiling:
+    """What `apply_panels` carries out."""
+
+    rows: int  # of the register tile
+    width: int  # lanes
+    vectors: int  # side by side
+    depth: Depth
+    waits: bool  # whether sums go to memory before they are stored
+    way_a: Way
+    way_b: Way
+    copy_a: float  # vectors for each element that is copied; 0 where nothing is
+    copy_b: float
+    in_place: bool = False  # whether sums wait where the result will be
+    is_across: bool = False  # whether rows that are read where they are lie across k
+    panels: int = 1  # tiles of rows in a block
+    inside: int = 1  # blocks of rows that a core takes one after the other, with the same columns
+    row_items: int = 1  # times which there are
+    span: int = 1  # columns of a block
+    column_blocks: int = 1  # of all columns, outer ranges included
+    group: int = 1  # blocks of columns that a core takes at once, with the same rows
+    image: int = 0  # elements of the image that rows are read from
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return self.width * self.vectors
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of columns in a block."""
+        return -(-self.span // self.columns)
+
+    @property
+    def steps(self) -> int:
+        """Steps along k that are written out: 2.08 -> 1.83 ms for a product of 512 x 512 x 512 on one core."""
+        return 1 if self.depth.total % 2 else 2
+
+    @property
+    def run_of_a(self) -> int:
+        """Elements that are copied one after the other."""
+        return self.panels * self.rows if self.way_a is Way.ACROSS else self.depth.total
+
+    @property
+    def run_of_b(self) -> int:
+        """The same for columns."""
+        return self.depth.total if self.way_b is Way.TURNED else self.span
+
+    @property
+    def groups(self) -> int:
+        """Groups of blocks of columns."""
+        return -(-self.column_blocks // self.group)
+
+    def __str__(self) -> str:
+        return (
+            f"contraction through panels: tiles of {self.rows} rows x {self.vectors} vectors of {self.width}; "
+            f"{self.row_items} times {self.inside} blocks of {self.panels} tiles of rows ({self.way_a.value}), "
+            f"{self.groups} groups of {self.group} blocks of {self.span} columns ({self.way_b.value}), "
+            f"{self.depth.blocks} blocks of {self.depth.total} along k"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A contraction, how it is tiled, and why."""
+
+    found: Contraction
+    tiling: Tiling
+    cost: Cost
+
+    def __str__(self) -> str:
+        return f"{self.tiling}; estimated {self.cost}"
+
+
+def choose_tiling(body: UOp, target: Target) -> Plan | None:
+    """The candidate that is estimated to take least; None where panels do not pay."""
+    return min(best_by_items(body, target).values(), key=lambda plan: plan.cost.total, default=None)
+
+
+def best_by_items(body: UOp, target: Target) -> dict[int, Plan]:
+    """The best candidate for each number of items that the cores share."""
+    best: dict[int, Plan] = {}
+    for found in find_contractions(body):
+        given = Operands(found, body, target)
+        for tiling in candidates(found, body, given):
+            cost, items = estimate_tiling(tiling, given), given.batches * tiling.row_items * tiling.groups
+            if items not in best or cost.total < best[items].cost.total:
+                best[items] = Plan(found, tiling, cost)
+    return best
+
+
+def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | None = None) -> Iterator[Tiling]:
+    """What fits the registers and the caches, with one operand as `a`; nothing where panels do not pay."""
+    m, n, target = given.m, given.n, given.target
+    deep = prod(sizes_of(found.along))
+    itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
+    width = target.vector_bytes // itemsize
+    if m * n * given.outer * deep < LEAST_WORK or n < LEAST_SIDE or deep < LEAST_SIDE:
+        return
+    if width < 2 or reads_what_it_writes(body):
+        return
+    if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
+        return  # dot products
+    scope = scope or Scope(DEPTHS, TILES)
+    is_long = _is_long(body, found.reduce)
+    has_room = not is_long and has_room_for_sums(body, found)
+    for depth in depths(found.along, itemsize, scope.depths):
+        yield from _of_images(found, body, given, depth, width)
+        for way_b in ways_of_b(found, depth, m, n >= width):
+            if way_b is Way.DIRECT:
+                depth = choose_depth(
+                    found.along, max(DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2, deep // MOST_BLOCKS)
+                )
+                if depth.is_ragged:
+                    continue
+            elif m < LEAST_SIDE:
+                continue
+            most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
+            most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+            copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
+            for way_a in _ways_of_a(found, depth):
+                is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
+                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles):
+                    copy_a = _copy_of_a(found, depth, way_a, rows, width)
+                    tiling = Tiling(
+                        rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
+                    )
+                    yield from _blocked(tiling, found, given, itemsize)
+
+
+def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
+    """Tilings whose rows are read from an image: whole lines of it, and all columns."""
+    room, tiles = given.target.l2_bytes // 3, []
+    if any(is_open(r) for r in (*found.m, *found.n)):
+        return
+    if not image_axes(found, depth.inside, depth.sizes, 1) or given.outer > 1 or depth.is_ragged or given.n < width:
+        return
+    if given.n * depth.total * given.itemsize > room:
+        return
+    for vectors in range(1, min(given.n // width, 4) + 1):
+        for rows in tile_rows(found.m, (given.target.vector_registers - 2 - vectors) // vectors):
+            count = given.m // rows * -(-given.n // (width * vectors))
+            tiles.append((count * step_cycles(rows, vectors, given.target), rows, vectors))
+    height = size_of(found.m[0])
+    for (_, rows, vectors), lines in product(sorted(tiles)[:TILES], range(1, height + 1)):
+        panels, left = divmod(given.m // height * lines, rows)
+        image = prod(axis.size for axis in image_axes(found, depth.inside, depth.sizes, lines))
+        sums = panels * rows * -(-given.n // (width * vectors)) * width * vectors
+        is_even = panels * rows % width == given.n % (width * vectors) == 0
+        if left or height % lines or max(image, sums) * given.itemsize > room:
+            continue
+        if panels * rows < width or (may_overwrite(body, found.reduce) and not is_even):
+            continue
+        for way_b in ways_of_b(found, depth, given.m, is_wide=True):
+            if way_b in (Way.TURNED, Way.ACROSS):
+                tiling = Tiling(
+                    rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
+                )
+                yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
+
+
+def _is_long(body: UOp, reduce: UOp) -> bool:
+    """Whether what becomes of the sums is so much code that there should be one copy of it."""
+    outside = topological((body,), stop=(reduce,))
+    return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
+
+
+def choose_tiles(
+    m: int, n: int, width: int, most_vectors: int, target: Target, count: int = TILES
+) -> list[tuple[int, int]]:
+    """Rows and vectors of register tiles: few loads for many products, and little beyond the edges; best first."""
+    found: list[tuple[float, int, int]] = []
+    for vectors in range(1, most_vectors + 1):
+        most = max(min((target.vector_registers - 2 - vectors) // vectors, m), 1)
+        for rows in range(max(most // 2, 1), most + 1):
+            tiles = -(-m // rows) * -(-n // (width * vectors))
+            found.append((tiles * step_cycles(rows, vectors, target), -rows, vectors))
+    return [(-rows, vectors) for _, rows, vectors in sorted(found)[:count]]
+
+
+def depths(ranges: list[UOp], itemsize: int, sizes: tuple[int, ...]) -> list[Depth]:
+    """Blocks of k of several sizes."""
+    found = [choose_depth(ranges, most // itemsize) for most in sizes]
+    return list({(depth.split, depth.length): depth for depth in found}.values())
+
+
+def choose_depth(ranges: list[UOp], most: int) -> Depth:
+    """Blocks of about `most` elements, all of one size if there is a divisor near it."""
+    after, split = 1, len(ranges) - 1
+    while split > 0 and after * size_of(ranges[split]) <= most // 2:
+        after *= size_of(ranges[split])
+        split -= 1
+    size, limit = size_of(ranges[split]), max(most * 4 // 3 // after, 1)
+    if size <= limit:
+        return Depth(ranges, split, size)
+    fits = max(most // after, 1)
+    divisors = [d for d in range(limit, max(fits // 2, 1) - 1, -1) if size % d == 0]
+    even = [d for d in divisors if d * after % 16 == 0]
+    if even or divisors:
+        return Depth(ranges, split, (even or divisors)[0])
+    return Depth(ranges, split, -(-size // -(-size // fits)))
+
+
+def _ways_of_a(found: Contraction, depth: Depth) -> list[Way]:
+    """Rows may be read where they are if nothing has to be computed, and they lie along k or across it."""
+    along = merged(found.a, depth.inside) == len(depth.inside) and is_unit(found.a, depth.inside[-1])
+    across = bool(found.m) and merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
+    copied = Way.ACROSS if across and not along else Way.ROWS
+    is_plain = found.a.op is ops.INDEX and not is_gated(found.a) and not depth.is_ragged
+    if not found.m:
+        return [Way.DIRECT] if is_plain and along else [copied]
+    if is_open(found.m[0]):  # the last rows are not as far apart as others: 1.9 -> 4.0 ms for 768 x 512 x 512
+        return [copied]
+    return [Way.DIRECT, copied] if is_plain and (along or (across and len(depth.inside) == 1)) else [copied]
+
+
+def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int) -> float:
+    """Vectors for each element of the panel of a."""
+    if way is Way.ROWS:
+        return copying(found.a, depth.inside) if is_unit(found.a, depth.inside[-1]) else 1
+    return -(-rows // width) / rows if way is Way.ACROSS else 0
+
+
+def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
+    """How columns may be read or copied, the likeliest first."""
+    linear = merged(found.b, found.n) == len(found.n)
+    unit = is_unit(found.b, found.n[-1])
+    is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
+    if is_plain and linear and unit and is_wide and m <= FEW_ROWS and len(depth.inside) == 1:
+        return [Way.DIRECT, Way.ACROSS]
+    if linear and unit:
+        return [Way.ACROSS]
+    if turns(found.b, depth.inside) and linear and is_wide and not depth.is_ragged:
+        return [Way.TURNED, Way.ACROSS]
+    if not linear and size_of(found.n[-1]) >= FEW:
+        return [Way.WINDOWS]
+    return [Way.ACROSS]
+
+
+def _copy_of_b(found: Contraction, way: Way) -> float:
+    """Vectors for each element of the panel of b."""
+    if way is Way.TURNED:
+        return TURN / ALONE
+    if way is Way.DIRECT:
+        return 0
+    return copying(found.b, found.n) if is_unit(found.b, found.n[-1]) else 1
+
+
+def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int) -> Iterator[Tiling]:
+    """The tiling with blocks of rows and columns that fit the caches, and that the cores can share."""
+    target, deep = given.target, tiling.depth.total * itemsize
+    count = -(-given.m // tiling.rows)
+    room = min(target.l2_bytes * 5 // 8, MOST_ROWS) - tiling.columns * deep  # the cache is not ours alone
+    most_panels = max(room // (tiling.rows * deep), 1)
+    few_panels = min(max(PAGES // tiling.rows, 1), most_panels) if tiling.depth.total <= SHORT else most_panels
+    shares = (1, target.cores) if target.cores > 1 else (1,)
+    for row_items, most in product(sorted({min(share, count) for share in shares}), {few_panels, most_panels}):
+        for share in shares:
+            here = -(-count // row_items)
+            inside = -(-here // most)
+            of_rows = replace(tiling, panels=-(-here // inside), inside=inside, row_items=row_items)
+            yield from _with_columns(of_rows, found, given, deep, share)
+            if inside > 1:  # rows stay, columns are copied for each block
+                of_rows = replace(of_rows, inside=1, row_items=row_items * inside)
+                yield from _with_columns(of_rows, found, given, deep, share)
+
+
+def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int, share: int) -> Iterator[Tiling]:
+    """The tiling with blocks of columns, such that there is work for so many cores, and sums do not take too much."""
+    n, width = given.n, tiling.columns
+    most = min(MOST_COLUMNS if tiling.inside > 1 else given.target.l2_bytes // 5, MOST_COLUMNS) // deep
+    if tiling.way_b is Way.DIRECT:
+        most = n
+    if tiling.way_b is Way.WINDOWS:
+        run = size_of(found.n[-1])
+        lines = min(max(most // run, -(-width // run), 1), n // run)
+        span = -(-(n // run) // -(-(n // run) // lines)) * run
+    else:
+        tiles = -(-n // width)
+        parts = max(-(-n // max(most, width)), min(share, tiles) if given.outer * given.batches == 1 else 1)
+        span = min(-(-tiles // parts) * width, n)
+    blocks = -(-n // span) * given.outer
+    tiling = replace(tiling, span=span, column_blocks=blocks, group=-(-blocks // min(share, blocks)))
+    if tiling.waits and not tiling.in_place:
+        rows = tiling.panels * tiling.rows * tiling.tiles * width * given.itemsize  # bytes of sums of a block of both
+        if tiling.inside > 1:
+            inside = max(min(MOST_SUMS // rows, tiling.inside), 1)
+            row_items = tiling.row_items * -(-tiling.inside // inside)
+            blocks_of_rows = tiling.row_items * tiling.inside
+            tiling = replace(tiling, inside=-(-blocks_of_rows // row_items), row_items=row_items, group=1)
+        else:
+            tiling.group = max(min(MOST_SUMS // rows, tiling.group), 1)
+    elif tiling.inside > 1:
+        tiling.group = 1
+    tiling.group = -(-tiling.column_blocks // tiling.groups)
+    if stack_elements(tiling) * deep // tiling.depth.total <= MOST_STACK:
+        yield tiling
+
+
+def stack_elements(tiling: Tiling) -> int:
+    """About how many elements the panels and the sums that wait have."""
+    rows, columns, depth = tiling.panels * tiling.rows, tiling.tiles * tiling.columns, tiling.depth.total
+    sums = tiling.inside * rows * tiling.group * columns if tiling.waits and not tiling.in_place else 0
+    return (rows * depth if tiling.copy_a else tiling.image) + (columns * depth if tiling.copy_b else 0) + sums

@@ -1,0 +1,1 @@
+"""Flash attention on a GPU, by tensor cores: `kernel` builds it, `sizes` cuts it, `rows` is what registers hold."""

@@ -1,0 +1,356 @@
+"""Products of few rows on a GPU: matrices that are read once, at the speed of memory.
+
+    y[n] = relu(sum over k of w[n, k] * x[k])           4096 x 4096, bfloat16
+
+    ->  n = (block*4 + thread // 32)*2 + 0 .. 1         a warp for two rows of w: x is loaded once for both
+        sum over o of w[n, o*256 + thread % 32 * 8 + 0 .. 7] * x[..]
+        across the 32 threads of the warp               by exchanging registers: nothing waits for other warps
+
+Each thread reads 16 neighbouring bytes of the matrix at once, and has several rows, so that many bytes are on their
+way. A short row is shared by fewer threads, and a warp has more rows. Results that read the same element of the matrix
+are computed by the same threads: a product with up to eight rows reads the matrix once.
+
+    y[n] = sum over k of w[n, k] * norm(x)[k]      ->      shared[k] = norm(x)[k], by all threads of a block
+                                                           y[n] = sum over k of w[n, k] * shared[k]
+
+A row that has to be reduced before it is multiplied, as by a norm, is computed by every block for itself, while the
+second cache fetches the beginning of the matrix.
+
+The other layout, w[k, n], has results side by side: see `gemv.columns`. Sums are in an order that depends on sizes
+alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from whit.codegen.gpu.gemm.staged import gated
+from whit.codegen.gpu.gemv.scaled_once import scaled_once
+from whit.codegen.passes.lanes import lane_numbers
+from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
+from whit.simplify.sums import build_sum, linear_form
+from whit.target import Target
+
+BLOCK_ID, THREAD_ID, LOOP_ID, SHARED_ID = 0, 1, 10_000, 20_000  # of ranges: in the order in which they nest
+THREADS, WARP = 128, 32
+MOST_TOGETHER = 8  # results that share what they read of the matrix
+MOST_ROWS = 4  # of the matrix, for each group of threads
+PACKED_LANES = 8  # numbers of packed weights: 14336 x 4096 of Q4_0 25 -> 22 us, and of Q4_K 28 -> 25 us
+WARPS_A_CORE = 12  # that have enough on their way, with two rows each
+LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
+LEAST_DEPTH = 32
+ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits for the first
+LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need registers
+MANY_LOADS = 8  # of a step, as of Q6_K: four rows of it take more registers than there are for enough warps
+MOST_LOADS = 64  # of any kind
+MOST_SHARED = 1 << 15  # bytes of a row that a block computes
+AHEAD, MOST_WARPS = 8 << 20, 16  # bytes that are asked for early, by so many warps of a multiprocessor: a decoder of
+# eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32
+
+Free = dict[UOp, frozenset[UOp]]
+Product = Callable[[UOp, UOp], UOp]  # of a REDUCE and what it was at first
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Products that read the same rows of matrices."""
+
+    free: Free
+    along: dict[UOp, UOp]  # REDUCE -> the range along which its operands are neighbours
+    blocks: dict[UOp, UOp]  # REDUCE -> the range of blocks that threads share too, where there are few neighbours
+    rows: list[UOp]  # ranges of the matrices' rows
+    together: list[UOp]  # ranges of results that read the same
+    lanes: int  # elements of a matrix in 16 bytes
+    loads: int  # of one step along the most complicated of them
+    matrix: dict[UOp, UOp]  # REDUCE that is a product -> a load of its matrix
+
+    @property
+    def depth(self) -> int:
+        """What threads share of the longest of them."""
+        blocks = {node: size_of(r) for node, r in self.blocks.items()}
+        return max(size_of(r) * blocks.get(node, 1) for node, r in self.along.items())
+
+    @property
+    def matrices(self) -> tuple[UOp, ...]:
+        """What is read of them, one load of each."""
+        return tuple(self.matrix.values())
+
+    @property
+    def count(self) -> int:
+        """How many products there are for each row of a matrix."""
+        return len(self.matrix) * prod(map(size_of, self.together))
+
+
+def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
+    """The kernel with a group of threads for each few rows of a matrix and why, if it is a product of few rows."""
+    body = write_out_blocks(split_blocks(body))
+    few = find_few(body, target)
+    if few is None:
+        return None
+    threads = WARP
+    while threads > 2 and threads * few.lanes > few.depth:
+        threads //= 2
+    copies = _rows_of_a_group(few, threads, target)
+    groups = THREADS // threads
+    thread = UOp.range(THREADS, THREAD_ID, RangeKind.THREAD)
+    count = prod(size_of(r) for r in few.rows) // copies
+    blocks = -(-count // groups)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * groups + thread // threads
+    digits = digits_of(number, few.rows, copies)
+    inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
+    is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
+    inner = few.rows[-1]
+    steps = _steps(few, copies)
+    shared, known = with_products(
+        body, few, thread, steps, lambda new, old: _across(new, old, few, thread, threads, steps)
+    )
+    stores = []
+    for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
+        at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
+        values = {**digits, **at, inner: digits[inner] * copies + places[0]}
+        for store in shared.src:
+            new = replace_ranges(store, values, {})
+            stores.append(_stored(new, thread % threads, None if is_whole else inside, known))
+    first = (thread % threads).eq(0) if is_whole else (thread % threads).eq(0) & inside
+    mine = [{**digits, inner: digits[inner] * copies + copy} for copy in range(copies)]
+    asked = {load.src[0]: _ahead(load, mine, few, first, target) for load in few.matrices}
+    reason = f"{count} groups of {threads} threads, {copies} x {few.count} products in each"
+    return UOp.group(*stores).substitute(asked), reason
+
+
+def find_few(body: UOp, target: Target) -> Few | None:
+    """The products of a kernel, if they are of few rows, and everything that is stored is one of them."""
+    free = free_ranges(body)
+    if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in free) or any(store.arg.combine for store in body.src):
+        return None
+    found = regions(body)[1:]
+    every = free[body]
+    if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
+        return None
+    if all(len(region.loads) < 2 for region in found) or not all(region.loads for region in found):
+        return None  # sums of rows, not products, or of other sums
+    if any(region.reduce is None or not free[region.reduce] <= every for region in found):
+        return None
+    rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
+    together = in_order(every - rows)
+    if not rows or not all(isinstance(r.size, int) for r in together) or prod(map(size_of, together)) > MOST_TOGETHER:
+        return None
+    along = {region.reduce: _along(region, free) for region in found if region.reduce is not None}
+    known = {reduce: r for reduce, r in along.items() if r is not None}
+    widths = [_lanes(region, known[region.reduce], free, target) for region in found if region.reduce in known]
+    width = min(widths, default=1)
+    if len(known) < len(along) or prod(map(size_of, rows)) < LEAST_ROWS or width < 2:
+        return None
+    blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
+    shared = {reduce: r for reduce, r in blocks.items() if r is not None}
+    most = max(len(region.loads) for region in found)
+    matrices = {region.reduce: matrix_of(region, free) for region in found if region.reduce is not None}
+    products = {reduce: matrix for reduce, matrix in matrices.items() if not rows.isdisjoint(free[matrix])}
+    return Few(free, known, shared, in_order(rows), together, width, most, products)
+
+
+def matrix_of(region: Region, free: Free) -> UOp:
+    """What a product reads most of."""
+    return max(region.loads, key=lambda load: prod(size_of(r) for r in free[load]))
+
+
+def _along(region: Region, free: Free) -> UOp | None:
+    """The range of a reduction along which its operands are neighbours, or the same."""
+    assert region.reduce is not None
+    if region.reduce.dtype.itemsize != 4 or not region.reduce.dtype.is_float:
+        return None
+    ranges = region.reduce.src[1:]
+    if prod(map(size_of, ranges)) < LEAST_DEPTH:
+        return None
+    for r in ranges:
+        steps = [stride(load.src[1], r, free) for load in region.loads]
+        if isinstance(r.size, int) and 1 in steps and all(step in (0, 1) for step in steps):
+            return r if stride(matrix_of(region, free).src[1], r, free) == 1 else None
+    return None
+
+
+def _lanes(region: Region, r: UOp, free: Free, target: Target) -> int:
+    """How many neighbours of the widest operand a thread reads at once."""
+    widest = max(load.dtype.itemsize for load in region.loads if r in free[load])
+    lanes = max(target.vector_bytes // widest, 1)
+    if any(load.dtype.itemsize == 1 for load in region.loads):  # what a block has once is worth more numbers
+        lanes = max(lanes, PACKED_LANES)
+    while lanes > 1 and size_of(r) % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _blocks(reduce: UOp, r: UOp, lanes: int) -> UOp | None:
+    """The longest other range of a reduction, if a warp has more threads than there are vectors of neighbours."""
+    vectors = size_of(r) // lanes
+    others = [other for other in reduce.src[1:] if other is not r and isinstance(other.size, int)]
+    return max(others, key=size_of) if others and vectors < WARP and WARP % vectors == 0 else None
+
+
+def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
+    """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
+    inner, total = few.rows[-1], prod(size_of(r) for r in few.rows)
+    copies = MOST_ROWS if few.loads <= MANY_LOADS else 2
+    while copies > 1 and (
+        not isinstance(inner.size, int)
+        or inner.size % copies
+        or copies * few.count > MOST_TOGETHER
+        or total // copies * threads < WARPS_A_CORE * WARP * target.cores
+    ):
+        copies //= 2
+    return copies
+
+
+def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target: Target) -> UOp:
+    """The memory of a matrix after the beginning of a group's rows was asked for, as much as the second cache holds of
+    all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
+    memory, position = load.src[:2]
+    itemsize = memory.dtype.itemsize
+    terms, last = linear_form(position)  # `last` is where a row ends, in the end
+    row = {base: step for base, step in terms.items() if base in few.rows}
+    for base in terms.keys() - row.keys():
+        if base.op is not ops.RANGE or terms[base] < 0:
+            return memory
+        last += terms[base] * (size_of(base) - 1)
+    if any(step * itemsize % 16 for step in row.values()):
+        return memory
+    share = AHEAD // (MOST_WARPS * target.cores * len(places) * len(few.matrices))
+    nbytes = min((last + 1) * itemsize, share) // 128 * 128
+    if nbytes <= 0:
+        return memory
+    start = build_sum(row, 0, dtypes.weakint)
+    asked = [replace_ranges(start, at, {}) for at in places]
+    return memory.after(*(make(ops.PREFETCH, (memory, place, first), PrefetchArg(nbytes)) for place in asked))
+
+
+def _steps(few: Few, copies: int) -> int:
+    """How many vectors of each row a thread has on their way."""
+    rows = copies * len(few.matrices)
+    wanted = max(ON_THE_WAY // (copies * few.count), min(LEAST_ON_THE_WAY // rows, 2))
+    return max(min(wanted, MOST_LOADS // (copies * few.loads)), 1)
+
+
+def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
+    """Ranges as digits of a number, the last one the lowest, with so many times fewer values."""
+    digits: dict[UOp, UOp] = {}
+    for i, r in reversed(list(enumerate(ranges))):
+        size = as_index(r.size) // (step if r is ranges[-1] else 1)
+        digits[r] = number % size if i else number
+        number = number // size
+    return digits
+
+
+def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
+    """The kernel with other values for its products, each given with its operands as they are now. And the shared
+    memory in which rows are that all threads of a block compute first, so many vectors at once."""
+    done: dict[UOp, UOp] = {}
+    rows = _computed_rows(few)
+    by_block = {node for node in topological(tuple(rows)) if node in few.along}
+    known: list[UOp] = []
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        if node in rows:
+            known.append(_filled(new, rows[node], thread, len(known)))
+            new = known[-1].index(rows[node])
+        elif node in by_block:
+            memory, new = of_block(new, node, few, thread, steps, len(known))
+            known.append(memory)
+        elif node in few.along:
+            new = of(new, node)
+        done[node] = new
+    return done[body], known
+
+
+def _computed_rows(few: Few) -> dict[UOp, UOp]:
+    """Operands of products that are the same for all rows of a matrix, and that need reductions, as norms do -> the
+    range along which they are."""
+    found: dict[UOp, UOp] = {}
+    for reduce, along in few.along.items():
+        value = reduce.src[0]
+        for side in value.src if value.op is ops.MUL else ():
+            while side.op is ops.CAST and side.src[0].dtype.itemsize < side.dtype.itemsize:
+                side = side.src[0]
+            is_reduced = any(node.op is ops.REDUCE for node in topological((side,)))
+            if is_reduced and few.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_SHARED:
+                found[side] = along
+    return found
+
+
+def of_block(new: UOp, old: UOp, few: Few, thread: UOp, steps: int, number: int) -> tuple[UOp, UOp]:
+    """A reduction by all threads of a block: shared memory with what each warp has, and the result."""
+    memory = _of_warps(_across(new, old, few, thread, size_of(thread), steps), thread, number)
+    warp = UOp.range(size_of(thread) // WARP, SHARED_ID + number + 1, RangeKind.REDUCE)
+    return memory, memory.index(warp).reduce(new.arg.op, ranges=(warp,))
+
+
+def _of_warps(value: UOp, thread: UOp, number: int) -> UOp:
+    """What each warp of a block has, in shared memory."""
+    shared = UOp.buffer(SHARED_ID + number, value.dtype, (size_of(thread) // WARP,), memory=Memory.SHARED)
+    fill = shared.store(value, thread // WARP, gate=(thread % WARP).eq(0))
+    return shared.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
+
+
+def _filled(value: UOp, along: UOp, thread: UOp, number: int) -> UOp:
+    """A row in shared memory, of which each thread of a block has computed some vectors."""
+    size, lanes, threads = size_of(along), 16 // value.dtype.itemsize, size_of(thread)
+    while size % lanes:
+        lanes //= 2
+    shared = UOp.buffer(SHARED_ID + number, value.dtype, (size,), memory=Memory.SHARED)
+    fills = []
+    for start in range(0, size, threads * lanes):
+        vector = thread + start // lanes
+        if start + threads * lanes > size:  # some of them more than once
+            vector = vector.minimum(as_index(size // lanes - 1))
+        at = vector * lanes + lane_numbers(lanes)
+        fills.append(shared.store(replace_ranges(value, {along: at}, {}), at))
+    return shared.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED)))
+
+
+def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
+    """A reduction -> over every so-manieth vector of neighbours or block, then over lanes, then across threads."""
+    value, *ranges = node.src
+    op, lanes, lane = node.arg.op, few.lanes, thread % threads
+    along, block = few.along[old], few.blocks.get(old)
+    beside = min(size_of(along) // lanes, threads) if block is not None else 1
+    shared = along if block is None else block
+    parts, part = threads // beside, lane // beside
+    count = size_of(along) // lanes if block is None else size_of(block)
+    while steps > 1 and count % (parts * steps):
+        steps -= 1
+    rounds = (count + (parts - 1) - part) // parts if count % parts else as_index(count // (parts * steps))
+    loop = UOp.range(rounds, LOOP_ID + shared.arg.id, shared.arg.kind)
+    values = []
+    for step in range(steps):
+        number = (loop * steps + step) * parts + part
+        vector = number if block is None else lane % beside
+        at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
+        found = replace_ranges(value, at, {})
+        values.append(found if found.shape else UOp.stack(*([found] * lanes)))
+    scaled = [scaled_once(value) for value in values] if op is ops.ADD else []
+    short = [value for value in scaled if value is not None]
+    every = functools.reduce(lambda a, b: make(op, (a, b)), short if len(short) == steps else values)
+    others = [r for r in ranges if r is not along and r is not block]
+    total = every.reduce(op, ranges=(*others, loop))
+    total = total.reduce(op, axes=(0,)) if total.shape else total
+    return make(ops.ACROSS, (total, thread), AcrossArg(op, min(threads, WARP)))
+
+
+def _stored(store: UOp, lane: UOp, inside: UOp | None, known: list[UOp]) -> UOp:
+    """A store by the first thread of a group, of one that there is; all threads fill shared memory."""
+    first = lane.eq(0)
+    gate = first if inside is None else first & inside
+    if inside is not None:
+        store = gated(store, inside, *known)
+    target, value, position, *given = store.src
+    return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)

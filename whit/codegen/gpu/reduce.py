@@ -1,0 +1,191 @@
+"""Reductions shared between the threads of a block, through shared memory.
+
+    sum over k < n of x[k]       ->      a sum over o of x[o*256 + thread], four at a time, then of what is left;
+    256 threads, one result              each 32 threads exchange theirs, and keep the sum in shared memory;
+                                         all threads wait, and combine these 8
+
+    sum over k of x[k, c]        ->      a sum over o of x[o*8 + thread // 32, thread % 32], kept in shared memory;
+    256 threads, 32 results              all threads combine the 8 values of their column
+
+Every thread has its result. The order is always the same, so sums are too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from whit.codegen.passes.lanes import lane_numbers
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import replace_ranges
+
+GROUP = 16
+PARTIAL_ID = 10_000  # of the loops of one thread
+FIRST_ID = 100_000  # of the ranges over shared values
+STRETCHES = 3  # of a row, each with a loop
+WIDTHS = 8  # of vectors: 1, 2, 4, ... elements, and rows with other ranges inside
+WARP = 32
+COMBINES = (ops.ADD, ops.MUL, ops.MAX, ops.MIN, ops.AND, ops.OR)  # that threads exchange
+LEVELS = 2
+AT_ONCE = 4  # elements, or vectors, that a thread reads before it combines them
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Threads of a block that share reductions, for so many results side by side."""
+
+    thread: UOp
+    columns: int = 1
+
+    @property
+    def threads(self) -> int:
+        return int(self.thread.src[0].arg)
+
+    @property
+    def parts(self) -> int:
+        """How many threads share one reduction."""
+        return self.threads // self.columns
+
+    @property
+    def part(self) -> UOp:
+        """Which of them a thread is."""
+        return self.thread // self.columns if self.columns > 1 else self.thread
+
+    @property
+    def column(self) -> UOp:
+        return self.thread % self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Vectors of a row, from an element on, that threads share: so many in each step of a thread."""
+
+    start: int
+    vectors: UOp
+    lanes: int
+    copies: int = 1
+
+    def loop(self, team: Team, id: int, kind: RangeKind) -> UOp:
+        """Over the steps of a thread."""
+        return UOp.range(trips(self.vectors // self.copies, team), id, kind)
+
+    def places(self, loop: UOp, team: Team) -> list[UOp]:
+        """The positions of a step."""
+        numbers = [(loop * self.copies + copy) * team.parts + team.part for copy in range(self.copies)]
+        return [spread(number, self.lanes) + self.start for number in numbers]
+
+
+def stretches(r: UOp, lanes: int, team: Team) -> list[Stretch]:
+    """A range as what every thread has as much of, in steps of several vectors; other vectors; other elements."""
+    if not isinstance(r.size, int):
+        return [Stretch(0, as_index(r.size), 1)]
+    vectors, left = divmod(r.size, lanes)
+    in_step = team.parts * AT_ONCE
+    steps = vectors // in_step
+    first, more = steps * in_step, vectors % in_step
+    found = [Stretch(0, as_index(first), lanes, AT_ONCE)] if steps else []
+    found += [Stretch(first * lanes, as_index(more), lanes)] if more else []
+    return found + ([Stretch(vectors * lanes, as_index(left), 1)] if left else [])
+
+
+def share_reductions(
+    body: UOp, along: dict[UOp, UOp], team: Team, digits: dict[UOp, UOp], lanes_of: Callable[[UOp, UOp], int]
+) -> UOp:
+    """Every reduction of `along` shared between the threads along its range; `lanes_of` says in which vectors. Ranges
+    in `digits` are replaced."""
+    done = dict(digits)
+    count = 0
+    for node in topological((body,)):
+        if node in digits:
+            continue
+        src = tuple([done[s] for s in node.src])
+        new = node if src == node.src else make(node.op, src, node.arg)
+        if node in along:
+            new = _partial(new, along[node], team, lanes_of(node, along[node]))
+            new = _combined(new, node.arg.op, team, count)
+            count += LEVELS
+        done[node] = new
+    return done[body]
+
+
+def _partial(node: UOp, r: UOp, team: Team, lanes: int) -> UOp:
+    """What one thread has of a reduction."""
+    value, *ranges = node.src
+    op, others = node.arg.op, [other for other in ranges if other is not r]
+    found = stretches(r, lanes, team)
+    if others:  # they are inside of one loop
+        found, lanes = [Stretch(0, as_index(r.size), 1)], 0
+    first = PARTIAL_ID + STRETCHES * (WIDTHS * r.arg.id + lanes.bit_length())  # reductions alike share their loops
+    whole: UOp | None = None
+    for i, stretch in enumerate(found):
+        loop = stretch.loop(team, first + i, r.arg.kind)
+        total: UOp | None = None
+        for place in stretch.places(loop, team):
+            part = replace_ranges(value, {r: place}, {})
+            if stretch.lanes > 1 and not part.shape:
+                part = UOp.stack(*([part] * stretch.lanes))
+            total = part if total is None else make(op, (total, part))
+        assert total is not None
+        total = total.reduce(op, ranges=(*others, loop))
+        total = total.reduce(op, axes=(0,)) if stretch.lanes > 1 else total
+        whole = total if whole is None else make(op, (whole, total))
+    assert whole is not None
+    return whole
+
+
+def trips(count: UOp, team: Team) -> UOp:
+    """How often a thread runs if it has every so-manieth of these."""
+    if count.op is ops.CONST and count.arg % team.parts == 0:
+        return as_index(count.arg // team.parts)
+    return (count + (team.parts - 1) - team.part) // team.parts
+
+
+def spread(number: UOp, lanes: int) -> UOp:
+    """The positions of a vector, of its number."""
+    return number if lanes == 1 else number * lanes + lane_numbers(lanes)
+
+
+def _combined(value: UOp, op: Op, team: Team, id: int) -> UOp:
+    """The values of the threads that share a reduction, combined."""
+    if team.columns == 1 and op in COMBINES:
+        return across_rows(value, op, team.thread, team.threads, id)
+    part, columns, lanes = team.part, team.columns, value.shape[0] if value.shape else 1
+    far_parts = team.parts // GROUP if team.parts > 2 * GROUP else 1
+    near = UOp.range(GROUP if far_parts > 1 else team.parts, FIRST_ID + id, RangeKind.REDUCE)
+    start = part // GROUP * GROUP if far_parts > 1 else as_index(0)
+    place = spread((start + near) * columns + team.column, lanes)
+    first = _kept(value, team, id).index(place).reduce(op, ranges=(near,))
+    if far_parts == 1:
+        return first
+    far = UOp.range(far_parts, FIRST_ID + id + 1, RangeKind.REDUCE)
+    place = spread(far * (GROUP * columns) + team.column, lanes)
+    return _kept(first, team, id + 1).index(place).reduce(op, ranges=(far,))
+
+
+def across_rows(value: UOp, op: Op, thread: UOp, threads: int, id: int) -> UOp:
+    """The values of so many neighbouring threads combined: of 32 with each other, then what these have."""
+    dtype, count = value.dtype, int(thread.src[0].arg)
+    if dtype.is_float and dtype.bitsize < 32:
+        value = value.cast(dtypes.float32)
+    value = make(ops.ACROSS, (value, thread), AcrossArg(op, WARP))
+    warps = threads // WARP
+    if warps > 1:
+        memory = UOp.buffer(id, value.dtype, (count // WARP,), memory=Memory.SHARED)
+        fill = memory.store(value, thread // WARP, gate=(thread % WARP).eq(0))
+        kept = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
+        first = thread // threads * warps if threads < count else as_index(0)
+        value = kept.index(first + lane_numbers(warps)).reduce(op, axes=(0,))
+    return value.cast(dtype)
+
+
+def _kept(value: UOp, team: Team, id: int) -> UOp:
+    """Shared memory that holds the value of each thread."""
+    lanes = value.shape[0] if value.shape else 1
+    memory = UOp.buffer(id, value.dtype, (team.threads * lanes,), memory=Memory.SHARED)
+    fill = memory.store(value, spread(team.thread, lanes))
+    return memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))

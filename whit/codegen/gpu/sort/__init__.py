@@ -1,0 +1,1 @@
+"""Sorts on a GPU: a bitonic network in shared memory, and merges of runs."""

@@ -1,0 +1,399 @@
+"""Kernels for GPUs: which ranges are counted by blocks and threads, and which stay loops.
+
+Goes in: a kernel over flat positions. Comes out: the kernel over ranges of kind BLOCK and THREAD. Two forms:
+
+    store p0[r0*48 + r1] over r0 < 40, r1 < 48        each thread has elements of its own: r0, r1 are digits of
+    ->  i = block*256 + thread, where i < 1920        one number, the range of neighbours in memory last,
+        r0 = i // 48, r1 = i % 48                     and up to 16 bytes of them side by side in vectors
+
+    store p0[r0] = sum over k < n of p1[r0*n + k]     each block has a row of its own: its threads share the
+    ->  r0 = block, k = o*256 + thread                reduction, and combine what they have through shared
+                                                      memory (`gpu.reduce`); what is stored along rows is
+                                                      shared between them too
+
+The second where the elements of a reduction are neighbours, or results are few; where these are neighbours, a block has
+32 of them. A contraction is of the first form with a tile of results in the registers of each thread. Ranges that run
+in order (of scans and of scatters) stay loops of one thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from whit.codegen.gpu.arithmetic import with_short_arithmetic
+from whit.codegen.gpu.reduce import Team, share_reductions, spread, stretches, trips
+from whit.codegen.gpu.rows import find_rows, tile_rows
+from whit.codegen.gpu.scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
+from whit.codegen.gpu.scatter.threads import in_parts
+from whit.codegen.gpu.thread_index import Free, digits_of, is_folded, lanes_of, only_where, width_of
+from whit.codegen.gpu.transpose import find_transpose, tile_transpose
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.atomic import is_atomic
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, as_index, make
+from whit.kernel.ranges import (
+    Region,
+    free_ranges,
+    in_order,
+    ordered_ranges,
+    regions,
+    replace_ranges,
+    scanned_ranges,
+    size_of,
+    stride,
+)
+from whit.target import Target
+
+THREADS = 256  # of a block
+MOST_THREADS = 1024
+WARP = 32
+FEWEST_COLUMNS = 16  # of a block, threads that have them side by side
+COLUMN_BYTES = 8  # of neighbouring columns that a thread reads at once
+MOST_SHARED = 32  # reductions of a kernel that threads share
+TILE = 8  # rows of a register tile
+GATHERED = 4  # rows of a thread, one after the other: 0.182 ms; 1 0.197, 2 0.183, 8 0.185; all loads first 0.184
+ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
+FEW = 1 << 14  # results below which their reductions are shared between threads
+BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 3, 16  # of ranges: in the order in which they nest
+
+
+@dataclass(slots=True)
+class GpuKernel:
+    """A kernel while it is tiled."""
+
+    body: UOp
+    target: Target
+    free: Free
+    parallel: list[UOp]  # output ranges whose iterations are independent, those of neighbours last
+    serial: list[UOp]
+    reasons: list[str] = field(default_factory=list)
+
+
+def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
+    """The kernel over blocks and threads, and why it is so."""
+    body = with_short_arithmetic(body)
+    free = free_ranges(body)
+    scanned = scanned_ranges(body)
+    ordered = set() if all(is_atomic(store) for store in body.src) else ordered_ranges(body, free)
+    serial = (scanned | ordered) & free[body]
+    order = in_order(free[body], scanned)
+    parallel = [r for r in order if r not in serial]
+    if serial and not scanned and prod(size_of(r) for r in serial) >= 2 * WARP:
+        body, parts = in_parts(body, parallel, prod(size_of(r) for r in parallel), ENOUGH)
+        free, parallel = free_ranges(body), [*parts, *parallel]
+    kernel = GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
+    found = regions(body)
+    neighbours = max(parallel, key=lambda r: (_score(kernel, found, r), parallel.index(r)), default=None)
+    if neighbours is not None:
+        parallel.remove(neighbours)
+        parallel.append(neighbours)
+    turned = find_transpose(body, found, parallel, free) if not serial else None
+    if turned is not None:
+        result, reason = tile_transpose(body, turned)
+        return result, [reason]
+    scan = _shared_scan(kernel, scanned)
+    if scan is not None:
+        return _block_for_a_scan(kernel, found, scan), kernel.reasons
+    along = _shared_reductions(kernel, found)
+    few = prod(size_of(r) for r in _results(kernel, along)) < FEW
+    if along and _gain(kernel, found, along) > 0:
+        rows = find_rows(body, target, free, found, along, parallel)
+        if rows is not None:
+            result, reason = tile_rows(body, free, rows)
+            return result, [reason]
+        result = _block_for_a_row(kernel, along)
+    elif along and _is_of_columns(kernel, along):
+        result = _block_for_columns(kernel, along)
+    elif along and few:
+        result = _block_for_a_row(kernel, along)
+    else:
+        result = _thread_for_an_element(kernel, found)
+    return result, kernel.reasons
+
+
+def _suits(step: int | None) -> int:
+    """How good it is if neighbouring threads are so far from each other in memory."""
+    return 2 if step in (1, -1) else 1 if step == 0 else -4
+
+
+def _score(kernel: GpuKernel, found: list[Region], r: UOp) -> int:
+    """How well all accesses suit threads along an output range."""
+    loads = {load for region in found for load in region.loads if r in kernel.free[load]}
+    places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
+    return sum(_suits(stride(place, r, kernel.free)) for place in places) if size_of(r) > 1 else -100
+
+
+# ---- reductions that threads share
+
+
+def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]:
+    """REDUCE -> the range of it that threads can share; nothing where one of them has to be left to one thread."""
+    if kernel.serial or len(found) == 1 or not all(isinstance(r.size, int) for r in kernel.parallel):
+        return {}
+    along: dict[UOp, UOp] = {}
+    for region in found[1:]:
+        reduce = region.reduce
+        assert reduce is not None
+        if not kernel.free[reduce] <= set(kernel.parallel):
+            return {}  # inside of another reduction
+        suits = {r: _reduce_score(kernel, region, r) for r in reduce.src[1:]}
+        best = max(suits, key=lambda r: (suits[r], size_of(r)))
+        if size_of(best) < WARP:
+            return {}
+        along[reduce] = best
+    return along if len(along) <= MOST_SHARED else {}
+
+
+def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
+    """So many threads, or fewer if shared memory does not hold two values of each for each reduction."""
+    while wanted > least and 2 * wanted * sum(reduce.dtype.itemsize for reduce in along) > kernel.target.l1_bytes:
+        wanted //= 2
+    return wanted
+
+
+def _reduce_score(kernel: GpuKernel, region: Region, r: UOp) -> int:
+    return sum(_suits(stride(load.src[1], r, kernel.free)) for load in region.loads)
+
+
+def _gain(kernel: GpuKernel, found: list[Region], along: dict[UOp, UOp]) -> int:
+    """How much better accesses are with threads along the reductions than along the results."""
+    gain = 0
+    for region in found[1:]:
+        assert region.reduce is not None
+        beside = _reduce_score(kernel, region, kernel.parallel[-1]) if kernel.parallel else -100
+        gain += _reduce_score(kernel, region, along[region.reduce]) - beside
+    return gain
+
+
+def _results(kernel: GpuKernel, along: dict[UOp, UOp]) -> list[UOp]:
+    """The ranges that the reductions depend on."""
+    return [r for r in kernel.parallel if any(r in kernel.free[reduce] for reduce in along)]
+
+
+def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
+    """Blocks along what the reductions depend on; threads along the reductions, and along what else is stored."""
+    free = kernel.free
+    rows = _results(kernel, along)
+    count = prod(size_of(r) for r in rows)
+    longest = max(size_of(r) for r in along.values())
+    width = width_of(kernel.body, kernel.target, {*along.values(), *kernel.parallel[-1:]}, free)
+    threads = MOST_THREADS if longest >= 8 * MOST_THREADS else THREADS  # few rows at once, that the cache keeps
+    while threads > WARP and threads > longest:
+        threads //= 2
+    threads = _team_size(kernel, along, threads, WARP)
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
+    digits = digits_of(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
+    kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
+
+    def lanes(node: UOp, r: UOp) -> int:
+        return lanes_of(r, width, [load.src[1] for load in _loads(node.src[0], r, free)], free, is_whole=False)
+
+    body = share_reductions(kernel.body, along, team, {}, lanes)
+    stores = []
+    numbers: dict[tuple[UOp, ...], list[dict[UOp, UOp]]] = {(): [{}]}
+    for store, old in zip(body.src, kernel.body.src, strict=True):
+        rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
+        if rest not in numbers:
+            numbers[rest] = _along_threads(kernel, old, rest, team, width, FIRST_ID + 16 * len(numbers))
+        gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
+        for values in numbers[rest]:
+            stores.append(only_where(replace_ranges(store, {**digits, **values}, {}), list(gates)))
+    return UOp.group(*stores)
+
+
+def _loads(value: UOp, r: UOp, free: Free) -> list[UOp]:
+    """All loads of a value along a range."""
+    return [node for node in value.topological() if node.op is ops.INDEX and r in free[node]]
+
+
+def _along_threads(
+    kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], team: Team, width: int, first_id: int
+) -> list[dict[UOp, UOp]]:
+    """Ranges of a store as digits of a number that threads share; of one range in several stretches."""
+    inner, free = rest[-1], kernel.free
+    places = [store.src[2], *(load.src[1] for load in _loads(store.src[1], inner, free))]
+    if len(rest) == 1:
+        found = []
+        for i, stretch in enumerate(stretches(inner, lanes_of(inner, width, places, free, is_whole=False), team)):
+            loop = stretch.loop(team, first_id + i, RangeKind.LOOP)
+            found += [{inner: place} for place in stretch.places(loop, team)]
+        return found
+    lanes = lanes_of(inner, width, places, free)
+    loop = UOp.range(trips(as_index(prod(size_of(r) for r in rest) // lanes), team), first_id)
+    digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
+    return [{**digits, inner: spread(digits[inner], lanes)}]
+
+
+def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
+    """Whether neighbouring results have neighbouring operands, and are too few to fill the chip one by one."""
+    if not kernel.parallel or _results(kernel, along) != kernel.parallel:
+        return False
+    inner = kernel.parallel[-1]
+    if size_of(inner) % WARP or not all(inner in kernel.free[reduce] for reduce in along):
+        return False
+    return prod(size_of(r) for r in kernel.parallel) < ENOUGH
+
+
+def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
+    """Blocks of neighbouring results, 32 times 8 bytes or fewer; so many times as many threads share reductions."""
+    longest, results = max(size_of(r) for r in along.values()), prod(size_of(r) for r in kernel.parallel)
+    free, inner = kernel.free, kernel.parallel[-1]
+    loads = {load for reduce in along for load in _loads(reduce, inner, free)}
+    places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
+    rows = [load.dtype.itemsize for load in loads if not free[load] <= set(kernel.parallel)]  # others are read once
+    lanes = lanes_of(inner, max(min(COLUMN_BYTES, kernel.target.vector_bytes) // max(rows, default=4), 1), places, free)
+    columns = WARP
+    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores * 15 // 8:
+        columns //= 2
+    while lanes > 1 and (size_of(inner) % (columns * lanes) or results // (columns * lanes) < kernel.target.cores // 2):
+        lanes //= 2
+    threads = MOST_THREADS
+    while threads > 2 * WARP and threads // columns * 4 > longest:
+        threads //= 2
+    threads = _team_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
+    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), columns)
+    blocks = results // (columns * lanes)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
+    digits = digits_of(number, kernel.parallel, {inner: lanes})
+    gates = [digits[r].eq(0) for r in kernel.parallel]
+    digits[inner] = spread(digits[inner], lanes)
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {columns * lanes} columns")
+    body = share_reductions(kernel.body, along, team, digits, lambda node, r: 1)
+    stores = []
+    for store, old in zip(body.src, kernel.body.src, strict=True):
+        missing = [gate for gate, r in zip(gates, kernel.parallel, strict=True) if r not in free[old]]
+        stores.append(only_where(store, [*missing, team.part.eq(0)]))
+    return UOp.group(*stores)
+
+
+# ---- scans that threads share
+
+
+def _shared_scan(kernel: GpuKernel, scanned: set[UOp]) -> UOp | None:
+    """The range that is scanned, if threads can share it."""
+    if len(kernel.serial) != 1 or kernel.serial[0] not in scanned - ordered_ranges(kernel.body, kernel.free):
+        return None
+    (along,) = kernel.serial
+    scans = [node for node in topological((kernel.body,)) if node.op is ops.SCAN]
+    known = all(isinstance(r.size, int) for r in kernel.parallel)
+    return along if known and size_of(along) >= 2 * WARP and len(scans) <= MOST_SCANS else None
+
+
+def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp:
+    """Blocks of one row, their threads along it; or of 32 columns, if these are neighbours."""
+    body, free, rows = kernel.body, kernel.free, kernel.parallel
+    total = prod(size_of(r) for r in rows)
+    is_wide = bool(rows) and size_of(rows[-1]) >= COLUMNS // 2
+    columns = COLUMNS if is_wide and _score(kernel, found, rows[-1]) > _score(kernel, found, along) else 1
+    shares = shares_of_a_scan(body, kernel.target, free, along, rows, columns)
+    team = Team(UOp.range(shares.threads, THREAD_ID, RangeKind.THREAD), columns)
+    total //= shares.wide
+    blocks = -(-total // columns)
+    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
+    each = f"{shares.copies} x {shares.lanes * shares.wide} elements in each"
+    kernel.reasons.append(f"{blocks} blocks of {shares.threads} threads that share a scan, {each}")
+    digits = digits_of(number, rows, {rows[-1]: shares.wide} if rows else {})
+    if shares.wide > 1:
+        beside = UOp.stack(*(as_index(lane % shares.wide) for lane in range(shares.lanes * shares.wide)))
+        digits[rows[-1]] = digits[rows[-1]] * shares.wide + beside
+    new = share_scans(body, along, team, shares, digits, number < total if total % columns else None)
+    stores = []
+    for copies, old in zip(new, body.src, strict=True):
+        gates = [digits[r].eq(0) for r in rows if r not in free[old]]
+        gates += [] if along in free[old] else [team.part.eq(0)]
+        stores += [only_where(store, list(gates)) for store in copies]
+    return UOp.group(*stores)
+
+
+# ---- a thread for an element
+
+
+def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
+    """All independent ranges as digits of one number, which blocks and threads count."""
+    parallel, body, free = kernel.parallel, kernel.body, kernel.free
+    if not parallel:
+        kernel.reasons.append("one thread: everything runs in order")
+        return UOp.group(*(_renumbered(kernel, store, {}) for store in body.src))
+    inner = parallel[-1]
+    total = prod(size_of(r) for r in parallel)
+    is_single = kernel.serial or any(store.arg.combine for store in body.src)
+    width = 1 if is_single else width_of(body, kernel.target, (inner,), free)
+    places = [store.src[2] for store in body.src]
+    places += [load.src[1] for region in found for load in region.loads]
+    while width > 1 and total // width < ENOUGH:
+        width //= 2
+    lanes = lanes_of(inner, width, places, free)
+    if lanes == 1 and not is_single and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH:
+        lanes = size_of(inner)
+    across = _across(kernel, found, total // lanes) if lanes > 1 else None
+    copies = TILE if across is not None else 1
+    if across is None:
+        across = _gathered(kernel, found, total // lanes)
+        copies = GATHERED if across is not None else 1
+    count = total // (lanes * copies)
+    threads = min(THREADS, -(-count // WARP) * WARP)
+    blocks = -(-count // threads)
+    block, thread = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), UOp.range(threads, THREAD_ID, RangeKind.THREAD)
+    steps = {inner: lanes} if across is None else {inner: lanes, across: copies}
+    number = block * threads + thread
+    digits = digits_of(number, parallel, steps)
+    kernel.reasons.append(f"{blocks} blocks of {threads} threads, {copies} x {lanes} elements in each")
+    known = all(isinstance(r.size, int) for r in parallel)
+    if not known or blocks * threads != count:
+        sizes = prod((as_index(r.size) for r in parallel), start=as_index(1))
+        body = _guarded(body, set(parallel), free, number < sizes // (lanes * copies))
+    stores = []
+    for copy in range(copies):
+        values = {**digits, inner: spread(digits[inner], lanes)}
+        if across is not None:
+            values[across] = digits[across] * copies + copy
+        for store, old in zip(body.src, kernel.body.src, strict=True):
+            gates = [digits[r].eq(0) for r in parallel if r not in free[old]]
+            stores.append(only_where(_renumbered(kernel, store, values), gates))
+    return UOp.group(*stores)
+
+
+def _across(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
+    """The other output range of a contraction: a tile of both is kept in registers, and loads are shared in it."""
+    inner, free = kernel.parallel[-1], kernel.free
+    for region in found[1:]:
+        for r in kernel.parallel[:-1]:
+            only_r = any(r in free[load] and inner not in free[load] for load in region.loads)
+            only_inner = any(inner in free[load] and r not in free[load] for load in region.loads)
+            every = all(r in free[store] for store in kernel.body.src)
+            if only_r and only_inner and every and isinstance(r.size, int) and r.size % TILE == 0:
+                return r if threads // TILE >= ENOUGH // 4 else None
+    return None
+
+
+def _gathered(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
+    """A range along which positions are read, and then what is there: a thread has several."""
+    for load in found[0].loads:
+        for position in load.src[1].topological():
+            if position.op is ops.INDEX:
+                for r in kernel.parallel[:-1]:
+                    every = all(r in kernel.free[store] for store in kernel.body.src)
+                    if r in kernel.free[position] and every and size_of(r) % GATHERED == 0:
+                        return r if threads // GATHERED >= ENOUGH and isinstance(r.size, int) else None
+    return None
+
+
+def _renumbered(kernel: GpuKernel, store: UOp, digits: dict[UOp, UOp]) -> UOp:
+    """A store over digits; loops that stay get ids after those of blocks and threads."""
+    loops = {r: UOp.range(r.src[0].substitute(digits), FIRST_ID + i, r.arg.kind) for i, r in enumerate(kernel.serial)}
+    return replace_ranges(store, {**digits, **loops}, {})
+
+
+def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
+    """The kernel with every access inside of a loop that runs once, or not at all."""
+    one, none = as_index(1), as_index(0)
+    guard = UOp.range(inside.where(one, none), GUARD_ID)
+    done: dict[UOp, UOp] = {}
+    for node in topological((body,)):
+        src = tuple([done[s] for s in node.src])
+        if node.op is ops.STORE or (node.op is ops.INDEX and free[node] & parallel):
+            src = (src[0].after(guard), *src[1:])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    return done[body]

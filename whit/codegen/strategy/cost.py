@@ -1,0 +1,227 @@
+"""What a tiled contraction takes, estimated: the one place where time is guessed from sizes.
+
+    given = Operands(found, body, target)       how the operands of a contraction lie
+    cost = estimate_tiling(tiling, given)       cycles of one core, by what takes them
+    cost.total, str(cost)                       "5.88e+06 cycles: products 90 %, copies of b 4 %, ..."
+
+`tiling.candidates` lists what is possible, this file says what each would take, and the least is chosen. Numbers of the
+machine come from the `Target` (vector width, registers, caches, cores, multipliers); the cycles below were measured
+with `bench/contractions.py` on one core of Ice Lake, by leaving out one part of a kernel after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp
+from whit.kernel.contraction import Contraction, neighbours
+from whit.kernel.ranges import free_ranges, sizes_of, stride
+from whit.target import Target
+
+if TYPE_CHECKING:
+    from whit.codegen.cpu.panel_sizes import Tiling
+
+LINE = 64  # bytes that move between caches together
+ALONE, TURN = 16, 2  # what copying an element costs beside one that is part of a vector: alone; turned in a square
+LATENCY = 4  # cycles from a product to the next one of the same sum
+LOAD = 0.5  # cycles of a load: two at a time
+BROADCAST = 0.2  # more for each row: 6 x 4 vectors run at 94 % of the multipliers, 14 x 2 at 80 %
+STEP = 0.5  # of the innermost loop
+START = 30  # of a tile: loops, and a branch that is guessed wrong
+COPY = 3  # to copy a vector from and to the first cache
+FROM_L2, FROM_L3, FROM_MEMORY = 4, 10, 18  # more for each line of a long run, where nothing else is done meanwhile
+NEW_RUN = 4  # lines that finding the first one of a run costs
+STREAM = 8  # for a line that is read in order from the third cache while products go on
+FETCH = 0.3  # for a vector of b that is read in order from the second
+WAIT = 3  # to add a vector to sums that wait in the second cache
+RESULT = 2  # to store a vector of results
+TURNED_RESULT = 8  # the same where squares of sums that wait are turned
+SCATTER, CROWDED = 64, 240  # the same where its lanes are no neighbours; where they share a set of the first cache
+ACROSS = 3  # for a step along k of rows that are read across k where they are: a line for a few elements
+PAGES, NEW_PAGE = 64, 8  # rows of results whose places a core knows by heart, and cycles to look up another
+WAYS = 4096  # bytes between places that share a set of the first cache
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of the core that works longest."""
+
+    products: float
+    copies_of_a: float
+    copies_of_b: float
+    reads: float  # of operands that are read where they are, and of panels that do not fit the second cache
+    sums: float  # that wait in memory between blocks of k
+    results: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Cycles by what takes them."""
+        return {
+            "products": self.products,
+            "copies of a": self.copies_of_a,
+            "copies of b": self.copies_of_b,
+            "reads": self.reads,
+            "sums": self.sums,
+            "results": self.results,
+        }
+
+    @property
+    def total(self) -> float:
+        """All cycles."""
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        shares = [(name, round(part / self.total * 100)) for name, part in self.parts.items()]
+        return f"{self.total:.3g} cycles: " + ", ".join(f"{name} {share} %" for name, share in shares if share)
+
+
+class Operands:
+    """How the operands of a contraction lie: what does not depend on the tiling, worked out once."""
+
+    def __init__(self, found: Contraction, body: UOp, target: Target) -> None:
+        free = free_ranges(body)
+        self.target = target
+        self.m, self.n, self.outer = (prod(sizes_of(group)) for group in (found.m, found.n, found.outer))
+        self.batches = prod(sizes_of(found.batch))
+        self.line_of_a, self.line_of_b = self._line(found.a), self._line(found.b)
+        self.pitch = self._pitch(found)
+        outside = topological((body,), stop=(found.reduce,))
+        places = [node.src[1] for node in outside if node.op is ops.INDEX]
+        places += [store.src[2] for store in body.src]
+        self.itemsize = found.reduce.dtype.itemsize
+        steps = [stride(place, found.n[-1], free) for place in places]
+        self.results = sum(RESULT if step in (0, 1) else _scattered(step, self.itemsize) for step in steps)
+
+    def _line(self, operand: UOp) -> float:
+        """Cycles for a line of the memory that an operand is made of, by where it probably is."""
+        params = {node.src[0] for node in topological((operand,)) if node.op is ops.INDEX}
+        size = sum(prod(n for n in param.shape if isinstance(n, int)) * param.dtype.itemsize for param in params)
+        if size <= self.target.l2_bytes // 2:
+            return FROM_L2
+        return FROM_L3 if size <= self.target.l3_bytes // 4 else FROM_MEMORY
+
+    def _pitch(self, found: Contraction) -> int:
+        """Bytes between two rows of a."""
+        if not found.m or found.a.op is not ops.INDEX:
+            return 0
+        step = stride(found.a.src[1], found.m[-1], free_ranges(found.a)) or 0
+        return step * found.a.dtype.itemsize
+
+
+def _scattered(step: int | None, itemsize: int) -> int:
+    """Cycles for a vector whose lanes are so many elements apart."""
+    return CROWDED if step is not None and step * itemsize % (WAYS // 2) == 0 else SCATTER
+
+
+def copying(value: UOp, ranges: list[UOp]) -> float:
+    """Vectors for each element of a copy along ranges of neighbours, by vectors of a power of two of them."""
+    size = neighbours(value, ranges)
+    lanes = min(ALONE, 1 << (size.bit_length() - 1))
+    return -(-size // lanes) / size
+
+
+def step_cycles(rows: int, vectors: int, target: Target) -> float:
+    """One step along k of a register tile: products, loads, what it takes to start them all."""
+    products, loads = rows * vectors, rows + vectors
+    busy = max(products / target.multipliers, loads * LOAD, LATENCY if products < LATENCY * target.multipliers else 0)
+    return busy + BROADCAST * rows + FETCH * vectors + STEP
+
+
+def _of_run(line: float, run: int, itemsize: int) -> float:
+    """Cycles for a line that is copied in a run of so many elements."""
+    return line * (1 + NEW_RUN / max(run * itemsize / LINE, 1))
+
+
+def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
+    """The cycles of the core that has most to do."""
+    return _Estimate(tiling, given).cost()
+
+
+class _Estimate:
+    """How often a tiling does what, and the cycles of each. An item is what a core takes at a time."""
+
+    def __init__(self, tiling: Tiling, given: Operands) -> None:
+        self.tiling, self.given, self.target = tiling, given, given.target
+        self.depth = tiling.depth.total
+        items, cores = given.batches * tiling.row_items * tiling.groups, given.target.cores
+        self.rounds = items / cores if items >= 4 * cores else -(-items // cores)
+        self.blocks = self.rounds * tiling.depth.blocks  # of k, of all items of a core
+        self.tiles = tiling.inside * tiling.panels * tiling.group * tiling.tiles  # of an item
+        self.vectors = self.tiles * tiling.rows * tiling.vectors  # of its results
+        self.rows, columns = tiling.panels * tiling.rows, tiling.tiles * tiling.columns  # of a panel
+        fills = tiling.group * tiling.inside if tiling.inside > 1 else 1
+        self.lines_of_a, self.lines_of_b = fills * self.lines(self.rows), tiling.group * self.lines(columns)
+        self.is_wide = columns * self.depth * given.itemsize > self.target.l2_bytes // 2
+
+    def lines(self, count: int) -> float:
+        """Lines of so many rows or columns of a block of k."""
+        return count * self.depth * self.given.itemsize / LINE
+
+    def cost(self) -> Cost:
+        step = step_cycles(self.tiling.rows, self.tiling.vectors, self.target)
+        return Cost(
+            products=self.blocks * self.tiles * (self.depth * step + START),
+            copies_of_a=self.blocks * self.copies_of_a(),
+            copies_of_b=self.blocks * self.copies_of_b(),
+            reads=self.blocks * (self.reads_of_a() + self.reads_of_b()),
+            sums=self.sums(),
+            results=self.rounds * self.results(),
+        )
+
+    def copies_of_a(self) -> float:
+        tiling, given = self.tiling, self.given
+        if tiling.image:
+            return tiling.image * given.itemsize / LINE * (2 * COPY + given.line_of_a)
+        if not tiling.copy_a:
+            return 0
+        copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
+        run = _of_run(given.line_of_a, tiling.run_of_a, given.itemsize)
+        return self.lines_of_a * (tiling.copy_a * LINE / given.itemsize * copy + run)
+
+    def copies_of_b(self) -> float:
+        tiling, given = self.tiling, self.given
+        if not tiling.copy_b:
+            return 0
+        run = _of_run(given.line_of_b, tiling.run_of_b, given.itemsize)
+        if tiling.image and tiling.depth.blocks == 1:  # they stay for all images
+            return self.lines_of_b / self.rounds * (tiling.copy_b * LINE / given.itemsize * COPY + run)
+        return self.lines_of_b * (tiling.copy_b * LINE / given.itemsize * COPY + run)
+
+    def reads_of_a(self) -> float:
+        tiling, given = self.tiling, self.given
+        if tiling.image:
+            return 0
+        reads, room = 0.0, self.rows * self.depth * given.itemsize
+        if not tiling.copy_a:
+            reads = self.lines_of_a * given.line_of_a / 2  # the other half goes on beside the products
+            if tiling.is_across:
+                reads = self.lines_of_a * _of_run(given.line_of_a, tiling.rows, given.itemsize)
+                reads += self.tiles * self.depth * ACROSS
+            if given.pitch % WAYS == 0 and tiling.rows * WAYS > self.target.l1_bytes:  # they throw each other out
+                reads += self.tiles * tiling.rows * self.depth * LOAD
+            if given.pitch % (WAYS // 2) == 0:
+                room = self.rows * given.pitch
+        if room + tiling.columns * self.depth * given.itemsize > self.target.l2_bytes * 3 // 4:
+            again = self.tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
+            reads += again * self.lines(tiling.rows) * FROM_L3
+        return reads
+
+    def reads_of_b(self) -> float:
+        reads = self.lines_of_b * STREAM if self.is_wide else 0.0
+        return self.tiling.inside * (reads if self.tiling.copy_b else reads + self.lines_of_b * self.given.line_of_b)
+
+    def sums(self) -> float:
+        far = FROM_L3 if self.vectors * LINE > self.target.l2_bytes // 4 else 0
+        if self.tiling.in_place:
+            return self.vectors * self.blocks * (WAIT + 2 * far)  # read and written, where the result is
+        return self.vectors * (self.blocks + self.rounds) * (WAIT + far) if self.tiling.waits else 0
+
+    def results(self) -> float:
+        if self.tiling.image:
+            return self.vectors * TURNED_RESULT
+        lookups = self.tiles * self.tiling.rows * NEW_PAGE if self.rows > PAGES else 0
+        return self.vectors * self.given.results + lookups

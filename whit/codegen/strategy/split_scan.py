@@ -1,0 +1,56 @@
+"""A scan with its lanes along the range that it runs over.
+
+    scan add over r of x[r]          ->    v = x[o*8 + lane], scanned in the register: three shuffles and additions
+                                           scan add over o of v[7], without the element itself: what came before
+                                           the sum of both
+
+Where the size of the range is no multiple of the width, the lanes past its end are masked; they come last, so what they
+hold reaches nobody.
+"""
+
+from __future__ import annotations
+
+from whit.codegen.cpu.loops import Strategy
+from whit.codegen.passes.lanes import lane_numbers, masked
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.op import Op
+from whit.ir.uop import UOp, const, make
+
+
+def split_scan(body: UOp, strategy: Strategy) -> UOp:
+    """The kernel with its scanned range in vectors, if the strategy asks for it; its order names the new range."""
+    scanned = {node.src[1] for node in topological((body,)) if node.op is ops.SCAN}
+    along = next((r for r in scanned if r in strategy.lanes), None)
+    if along is None:
+        return body
+    width, size = strategy.lanes.pop(along), along.size
+    block = UOp.range(-(-size // width), along.arg.id, along.arg.kind)
+    lanes = lane_numbers(width)
+    done: dict[UOp, UOp] = {along: block * width + lanes}
+    for node in topological((body,)):
+        if node in done:
+            continue
+        if node.op is ops.SCAN:
+            done[node] = _in_vectors(done[node.src[0]], block, node.arg.op, width)
+            continue
+        src = tuple([done[s] for s in node.src])
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
+    strategy.order[strategy.order.index(along)] = block
+    result = done[body]
+    is_whole = isinstance(size, int) and size % width == 0
+    return result if is_whole else masked(result, lanes < (size - block * width))
+
+
+def _in_vectors(value: UOp, block: UOp, op: Op, width: int) -> UOp:
+    """The scan of a vector, and what came before it."""
+    identity = const(value.dtype, op.identity(value.dtype))  # type: ignore[misc]
+    start = UOp.stack(*([identity] * width))
+    vector = value if value.shape else UOp.stack(*([value] * width))
+    step = 1
+    while step < width:
+        moved = tuple(width if lane < step else lane - step for lane in range(width))
+        vector = make(op, (make(ops.SHUFFLE, (vector, start), moved), vector))
+        step *= 2
+    before = vector.index(width - 1).scan(op, range=block, exclusive=True)
+    return make(op, (before, vector))
