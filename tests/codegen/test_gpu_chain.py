@@ -35,7 +35,7 @@ from whit.ir.verify import verify
 from whit.kernel.online_softmax import plain_powers
 from whit.render import render
 from whit.render.ptx_block import launch_of
-from whit.schedule import operands
+from whit.schedule.rewrites import stage_operands as operands
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow

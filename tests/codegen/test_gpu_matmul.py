@@ -217,7 +217,7 @@ def test_float32_is_rounded_only_if_that_is_allowed() -> None:
 
 
 def rounded(slot: int, rows: int, depth: int) -> UOp:
-    """float32 as `schedule.operands` stores it."""
+    """float32 as `schedule.rewrites.stage_operands` stores it."""
     return param(slot, rows, depth, dtype=dtypes.uint32).bitcast(F32)
 
 

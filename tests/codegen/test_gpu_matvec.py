@@ -18,7 +18,8 @@ from whit.ir.interpret import run
 from whit.ir.uop import UOp, make
 from whit.render import render
 from whit.render.program import local_buffers_of
-from whit.schedule import operands, schedule
+from whit.schedule import schedule
+from whit.schedule.rewrites import stage_operands as operands
 from whit.target import parse_target
 
 OLD = parse_target("CUDA:PTX:sm_80")

@@ -16,7 +16,8 @@ from whit.codegen.gpu.gemv import rows as gpu_matvec
 from whit.engine.normalise import below, normalise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render
-from whit.schedule import operands, schedule
+from whit.schedule import schedule
+from whit.schedule.rewrites import stage_operands as operands
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 

@@ -15,7 +15,8 @@ from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
-from whit.schedule import schedule, sort
+from whit.schedule import schedule
+from whit.schedule.rewrites import split_sort as sort
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 

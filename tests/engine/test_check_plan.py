@@ -18,7 +18,9 @@ from whit.engine.plan import Plan, make_plan
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp, make
-from whit.schedule import lower_write, schedule, writes
+from whit.schedule import schedule
+from whit.schedule.writes import effects as writes
+from whit.schedule.writes import lower as lower_write
 
 N = 4
 

@@ -11,7 +11,7 @@ from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.schedule import align_rows, schedule
-from whit.schedule.fill_rows import fill_rows
+from whit.schedule.rewrites.fill_rows import fill_rows
 
 OUT = 100
 

@@ -12,8 +12,9 @@ from whit.engine.plan import make_plan
 from whit.ir import ops
 from whit.ir.rewrite import counting
 from whit.ir.uop import UOp
-from whit.schedule import calls, choose_stages, movement, pipeline
+from whit.schedule import calls, movement, pipeline
 from whit.schedule.pipeline import schedule
+from whit.schedule.stages import choose as choose_stages
 
 
 def trained(count: int, wrap: Callable[..., Any]) -> tuple[UOp, int]:

@@ -12,7 +12,7 @@ from whit.codegen import generate
 from whit.ir.uop import UOp
 from whit.nn.optim.flat import joined
 from whit.schedule import schedule
-from whit.schedule.chains import find_chains
+from whit.schedule.stages.attention import find_chains
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # large graphs

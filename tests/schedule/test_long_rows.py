@@ -25,8 +25,9 @@ from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
-from whit.schedule import schedule, split_reduce
-from whit.schedule.split_reduce import GPU_ROW, SPLIT_REDUCE
+from whit.schedule import schedule
+from whit.schedule.rewrites import split_reduce
+from whit.schedule.rewrites.split_reduce import GPU_ROW, SPLIT_REDUCE
 from whit.target import Target, parse_target
 
 H200 = parse_target("CUDA:PTX:sm_90a")

@@ -11,7 +11,9 @@ from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import SCHEDULE
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
-from whit.schedule import operands, schedule, split_reduce
+from whit.schedule import schedule
+from whit.schedule.rewrites import split_reduce
+from whit.schedule.rewrites import stage_operands as operands
 from whit.target import Target, parse_target
 
 H200 = parse_target("CUDA:PTX:sm_90a")

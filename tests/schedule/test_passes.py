@@ -13,12 +13,12 @@ from whit.ir.args import RangeKind
 from whit.ir.interpret import evaluate
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
-from whit.schedule import split_reduce
-from whit.schedule.choose_stages import choose_stages
-from whit.schedule.group import MOST_BUFFERS, facts_of, group_kernels
+from whit.schedule.groups.group import MOST_BUFFERS, facts_of, group_kernels
+from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.lower import REDUCE_IDS
-from whit.schedule.share_loops import share_loops
-from whit.schedule.split_reduce import PIECES, SPLIT_REDUCE
+from whit.schedule.rewrites import split_reduce
+from whit.schedule.rewrites.split_reduce import PIECES, SPLIT_REDUCE
+from whit.schedule.stages.choose import choose_stages
 
 A, B, W = param(0, 6, 8), param(1, 6, 8), param(2, 8, 5)
 

@@ -9,8 +9,8 @@ from whit import Context, Tensor, clear_caches
 from whit.engine.normalise import below, normalise
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.schedule import roll_steps as module
-from whit.schedule.roll_steps import roll_steps
+from whit.schedule.rewrites import roll_steps as module
+from whit.schedule.rewrites.roll_steps import roll_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2, 4)).astype(np.float32)

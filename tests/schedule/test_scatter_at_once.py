@@ -12,7 +12,8 @@ from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, SCHEDULE, Op
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
-from whit.schedule import exact_sums, scatter_at_once, schedule
+from whit.schedule import schedule
+from whit.schedule.rewrites import exact_sums, scatter_at_once
 from whit.target import parse_target
 
 HOPPER = parse_target("CUDA:PTX:sm_90a")

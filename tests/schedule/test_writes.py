@@ -13,7 +13,7 @@ from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp, const
 from whit.ir.verify import verify
 from whit.schedule import schedule
-from whit.schedule.writes import views_of
+from whit.schedule.writes.effects import views_of
 
 
 def param(slot: int, *shape: int, dtype: DType = dtypes.float32) -> UOp:

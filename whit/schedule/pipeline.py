@@ -36,26 +36,26 @@ from whit.ir.uop import UOp, as_index, make
 from whit.ir.verify import verify
 from whit.kernel.attention_form import find_chain
 from whit.schedule.calls import schedule_with_calls
-from whit.schedule.chains import is_computed
-from whit.schedule.choose_stages import Kernel
-from whit.schedule.group import Group, group_kernels
-from whit.schedule.join import put_inside, stores_of
+from whit.schedule.groups.group import Group, group_kernels
+from whit.schedule.groups.order_recompute import order_again
+from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.lower import is_join, prod_of
-from whit.schedule.merge_depth import MERGE_DEPTH
 from whit.schedule.movement import view_position
-from whit.schedule.operands import TURN_OPERANDS, reads_memory
-from whit.schedule.order_again import order_again
-from whit.schedule.order_writes import choose_writes
-from whit.schedule.raise_permutes import raise_permutes
-from whit.schedule.roll_steps import roll_steps
-from whit.schedule.scatter_at_once import SCATTER_AT_ONCE
-from whit.schedule.share_loops import share_loops
-from whit.schedule.sort import SPLIT_SORT, scratch_of, with_scratch
-from whit.schedule.split_columns import SPLIT_COLUMNS
-from whit.schedule.split_reduce import SPLIT_REDUCE
-from whit.schedule.turn_scans import TURN_SCANS
+from whit.schedule.rewrites.merge_depth import MERGE_DEPTH
+from whit.schedule.rewrites.raise_permutes import raise_permutes
+from whit.schedule.rewrites.reverse_scans import TURN_SCANS
+from whit.schedule.rewrites.roll_steps import roll_steps
+from whit.schedule.rewrites.scatter_at_once import SCATTER_AT_ONCE
+from whit.schedule.rewrites.split_columns import SPLIT_COLUMNS
+from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE
+from whit.schedule.rewrites.split_sort import SPLIT_SORT, scratch_of, with_scratch
+from whit.schedule.rewrites.stage_operands import TURN_OPERANDS, reads_memory
+from whit.schedule.stages.attention import is_computed
+from whit.schedule.stages.choose import Kernel
+from whit.schedule.stages.join import put_inside, stores_of
 from whit.schedule.windows import pass_windows
-from whit.schedule.writes import part_targets, settle_writes, value_order
+from whit.schedule.writes.effects import part_targets, settle_writes, value_order
+from whit.schedule.writes.order import choose_writes
 from whit.simplify import simplify
 from whit.target import Target
 

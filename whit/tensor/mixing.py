@@ -4,8 +4,8 @@
                                        here:     ds = p * (dp - sum(dy * y)), p = exp(s - max - log(sum(exp(s - max))))
 
 Both sums are the same number, but the second is known before the weights are computed again, block by block: nothing of
-a row is needed but three numbers (`whit.schedule.chains`). What becomes of weights before they meet values, as by
-dropout, may be any multiplication by what has no gradient itself: y has it in it.
+a row is needed but three numbers (`whit.schedule.stages.attention`). What becomes of weights before they meet values,
+as by dropout, may be any multiplication by what has no gradient itself: y has it in it.
 
 Goes in: a product that `@` has just made, and its operands. Comes out: the product, or FORMULA "restated" of the same
 value (`whit.tensor.restate`) where the left operand is a softmax along what is summed.

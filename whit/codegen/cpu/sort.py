@@ -2,7 +2,7 @@
 
 Goes in: a kernel whose stores are all of SORTs by the same keys, over flat positions. Comes out: a LINEAR. Rows are
 independent and go to the cores; what happens to a row depends on the memory that the schedule has given
-(`whit.schedule.sort`):
+(`whit.schedule.rewrites.split_sort`):
 
     none, runs=m             two sorted runs are merged; each core makes a part of the result
     none                     counting: the place of an element is the number of those in front of it, for rows of up

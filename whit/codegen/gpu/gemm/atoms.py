@@ -10,8 +10,8 @@
 
 Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read all but halves along the
 depth: wgmma takes operands that lie so in memory, others are turned as they are copied. It takes float32 as uint32 that
-have been rounded before (`schedule.operands`), and cuts off the rest. Hopper adds products of fp8 in about
-14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
+have been rounded before (`schedule.rewrites.stage_operands`), and cuts off the rest. Hopper adds products of fp8 in
+about 14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
 
 sm_75 multiplies float16 and int8 alone, and has no `cp.async`: threads load what they store to shared memory after the
 piece before it (`ptx_tiles`). It takes bfloat16 as float32, and fp8 as float16.

@@ -6,8 +6,8 @@
                                 base + (0, q, ..., q*7), puts those at these distances in order, and writes them
 
 Short rows share a block; longer ones are sorted in pieces, which are merged two by two (`sort.merge`, and
-`whit.schedule.sort` for how they are cut). Records are all different, since positions are: so the order is stable.
-Keys past the end of a row come last. What is stored is read at the positions.
+`whit.schedule.rewrites.split_sort` for how they are cut). Records are all different, since positions are: so the order
+is stable. Keys past the end of a row come last. What is stored is read at the positions.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
 from whit.schedule.lower import distinct, is_serial, prod_of
-from whit.schedule.operands import few_rows_of, reads_memory, sides_of
+from whit.schedule.rewrites.stage_operands import few_rows_of, reads_memory, sides_of
 from whit.target import Target
 
 PIECES = 64

@@ -24,7 +24,7 @@ from math import inf, prod
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.schedule.scattered import Scatter, zeros
+from whit.schedule.rewrites.scattered import Scatter, zeros
 
 ROOM = 2  # words of levels for each value: 2**24 in 10**6 places 0.26 ms (by the largest 0.47), 2**20 0.09 (0.06)
 I32, I64, F32, F64 = dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64

@@ -18,12 +18,12 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import find_chain
-from whit.schedule.after_products import DEEP, LARGE, is_heavy
-from whit.schedule.chains import is_computed
-from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
-from whit.schedule.operands import reads_memory
+from whit.schedule.rewrites.stage_operands import reads_memory
+from whit.schedule.stages.attention import is_computed
+from whit.schedule.stages.choose import Kernel
+from whit.schedule.stages.epilogue import DEEP, LARGE, is_heavy
 from whit.target import Target
 
 RANGES_A_KERNEL = 10_000  # more than any kernel has

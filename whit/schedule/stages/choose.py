@@ -21,9 +21,6 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.schedule.after_products import narrowing, too_much_after
-from whit.schedule.chains import find_chains
-from whit.schedule.join import lower_join, to_compute
 from whit.schedule.lower import (
     ALWAYS_CHEAP,
     LOOPS,
@@ -37,9 +34,12 @@ from whit.schedule.lower import (
     reads_of,
     weigh,
 )
-from whit.schedule.lower_write import lower_write
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.operands import is_short_row, multiplies, reads_memory, to_keep_for_products
+from whit.schedule.rewrites.stage_operands import is_short_row, multiplies, reads_memory, to_keep_for_products
+from whit.schedule.stages.attention import find_chains
+from whit.schedule.stages.epilogue import narrowing, too_much_after
+from whit.schedule.stages.join import lower_join, to_compute
+from whit.schedule.writes.lower import lower_write
 from whit.target import Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each

@@ -25,9 +25,9 @@ from whit.ir.atomic import ATOMIC, is_atomic
 from whit.ir.op import Op
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp
-from whit.schedule.exact_sums import FORMATS, sums_of
-from whit.schedule.scattered import Scatter, zeros
-from whit.schedule.writes import on_views, views_of
+from whit.schedule.rewrites.exact_sums import FORMATS, sums_of
+from whit.schedule.rewrites.scattered import Scatter, zeros
+from whit.schedule.writes.effects import on_views, views_of
 
 FEW, FEWEST = 1 << 12, 1 << 7  # values that may meet, below which an order costs nothing: in rows, else
 # What an order costs, in the time that it takes to combine a value, or to go through a place (10 ps on an H200).

@@ -27,10 +27,10 @@ from whit.ir.args import StageArg
 from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
-from whit.schedule.boxes import Box, box_of, target_position
-from whit.schedule.join import as_join
 from whit.schedule.lower import PLACE, prod_of
 from whit.schedule.movement import over
+from whit.schedule.stages.join import as_join
+from whit.schedule.writes.footprint import Box, box_of, target_position
 
 MOST_CHOSEN = 24  # stores that become a chain of choices; more are written into memory
 MOST_AT_ONCE = 24  # stores of one kernel

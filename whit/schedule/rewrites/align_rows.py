@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from whit.ir import ops
 from whit.ir.uop import UOp, make
-from whit.schedule.fill_rows import fill_rows
+from whit.schedule.rewrites.fill_rows import fill_rows
 
 ROW = 128  # bytes: what the second cache of a GPU reads at once
 LEAST = 16 * ROW  # bytes of a row that is made longer

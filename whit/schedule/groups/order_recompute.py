@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.schedule.choose_stages import Kernel
 from whit.schedule.lower import operands_of
-from whit.schedule.order_writes import in_circles
+from whit.schedule.stages.choose import Kernel
+from whit.schedule.writes.order import in_circles
 
 
 def order_again(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, list[UOp]]) -> Mapping[UOp, Collection[UOp]]:

@@ -15,9 +15,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
-from whit.schedule.boxes import distinct_ranges
 from whit.schedule.movement import Position, over, source_position
-from whit.schedule.writes import picked_shape, place
+from whit.schedule.writes.effects import picked_shape, place
+from whit.schedule.writes.footprint import distinct_ranges
 
 Shape = tuple[int, ...]
 COUNTING = (dtypes.weakint, dtypes.int32, dtypes.int64)  # what keeps positions that differ apart

@@ -19,11 +19,11 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.schedule.boxes import box_of
-from whit.schedule.choose_stages import Kernel, Writes, choose_stages
 from whit.schedule.lower import KEPT
 from whit.schedule.movement import flat_position
-from whit.schedule.writes import value_order
+from whit.schedule.stages.choose import Kernel, Writes, choose_stages
+from whit.schedule.writes.effects import value_order
+from whit.schedule.writes.footprint import box_of
 from whit.target import Target
 
 ONE_BY_ONE = 8  # so many conflicts are solved alone, to copy as little as possible; then all that are left at once

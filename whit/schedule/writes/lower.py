@@ -26,10 +26,10 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
-from whit.schedule.boxes import distinct_ranges, target_position
 from whit.schedule.lower import WRITTEN, Lowering, Request, prod_of
 from whit.schedule.movement import Position, flat_position, over, reshape_position
-from whit.schedule.writes import value_order
+from whit.schedule.writes.effects import value_order
+from whit.schedule.writes.footprint import distinct_ranges, target_position
 
 ONCE_IS_ENOUGH = (None, ops.MAX, ops.MIN, ops.AND, ops.OR)  # the same value again changes nothing
 
