@@ -18,8 +18,8 @@ from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.uop import UOp, const, make
 from whit.render import render
-from whit.render.ptx_block import launch_of
-from whit.render.ptx_boxes import boxes_of
+from whit.render.ptx.gemm.tma_stores import boxes_of
+from whit.render.ptx.launch import launch_of
 
 ONE = replace(TARGET, cores=1)  # its blocks compute tile after tile
 GROUP = gpu_atoms.wgmma(1, 64, 64, 2)

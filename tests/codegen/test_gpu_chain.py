@@ -34,7 +34,7 @@ from whit.ir.uop import UOp, make
 from whit.ir.verify import verify
 from whit.kernel.online_softmax import plain_powers
 from whit.render import render
-from whit.render.ptx_block import launch_of
+from whit.render.ptx.launch import launch_of
 from whit.schedule.rewrites import stage_operands as operands
 from whit.target import parse_target
 

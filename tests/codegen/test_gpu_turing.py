@@ -15,7 +15,7 @@ from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.render import render
-from whit.render.ptx_block import launch_of
+from whit.render.ptx.launch import launch_of
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow

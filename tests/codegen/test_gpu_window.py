@@ -15,7 +15,7 @@ from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
-from whit.render.ptx_block import launch_of
+from whit.render.ptx.launch import launch_of
 from whit.target import parse_target
 from whit.tensor.channels_last import summed
 from whit.tensor.convolve import Sliding, _operands, convolve, gradient_of_input, gradient_of_weight

@@ -10,8 +10,8 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
-from whit.render.ahead import ROWS, SHORT_ROW, SOON, _next_rows, asked_before, bytes_ahead
-from whit.render.llvm import render_llvm
+from whit.render.llvm.text import render_llvm
+from whit.render.prefetch import ROWS, SHORT_ROW, SOON, _next_rows, asked_before, bytes_ahead
 from whit.render.program import memory_of
 from whit.target import parse_target
 

@@ -12,8 +12,8 @@ from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.render.llvm import render_llvm
-from whit.render.past import stores_past_caches
+from whit.render.llvm.text import render_llvm
+from whit.render.streaming_stores import stores_past_caches
 from whit.runtime.llvm import compile_llvm, load_object
 from whit.target import MiB, Target, host_target, parse_target
 

@@ -23,9 +23,9 @@ from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.render import render
-from whit.render.ptx_block import before_the_tile, launch_of
-from whit.render.ptx_exchange import exchange, in_order_of_mma
-from whit.render.ptx_values import Writer
+from whit.render.ptx.gemm.exchange import exchange, in_order_of_mma
+from whit.render.ptx.launch import before_the_tile, launch_of
+from whit.render.ptx.values import Writer
 from whit.schedule import schedule
 from whit.target import Target, parse_target
 

@@ -188,7 +188,7 @@ def compile_ptx(function: UOp, target: Target, log: KernelLog | None = None) -> 
     from whit.codegen import generate, separate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
     from whit.render.program import params_of  # lazy: the same
-    from whit.render.ptx_block import launch_of  # lazy: the same
+    from whit.render.ptx.launch import launch_of  # lazy: the same
 
     (body,) = function.src
     stem = "k_" + re.sub(r"\W", "_", str(function.arg.name), flags=re.ASCII)[:60]

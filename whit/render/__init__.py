@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whit.ir.uop import UOp
-from whit.render.c import render_c
-from whit.render.llvm import render_llvm
-from whit.render.ptx import render_ptx
+from whit.render.c.text import render_c
+from whit.render.llvm.text import render_llvm
+from whit.render.ptx.text import render_ptx
 from whit.target import Target
 
 __all__ = ["render", "render_c", "render_llvm", "render_ptx"]

@@ -11,10 +11,10 @@
 Halves are float16 and bfloat16. Sums are float32, of int8 and uint8 int32. Tensor cores read all but halves along the
 depth: wgmma takes operands that lie so in memory, others are turned as they are copied. It takes float32 as uint32 that
 have been rounded before (`schedule.rewrites.stage_operands`), and cuts off the rest. Hopper adds products of fp8 in
-about 14 bits, so that no more than 128 are added before a sum goes to float32 (`ptx_wgmma`).
+about 14 bits, so that no more than 128 are added before a sum goes to float32 (`gemm.wgmma_tiles`).
 
 sm_75 multiplies float16 and int8 alone, and has no `cp.async`: threads load what they store to shared memory after the
-piece before it (`ptx_tiles`). It takes bfloat16 as float32, and fp8 as float16.
+piece before it (`gemm.mma_tiles`). It takes bfloat16 as float32, and fp8 as float16.
 
 Tensor cores give a thread of a warp two neighbouring columns in each eight, of two rows. Where threads store these
 themselves, four exchange them, so that each has eight neighbours, 16 bytes of a half: rows `lane // 4` and 8 below,

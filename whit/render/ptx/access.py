@@ -11,9 +11,9 @@ from whit.dtype import DType
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.ptx_ops import narrowed
-from whit.render.ptx_parts import halves_of
-from whit.render.ptx_values import Writer, arithmetic_type
+from whit.render.ptx.ops import narrowed
+from whit.render.ptx.parts import halves_of
+from whit.render.ptx.values import Writer, arithmetic_type
 
 ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
 

@@ -26,11 +26,11 @@ from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
-from whit.render.ptx_copies import SHARED, short
-from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma, two_by_two
-from whit.render.ptx_mma import multiply_square
-from whit.render.ptx_values import Writer, register_type
-from whit.render.ptx_wgmma import kinds_of
+from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma, two_by_two
+from whit.render.ptx.gemm.mma import multiply_square
+from whit.render.ptx.gemm.tma_loads import SHARED, short
+from whit.render.ptx.gemm.wgmma_tiles import kinds_of
+from whit.render.ptx.values import Writer, register_type
 
 PADDING = {"fma": 16, "mma": 16, "bytes": 16, "tf32": 32}  # bytes
 BY_SQUARES = ("mma", "bytes")

@@ -13,7 +13,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.llvm_values import Writer, lane_count, scalar_type, type_of, vector_of
+from whit.render.llvm.values import Writer, lane_count, scalar_type, type_of, vector_of
 from whit.simplify import bounds
 
 Spell = Callable[[Writer, UOp], str]

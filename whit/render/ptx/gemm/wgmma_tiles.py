@@ -6,7 +6,7 @@ stages, a piece of both operands each, and two barriers for each stage: `full` i
 
     copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
     computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
-                                             then what the program does with the tile (`ptx_boxes`: its stores)
+                                             then what the program does with the tile (`gemm.tma_stores`: its stores)
 
 The copying thread runs the program's own loop over tiles, up to where a tile is. A piece of an operand is 128 bytes
 deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for each row if the depth is contiguous in
@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir.uop import UOp
-from whit.render.ptx_boxes import Boxes, boxes_bytes, results_of
-from whit.render.ptx_copies import LINE, MANY, Copying, adds_apart, stage_bytes
-from whit.render.ptx_exchange import exchange, in_order_of, in_order_of_mma
-from whit.render.ptx_values import Writer
+from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma
+from whit.render.ptx.gemm.tma_loads import LINE, MANY, Copying, adds_apart, stage_bytes
+from whit.render.ptx.gemm.tma_stores import Boxes, boxes_bytes, results_of
+from whit.render.ptx.values import Writer
 
 KINDS = {
     dtypes.float16: "f16",

@@ -18,7 +18,7 @@ from dataclasses import replace
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
-from whit.render.ptx_values import Part, Writer, number
+from whit.render.ptx.values import Part, Writer, number
 
 MANTISSA = 23  # bits of a float32
 MOST_LESS = 128.0  # all numbers on the way are integers of at most 24 bits: exact

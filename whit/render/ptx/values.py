@@ -115,7 +115,7 @@ class Writer:
         self.joined: dict[str, tuple[str, str]] = {}  # registers -> those that have some bits of them each
         self.offsets: dict[str, tuple[str, float]] = {}  # floats -> what they are, and how much less
         self.constants: dict[str, str] = {}  # numbers -> the registers that have them from the beginning on
-        self.words: dict[UOp, Words | None] = {}  # vectors of bytes, where they are such (`ptx_words`)
+        self.words: dict[UOp, Words | None] = {}  # vectors of bytes, where they are such (`ptx.words`)
         self.depth = 1
         self.count = 0
         self.reciprocal = "rcp.rn.f32"

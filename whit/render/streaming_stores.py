@@ -16,7 +16,7 @@ from math import gcd, prod
 
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.render.ahead import step_of
+from whit.render.prefetch import step_of
 from whit.render.program import memory_of
 from whit.target import Target
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from whit.ir.args import MatrixArg
 from whit.ir.uop import UOp
-from whit.render.ptx_values import Writer
+from whit.render.ptx.values import Writer
 
 PIECE = 64  # channels of a copy; windows along a depth
 LINE = 128  # bytes

@@ -11,10 +11,10 @@ from __future__ import annotations
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
-from whit.render.ptx_copies import LINE, short
-from whit.render.ptx_exchange import in_order_of, two_by_two
-from whit.render.ptx_values import Writer
-from whit.render.ptx_wgmma import descriptor, kinds_of
+from whit.render.ptx.gemm.exchange import in_order_of, two_by_two
+from whit.render.ptx.gemm.tma_loads import LINE, short
+from whit.render.ptx.gemm.wgmma_tiles import descriptor, kinds_of
+from whit.render.ptx.values import Writer
 
 IN_A_LINE = LINE // 32  # instructions
 

@@ -20,7 +20,7 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.c_ops import Helpers, bitcast, c_type, conversion, expression, number
+from whit.render.c.ops import Helpers, bitcast, c_type, conversion, expression, number
 from whit.render.program import (
     check_program,
     local_buffers_of,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.render.ptx_parts import bytes_of
-from whit.render.ptx_values import Part, Words, Writer, lane_count
+from whit.render.ptx.parts import bytes_of
+from whit.render.ptx.values import Part, Words, Writer, lane_count
 
 EVERY = 0x01010101
 BOTH = {ops.OR: "or.b32", ops.XOR: "xor.b32"}

@@ -13,10 +13,12 @@ from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
-from whit.render import ptx_boxes, ptx_copies, ptx_tiles
 from whit.render.program import local_buffers_of, memory_of, written_by
-from whit.render.ptx_access import ALIGNMENT, alignment_of
-from whit.render.ptx_values import lane_count
+from whit.render.ptx.access import ALIGNMENT, alignment_of
+from whit.render.ptx.gemm import mma_tiles as ptx_tiles
+from whit.render.ptx.gemm import tma_loads as ptx_copies
+from whit.render.ptx.gemm import tma_stores as ptx_boxes
+from whit.render.ptx.values import lane_count
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor

@@ -21,8 +21,8 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.ptx_parts import halves_of, pair
-from whit.render.ptx_values import Writer, lane_count
+from whit.render.ptx.parts import halves_of, pair
+from whit.render.ptx.values import Writer, lane_count
 
 F16, BF16 = dtypes.float16, dtypes.bfloat16
 _BITS = {ops.NEG: 0x8000, ops.ABS: 0x7FFF}

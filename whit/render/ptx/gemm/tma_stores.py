@@ -18,9 +18,9 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, BlockStoreArg, place_of
 from whit.ir.uop import UOp
-from whit.render.ptx_copies import LINE, short, stages_bytes
-from whit.render.ptx_parts import pair
-from whit.render.ptx_values import Writer, memory_type
+from whit.render.ptx.gemm.tma_loads import LINE, short, stages_bytes
+from whit.render.ptx.parts import pair
+from whit.render.ptx.values import Writer, memory_type
 
 BOX = 64 * LINE  # bytes
 MOST_BOXES = 2  # of a group

@@ -23,7 +23,6 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render import ptx_block, ptx_notes
 from whit.render.program import (
     GPU_RANGES,
     check_program,
@@ -36,7 +35,9 @@ from whit.render.program import (
     variables_of,
     written_by,
 )
-from whit.render.ptx_access import (
+from whit.render.ptx import launch as ptx_block
+from whit.render.ptx import notes as ptx_notes
+from whit.render.ptx.access import (
     ALIGNMENT,
     listed,
     load_packed,
@@ -46,16 +47,16 @@ from whit.render.ptx_access import (
     spread_of,
     vector,
 )
-from whit.render.ptx_copies import SHARED
-from whit.render.ptx_exchange import across
-from whit.render.ptx_groups import StagedGroups
-from whit.render.ptx_halves import instructions_of
-from whit.render.ptx_ops import bitcast, cast, casts, combined, elementwise, spell
-from whit.render.ptx_parts import bytes_of, halves_of, leave_out_unused_halves, pair
-from whit.render.ptx_tiles import Tiles
-from whit.render.ptx_values import Writer, lane_count, memory_type, number, register_type
-from whit.render.ptx_wgmma import WarpGroups
-from whit.render.ptx_words import bytewise
+from whit.render.ptx.gemm.exchange import across
+from whit.render.ptx.gemm.mma_tiles import Tiles
+from whit.render.ptx.gemm.tma_loads import SHARED
+from whit.render.ptx.gemm.wgmma import StagedGroups
+from whit.render.ptx.gemm.wgmma_tiles import WarpGroups
+from whit.render.ptx.ops import bitcast, cast, casts, combined, elementwise, spell
+from whit.render.ptx.packed_f16x2 import instructions_of
+from whit.render.ptx.parts import bytes_of, halves_of, leave_out_unused_halves, pair
+from whit.render.ptx.values import Writer, lane_count, memory_type, number, register_type
+from whit.render.ptx.words import bytewise
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import Target

@@ -21,11 +21,10 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.ahead import asked_before, bytes_ahead
 from whit.render.fused import expand_fma
-from whit.render.llvm_ops import ELEMENTWISE, cast, combine, reduce_vector
-from whit.render.llvm_values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
-from whit.render.past import LINE, stores_past_caches
+from whit.render.llvm.ops import ELEMENTWISE, cast, combine, reduce_vector
+from whit.render.llvm.values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
+from whit.render.prefetch import asked_before, bytes_ahead
 from whit.render.program import (
     check_program,
     local_buffers_of,
@@ -36,6 +35,7 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.small_floats import SMALL, emulate_small_floats
+from whit.render.streaming_stores import LINE, stores_past_caches
 from whit.target import Target
 
 _SIGNATURE = "(ptr noalias readonly %buffers, ptr noalias readonly %variables, i64 %start, i64 %stop)"

@@ -1,5 +1,5 @@
 """The thread of a block that copies: pieces of both operands of a product, by the copy engine (TMA), into stages of
-shared memory. What computes is in `ptx_wgmma`.
+shared memory. What computes is in `gemm.wgmma_tiles`.
 
     for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
 """
@@ -11,8 +11,8 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
-from whit.render.ptx_values import Writer, register_type
-from whit.render.ptx_window import copy_windows, window_map
+from whit.render.ptx.gemm.im2col import copy_windows, window_map
+from whit.render.ptx.values import Writer, register_type
 
 LINE = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called

@@ -14,8 +14,8 @@ from __future__ import annotations
 from whit.dtype import DType
 from whit.ir.args import Digit, place_of
 from whit.ir.uop import UOp
-from whit.render.ptx_ops import spell
-from whit.render.ptx_values import Writer, register_type
+from whit.render.ptx.ops import spell
+from whit.render.ptx.values import Writer, register_type
 
 
 def in_order_of_mma(registers: list[str]) -> list[str]:

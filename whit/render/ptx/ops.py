@@ -13,9 +13,9 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import unsupported
-from whit.render.ptx_halves import is_of_halves, of_halves, rounded
-from whit.render.ptx_parts import as_float, is_shifted_byte, less, of_part, put_together
-from whit.render.ptx_values import Writer, arithmetic_type, lane_count, number, register_type
+from whit.render.ptx.packed_f16x2 import is_of_halves, of_halves, rounded
+from whit.render.ptx.parts import as_float, is_shifted_byte, less, of_part, put_together
+from whit.render.ptx.values import Writer, arithmetic_type, lane_count, number, register_type
 from whit.simplify.bounds import bounds
 
 _STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of few bits, what has few bits

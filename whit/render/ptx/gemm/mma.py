@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whit.render.ptx_values import Writer
+from whit.render.ptx.values import Writer
 
 DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8}  # elements; of bytes 32
 

@@ -1,0 +1,1 @@
+"""Programs as C text: `text` writes them, `ops` spells elementwise ops."""
