@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from model_shapes import SHAPES
 
-import whit.engine.cpu as engine
+import whit.engine.devices.cpu as engine
 from whit import Context, Tensor
-from whit.engine.roof import peak_flops
+from whit.engine.report.roofline import peak_flops
 
 Work = tuple[str, list[np.ndarray], Callable[..., Any], Callable[..., Any], int]
 RNG = np.random.default_rng(0)

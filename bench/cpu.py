@@ -28,7 +28,7 @@ import numpy as np
 from cpu_works import GROUPS, Work, torch
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
-from whit.engine.roof import Roof, measure_roof
+from whit.engine.report.roofline import Roof, measure_roof
 from whit.runtime.threads import thread_count
 
 TURN = 0.03  # seconds of a contestant before the next: OpenMP's threads spin for 15 ms after their last work

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from whit import Device, Tensor, TinyJit, Variable
-from whit.engine import cuda_resident, program
+from whit.engine.devices import cuda_resident
+from whit.engine.programs import program
 
 CALLS = 200
 LANES = cuda_resident.LANES

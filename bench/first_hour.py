@@ -204,8 +204,8 @@ def timed(step: Step, number: int) -> float:
 
 def measure(name: str) -> None:
     """One line about one program, of this process."""
-    from whit.engine import compile as compiler
-    from whit.engine import realize
+    from whit.engine.compile import compile as compiler
+    from whit.engine.realize import realize
 
     ours, theirs = PROGRAMS[name]()
     programs, kernels = len(realize._plans), len(compiler._kernels)

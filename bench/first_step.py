@@ -42,7 +42,7 @@ def measure(name: str) -> None:
     from training_models import MODELS
 
     from whit import GlobalCounters
-    from whit.engine import compile as compiler
+    from whit.engine.compile import compile as compiler
 
     start = time.perf_counter()
     if name in LARGE:

@@ -25,7 +25,7 @@ LAYERS = (2, 12, 48)
 def measure(layers: int, is_function: bool, trains: bool, clock: Callable[[], float]) -> None:
     """The child process: prints seconds of the first call, and of what comes between building and running."""
     from whit import Tensor, function, nn
-    from whit.engine.device import Device
+    from whit.engine.devices.device import Device
     from whit.nn import optim
 
     backend: Any = Device["CPU"]

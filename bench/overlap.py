@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whit import Tensor, TinyJit
-from whit.engine.launches import LaunchList
+from whit.engine.programs.launches import LaunchList
 
 REPEATS = 30
 _grouped = LaunchList._is_shared

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import whit.engine.cpu as engine
+import whit.engine.devices.cpu as engine
 from whit import Context, Tensor, dtypes
 from whit.nn.state.gguf_blocks import KINDS
 

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 
 from whit.dtype import dtypes
-from whit.engine.device import Device
-from whit.engine.normalise import below, normalise
-from whit.engine.realize import _plans, realize
-from whit.engine.storage import new_buffer
+from whit.engine.devices.device import Device
+from whit.engine.memory.storage import new_buffer
+from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.realize import _plans, realize
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 

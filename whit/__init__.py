@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NoReturn
 from whit.cache import clear_caches
 from whit.config import Context, getenv
 from whit.dtype import dtypes
-from whit.engine.counters import GlobalCounters
-from whit.engine.device import Device
+from whit.engine.devices.device import Device
 from whit.engine.jit import TinyJit
-from whit.engine.launch_names import watch_from_environment
-from whit.engine.profile import profile
-from whit.engine.profile import start_from_environment as start_profile
+from whit.engine.report.counters import GlobalCounters
+from whit.engine.report.launch_names import watch_from_environment
+from whit.engine.report.profile import profile
+from whit.engine.report.profile import start_from_environment as start_profile
 from whit.errors import JitError
 from whit.function import function
 from whit.helpers import fetch

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
-from whit.engine.counters import GlobalCounters
-from whit.engine.show import colored, time_to_str
+from whit.engine.report.counters import GlobalCounters
+from whit.engine.report.show import colored, time_to_str
 from whit.errors import ArgumentError, BackendError, FileMissingError, ShapeError, nearest
 from whit.progress import tqdm, trange
 

@@ -4,7 +4,8 @@
         hooks.recorder.allocated(buffer)
 
 One recorder serves the whole process: memory is freed, and kernels run, on any thread. `whit.viz` has the only one.
-When kernels and copies ran is also for profiles (`whit.engine.profile`), of the process or of a block in one thread:
+When kernels and copies ran is also for profiles (`whit.engine.report.profile`), of the process or of a block in one
+thread:
 
     for timer in hooks.timers():
         timer.started("CPU", plan, kernels, "")([start, end])

@@ -12,7 +12,7 @@ from whit.cli import bench
 from whit.cli.bench import Result, measure
 from whit.cli.bench_works import Work, works
 from whit.cli.main import main
-from whit.engine.roof import Roof, peak_flops, peak_text
+from whit.engine.report.roofline import Roof, peak_flops, peak_text
 from whit.errors import BackendError
 from whit.runtime.llvm import compile_llvm
 from whit.target import parse_target

@@ -11,7 +11,7 @@ from tests.cli.schemas import differences, document
 from whit import Context
 from whit.cli import cache as cache_command
 from whit.cli.main import main
-from whit.engine import disk_cache
+from whit.engine.compile import disk_cache
 
 NOW = 1_800_000_000.0
 KEYS = ["a" * 64, "b" * 64, "c" * 64]

@@ -129,7 +129,7 @@ def test_a_diagnosis_says_what_is_wrong_and_what_to_do(name: str) -> None:
 
 
 def test_a_missing_driver_is_a_problem_where_whit_could_use_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(doctor.BACKENDS, "CUDA", "whit.engine.cuda")
+    monkeypatch.setitem(doctor.BACKENDS, "CUDA", "whit.engine.devices.cuda")
     (finding,) = found(gpus=(("NVIDIA", False),))
     assert finding.level == "problem"
     assert finding.fix.startswith("Install the driver of NVIDIA.")

@@ -12,10 +12,10 @@ from whit import Context, clear_caches
 from whit.cli import tune
 from whit.cli.main import main
 from whit.cli.tune import Row
-from whit.engine.tune import store
-from whit.engine.tune.search import Result
-from whit.engine.tune.store import Tuned
-from whit.engine.tune.task import Task
+from whit.engine.compile.tune import store
+from whit.engine.compile.tune.search import Result
+from whit.engine.compile.tune.store import Tuned
+from whit.engine.compile.tune.task import Task
 
 CHOICE = '{"core":null,"kind":"loops","lanes":{"r0":8},"order":["r0"],"unroll":{}}'
 FASTER = Tuned("add_8", "CPU:LLVM:haswell", CHOICE, 80e-6, 100e-6, 4)

@@ -24,9 +24,9 @@ from whit.codegen import Program, generate, separate
 from whit.codegen.gpu.attention import sizes as gpu_chain_cut
 from whit.codegen.math.expand import exp
 from whit.dtype import DType, dtypes
-from whit.engine import python
-from whit.engine.counters import GlobalCounters
-from whit.engine.cuda_compile import compile_ptx, without_vectors
+from whit.engine.compile.cuda import compile_ptx, without_vectors
+from whit.engine.devices import python
+from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM

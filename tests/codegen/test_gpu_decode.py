@@ -3,7 +3,7 @@
 from whit import Tensor
 from whit.codegen import generate
 from whit.dtype import dtypes
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.schedule import schedule
 from whit.target import parse_target
 

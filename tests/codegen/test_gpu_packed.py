@@ -13,7 +13,7 @@ from whit.codegen import Program, generate
 from whit.codegen.gpu import threads as gpu
 from whit.codegen.gpu.gemv import packed as gpu_packed
 from whit.codegen.gpu.gemv import rows as gpu_matvec
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render
 from whit.schedule import schedule

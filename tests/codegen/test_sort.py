@@ -11,8 +11,8 @@ from whit.codegen import generate
 from whit.codegen.cpu.sort_keys import key_of
 from whit.config import Context
 from whit.dtype import DType, decode, dtypes
-from whit.engine.compile import get_kernel
-from whit.engine.plan import make_plan
+from whit.engine.compile.compile import get_kernel
+from whit.engine.plan.plan import make_plan
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import PROGRAM

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from whit.config import Context
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import whit
-from whit.engine import cuda as engine_cuda
-from whit.engine import cuda_report
-from whit.engine.cuda_compile import CudaKernel, Launch
-from whit.engine.storage import concrete_shape
+from whit.engine.compile.cuda import CudaKernel, Launch
+from whit.engine.devices import cuda as engine_cuda
+from whit.engine.memory.storage import concrete_shape
+from whit.engine.report import cuda as cuda_report
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp

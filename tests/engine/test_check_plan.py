@@ -10,11 +10,11 @@ import pytest
 import whit
 from whit import Context, Tensor
 from whit.dtype import dtypes
-from whit.engine import plan as planning
-from whit.engine import realize, reuse
-from whit.engine.check_plan import aliases_of, check_plan
-from whit.engine.check_schedule import check_schedule
-from whit.engine.plan import Plan, make_plan
+from whit.engine.plan import plan as planning
+from whit.engine.plan.check_plan import aliases_of, check_plan
+from whit.engine.plan.check_schedule import check_schedule
+from whit.engine.plan.plan import Plan, make_plan
+from whit.engine.realize import realize, reuse
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp, make

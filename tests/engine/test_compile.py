@@ -17,9 +17,9 @@ import whit
 from whit import Tensor
 from whit.config import Context
 from whit.dtype import dtypes
-from whit.engine import compile as compile_module
-from whit.engine import disk_cache
-from whit.engine.compile import get_kernel, get_kernels
+from whit.engine.compile import compile as compile_module
+from whit.engine.compile import disk_cache
+from whit.engine.compile.compile import get_kernel, get_kernels
 from whit.errors import BackendError
 from whit.ir.uop import UOp
 from whit.target import parse_target
@@ -366,7 +366,7 @@ def test_a_warning_that_is_an_error_is_no_internal_error(monkeypatch: pytest.Mon
     def warns(*arguments: Any) -> Any:
         raise RuntimeWarning("as an error")
 
-    monkeypatch.setattr("whit.engine.realize.make_plan", warns)
+    monkeypatch.setattr("whit.engine.realize.realize.make_plan", warns)
     with pytest.raises(RuntimeWarning, match="as an error"):
         (Tensor([1.0, 2.0]) * 123.25 - 7.5).realize()
 
@@ -393,9 +393,9 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from whit.dtype import dtypes
-from whit.engine.realize import realize
-from whit.engine.storage import from_bytes
-from whit.engine.values import to_list
+from whit.engine.realize.realize import realize
+from whit.engine.memory.storage import from_bytes
+from whit.engine.memory.values import to_list
 a = from_bytes(bytes(400), dtypes.float32, (100,))
 assert to_list(realize([a + 3.75])[0]) == [3.75] * 100
 print(*[name for name in sys.modules if name.startswith(("llvmlite", "numpy", "whit.codegen", "whit.render"))])

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from whit import Tensor, Variable, clear_caches
-from whit.engine import compiling
-from whit.engine.compiling import ERASE, Compiling, note_kernels
-from whit.engine.many_sizes import MANY
+from whit.engine.compile import progress as compiling
+from whit.engine.compile.progress import ERASE, Compiling, note_kernels
+from whit.engine.realize.many_sizes import MANY
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from whit import Context, Device, Tensor, TinyJit, Variable
-from whit.engine.storage import storage
+from whit.engine.memory.storage import storage
 from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_transfers
 

@@ -14,7 +14,7 @@ import whit
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from engine.test_cuda_graph import branches
 from whit import Context, Device, Tensor, TinyJit
-from whit.engine.plan import make_plan
+from whit.engine.plan.plan import make_plan
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.viz.load import load

@@ -9,7 +9,7 @@ import pytest
 
 from whit.config import Context
 from whit.device import Device
-from whit.engine.counters import Counts, GlobalCounters
+from whit.engine.report.counters import Counts, GlobalCounters
 from whit.errors import ArgumentError, DeviceError
 from whit.runtime.buffer import Buffer
 from whit.target import host_target

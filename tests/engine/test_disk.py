@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from whit.device import Device
 from whit.dtype import dtypes
-from whit.engine.counters import GlobalCounters
-from whit.engine.disk import DiskBuffer, file_buffer, new_file_buffer
-from whit.engine.file_views import copy_of_view, write_view
-from whit.engine.layout import Layout, chain_of, follow, row_major, runs_of
-from whit.engine.realize import realize, realize_one
-from whit.engine.storage import attach, from_bytes, storage
-from whit.engine.values import from_numpy, item, to_list, to_numpy
+from whit.engine.devices.disk import DiskBuffer, file_buffer, new_file_buffer
+from whit.engine.devices.file_views import copy_of_view, write_view
+from whit.engine.memory.layout import Layout, chain_of, follow, row_major, runs_of
+from whit.engine.memory.storage import attach, from_bytes, storage
+from whit.engine.memory.values import from_numpy, item, to_list, to_numpy
+from whit.engine.realize.realize import realize, realize_one
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DeviceError, FileError, OutOfRangeError
 from whit.ir.interpret import evaluate
 from whit.ir.uop import UOp
@@ -138,7 +138,7 @@ def test_parts_of_files_are_read_and_written(file: pathlib.Path) -> None:
 def test_overlapping_copies_inside_a_file(
     file: pathlib.Path, source: int, target: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whit.engine.disk.CHUNK", 8)
+    monkeypatch.setattr("whit.engine.devices.disk.CHUNK", 8)
     expected = bytearray(file.read_bytes())
     expected[target : target + 80] = expected[source : source + 80]
     whole = file_buffer(f"DISK:{file}")

@@ -9,11 +9,11 @@ import pytest
 
 from whit import Context, Tensor
 from whit.dtype import dtypes
-from whit.engine.device import Device
-from whit.engine.edges import Access, accesses_of, edges, lanes, longest_chain
-from whit.engine.normalise import below, normalise
-from whit.engine.plan import Plan, make_plan
-from whit.engine.realize import load_scheduler, memory_of_slot
+from whit.engine.devices.device import Device
+from whit.engine.plan.plan import Plan, make_plan
+from whit.engine.programs.dependencies import Access, accesses_of, edges, lanes, longest_chain
+from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.realize import load_scheduler, memory_of_slot
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 

@@ -14,10 +14,10 @@ import pytest
 
 from whit.config import Context
 from whit.dtype import dtypes
-from whit.engine import realize as realize_module
-from whit.engine.realize import realize
-from whit.engine.storage import from_bytes
-from whit.engine.values import from_numpy, to_numpy
+from whit.engine.memory.storage import from_bytes
+from whit.engine.memory.values import from_numpy, to_numpy
+from whit.engine.realize import realize as realize_module
+from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.uop import UOp
 

@@ -8,11 +8,11 @@ import pytest
 
 from whit.config import Context
 from whit.dtype import dtypes
-from whit.engine import realize as realize_module
-from whit.engine.counters import GlobalCounters
-from whit.engine.realize import realize
-from whit.engine.storage import from_bytes, storage
-from whit.engine.values import dtype_of_array, from_numpy, to_numpy
+from whit.engine.memory.storage import from_bytes, storage
+from whit.engine.memory.values import dtype_of_array, from_numpy, to_numpy
+from whit.engine.realize import realize as realize_module
+from whit.engine.realize.realize import realize
+from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import usage

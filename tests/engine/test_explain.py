@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
-from whit.engine.gpu_roof import KNOWN
-from whit.engine.kernel_report import spell_count
+from whit.engine.report.gpu_roofline import KNOWN
+from whit.engine.report.kernel import spell_count
 from whit.target import _GPUS
 
 TARGET = "NULL:LLVM:haswell"  # the same kernels and reasons on every machine that runs the tests

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor
-from whit.engine import lasting
-from whit.engine.storage import computed
+from whit.engine.memory.storage import computed
+from whit.engine.realize import store_once as lasting
 from whit.ir.uop import UOp
 
 

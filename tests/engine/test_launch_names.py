@@ -8,9 +8,9 @@ import pytest
 
 import whit
 from whit import Context, GlobalCounters, Tensor, TinyJit, nn
-from whit.engine import compile as compile_module
-from whit.engine import launch_names
-from whit.engine.launch_names import merged, running_names, watch
+from whit.engine.compile import compile as compile_module
+from whit.engine.report import launch_names
+from whit.engine.report.launch_names import merged, running_names, watch
 
 pytestmark = pytest.mark.cpu
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from whit.dtype import DType, dtypes
-from whit.engine.normalise import Normalised, below, normalise
-from whit.engine.storage import new_buffer, remember
+from whit.engine.memory.storage import new_buffer, remember
+from whit.engine.realize.parametrise import Normalised, below, normalise
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.text import to_text

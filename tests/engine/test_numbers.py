@@ -9,7 +9,7 @@ import pytest
 
 from whit import Tensor, clear_caches, dtypes
 from whit.dtype import DType, convert, decode, encode
-from whit.engine import compile as compile_module
+from whit.engine.compile import compile as compile_module
 from whit.errors import DTypeError
 from whit.ir.uop import UOp
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from whit.dtype import DType, dtypes
-from whit.engine.plan import Temporary, make_plan, place, taken_over
+from whit.engine.plan.plan import Temporary, make_plan, place, taken_over
 from whit.ir import ops
 from whit.ir.uop import UOp
 

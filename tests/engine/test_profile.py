@@ -17,10 +17,10 @@ import whit
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from engine.test_cuda_graph import branches
 from whit import Context, Device, Tensor, TinyJit
-from whit.engine import profile as module
-from whit.engine import roof
-from whit.engine.profile import Profile, Spans
-from whit.engine.profile_table import MOST_SHOWN
+from whit.engine.report import profile as module
+from whit.engine.report import roofline as roof
+from whit.engine.report.profile import Profile, Spans
+from whit.engine.report.profile_table import MOST_SHOWN
 from whit.errors import BackendError
 from whit.recording import hooks
 from whit.viz.load import load

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
-from whit.engine.edges import Access
-from whit.engine.launches import LITTLE, LaunchList
-from whit.engine.program import Program
-from whit.engine.queues import Call, batches, submission_order, timeline
+from whit.engine.programs.dependencies import Access
+from whit.engine.programs.launches import LITTLE, LaunchList
+from whit.engine.programs.program import Program
+from whit.engine.programs.queues import Call, batches, submission_order, timeline
 
 rng = np.random.default_rng(0)
 

@@ -10,11 +10,11 @@ import pytest
 from engine.simple import schedule as simple_schedule
 from whit.config import Context
 from whit.dtype import dtypes
-from whit.engine import realize as realize_module
-from whit.engine.counters import GlobalCounters
-from whit.engine.realize import realize
-from whit.engine.storage import computed, storage
-from whit.engine.values import from_numpy, item, to_numpy
+from whit.engine.memory.storage import computed, storage
+from whit.engine.memory.values import from_numpy, item, to_numpy
+from whit.engine.realize import realize as realize_module
+from whit.engine.realize.realize import realize
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import DeviceError, InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -202,7 +202,7 @@ def test_a_failure_inside_saves_the_graph_and_says_how_to_replay(monkeypatch: py
     path = str(caught.value).partition("The graph is in ")[2].partition(". To")[0]
     assert f"python -m whit replay {path} CPU" in str(caught.value)
     monkeypatch.undo()
-    from whit.engine.replay import replay
+    from whit.engine.report.replay import replay
 
     replay(path, "CPU")
     os.remove(path)

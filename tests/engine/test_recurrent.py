@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, function, nn
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.ir.uop import UOp
 from whit.schedule import schedule
 

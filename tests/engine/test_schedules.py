@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, Variable, clear_caches, dtypes, function, nn
-from whit.engine import disk_cache, schedules
-from whit.engine import realize as realize_module
-from whit.engine.schedules import find_or_make, schedule_key
+from whit.engine.compile import disk_cache, schedules
+from whit.engine.compile.schedules import find_or_make, schedule_key
+from whit.engine.realize import realize as realize_module
 from whit.ir import ops
 from whit.ir.parse import parse
 from whit.ir.text import to_text

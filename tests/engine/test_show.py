@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from whit import Context, Tensor
-from whit.engine import compile as compile_module
-from whit.engine import realize as realize_module
-from whit.engine.show import UNTILED
+from whit.engine.compile import compile as compile_module
+from whit.engine.realize import realize as realize_module
+from whit.engine.report.show import UNTILED
 from whit.runtime.gcc import find_compiler
 from whit.target import parse_target
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from whit.dtype import DType, dtypes
-from whit.engine.storage import attach, computed, from_bytes, nbytes_of, new_buffer, remember, storage, to_bytes
-from whit.engine.values import from_numpy, item, to_list, to_numpy
+from whit.engine.memory.storage import attach, computed, from_bytes, nbytes_of, new_buffer, remember, storage, to_bytes
+from whit.engine.memory.values import from_numpy, item, to_list, to_numpy
 from whit.errors import DTypeError, InternalError, ShapeError
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer, usage
@@ -134,8 +134,9 @@ def test_lists_have_the_shape() -> None:
 
 def test_scalars_need_no_numpy() -> None:
     program = (
-        "import sys; from whit.engine.storage import from_bytes; from whit.engine.values import item, to_list\n"
-        "from whit.dtype import dtypes; import whit.engine.realize\n"
+        "import sys; from whit.engine.memory.storage import from_bytes\n"
+        "from whit.engine.memory.values import item, to_list\n"
+        "from whit.dtype import dtypes; import whit.engine.realize.realize\n"
         "print(item(from_bytes(b'a', dtypes.uint8, ())), 'numpy' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

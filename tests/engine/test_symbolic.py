@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from whit import Context, Device, Tensor, Variable, nn
-from whit.engine import compile as compile_module
-from whit.engine import realize as realize_module
-from whit.engine.counters import GlobalCounters
-from whit.engine.normalise import below, normalise
-from whit.engine.realize import find_plan
-from whit.engine.storage import concrete_shape, storage
-from whit.engine.values import from_numpy, to_numpy
+from whit.engine.compile import compile as compile_module
+from whit.engine.memory.storage import concrete_shape, storage
+from whit.engine.memory.values import from_numpy, to_numpy
+from whit.engine.realize import realize as realize_module
+from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.realize import find_plan
+from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer

@@ -15,11 +15,11 @@ from whit import Context, Device, Tensor, TinyJit
 from whit import target as target_module
 from whit.config import CACHE_DIR
 from whit.dtype import DType, dtypes
-from whit.engine import compile as compile_module
-from whit.engine import null_gpu
-from whit.engine.compile import compile_kernel
-from whit.engine.counters import GlobalCounters
-from whit.engine.cuda_compile import compile_ptx, is_slow_when_linked
+from whit.engine.compile import compile as compile_module
+from whit.engine.compile.compile import compile_kernel
+from whit.engine.compile.cuda import compile_ptx, is_slow_when_linked
+from whit.engine.devices import null_gpu
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import BackendError, DeviceError
 from whit.ir.interpret import numpy_dtype
 from whit.runtime.elf import _Object

@@ -13,16 +13,16 @@ from whit.codegen.pipeline import before_tiling, generate
 from whit.codegen.strategy.choice import Choice, UnfitError, apply_choice
 from whit.codegen.strategy.variants import first_choices, varied
 from whit.dtype import dtypes
-from whit.engine import compile as compile_module
-from whit.engine import disk_cache
-from whit.engine.compile import Kernel, get_kernel, kernel_key, known_tuning, task_of
-from whit.engine.tune import search as search_module
-from whit.engine.tune import store
-from whit.engine.tune.alone import Alone
-from whit.engine.tune.check import Check, difference, nasty, sums_are_exact, tolerance, values
-from whit.engine.tune.search import Search, search
-from whit.engine.tune.store import Tuned
-from whit.engine.tune.task import Task
+from whit.engine.compile import compile as compile_module
+from whit.engine.compile import disk_cache
+from whit.engine.compile.compile import Kernel, get_kernel, kernel_key, known_tuning, task_of
+from whit.engine.compile.tune import search as search_module
+from whit.engine.compile.tune import store
+from whit.engine.compile.tune.alone import Alone
+from whit.engine.compile.tune.check import Check, difference, nasty, sums_are_exact, tolerance, values
+from whit.engine.compile.tune.search import Search, search
+from whit.engine.compile.tune.store import Tuned
+from whit.engine.compile.tune.task import Task
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.interpret import run
@@ -449,7 +449,7 @@ def test_a_kernel_explains_itself() -> None:
 
 
 def test_what_was_achieved_is_a_part_of_the_roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    from whit.engine import roof
+    from whit.engine.report import roofline as roof
 
     monkeypatch.setattr(roof, "roof_of_this_machine", lambda: roof.Roof(10e9, 100e9, 2))
     f = TinyJit(lambda x: (x * 2).realize())

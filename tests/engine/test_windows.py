@@ -9,10 +9,10 @@ from fuzz.emulated import emulated_gpu
 
 from whit import Tensor, clear_caches, dtypes, nn
 from whit.dtype import DType
-from whit.engine import realize
-from whit.engine.compile import linked_kernels
-from whit.engine.normalise import below, normalise
-from whit.engine.windows import FEW, find_windows
+from whit.engine.compile.compile import linked_kernels
+from whit.engine.realize import realize
+from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.windows import FEW, find_windows
 from whit.ir import ops
 from whit.ir.uop import UOp
 

@@ -22,9 +22,9 @@ from fuzz.graphs import FIRST_OUTPUT, make_case
 from fuzz.networks import make_part
 from fuzz.programs import difference, make_program
 from whit import Device
-from whit.engine.disk import allocate
-from whit.engine.plan import make_plan
-from whit.engine.realize import load_scheduler
+from whit.engine.devices.disk import allocate
+from whit.engine.plan.plan import make_plan
+from whit.engine.realize.realize import load_scheduler
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 

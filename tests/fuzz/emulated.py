@@ -17,8 +17,8 @@ import pytest
 import whit
 from whit import Device
 from whit.codegen import generate, separate
-from whit.engine.plan import Plan
-from whit.engine.python import PythonDevice, _array
+from whit.engine.devices.python import PythonDevice, _array
+from whit.engine.plan.plan import Plan
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM

@@ -9,8 +9,8 @@ import pytest
 import whit
 from tests.grad.test_reverse import check, data
 from whit import Tensor, checkpoint, nn
-from whit.engine.normalise import below, normalise
-from whit.engine.plan import make_plan
+from whit.engine.plan.plan import make_plan
+from whit.engine.realize.parametrise import below, normalise
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp

@@ -7,8 +7,8 @@ import pytest
 
 from tests.grad.test_checkpoint import floats, planned
 from whit import GlobalCounters, Tensor, checkpoint
-from whit.engine.normalise import below, normalise
-from whit.engine.plan import Plan, make_plan
+from whit.engine.plan.plan import Plan, make_plan
+from whit.engine.realize.parametrise import below, normalise
 from whit.schedule.pipeline import schedule
 
 pytestmark = pytest.mark.slow

@@ -302,7 +302,7 @@ def test_a_captured_tensor_behind_a_result() -> None:
 
 
 def test_what_is_remembered_is_little() -> None:
-    from whit.engine import origins
+    from whit.engine.memory import origins
 
     w = values(1.0, 2.0)
     state, kept = values(1.0, 1.0), []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from whit import Context, JitError, Tensor, TinyJit
-from whit.engine.program import Program
+from whit.engine.programs.program import Program
 
 pytestmark = pytest.mark.slow
 

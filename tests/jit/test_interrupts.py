@@ -13,7 +13,7 @@ import pytest
 
 from whit import Tensor, TinyJit
 from whit.engine import jit
-from whit.engine.overlay import current
+from whit.engine.programs.overlay import current
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import pytest
 
 from whit import Context, GlobalCounters, JitError, Tensor, TinyJit, UOp, Variable, nn
 from whit.engine import jit as jit_module
-from whit.engine.storage import storage
-from whit.engine.trace import Trace
+from whit.engine.memory.storage import storage
+from whit.engine.programs.trace import Trace
 
 
 def test_jit_error_and_tinyjit_are_found_where_programs_look_for_them() -> None:

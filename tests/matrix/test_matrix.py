@@ -16,9 +16,9 @@ from ops.corners import source_dtypes
 from matrix import reference
 from matrix.cases import KINDS, Case, Group, accepts
 from whit.dtype import DType, dtypes
-from whit.engine.device import Device
-from whit.engine.realize import realize
-from whit.engine.values import from_numpy, to_numpy
+from whit.engine.devices.device import Device
+from whit.engine.memory.values import from_numpy, to_numpy
+from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import Op

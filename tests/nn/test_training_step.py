@@ -12,9 +12,9 @@ import pytest
 
 from whit import GlobalCounters, Tensor, clear_caches
 from whit.config import Context
-from whit.engine import cpu
-from whit.engine.compile import Kernel
-from whit.engine.plan import Plan
+from whit.engine.compile.compile import Kernel
+from whit.engine.devices import cpu
+from whit.engine.plan.plan import Plan
 from whit.runtime.blocks import ALIGNMENT
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import re
 
 from whit import Context, Tensor
-from whit.engine.cuda_compile import compile_ptx
+from whit.engine.compile.cuda import compile_ptx
 from whit.target import parse_target
 
 TARGET = parse_target("CUDA:PTX:sm_90a")

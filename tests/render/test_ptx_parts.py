@@ -7,7 +7,7 @@ from ptx_machine import run_ptx
 from whit import Tensor
 from whit.codegen import generate
 from whit.dtype import DType, dtypes
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render
 from whit.schedule import schedule

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from whit import Context, Tensor
-from whit.engine.counters import GlobalCounters
-from whit.engine.realize import realize
+from whit.engine.realize.realize import realize
+from whit.engine.report.counters import GlobalCounters
 
 FLOAT = 4  # bytes of a float32
 ROWS, COLUMNS = 256, 64

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from whit import Tensor, clear_caches, function
-from whit.engine import reuse
-from whit.engine.normalise import below, normalise
-from whit.engine.plan import make_plan
+from whit.engine.plan.plan import make_plan
+from whit.engine.realize import reuse
+from whit.engine.realize.parametrise import below, normalise
 from whit.ir import ops
 from whit.ir.rewrite import counting
 from whit.ir.uop import UOp

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whit import Context, Tensor, clear_caches
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.rewrites import roll_steps as module

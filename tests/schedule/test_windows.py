@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor
-from whit.engine.normalise import below, normalise
+from whit.engine.realize.parametrise import below, normalise
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule import schedule

@@ -11,7 +11,7 @@ import numpy as np
 
 from whit import Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.values import to_numpy
+from whit.engine.memory.values import to_numpy
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
 

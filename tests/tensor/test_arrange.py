@@ -9,7 +9,7 @@ import pytest
 from tensor.check import same, some, value
 from whit import Tensor
 from whit.dtype import dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 
 pytestmark = pytest.mark.slow  # many

@@ -9,7 +9,7 @@ import pytest
 from tensor.check import FLOATS, same, some, value, wide
 from whit import Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, ShapeError
 
 

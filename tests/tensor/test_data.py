@@ -18,7 +18,7 @@ import pytest
 
 from whit import Context, Tensor, UOp, Variable, dtypes, fetch
 from whit.dtype import DType
-from whit.engine.storage import storage
+from whit.engine.memory.storage import storage
 from whit.errors import ArgumentError, BackendError, DTypeError, FileMissingError, ShapeError
 from whit.ir.interpret import numpy_dtype
 

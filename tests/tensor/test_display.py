@@ -11,7 +11,7 @@ import pytest
 
 from tests.gpus import needs_gpu
 from whit import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes
-from whit.engine import peek
+from whit.engine.memory import peek
 from whit.tensor.display import text_of
 
 DEVICE = Device.DEFAULT

@@ -8,7 +8,7 @@ import pytest
 from tensor.check import FLOATS, INTS, same, some, value, wide
 from whit import Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, ShapeError
 from whit.tensor.contract import path
 

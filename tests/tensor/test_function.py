@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, TinyJit, function
-from whit.engine.overlay import Overlay
+from whit.engine.programs.overlay import Overlay
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp

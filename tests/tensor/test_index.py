@@ -14,7 +14,7 @@ from tensor.check import some
 from tensor.interpreted import interpreted
 from whit import Context, Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.uop import UOp

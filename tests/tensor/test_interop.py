@@ -17,8 +17,8 @@ import pytest
 
 from whit import Tensor, TinyJit, dtypes
 from whit.dtype import DType
-from whit.engine.counters import GlobalCounters
-from whit.engine.storage import storage
+from whit.engine.memory.storage import storage
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, NotSupportedError
 from whit.ir.interpret import numpy_dtype
 from whit.runtime import dlpack
@@ -320,7 +320,7 @@ def test_a_capsule_is_used_once() -> None:
 
 def written(x: Tensor) -> Tensor:
     """x with its first element replaced by the engine, in place where it may."""
-    from whit.engine.realize import realize
+    from whit.engine.realize.realize import realize
 
     old = x.uop
     x.uop = old.after(old.shrink(((0, 1),)).store(Tensor([9], dtype=x.dtype).realize().uop))

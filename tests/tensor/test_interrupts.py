@@ -13,11 +13,17 @@ import pytest
 
 import whit
 from whit import Context, Tensor, nn
-from whit.engine import realize
+from whit.engine.realize import realize
 
 FOLDER = str(Path(whit.__file__).parent)
 WRITING = ("tensor/family.py", "tensor/assign.py", "tensor/core.py", "tensor/index.py", "tensor/entries.py")
-REALISING = ("tensor/data.py", "tensor/family.py", "engine/realize.py", "engine/cpu.py", "engine/storage.py")
+REALISING = (
+    "tensor/data.py",
+    "tensor/family.py",
+    "engine/realize/realize.py",
+    "engine/devices/cpu.py",
+    "engine/memory/storage.py",
+)
 CHANGING = ("tensor/family.py", "tensor/assign.py")
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from whit import Device, Tensor
 from whit.dtype import dtypes
-from whit.engine.counters import GlobalCounters
-from whit.engine.realize import _plans
-from whit.engine.repeat import repeat
+from whit.engine.realize.realize import _plans
+from whit.engine.realize.repeat import repeat
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.tensor import rotate
 

@@ -10,7 +10,7 @@ import pytest
 from tensor.check import FLOATS, same, some, value
 from whit import Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
 
 REDUCTIONS = ("mean", "sum", "none")

@@ -14,8 +14,8 @@ import pytest
 from tensor.check import INTS
 from whit import Context, Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
-from whit.engine.realize import _plans
+from whit.engine.realize.realize import _plans
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp, const

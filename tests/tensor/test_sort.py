@@ -7,7 +7,7 @@ import pytest
 
 from whit import Context, Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.counters import GlobalCounters
+from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.interpret import numpy_dtype
 

@@ -11,7 +11,7 @@ import pytest
 
 import whit
 from whit import Context, GlobalCounters, Tensor, TinyJit
-from whit.engine import compile
+from whit.engine.compile import compile
 from whit.errors import ArgumentError, FileError
 from whit.ir.parse import parse
 from whit.ir.watched import _recorded_sets

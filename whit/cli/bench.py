@@ -10,8 +10,8 @@ import numpy as np
 from whit.cli.answer import OK, PROBLEM, Answer, UsageError, columns
 from whit.cli.bench_works import Work, works
 from whit.cli.check import relative_error
-from whit.engine.device import usable
-from whit.engine.roof import Roof, best_seconds, measure_roof
+from whit.engine.devices.device import usable
+from whit.engine.report.roofline import Roof, best_seconds, measure_roof
 from whit.errors import UserError, WhitError, nearest
 from whit.progress import tqdm
 from whit.tensor import Tensor

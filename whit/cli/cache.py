@@ -12,8 +12,8 @@ from typing import Any
 
 from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes, spell_count
 from whit.config import CACHE
-from whit.engine import disk_cache
-from whit.engine.tune import store
+from whit.engine.compile import disk_cache
+from whit.engine.compile.tune import store
 from whit.helpers import downloads_folder
 
 SHOWN = 20  # entries that `list` prints as text, unless told otherwise

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from whit.engine.roof import best_seconds
+from whit.engine.report.roofline import best_seconds
 from whit.tensor import Tensor
 
 TOLERANCE = 1e-5  # of the largest element: sums are added in another order

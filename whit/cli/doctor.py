@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from whit.cli.answer import OK, PROBLEM, Answer, spell_bytes, spell_count
 from whit.cli.machine import PACKAGES, PYTHON, Machine, this_machine
 from whit.config import settings
-from whit.engine.device import BACKENDS, Device
+from whit.engine.devices.device import BACKENDS, Device
 from whit.errors import WhitError
 
 LEVELS = ("ok", "note", "warning", "problem")

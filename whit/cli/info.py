@@ -14,7 +14,7 @@ import whit
 from whit.cli import cache
 from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes
 from whit.cli.machine import package_versions
-from whit.engine.device import BACKENDS, Device
+from whit.engine.devices.device import BACKENDS, Device
 from whit.errors import DeviceError, WhitError
 from whit.runtime.gcc import find_compiler
 from whit.runtime.threads import thread_count

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from whit.config import CACHE, settings
-from whit.engine import disk_cache
+from whit.engine.compile import disk_cache
 from whit.errors import DeviceError, ParseError
 from whit.runtime.gcc import find_compiler
 from whit.runtime.threads import thread_count

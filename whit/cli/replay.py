@@ -6,8 +6,8 @@ import argparse
 import traceback
 
 from whit.cli.answer import PROBLEM, Answer, UsageError
-from whit.engine.device import canonicalize, usable
-from whit.engine.replay import replay
+from whit.engine.devices.device import canonicalize, usable
+from whit.engine.report.replay import replay
 from whit.errors import UserError
 
 

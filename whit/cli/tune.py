@@ -19,10 +19,10 @@ import numpy as np
 from whit.cli.answer import OK, PROBLEM, STOPPED, Answer, UsageError, columns, spell_count
 from whit.cli.bench_works import works
 from whit.config import CACHE, NOOPT, Context
-from whit.engine.compile import Kernel, linked_kernels, task_of
-from whit.engine.tune import store
-from whit.engine.tune.search import Result, search
-from whit.engine.tune.task import Task
+from whit.engine.compile.compile import Kernel, linked_kernels, task_of
+from whit.engine.compile.tune import store
+from whit.engine.compile.tune.search import Result, search
+from whit.engine.compile.tune.task import Task
 from whit.errors import WhitError
 from whit.progress import tqdm
 from whit.target import Target

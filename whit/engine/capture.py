@@ -14,13 +14,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from whit.engine.placeholder import gradient_used_up, is_placeholder, new_placeholder
-from whit.engine.program import build, plain
+from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
+from whit.engine.memory.storage import is_known
+from whit.engine.programs.program import build, plain
+from whit.engine.programs.trace import Shown, Trace
 from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
 from whit.engine.replayer import Replay
 from whit.engine.signature import Result, result_of
-from whit.engine.storage import is_known
-from whit.engine.trace import Shown, Trace
 from whit.errors import JitError
 from whit.grad import flow
 from whit.ir import ops

@@ -13,13 +13,13 @@ from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
-from whit.engine.disk import allocate
-from whit.engine.overlay import slot_of, tensor_type
-from whit.engine.ownership import MAPPED, is_writable_alone
-from whit.engine.program import Program
-from whit.engine.realize import realize
+from whit.engine.devices.disk import allocate
+from whit.engine.memory.ownership import MAPPED, is_writable_alone
+from whit.engine.memory.storage import nbytes_of, storage
+from whit.engine.programs.overlay import slot_of, tensor_type
+from whit.engine.programs.program import Program
+from whit.engine.realize.realize import realize
 from whit.engine.replay_records import Change, Seen, Site, base_of, shown_base
-from whit.engine.storage import nbytes_of, storage
 from whit.ir.uop import UOp
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer

@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
-from whit.engine.device import Device
-from whit.engine.overlay import Wrapper, current
+from whit.engine.devices.device import Device
+from whit.engine.programs.overlay import Wrapper, current
+from whit.engine.programs.trace import Trace
 from whit.engine.signature import Arguments, Key
-from whit.engine.trace import Trace
 from whit.errors import ArgumentError, JitError
 from whit.recording import hooks
 
@@ -245,9 +245,9 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
 
     def captured_kernels(self) -> list[Any]:
         """A report about each kernel of the program that was captured last; its `explain()` says why it is as it is."""
-        from whit.engine.explain import reports  # lazy: few programs ask
-        from whit.engine.program import plan_of  # lazy: the same
-        from whit.engine.realize import call_names  # lazy: the same
+        from whit.engine.programs.program import plan_of  # lazy: the same
+        from whit.engine.realize.realize import call_names  # lazy: the same
+        from whit.engine.report.explain import reports  # lazy: few programs ask
 
         found: list[Any] = []
         for part in self.captured[-1].program.parts if self._captures else []:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from whit.config import Context
-from whit.engine.overlay import all_leaves
-from whit.engine.realize import realize
+from whit.engine.memory.values import to_numpy
+from whit.engine.programs.overlay import all_leaves
+from whit.engine.programs.trace import generator
+from whit.engine.realize.realize import realize
 from whit.engine.replayer import MISSED
 from whit.engine.signature import result_of
-from whit.engine.trace import generator
-from whit.engine.values import to_numpy
 from whit.errors import JitError
 from whit.ir.uop import UOp
 

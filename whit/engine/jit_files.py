@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from whit.config import Context, settings
-from whit.engine.compile import target_text_of
-from whit.engine.device import Device
-from whit.engine.disk_cache import pack, unpack
-from whit.engine.overlay import current
+from whit.engine.compile.compile import target_text_of
+from whit.engine.compile.disk_cache import pack, unpack
+from whit.engine.devices.device import Device
 from whit.engine.program_files import Json, Reader, Writer
+from whit.engine.programs.overlay import current
 from whit.engine.replay_files import TensorWriter, read_tensors, replay_from, replay_to
 from whit.engine.replayer import MISSED, Replay
 from whit.engine.result_files import Classes, spell_key

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from whit.engine.origin import is_library_file
-from whit.engine.overlay import current
-from whit.engine.trace import Trace
+from whit.engine.programs.overlay import current
+from whit.engine.programs.trace import Trace
 
 _ALWAYS_SAME = frozenset(
     [

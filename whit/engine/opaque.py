@@ -16,7 +16,7 @@ import threading
 import types
 from typing import Any
 
-from whit.engine.overlay import Wrapper, tensor_type
+from whit.engine.programs.overlay import Wrapper, tensor_type
 
 MOST_BYTES = 1 << 20  # comparing so many takes about 50 us
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made while Python runs; by C code that allows no changes

@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.compile import add_kernel, code_of
-from whit.engine.cpu import CpuDevice
-from whit.engine.device import Device
-from whit.engine.disk import allocate
-from whit.engine.normalise import Normalised
-from whit.engine.placeholder import is_placeholder, new_placeholder
-from whit.engine.plan import make_plan
-from whit.engine.program import ALL, Part, Program, on_other_leaves, plan_of, resident_of
-from whit.engine.storage import nbytes_of
+from whit.engine.compile.compile import add_kernel, code_of
+from whit.engine.devices.cpu import CpuDevice
+from whit.engine.devices.device import Device
+from whit.engine.devices.disk import allocate
+from whit.engine.memory.placeholder import is_placeholder, new_placeholder
+from whit.engine.memory.storage import nbytes_of
+from whit.engine.plan.plan import make_plan
+from whit.engine.programs.program import ALL, Part, Program, on_other_leaves, plan_of, resident_of
+from whit.engine.realize.parametrise import Normalised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
 from whit.ir.parse import parse, parse_all

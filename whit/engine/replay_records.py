@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.overlay import tensor_type
-from whit.engine.program import State
+from whit.engine.memory.storage import is_known, nbytes_of
+from whit.engine.programs.overlay import tensor_type
+from whit.engine.programs.program import State
 from whit.engine.signature import unbound
-from whit.engine.storage import is_known, nbytes_of
 from whit.ir.uop import UOp
 from whit.runtime.fields import FieldWatch, watch_field
 

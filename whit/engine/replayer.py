@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.engine.captured import Captured
-from whit.engine.disk import allocate
-from whit.engine.history import note_written
-from whit.engine.origins import note_result
-from whit.engine.overlay import raw_set
-from whit.engine.ownership import attachment, own_memory
-from whit.engine.placeholder import given_away
-from whit.engine.program import Program
-from whit.engine.realize import realize
+from whit.engine.devices.disk import allocate
+from whit.engine.memory.history import note_written
+from whit.engine.memory.origins import note_result
+from whit.engine.memory.ownership import attachment, own_memory
+from whit.engine.memory.placeholder import given_away
+from whit.engine.memory.storage import attach, attach_known, new_buffer, storage
+from whit.engine.programs.overlay import raw_set
+from whit.engine.programs.program import Program
+from whit.engine.programs.trace import Drawn, generator
+from whit.engine.realize.realize import realize
 from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, base_of, shown_base
 from whit.engine.signature import Result, rebound
-from whit.engine.storage import attach, attach_known, new_buffer, storage
-from whit.engine.trace import Drawn, generator
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer

@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType, to_dtype
-from whit.engine.overlay import result_type
 from whit.engine.program_files import Reader, Writer
+from whit.engine.programs.overlay import result_type
 from whit.engine.signature import PLAIN, Hole
 from whit.errors import JitError
 from whit.ir.text import to_text

@@ -20,7 +20,7 @@ from typing import Any
 
 from whit.dtype import DType
 from whit.engine.origin import is_users
-from whit.engine.overlay import tensor_type
+from whit.engine.programs.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.graph import topological

@@ -40,7 +40,7 @@ from whit.engine.library_calls import ASKING_BUILTINS, may_ask
 from whit.engine.names import CELL, GLOBAL, SELF, names_of
 from whit.engine.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
 from whit.engine.origin import is_library_file, is_users, is_users_module, is_whit
-from whit.engine.overlay import Wrapper, tensor_type
+from whit.engine.programs.overlay import Wrapper, tensor_type
 from whit.engine.watch_rows import (
     MISSING,
     SCALARS,

@@ -29,7 +29,7 @@ class Record:
     device: str | None
     known_bounds: tuple[int, ...] | None  # filled by whit.simplify.bounds, on demand
     known_digest: int | None  # filled by whit.ir.graph.digest, on demand
-    made: Any  # where in the user's program (`whit.engine.launch_names`): names for people, no part of what the node is
+    made: Any  # where in the user's program (`engine.report.launch_names`): names for people, no part of the node
 
 
 # The slots' own setters: they pass by UOp.__setattr__, which refuses everything.

@@ -6,7 +6,7 @@
 `core.py` tells how the class is put together from the other files, one for each topic.
 """
 
-from whit.engine.overlay import register_result
+from whit.engine.programs.overlay import register_result
 from whit.tensor import decompose_gradients, derivatives  # noqa: F401  # registers them
 from whit.tensor.recompute import checkpoint
 from whit.tensor.tensor import Tensor

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from whit.dtype import DType
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, Shape, spell_shape

@@ -10,7 +10,7 @@ the side of the file.
 from __future__ import annotations
 
 from whit.dtype import DType, dtypes
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape

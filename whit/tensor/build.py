@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
-from whit.engine.device import canonicalize, is_disk
-from whit.engine.overlay import current
+from whit.engine.devices.device import canonicalize, is_disk
+from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const

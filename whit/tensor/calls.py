@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 
 from whit.cache import register_cache
 from whit.config import settings_key
-from whit.engine.normalise import SPREADS, is_varied, param
-from whit.engine.overlay import Reads
-from whit.engine.placeholder import new_placeholder
-from whit.engine.storage import computed_entries, is_known
+from whit.engine.memory.placeholder import new_placeholder
+from whit.engine.memory.storage import computed_entries, is_known
+from whit.engine.programs.overlay import Reads
+from whit.engine.realize.parametrise import SPREADS, is_varied, param
 from whit.ir import ops
 from whit.ir.args import FunctionArg
 from whit.ir.uop import UOp, make

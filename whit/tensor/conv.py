@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from whit.config import WINO
 from whit.dtype import DType
-from whit.engine.device import is_gpu
+from whit.engine.devices.device import is_gpu
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.convolve import NEVER, Sliding, convolve

@@ -23,8 +23,8 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, dtypes, least_upper_float, to_dtype
-from whit.engine.device import Device, is_disk
-from whit.engine.overlay import current, register_tensor
+from whit.engine.devices.device import Device, is_disk
+from whit.engine.programs.overlay import current, register_tensor
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape, spell_size

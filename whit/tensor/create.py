@@ -10,7 +10,7 @@ import math
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, convert, dtypes, resolve_weak, weak_dtype
-from whit.engine.device import is_disk, usable
+from whit.engine.devices.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.sizes import larger, reach

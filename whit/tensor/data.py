@@ -10,10 +10,10 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DTypeLike, known_dtype
-from whit.engine.device import is_disk, usable
-from whit.engine.lasting import store_when_computed
-from whit.engine.origins import Trail
-from whit.engine.overlay import current, forbid
+from whit.engine.devices.device import is_disk, usable
+from whit.engine.memory.origins import Trail
+from whit.engine.programs.overlay import current, forbid
+from whit.engine.realize.store_once import store_when_computed
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape

@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from whit.engine.overlay import current
-from whit.engine.placeholder import is_placeholder
+from whit.engine.memory.placeholder import is_placeholder
+from whit.engine.programs.overlay import current
 from whit.errors import WhitError
 from whit.ir import ops
 from whit.ir.op import spell_shape

@@ -11,7 +11,7 @@ import operator
 from typing import Any, Self
 
 from whit.dtype import DType, convert, dtypes, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, DeviceError, DTypeError
 from whit.ir import ops
 from whit.ir.op import Op

@@ -4,7 +4,7 @@
     Tensor.from_dlpack(y), Tensor(y, copy=False)  # the memory of y, where it is row-major and aligned
     Tensor(y)                                     # a copy, unless y is read-only
 
-The same on CUDA: whose work waits for whose is told in `engine.cuda_exchange`.
+The same on CUDA: whose work waits for whose is told in `engine.devices.cuda_exchange`.
 
 Memory that is shared is never written by whit: a tensor that is assigned to gets memory of its own. Others should not
 write to it either; NumPy sees it as read-only.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from whit.dtype import DTypeLike, dtypes
-from whit.engine.device import is_disk, usable
+from whit.engine.devices.device import is_disk, usable
 from whit.errors import ArgumentError, DeviceError, ShapeError
 from whit.helpers import fetch
 from whit.tensor.core import storable

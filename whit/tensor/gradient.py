@@ -16,9 +16,9 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Self
 
-from whit.engine.launch_names import made
-from whit.engine.origins import behind, cuts, note_gradient
-from whit.engine.overlay import current
+from whit.engine.memory.origins import behind, cuts, note_gradient
+from whit.engine.programs.overlay import current
+from whit.engine.report.launch_names import made
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
 from whit.grad import flow, gradients
 from whit.ir import ops

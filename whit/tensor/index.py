@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, Shape, spell_shape

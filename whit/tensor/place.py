@@ -2,7 +2,7 @@
 
 A tensor keeps the code object and the offset of the instruction that made it, and what that called (0.3 us); file and
 line are worked out when a message needs them. Its node has the same, for the names of launches; while somebody wants
-these (`whit.engine.launch_names`), the path of the layer too.
+these (`whit.engine.report.launch_names`), the path of the layer too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from whit.engine.launch_names import Place, spell_place, watched
+from whit.engine.report.launch_names import Place, spell_place, watched
 
 __all__ = ["Place", "here", "spell_place", "user_method"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, convert, dtypes, round_float
-from whit.engine.device import usable
-from whit.engine.lasting import store_when_computed
-from whit.engine.overlay import current
+from whit.engine.devices.device import usable
+from whit.engine.programs.overlay import current
+from whit.engine.realize.store_once import store_when_computed
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
-from whit.engine.overlay import current, forbid
-from whit.engine.placeholder import is_placeholder
+from whit.engine.memory.placeholder import is_placeholder
+from whit.engine.programs.overlay import current, forbid
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.tensor.place import user_method
@@ -17,14 +17,15 @@ from whit.tensor.place import user_method
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from whit.engine.repeat import Step
+    from whit.engine.realize.repeat import Step
 
     Array = npt.NDArray[Any]
 
 
 @functools.cache
 def _engine() -> tuple[ModuleType, ModuleType, ModuleType]:
-    from whit.engine import realize, storage, values  # lazy: they load the runtime, which `import whit` must not
+    from whit.engine.memory import storage, values  # lazy: they load the runtime, which `import whit` must not
+    from whit.engine.realize import realize  # lazy: they load the runtime, which `import whit` must not
 
     return realize, storage, values
 
@@ -53,21 +54,21 @@ def is_realised(node: UOp) -> bool:
 
 @functools.cache
 def _history() -> ModuleType:
-    from whit.engine import history  # lazy: it loads the runtime, which `import whit` must not
+    from whit.engine.memory import history  # lazy: it loads the runtime, which `import whit` must not
 
     return history
 
 
 def explain(node: UOp, device: str | None) -> str:
     """What would run to compute a node, and why."""
-    from whit.engine import explain  # lazy: few programs ask
+    from whit.engine.report import explain  # lazy: few programs ask
 
     return explain.explain(node, device)
 
 
 def kernels(node: UOp, device: str | None) -> list[Any]:
     """A report about each kernel that would compute a node."""
-    from whit.engine import explain  # lazy: few programs ask
+    from whit.engine.report import explain  # lazy: few programs ask
 
     return list(explain.kernels(node, device))
 
@@ -104,14 +105,14 @@ def item(buffer: UOp) -> Any:
 
 def peek(node: UOp, shown: Sequence[Sequence[int]]) -> Array | None:
     """The elements at these positions of each axis, if they are in memory."""
-    from whit.engine.peek import peek as look  # lazy: it loads the runtime and NumPy
+    from whit.engine.memory.peek import peek as look  # lazy: it loads the runtime and NumPy
 
     return look(node, shown)
 
 
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
     """The BUFFERs of a state after so many steps of one graph."""
-    from whit.engine.repeat import repeat as run  # lazy: as above
+    from whit.engine.realize.repeat import repeat as run  # lazy: as above
 
     return run(step, state, count, device)
 
@@ -121,7 +122,11 @@ def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UO
 
 @functools.cache
 def _outside() -> tuple[ModuleType, ModuleType, ModuleType]:
-    from whit.engine import disk, exchange, file_views  # lazy: they load the runtime, which `import whit` must not
+    from whit.engine.devices import (  # lazy: they load the runtime, which `import whit` must not
+        disk,
+        exchange,
+        file_views,
+    )
 
     return disk, exchange, file_views
 
@@ -179,6 +184,6 @@ def shared_memory(buffer: UOp) -> memoryview:
 
 def run_kernel(body: UOp, name: str, nodes: Sequence[UOp], written: Sequence[int], device: str) -> list[UOp]:
     """The BUFFERs of nodes after a kernel that the user wrote."""
-    from whit.engine.custom import run_kernel as run  # lazy: as above
+    from whit.engine.realize.custom import run_kernel as run  # lazy: as above
 
     return run(body, name, realize(nodes, device), written, device)

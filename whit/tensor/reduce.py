@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, resolve_weak
-from whit.engine.device import is_gpu
+from whit.engine.devices.device import is_gpu
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape

@@ -23,8 +23,8 @@ from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
-from whit.engine.overlay import current
-from whit.engine.trace import register_generator
+from whit.engine.programs.overlay import current
+from whit.engine.programs.trace import register_generator
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
 from whit.ir.sizes import is_at_most, settled

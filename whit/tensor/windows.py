@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_float
-from whit.engine.device import is_gpu
+from whit.engine.devices.device import is_gpu
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape

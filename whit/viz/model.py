@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from whit.engine.launch_names import merged
+from whit.engine.report.launch_names import merged
 from whit.errors import MissingError
 
 Counts = dict[int, list[int]]  # rule -> attempts, hits, nanoseconds

@@ -16,7 +16,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from whit.config import settings_key
-from whit.engine.launch_names import running_names
+from whit.engine.report.launch_names import running_names
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whit.config import VIZ, VIZ_LIMIT, VIZ_REWRITES
-from whit.engine.launch_names import watch
+from whit.engine.report.launch_names import watch
 from whit.errors import ArgumentError
 from whit.recording import hooks
 

@@ -16,7 +16,7 @@ Frame = tuple[str, int, str]  # file, line, function
 
 
 def user_stack(depth: int) -> tuple[tuple[Frame, ...], str]:
-    """The user's frames, innermost first, and the function of whit that asked for memory: `engine.cpu.run`."""
+    """The user's frames, innermost first, and the function of whit that asked for memory: `engine.devices.cpu.run`."""
     frame: FrameType | None = sys._getframe(depth)
     frames: list[Frame] = []
     maker = ""

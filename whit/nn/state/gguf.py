@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from whit.dtype import dtypes
-from whit.engine.device import canonicalize
+from whit.engine.devices.device import canonicalize
 from whit.nn.state.gguf_blocks import KINDS, Kind
 from whit.nn.state.source import CUT_OFF, Reader, Source, checked_shape, open_source
 from whit.tensor import Tensor

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import UserError, nearest
 from whit.ir.op import spell_shape
 from whit.tensor import Tensor

@@ -20,14 +20,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from whit.dtype import DType, dtypes
-from whit.engine.device import is_disk
+from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, ParseError
 from whit.ir.op import spell_shape
 from whit.tensor import Tensor
 from whit.tensor.realize import from_memory
 
 if TYPE_CHECKING:
-    from whit.engine.disk import DiskBuffer
+    from whit.engine.devices.disk import DiskBuffer
     from whit.runtime.buffer import Buffer
 
 CHUNK = 1 << 16  # bytes that a `Reader` has at once
@@ -37,7 +37,8 @@ MOST_AXES = 64
 
 @functools.cache
 def _engine() -> tuple[ModuleType, ModuleType, ModuleType]:
-    from whit.engine import file_views, layout, storage  # lazy: they load the runtime, which `import whit` must not
+    from whit.engine.devices import file_views  # lazy: they load the runtime, which `import whit` must not
+    from whit.engine.memory import layout, storage  # lazy: they load the runtime, which `import whit` must not
 
     return file_views, layout, storage
 

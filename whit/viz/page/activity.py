@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from whit.engine.edges import written_by
+from whit.engine.programs.dependencies import written_by
 from whit.ir import ops
 from whit.viz.memory import Curve, alive_at, before_start, curves
 from whit.viz.model import Allocation, Kernel, Rewriting, Trace

@@ -1,0 +1,270 @@
+"""How tensors that existed before show themselves while a function is traced, or while it is noted what it reads.
+
+A trace gives a tensor another node, another family, another gradient, seen by its thread alone. This costs nothing
+while nothing is traced: `uop`, `_family` and `grad` are slots of the class then, and become properties when the first
+trace of the process begins (a property takes 107 ns to read, a slot 15).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from whit.errors import JitError
+from whit.ir.uop import UOp, before_unbind
+
+if TYPE_CHECKING:
+    from whit.engine.programs.trace import Trace
+
+FIELDS = ("uop", "_family", "grad")
+
+
+class _Slot(Protocol):
+    """A field of a class with slots."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any: ...
+
+    def __set__(self, instance: Any, value: Any) -> None: ...
+
+
+class Wrapper:
+    """A function under the JIT, or what keeps one in an object. In a captured function it is the plain function: what
+    it has captured itself changes nothing."""
+
+    __slots__ = ()
+
+    def wrapped(self) -> Any:
+        """The plain function."""
+        raise NotImplementedError
+
+
+class Overlay:
+    """The class of tensors, and its slots."""
+
+    tensor: type = type(None)
+    slots: dict[str, _Slot]
+    properties: dict[str, property]
+    leaves: Callable[[], list[Any]]
+    result: type
+
+
+_active: dict[int, Trace] = {}  # thread -> what it traces
+_reading: dict[int, list[Reads]] = {}  # thread -> who notes what it reads, outer first
+_lock = threading.RLock()  # a thread that was interrupted in here can go on
+
+
+def _use_properties() -> None:
+    """Under the lock: fields are properties while anybody needs that."""
+    found = Overlay.properties if _active or _reading else Overlay.slots
+    for name in FIELDS:
+        setattr(Overlay.tensor, name, found[name])
+
+
+def current() -> Trace | None:
+    """What this thread traces."""
+    return _active.get(threading.get_ident()) if _active else None
+
+
+def begin(trace: Trace) -> None:
+    """From here on this thread traces."""
+    thread = threading.get_ident()
+    if thread in _active:
+        raise JitError(f"{trace.name}: a trace inside a trace", fix="Call the function itself.")
+    with _lock:
+        _active[thread] = trace
+        _use_properties()
+
+
+def end() -> None:
+    """This thread no longer traces. To be called again after an interrupt has come meanwhile."""
+    with _lock:
+        _active.pop(threading.get_ident(), None)
+        _use_properties()
+
+
+def forbid(what: str) -> None:
+    """Raises if this thread traces a function: values are not known then."""
+    trace = current()
+    if trace is not None:
+        raise trace.fail(
+            f"{what}: {trace.name} is being captured, and its tensors have no values yet",
+            fix="A captured function runs again without Python. Return the tensor and read it outside, or compute with "
+            "tensors: where() in place of if.",
+        )
+
+
+before_unbind.append(forbid)
+
+
+class Reads:
+    """Notes which nodes of tensors from before are read in this thread, in the order of their first reading.
+
+    reads = Reads()
+    y = reads.run(lambda: function(x))
+    reads.nodes                     # those of x and of all that the function has from elsewhere
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[UOp, None] = {}
+        self._made: dict[int, weakref.ref[Any]] = {}
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """What a function returns. An interrupt may come at any line: nothing is noted afterwards."""
+        try:
+            try:
+                with _lock:
+                    _reading.setdefault(threading.get_ident(), []).append(self)
+                    _use_properties()
+                return function()
+            finally:
+                self._leave()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with _lock:
+            stack = [reads for reads in _readers() if reads is not self]
+            if stack:
+                _reading[threading.get_ident()] = stack
+            else:
+                _reading.pop(threading.get_ident(), None)
+            _use_properties()
+
+    def is_made(self, tensor: Any) -> bool:
+        """Whether a tensor was not there before."""
+        made = self._made.get(id(tensor))
+        return made is not None and made() is tensor
+
+    def note(self, tensor: Any, node: UOp) -> None:
+        """A tensor was read."""
+        if not self.is_made(tensor):
+            self.nodes[node] = None
+
+    def note_made(self, tensor: Any) -> None:
+        """A tensor has come into being."""
+        self._made[id(tensor)] = weakref.ref(tensor)
+
+
+def _readers() -> list[Reads]:
+    return _reading.get(threading.get_ident(), []) if _reading else []
+
+
+def _property(name: str) -> property:
+    slot = Overlay.slots[name]
+    field = name.lstrip("_")
+
+    def get(tensor: Any) -> Any:
+        trace = _active.get(threading.get_ident())
+        entry = None if trace is None else trace.entry(tensor)
+        return slot.__get__(tensor) if entry is None else getattr(entry, field)
+
+    def get_uop(tensor: Any) -> UOp:
+        node: UOp = get(tensor)
+        for reads in _readers():
+            reads.note(tensor, node)
+        return node
+
+    def set_(tensor: Any, value: Any) -> None:
+        if name == "uop" and _reading and not _is_set(slot, tensor):
+            for reads in _readers():
+                reads.note_made(tensor)
+        trace = _active.get(threading.get_ident())
+        entry = None if trace is None else trace.entry(tensor)
+        if entry is None:
+            slot.__set__(tensor, value)
+        else:
+            if field == "uop":
+                entry.before = entry.uop
+            elif value is None:  # `replace` sets the node first, and then this
+                is_written = entry.before is not entry.start and entry.first_family is None
+                entry.writes_first = entry.writes_first or is_written
+                entry.is_replaced = True
+                entry.left = entry.left or entry.family
+            setattr(entry, field, value)
+
+    def get_grad(tensor: Any) -> Any:
+        trace = _active.get(threading.get_ident())
+        entry = None if trace is None else trace.entry(tensor)
+        if entry is None:
+            return slot.__get__(tensor)
+        entry.reads_grad = entry.reads_grad or not entry.writes_grad
+        return entry.grad
+
+    def set_grad(tensor: Any, value: Any) -> None:
+        trace = _active.get(threading.get_ident())
+        entry = None if trace is None else trace.entry(tensor)
+        if entry is None:
+            slot.__set__(tensor, value)
+        else:
+            entry.grad, entry.writes_grad = value, True
+
+    if name == "grad":
+        return property(get_grad, set_grad)
+    return property(get_uop if name == "uop" else get, set_)
+
+
+def _is_set(slot: _Slot, tensor: Any) -> bool:
+    try:
+        slot.__get__(tensor)
+    except AttributeError:
+        return False
+    return True
+
+
+def register_tensor(kind: type, leaves: Callable[[], list[Any]]) -> None:
+    """The class whose instances are seen through the overlay, with FIELDS as slots; and what gives all leaves."""
+    Overlay.tensor = kind
+    Overlay.leaves = leaves
+    Overlay.slots = {name: kind.__dict__[name] for name in FIELDS}
+    Overlay.properties = {name: _property(name) for name in FIELDS}
+
+
+def slot_of(name: str) -> Any:
+    """The field itself, also while there is an overlay."""
+    return Overlay.slots[name]
+
+
+def raw_set(name: str) -> Any:
+    """What sets a field of a tensor, also while there is an overlay: a function of C, which no interrupt enters."""
+    return Overlay.slots[name].__set__
+
+
+def register_result(kind: type) -> None:
+    """The class of tensors that are made from a file of captured functions."""
+    Overlay.result = kind
+
+
+def result_type() -> Any:
+    """That class."""
+    return Overlay.result
+
+
+def all_leaves() -> list[Any]:
+    """The living tensors that are no results of operations."""
+    return Overlay.leaves()
+
+
+def tensor_type() -> type:
+    """The class of tensors."""
+    return Overlay.tensor
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+    trace, reads = current(), _readers()
+    _active.clear()
+    _reading.clear()
+    if trace is not None:
+        _active[threading.get_ident()] = trace
+    if reads:
+        _reading[threading.get_ident()] = reads
+    if Overlay.tensor is not type(None):
+        _use_properties()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

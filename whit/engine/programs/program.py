@@ -1,0 +1,408 @@
+"""A traced graph made ready to run again and again with other memory.
+
+Goes in: the values that a function returns, and those that tensors have after it, as graphs over placeholders. Comes
+out: a `Program`: one schedule (one for each device, with copies between them) over a table of buffers.
+
+    return x * w;  w.assign(w - 1)         table:  0 x * w   1 the new w   2 x   3 w   4 the number 1
+
+What is written to a part of a tensor goes to its old memory, which stands in the table once; what replaces a tensor
+has a place of its own, and the caller may put the old memory there if `State.can_overwrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, starmap
+from operator import call
+from typing import Any
+
+from whit.config import DEBUG
+from whit.engine.compile.compile import prepare_pool
+from whit.engine.devices.cpu import CpuDevice, Resident
+from whit.engine.devices.device import Device, canonicalize
+from whit.engine.devices.disk import allocate
+from whit.engine.memory.placeholder import is_placeholder, new_placeholder
+from whit.engine.memory.storage import nbytes_of
+from whit.engine.programs.dependencies import Access, accesses_of
+from whit.engine.programs.prune import prune
+from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, copy_queue, report
+from whit.engine.programs.submit import ALL as ALL  # these two also for those who only know programs
+from whit.engine.programs.submit import Part as Part
+from whit.engine.programs.submit import Submission, can_submit
+from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value, under, views_between
+from whit.engine.realize.parametrise import Normalised, below, normalise
+from whit.engine.realize.parametrise_effects import normalise_effects
+from whit.engine.realize.realize import call_names, find_plan, memory_of_slot
+from whit.engine.realize.reuse import can_overwrite
+from whit.engine.report.counters import Counts, GlobalCounters
+from whit.engine.report.launch_names import keep_made, run_named, watched
+from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.uop import UOp, make
+from whit.recording import hooks
+from whit.runtime.buffer import Buffer, is_on_host
+
+
+@dataclass(slots=True)
+class State:
+    """The new value of a tensor: its place in the table, and how it is about the old memory."""
+
+    placeholder: UOp | None  # what stands for the old one; None: it was a constant
+    device: str | None = None
+    place: int = -1
+    is_part: bool = False  # the old content is changed: it must be in this place
+    can_overwrite: bool = False  # the old memory may be in this place
+
+
+@dataclass(slots=True)
+class Program:
+    """Parts over a table of buffers."""
+
+    outputs: list[int] = field(default_factory=list)  # places of the results
+    states: list[State] = field(default_factory=list)
+    inputs: dict[UOp, int] = field(default_factory=dict)  # places of placeholders
+    fixed: dict[int, Buffer] = field(default_factory=dict)  # what is the same in every run
+    copied: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # places that need a copy of another one's content first
+    size: int = 0  # of the table
+    parts: list[Part] = field(default_factory=list)
+    variables: dict[str, int] = field(default_factory=dict)
+    pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
+    before: Program | None = None  # what is run once, and again when captured tensors have changed
+    donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
+    submission: Submission | None = None  # made when it first runs
+    _is_known: bool = False  # the last run was told what is in the table
+
+    def is_native(self) -> bool:
+        """Whether machine code of whit runs it, or a part of it, in this process."""
+        return any(part.resident is not None for part in self.parts)
+
+    def kernels(self) -> int:
+        """How many kernels a run has."""
+        return sum(len(plan_of(part.loaded).steps) for part in self.parts if part.graph is not None)
+
+    def arena(self) -> int:
+        """Bytes of temporaries."""
+        return sum(int(plan_of(part.loaded).arena_bytes) for part in self.parts if part.graph is not None)
+
+    def run(
+        self,
+        table: list[Buffer],
+        variables: Mapping[str, int],
+        then: Iterable[tuple[Any, ...]],
+        changed: Iterable[int] | None = None,
+    ) -> None:
+        """Runs it, and at once the calls in `then`, each a function and its arguments. `changed` are the places where
+        the table may differ from the last time; None: everywhere.
+
+        Native code and these calls follow one another without Python in between, so that no interrupt comes there: what
+        has been written to memory is known to the tensors.
+        """
+        for place, source in self.copied:
+            table[place].copy_from(table[source])
+        calls = None
+        if DEBUG < 2 and not hooks.timers():
+            calls = self._native_calls(table, variables, changed)
+        if calls is not None and self.submission is not None:
+            self.submission.finish(calls, _make([*calls, *then]))
+            return
+        self._is_known = False
+        plain = [_plain_calls(part, table, variables) for part in self.parts]  # as where kernels are timed, one by one
+        _make([*chain.from_iterable(plain), *then])
+
+    def _native_calls(
+        self, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None
+    ) -> Calls | None:
+        """What a run calls; None if it has to be run part by part."""
+        if self.submission is None:
+            ways = self.ways()
+            if not can_submit(self.parts, ways):
+                return None
+            self.submission = Submission(self.parts, self.calls(), ways)
+        calls = self.submission.calls(table, variables, changed if self._is_known else None)
+        self._is_known = calls is not None
+        return calls
+
+    # ---- questions
+
+    def ways(self) -> dict[int, Way]:
+        """The parts that are copies between devices."""
+        devices = {place: str(node.device) for node, place in self.inputs.items()}
+        devices |= {place: buffer.device for place, buffer in self.fixed.items()}
+        found: dict[int, Way] = {}
+        for number, part in enumerate(self.parts):
+            if part.graph is None:
+                target, source = part.places
+                found[number] = Way(devices[target], devices[source], self.fixed[target].nbytes)
+        return found
+
+    def calls(self) -> list[Call]:
+        """Every kernel and every copy in order, with its queue and the memory that it reads and writes."""
+        memory = self._memories()
+        ways = self.ways()
+        found: list[Call] = []
+        for number, part in enumerate(self.parts):
+            places = range(self.size) if part.places is ALL else part.places
+            names = [memory.get(place, place) for place in places]
+            if number in ways:
+                way = ways[number]
+                gpu = way.source if way.source.startswith("CUDA") else way.target
+                accesses = [Access(name, 0, way.nbytes, i == 0) for i, name in enumerate(names)]
+                found.append(Call(f"copy from {way.source} to {way.target}", copy_queue(gpu), accesses, number, 0))
+                continue
+            plan = plan_of(part.loaded)
+            every = accesses_of(plan, names, f"arena of {part.device}")
+            for i, (step, accesses) in enumerate(zip(plan.steps, every, strict=True)):
+                found.append(Call(step.function.arg.name, part.device, accesses, number, i))
+        return found
+
+    def batches(self) -> list[Batch]:
+        """The calls as they are submitted."""
+        return batches(self.calls())
+
+    def explain(self) -> str:
+        """What a run does: its batches by queue, what they wait for, and the memory of temporaries."""
+        return "\n".join([*report(self.calls()), f"temporaries: {self.arena()} bytes"])
+
+    def _memories(self) -> dict[int, int]:
+        """Places that may have the memory of another: results and states that overwrite what they replace."""
+        found: dict[int, int] = {}
+        pairs = [(state.place, state.placeholder) for state in self.states if state.is_part or state.can_overwrite]
+        pairs += [(self.outputs[number], placeholder) for number, placeholder in self.donations.items()]
+        for place, placeholder in pairs:
+            if placeholder in self.inputs:
+                found[place] = self.inputs[placeholder]
+        return found
+
+
+def _make(calls: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Makes calls one after another; their results. No bytecode runs between two of them."""
+    return list(starmap(call, calls))
+
+
+def _plain_calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> Calls:
+    """What is to be called for a part without preparation."""
+    buffers = part.buffers(table)
+    if part.graph is not None:
+        run = Device[part.device].run
+        if not watched or part.graph.places is None:
+            return [(run, part.loaded, buffers, variables)]
+        return [(run_named, partial(call_names, part.graph, part.device), run, part.loaded, buffers, variables)]
+    target, source = buffers
+    moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
+    return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
+
+
+def plan_of(loaded: Any) -> Any:
+    """The plan in what a device has loaded."""
+    return getattr(loaded, "plan", loaded)
+
+
+def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp]:
+    """The same values without what only concerned gradients, and without stores that cover all of a tensor. `known` has
+    what was found before, for callers that ask again and again."""
+    done: dict[UOp, UOp] = {} if known is None else known
+    new_roots = [root for root in roots if root not in done]
+    for node in topological(new_roots, stop=done) if new_roots else ():
+        if node.op in ops.SAME_VALUE:
+            done[node] = done[node.src[0]]
+            continue
+        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
+        new = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
+        value = stored_value(new)
+        done[node] = new if value is None else value
+    return [done[root] for root in roots]
+
+
+def build(
+    outputs: Sequence[UOp],
+    states: Sequence[tuple[UOp, UOp | None]],
+    device: str,
+    fixed: Collection[UOp] = (),
+    donated: Sequence[UOp] = (),
+) -> Program:
+    """The program of these results, and of these new values of placeholders. `device` is for constants.
+
+    What depends on the placeholders in `fixed` alone is taken out; results may lie in the memory of `donated` ones.
+    """
+    program = Program()
+    values = plain([*outputs, *[value for value, _ in states]])
+    if fixed:
+        values, found = prune(values, fixed)
+        if found:
+            program.pruned = [placeholder for placeholder, _ in found]
+            program.before = build([node for _, node in found], (), device)
+    values = _carry_copies(program, values)
+    program.states = [State(old) for _, old in states]
+    program.outputs = [-1] * len(outputs)
+    groups: dict[str, tuple[list[int], list[tuple[State, UOp]]]] = {}
+    for number, value in enumerate(values):
+        outs, changes = groups.setdefault(value.device or device, ([], []))
+        if number < len(outputs):
+            outs.append(number)
+        else:
+            state = program.states[number - len(outputs)]
+            state.device = value.device
+            changes.append((state, value))
+    for name, (outs, changes) in groups.items():
+        places = _add(program, [values[number] for number in outs], changes, name)
+        for number, place in zip(outs, places, strict=True):
+            program.outputs[number] = place
+        _donate(program, [(number, values[number]) for number in outs], [d for d in donated if d.device == name])
+    if len(program.parts) == 1 and program.parts[0].places == list(range(program.size)):
+        program.parts[0].places = ALL
+    return program
+
+
+def _donate(program: Program, outputs: list[tuple[int, UOp]], donated: list[UOp]) -> None:
+    """Finds for each placeholder that is given away a result that can lie in its memory."""
+    part = program.parts[-1]
+    for placeholder in donated:
+        for slot, (number, value) in enumerate(outputs):
+            is_alike = (value.dtype, value.shape) == (placeholder.dtype, placeholder.shape)
+            if not is_alike or number in program.donations or part.graph is None:
+                continue
+            if _can_overwrite(part.graph, part.loaded, slot, placeholder):
+                program.donations[number] = placeholder
+                break
+
+
+def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
+    """The values after copies between devices, which become parts of the program."""
+    while True:
+        order, _ = below(values)
+        copy = next((node for node in order if node.op is ops.COPY), None)
+        if copy is None:
+            return values
+        target = canonicalize(copy.arg)
+        (source,) = copy.src
+        result = new_placeholder(copy.dtype, copy.shape, target)
+        place = _new_place(program)
+        program.inputs[result] = place
+        program.fixed[place] = _copied(source.device, target, nbytes_of(copy.dtype, copy.shape))
+        if is_placeholder(source):
+            start = program.inputs.setdefault(source, program.size)
+            program.size = max(program.size, start + 1)
+        else:
+            name = source.device or target
+            (start,) = _add(program, [source], [], name)
+            program.fixed[start] = allocate(name, nbytes_of(source.dtype, source.shape))
+        program.parts.append(Part(target, [place, start]))
+        values = on_other_leaves(values, {copy: result})
+
+
+def _copied(source: str | None, target: str, nbytes: int) -> Buffer:
+    """Memory for what is copied in each run: pinned on the host, if it comes from a GPU (14 -> 55 GB/s on an H200)."""
+    if source is None or not source.startswith("CUDA") or not is_on_host(target):
+        return allocate(target, nbytes)
+    from whit.runtime.cuda_buffer import pinned_buffer  # lazy: loads the driver
+
+    return pinned_buffer(target, nbytes, source)
+
+
+def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]:
+    """The same graphs with other nodes in the places of those that are `known`."""
+    done = dict(known)
+    for node in topological(tuple(roots)):
+        if node not in done:
+            src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
+            done[node] = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
+    return [done[root] for root in roots]
+
+
+def _new_place(program: Program) -> int:
+    program.size += 1
+    return program.size - 1
+
+
+def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]], device: str) -> list[int]:
+    """One more part, which computes values and the new values of states; the places of the former."""
+    order, has_special = below([*values, *[value for _, value in states]])
+    effects = _effects(order) if has_special else []
+    changed = _changed_in_part(states, effects)
+    mine = [effect for effect in effects if effect.top in changed]
+    effects = mine + [effect for effect in effects if effect.top not in changed]
+    others = [(state, value) for state, value in states if changed.get(value) is not state]
+    roots = [*values, *[value for _, value in others]]
+    if effects:
+        graph = normalise_effects(roots, effects, order, is_named=True)
+    else:
+        graph = normalise(roots, order, is_named=True)
+    places = [_new_place(program) for _ in range(graph.outputs)]
+    for (state, _), place in zip(others, places[len(values) :], strict=False):
+        state.place = place
+    for effect, place in zip(effects, places[len(roots) :], strict=True):
+        if effect.top in changed:
+            changed[effect.top].place = place
+        else:
+            memory = effect.memory
+            program.copied.append((place, _input(program, memory, device)))
+            program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
+    inputs = [_input(program, slot, device) for slot in graph.slots]
+    loaded = find_plan(graph, device)
+    for slot, (state, new) in enumerate(others, len(values)):
+        old = state.placeholder
+        if old is not None and (old.device, old.dtype, old.shape) == (new.device, new.dtype, new.shape):
+            state.can_overwrite = _can_overwrite(graph, loaded, slot, old)
+    program.parts.append(Part(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
+    program.variables.update(graph.variables)
+    return places[: len(values)]
+
+
+def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effect]) -> dict[UOp, State]:
+    """The states whose old memory gets new elements and keeps the others, by their values."""
+    by_top = {effect.top: effect for effect in effects}
+    found: dict[UOp, State] = {}
+    for state, value in states:
+        effect = by_top.get(value)
+        if effect is not None and effect.memory is state.placeholder and not _views(effect) and value not in found:
+            state.is_part = True
+            found[value] = state
+    return found
+
+
+def _effects(order: list[UOp]) -> list[Effect]:
+    """The changes of parts of memories in a graph."""
+    tops = [node for node in last_changes(order) if node.device is not None]
+    found = [effect_of(top, set()) for top in tops]
+    return [effect for effect in found if effect is not None]
+
+
+def _views(effect: Effect) -> list[UOp]:
+    views: list[UOp] = []
+    for node in effect.chain:
+        views += views_between(node.src[0], under(node)) or []
+    return views
+
+
+def _input(program: Program, node: UOp, device: str) -> int:
+    """The place of what a slot holds."""
+    place = program.inputs.get(node)
+    if place is None:
+        place = program.inputs[node] = _new_place(program)
+        if not is_placeholder(node):
+            program.fixed[place] = memory_of_slot(node, device)
+    return place
+
+
+def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) -> bool:
+    if placeholder not in graph.slots:
+        return True
+    return can_overwrite(plan_of(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
+
+
+def resident_of(device: str, loaded: Any) -> Any:
+    """A loaded plan made ready for one caller, where the device can."""
+    backend: Any = Device[device]
+    if type(backend) is CpuDevice:
+        prepare_pool()
+        return Resident(backend, loaded)
+    if device.startswith("CUDA") and backend.gpu.has_graphs:
+        prepare_pool()
+        from whit.engine.devices.cuda_resident import CudaResident  # lazy: loads the driver
+
+        return CudaResident(backend, loaded)
+    return None

@@ -1,0 +1,617 @@
+"""From tensor graphs to values in memory.
+
+    (c,) = realize([a * 2 + b], "CPU")      # the BUFFER that holds the result; `a * 2 + b` is never computed again
+
+The way of a graph: what was computed before is read from its buffer; copies between devices are carried out first, then
+stores to parts of tensors, with everything that can be computed in the same schedule; the rest is normalised
+(`normalise`), its schedule looked up or made, made ready for the device (`plan`, the device's `load`) and run. The
+second identical step rewrites nothing: one pass over the graph, one lookup, one launch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import starmap
+from math import prod
+from operator import call
+from time import perf_counter_ns
+from typing import Any
+
+from whit.cache import register_cache
+from whit.config import ATTENTION_BLOCKS, CHECK_PLAN, DEBUG, Context, settings_key
+from whit.dtype import encode
+from whit.engine.compile.progress import Compiling
+from whit.engine.compile.schedules import find_or_make
+from whit.engine.devices.device import Device, canonicalize, is_disk
+from whit.engine.devices.disk import allocate, not_computed
+from whit.engine.devices.file_views import compute_into_file, copy_into_file, read_view
+from whit.engine.memory.storage import (
+    attach,
+    computed,
+    computed_entries,
+    from_bytes,
+    nbytes_of,
+    new_buffer,
+    remember,
+    storage,
+    taking_over,
+)
+from whit.engine.memory.view import view_of_buffer
+from whit.engine.plan.plan import Plan, make_plan
+from whit.engine.realize.effects import (
+    Effect,
+    effect_of,
+    last_changes,
+    memory_under,
+    on_views,
+    private_memories,
+    replaced,
+    stored_value,
+    under,
+    views_between,
+)
+from whit.engine.realize.failure import explain_failure
+from whit.engine.realize.many_sizes import note_program
+from whit.engine.realize.parametrise import SPREADS, Normalised, below, normalise
+from whit.engine.realize.parametrise_effects import normalise_effects
+from whit.engine.realize.reuse import can_overwrite
+from whit.engine.realize.store_once import to_store
+from whit.engine.realize.windows import find_windows
+from whit.engine.report.counters import Counts, GlobalCounters
+from whit.engine.report.launch_names import Traced, keep_made, names_of, note_traced, run_named, watched
+from whit.engine.report.show import show_graph
+from whit.errors import ArgumentError, BackendError, UserError
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.recording import hooks
+from whit.runtime.buffer import Buffer, has_memory, is_on_host
+
+MOST_PLANS = 10_000
+REUSED = 1 << 16  # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
+FILLED_BY_HAND = 4096  # bytes; a constant tensor of at most this size is written from Python, without a kernel
+
+_plans: dict[tuple[Any, ...], Any] = {}  # (graph, slots, device, settings) -> what the device's `load` gave
+_constants: dict[tuple[UOp, str], Buffer] = {}
+_lock = threading.RLock()
+register_cache(_plans.clear, "engine.plans")
+register_cache(_constants.clear, "engine.constants")
+_reused: dict[tuple[Any, ...], bool] = {}  # (key of the plan, output, input) -> whether they can be one memory
+register_cache(_reused.clear, "engine.reused")
+
+
+def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
+    """The BUFFERs that hold the values of these nodes. `device` is for values that have none: those of constants."""
+    wanted = [(_value(root), root.device or canonicalize(device)) for root in roots]
+    todo = [pair for pair in dict.fromkeys(wanted) if _known(pair[0]) is None]
+    found: dict[tuple[UOp, str], UOp] = {}
+    if todo:
+        order, has_special = below([node for node, _ in todo])
+        if has_special:
+            copies = [node for node in order if node.op is ops.COPY and id(node) not in computed_entries]
+            if copies:
+                del order  # a list of its nodes would make every one of them look used
+                _copy_all(copies)
+                order, _ = below([node for node, _ in todo])
+        todo += [(node, str(node.device)) for node in to_store(order) if _known(node) is None]
+        todo = list(dict.fromkeys(todo))
+        changed = [node for node in last_changes(order) if node.device is not None] if has_special else []
+        assigned = [root for root in roots if _is_worth_reusing(root)]
+        private = _private(todo, order, changed, assigned) if changed or assigned else set()
+        if changed:
+            found = _change(todo, order, changed, private, assigned)
+            todo = [pair for pair in todo if pair not in found and _known(pair[0]) is None]
+            order, _ = below([node for node, _ in todo])
+        found.update(_compute_all(todo, order, _free_memories(assigned, private)))
+    results: list[UOp] = [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
+    return _apart(roots, results) if len(roots) > 1 else results
+
+
+def _apart(roots: Sequence[UOp], results: list[UOp]) -> list[UOp]:
+    """Leaves of the same value are different tensors to a gradient, so each gets memory of its own."""
+    owners: dict[UOp, UOp] = {}
+    for place, (root, result) in enumerate(zip(roots, results, strict=True)):
+        if root.op is ops.LEAF and owners.setdefault(result, root) is not root:
+            results[place] = new_buffer(result.dtype, result.shape, storage(result).device)
+            _move(storage(results[place]), storage(result))
+    return results
+
+
+def realize_one(node: UOp, device: str) -> UOp:
+    """The same for one node."""
+    return realize([node], device)[0]
+
+
+def _is_worth_reusing(root: UOp) -> bool:
+    """Whether a root replaces all of a tensor that is large enough to ask whether its memory is free now."""
+    if root.op is not ops.AFTER or id(root) in computed_entries or stored_value(root) is None:
+        return False
+    if nbytes_of(root.dtype, root.shape) < REUSED or _known(_value(root)) is not None:
+        return False
+    return memory_under(root) is not None
+
+
+def _private(todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], assigned: list[UOp]) -> set[int]:
+    """The ids of memories that nobody can ask for any more once all this is realised."""
+    length = len(order)
+    kept = [*(node for node, _ in todo if node.device is not None), *changed, *assigned]
+    if assigned:
+        listed = {id(node) for node in order}
+        for root in assigned:
+            for node in replaced(root):
+                if id(node) not in listed:  # each once, so that each reference is counted once
+                    listed.add(id(node))
+                    order.append(node)
+        del node
+    private = private_memories(order, {id(node) for node in kept})
+    del order[length:]
+    return private
+
+
+def _free_memories(assigned: list[UOp], private: set[int]) -> dict[UOp, UOp]:
+    """Values that replace a whole tensor, with what they replace, where nobody needs the memory of that any more."""
+    found: dict[UOp, UOp] = {}
+    for root in assigned:
+        memory = memory_under(root)
+        if memory is not None and id(memory) in private and nbytes_of(root.dtype, root.shape) == storage(memory).nbytes:
+            private.discard(id(memory))
+            found.setdefault(_value(root), under(root))
+    return found
+
+
+def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], free: dict[UOp, UOp]) -> dict[tuple[UOp, str], UOp]:
+    """The values of nodes on their devices, where there are no effects; what is remembered is not in the result."""
+    found: dict[tuple[UOp, str], UOp] = {}
+    batches: dict[str, list[UOp]] = {}
+    for node, name in todo:
+        result = _known(node)
+        if result is None:
+            result = _without_kernel(node, name)
+        if result is not None:
+            _keep(node, name, result, found)
+        else:
+            batches.setdefault(name, []).append(node)
+    for name, batch in batches.items():
+        results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name, free)
+        for node, result in zip(batch, results, strict=True):
+            _keep(node, name, result, found)
+    return found
+
+
+def _value(root: UOp) -> UOp:
+    """The node that has the value of a root: behind those that only have other gradients, and behind whole stores."""
+    while True:
+        if root.op in ops.SAME_VALUE:
+            value: UOp | None = root.src[0]
+        else:
+            value = root.member if root.op is ops.ITEM else stored_value(root)
+        if value is None or id(root) in computed_entries:
+            return root
+        root = keep_made(value, root)
+
+
+def _known(node: UOp) -> UOp | None:
+    """The BUFFER of a node, if it has one."""
+    return node if node.op is ops.BUFFER else computed(node)
+
+
+def _memory_of(node: UOp) -> UOp:
+    """The BUFFER of a node that has one."""
+    found = _known(node)
+    assert found is not None
+    return found
+
+
+def _keep(node: UOp, device: str, result: UOp, found: dict[tuple[UOp, str], UOp]) -> None:
+    """What has a device is remembered for all graphs; a value of constants may be wanted elsewhere next time."""
+    if node.device is None:
+        found[node, device] = result
+    else:
+        remember(node, result)
+
+
+# ---- without a kernel
+
+
+def _without_kernel(root: UOp, device: str) -> UOp | None:
+    """A contiguous part of a buffer needs no kernel, and a small constant no code."""
+    part = view_of_buffer(root)
+    if part is not None:
+        base, offset = part
+        return attach(storage(base).view(offset, nbytes_of(root.dtype, root.shape)), root.dtype, root.shape)
+    value = filled_by_hand(root, device)
+    return None if value is None else from_bytes(_encoded(value) * prod(root.shape), root.dtype, root.shape, device)
+
+
+def filled_by_hand(root: UOp, device: str) -> UOp | None:
+    """The CONST that fills a tensor, if the tensor is so small that no kernel is worth it."""
+    value = root
+    while (value.op in SPREADS and len(value.src) == 1) or value.op in ops.SAME_VALUE:
+        value = value.src[0]
+    if value.op is not ops.CONST or device.startswith(("NULL", "DISK")):
+        return None
+    size = value.dtype.itemsize
+    return value if size and prod(root.shape) * size <= FILLED_BY_HAND else None
+
+
+def _encoded(node: UOp) -> bytes:
+    bits = encode(node.dtype, node.arg)
+    return int(bits).to_bytes(node.dtype.itemsize, "little")
+
+
+# ---- first copies between devices
+
+
+def _copy_all(copies: list[UOp]) -> None:
+    """Copies between devices, sources before users. Empties the list as it goes, so that what is done looks used by
+    nobody."""
+    copies.reverse()
+    while copies:
+        node = copies.pop()
+        if computed(node) is None:
+            _copy(node)
+
+
+def _copy(node: UOp) -> None:
+    """The value of the source in memory of another device."""
+    target = canonicalize(node.arg)
+    if is_disk(node.src[0].device) and not (is_disk(target) and view_of_buffer(node.src[0])):
+        if is_disk(target) or not has_memory(target) or is_on_host(target):
+            read = read_view(node.src[0], "CPU" if is_disk(target) else target, realize_one)
+            remember(node, copy_into_file(read, target, realize_one) if is_disk(target) else read)
+            return
+        remember(node, _copied(read_view(node.src[0], "CPU", realize_one), target))
+        return
+    (source,) = realize(node.src, target)
+    if storage(source).device == target:
+        remember(node, source)
+        return
+    if is_disk(target):
+        remember(node, copy_into_file(source, target, realize_one))
+        return
+    remember(node, _copied(source, target))
+
+
+def _copied(source: UOp, device: str) -> UOp:
+    """A BUFFER with the same bytes on another device."""
+    result = new_buffer(source.dtype, source.shape, device)
+    target, memory = storage(result), storage(source)
+    if not is_on_host(memory.device) or not has_memory(device):
+        _move(target, memory)
+    else:
+        target.fill(memory.memory())
+        _count_copy(target)
+    return result
+
+
+def _move(target: Buffer, source: Buffer) -> None:
+    target.copy_from(source)
+    _count_copy(target)
+
+
+def _count_copy(target: Buffer) -> None:
+    GlobalCounters.add(target.device, Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes))
+
+
+# ---- then effects, and what can be computed together with them
+
+
+def _change(
+    todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], private: set[int], assigned: list[UOp]
+) -> dict[tuple[UOp, str], UOp]:
+    """Carries out the changes of parts of tensors in a graph, and computes what is wanted besides in the same schedule.
+
+    What a view of a changed tensor shows is left for later: it may need no kernel.
+    """
+    batches: dict[str, tuple[list[Effect], list[UOp]]] = {}
+    for top in changed:
+        if is_disk(top.device):
+            why = "a file is written at once, by write_view, and never by a graph"
+            raise not_computed(str(top.device), "realize", why)
+        effect = effect_of(top, private)
+        effects, others = batches.setdefault(str(top.device), ([], []))
+        if effect is not None:
+            effects.append(effect)
+        else:
+            others.append(top)
+    free = _free_memories(assigned, private)
+    tops = set(changed)
+    memories = {effect.memory for effects, _ in batches.values() for effect in effects}
+    memories.update(_memory_of(base) for base in free.values())
+    for node, name in todo:
+        if name in batches and not _shows(node, tops) and _needs_kernel(node, memories):
+            batches[name][1].append(node)
+    found: dict[tuple[UOp, str], UOp] = {}
+    for name, (effects, others) in batches.items():
+        roots = list(dict.fromkeys(others))
+        is_all = len(batches) == 1 and len(todo) == 1
+        nodes = order if is_all else below([*roots, *(effect.top for effect in effects)])[0]
+        for node, result in zip(roots, _carry_out(roots, effects, nodes, name, free), strict=True):
+            _keep(node, name, result, found)
+    return found
+
+
+def _needs_kernel(node: UOp, changed: set[UOp]) -> bool:
+    """Whether a value is computed, or has to be saved from a memory that is about to change."""
+    part = view_of_buffer(node)
+    return part is None or part[0] in changed
+
+
+def _shows(node: UOp, changed: set[UOp]) -> bool:
+    """Whether a node is a changed tensor or a view of one."""
+    while node not in changed:
+        if not node.src or not (node.op in ops.MOVEMENT or node.op in (ops.BITCAST, ops.DETACH)):
+            return False
+        node = node.src[0]
+    return True
+
+
+def _carry_out(
+    roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, free: dict[UOp, UOp]
+) -> list[UOp]:
+    """Runs one schedule: the values of the roots, and the new contents of memories, in place or in copies."""
+    changed = {effect.memory for effect in effects}
+    graph = normalise_effects(roots, effects, order, find_windows(order, changed | _free_to_take(free)))
+    results = _results(roots, graph, device, free)
+    views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
+    memories = [_memory_for(effect, shown) for effect, shown in zip(effects, views, strict=True)]
+    contents: list[UOp] = []  # of the last AFTERs
+    then = _let_go(roots, results, free)
+    for effect, buffer, shown in zip(effects, memories, views, strict=True):
+        content = attach(buffer, effect.memory.dtype, effect.memory.shape)
+        contents.append(on_views(shown, content, lambda size: size))
+        if effect.in_place:
+            if shown:
+                contents[-1] = _known(contents[-1]) or _as_it_lies(contents[-1])
+            then += taking_over(effect.memory, effect.base, effect.top, contents[-1])
+    _run(graph, [*(storage(result) for result in results), *memories], device, then)
+    for effect, content in zip(effects, contents, strict=True):
+        if not effect.in_place:
+            remember(effect.top, content if content.op is ops.BUFFER else realize([content])[0])
+    return results
+
+
+def _as_it_lies(view: UOp) -> UOp:
+    """The BUFFER of a view that needs no kernel."""
+    part = view_of_buffer(view)
+    assert part is not None
+    base, offset = part
+    return attach(storage(base).view(offset, nbytes_of(view.dtype, view.shape)), view.dtype, view.shape)
+
+
+def _memory_for(effect: Effect, shown: list[UOp]) -> Buffer:
+    """The memory with the old content, to be changed: itself, or a copy, also where its views would have to be computed
+    afterwards. An interrupt may come then, and the old content would be gone."""
+    before = storage(effect.memory)
+    effect.in_place = effect.in_place and before.writable and not before.is_shared
+    if shown and effect.in_place:
+        effect.in_place = view_of_buffer(on_views(shown, effect.memory, lambda size: size)) is not None
+    if effect.in_place:
+        return before
+    copy = allocate(before.device, before.nbytes)
+    _move(copy, before)
+    return copy
+
+
+def _views(effect: Effect) -> list[UOp]:
+    """The views through which the last AFTER shows the memory."""
+    views: list[UOp] = []
+    for node in effect.chain:
+        views += views_between(node.src[0], under(node)) or []
+    return views
+
+
+# ---- then everything else
+
+
+def _compute(roots: list[UOp], order: list[UOp], device: str, free: dict[UOp, UOp]) -> list[UOp]:
+    """Runs the schedule of these roots; the BUFFERs with their values."""
+    if is_disk(device):
+        return [compute_into_file(root, device, realize_one) for root in roots]
+    graph = normalise(roots, order, find_windows(order, _free_to_take(free)))
+    results = _results(roots, graph, device, free)
+    _run(graph, [storage(result) for result in results], device, _let_go(roots, results, free))
+    return results
+
+
+def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, UOp]) -> list[UOp]:
+    """BUFFERs for the values of roots: new ones, or in memory that is free, and that the schedule can overwrite."""
+    results = []
+    for slot, root in enumerate(roots):
+        memory = _memory_of(free[root]) if root in free else None
+        if memory is not None and _is_free(storage(memory), device) and _can_overwrite(graph, slot, memory, device):
+            results.append(attach(storage(memory), root.dtype, root.shape))
+        else:
+            results.append(new_buffer(root.dtype, root.shape, device))
+    return results
+
+
+def _free_to_take(free: dict[UOp, UOp]) -> set[UOp]:
+    """The memories in which results may lie: of these the schedule has to see all reads."""
+    return {_memory_of(base) for base in free.values()}
+
+
+def _is_free(buffer: Buffer, device: str) -> bool:
+    """Whether a buffer that nobody asks for can be written to; views of it may have been made a moment ago."""
+    return buffer.device == device and buffer.writable and not buffer.is_shared
+
+
+def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> list[tuple[Any, ...]]:
+    """The calls that take the memory that has a new content from the BUFFERs that had the old one."""
+    calls: list[tuple[Any, ...]] = []
+    for root, result in zip(roots, results, strict=True):
+        memory = _memory_of(free[root]) if root in free else None
+        if memory is not None and storage(memory) is storage(result):
+            calls += taking_over(memory, free[root], root, result)
+    return calls
+
+
+def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
+    """Whether an output can lie in a memory that the graph may read."""
+    if memory not in graph.slots:
+        return True
+    place = graph.slots.index(memory)
+    key = (*_key(graph, device), slot, place)
+    found = _reused.get(key)
+    if found is None:
+        loaded = find_plan(graph, device)
+        linear = getattr(loaded, "plan", loaded).linear
+        found = _reused[key] = can_overwrite(linear, slot, graph.outputs + place)
+    return found
+
+
+def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple[Any, ...]]) -> None:
+    """Runs a graph, and makes the calls that note what it has written over. Where a device can do both at once, an
+    interrupt comes before or after; it would be written over twice otherwise."""
+    if graph.unbound:
+        names = ", ".join(sorted(graph.unbound))
+        raise ArgumentError(f"realize: no value for {names}", fix="Use variables with a value: variable.bind(3).")
+    loaded = find_plan(graph, device)
+    buffers = outputs
+    for slot in graph.slots:
+        buffers.append(memory_of_slot(slot, device))
+    if CHECK_PLAN and isinstance(plan := getattr(loaded, "plan", loaded), Plan):  # a backend may keep something else
+        load_check("check_plan").check_shared(graph.graph, plan, buffers)
+    backend: Any = Device[device]
+    arguments: tuple[Any, ...] = (loaded, buffers, dict(graph.variables))
+    is_one = bool(then) and getattr(backend, "calls_then", False)
+    if is_one:
+        arguments += (then,)
+    if graph.places is None:
+        backend.run(*arguments)
+    else:
+        run_named(partial(call_names, graph, device), backend.run, *arguments)
+    if not is_one:
+        deque(starmap(call, then), maxlen=0)
+
+
+def call_names(graph: Normalised, device: str) -> tuple[str, ...]:
+    """What the calls of the schedule of a graph compute, for people; nothing where that is not known."""
+    return names_of(graph.graph, graph.places, device, lambda each, traced: load_scheduler(device, traced)(each))
+
+
+def find_plan(graph: Normalised, device: str) -> Any:
+    """What the device runs for a graph; made, if it is the first of its kind."""
+    loaded = _plans.get(_key(graph, device))
+    if loaded is None:
+        start = perf_counter_ns()
+        with Compiling():
+            loaded = _load(graph, device)
+        note_program(graph.graph, device)
+        for timer in hooks.timers():
+            timer.prepared(device, start, perf_counter_ns())
+    return loaded
+
+
+def _key(graph: Normalised, device: str) -> tuple[Any, ...]:
+    """What a plan is found under. A slot that the graph does not use is passed all the same, so their number counts."""
+    return graph.graph, len(graph.slots), device, settings_key()
+
+
+def memory_of_slot(slot: UOp, device: str) -> Buffer:
+    """The memory that a slot of a normalised graph stands for."""
+    if slot.op is ops.BUFFER:
+        return storage(slot)
+    part = view_of_buffer(slot)
+    if part is None:
+        return _constant(slot, device)
+    memory, start = part
+    return storage(memory).view(start, nbytes_of(slot.dtype, slot.shape))
+
+
+def _constant(node: UOp, device: str) -> Buffer:
+    """The memory of a number that is passed to kernels."""
+    found = _constants.get((node, device))
+    if found is None:
+        if len(_constants) > MOST_PLANS:
+            _constants.clear()
+        found = _constants[node, device] = _wrapped(device, _encoded(node))
+    return found
+
+
+def _wrapped(device: str, data: bytes) -> Buffer:
+    """Bytes on a device, in the memory where they are if it can read that."""
+    if is_on_host(device) or not has_memory(device):
+        return Buffer.wrap(device, data)
+    buffer = allocate(device, len(data), is_counted=False)
+    buffer.write(memoryview(data))
+    return buffer
+
+
+def _load(graph: Normalised, device: str) -> Any:
+    """Schedules the graph and makes it ready for the device."""
+    key = _key(graph, device)
+    with _lock:
+        if key in _plans:  # another thread was first
+            return _plans[key]
+        try:
+            if DEBUG >= 5:
+                show_graph("graph", graph.graph)
+            if (recorder := hooks.recorder) is not None:
+                recorder.begin_schedule()
+            linear = find_or_make(graph.graph, device, lambda each: _scheduled(each, device))
+            if DEBUG >= 5:
+                show_graph("schedule", linear)
+            plan = make_plan(linear, graph.outputs + len(graph.slots))
+            if CHECK_PLAN:
+                load_check("check_schedule").check_schedule(graph.graph, linear)
+                load_check("check_plan").check_plan(graph.graph, plan)
+            if (recorder := hooks.recorder) is not None:
+                recorder.scheduled(graph.graph, plan, device)
+            loaded = Device[device].load(plan)
+        except (UserError, BackendError, MemoryError, Warning):  # the last: as errors, because the user wants them so
+            raise
+        except OSError:  # a pipe that nobody reads, a full disk
+            raise
+        except Exception as error:
+            raise explain_failure(graph.graph, device, error) from error
+        if len(_plans) >= MOST_PLANS:
+            _plans.pop(next(iter(_plans)))
+        _plans[key] = loaded
+        return loaded
+
+
+def load_check(name: str) -> Any:
+    """A proof of plans, which loads NumPy."""
+    return importlib.import_module(f"whit.engine.plan.{name}")  # lazy: few programs ask for it
+
+
+def _scheduled(graph: UOp, device: str) -> UOp:
+    if not watched:
+        return load_scheduler(device)(graph)
+    traced = Traced()
+    linear = load_scheduler(device, traced)(graph)
+    note_traced(graph, device, traced)
+    return linear
+
+
+def load_scheduler(device: str, traced: Traced | None = None) -> Callable[[UOp], UOp]:
+    """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
+    package = importlib.import_module("whit.schedule")  # lazy: the first realize does
+    schedule: Callable[..., UOp] = package.schedule
+    target = Device[device].target
+    if target is None:
+        return lambda graph: schedule(graph, None, traced)
+
+    def for_target(graph: UOp) -> UOp:
+        blocks = min(int(ATTENTION_BLOCKS), 1)
+        if target.is_gpu and blocks:
+            blocks = 2 if "sm_80" in target.features else 3  # what tensor cores compute, of halves or of float16
+        with Context(ATTENTION_BLOCKS=blocks):
+            linear = schedule(graph, target, traced)
+        return package.align_rows(linear) if target.is_gpu else linear
+
+    return for_target
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

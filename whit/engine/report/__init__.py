@@ -1,0 +1,1 @@
+"""What ran, and why so: counters, profiles, explanations, rooflines, what DEBUG prints."""

@@ -1,0 +1,234 @@
+"""One kernel for people: why it is tiled as it is, what the machine allows, and what was achieved.
+
+    kernel = (a @ b).kernels()[0]
+    kernel.measure()                    runs it on memory of its own; the seconds of the fastest run
+    print(kernel.explain())
+
+Nothing is computed and no machine code is made before `measure`; `explain` looks at the limits of this machine once in
+a process, which takes half a second, and only for kernels that can run on it; what a GPU allows its driver says."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from whit.config import NOOPT
+from whit.engine.compile.compile import get_kernel, known_tuning, prepare_pool
+from whit.engine.devices.device import Device
+from whit.engine.report.show import UNTILED
+from whit.engine.report.timings import best_time, note_time
+from whit.errors import ArgumentError
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.target import Target, missing_features
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """A kernel that would run on a device."""
+
+    function: UOp
+    device: str
+    target: Target | None  # None: the interpreter
+    result: str  # dtype and shape of what it writes first
+    units: str = ""  # of a GPU: what computes, where that is known
+    label: str = ""  # which lines and layers of the program it computes: "blocks.3.attn · softmax  model.py:31"
+
+    @property
+    def name(self) -> str:
+        """As in recordings and under DEBUG."""
+        return str(self.function.arg.name)
+
+    @property
+    def body(self) -> UOp:
+        """What it computes."""
+        return self.function.src[0]
+
+    @property
+    def ops(self) -> int:
+        """Operations on elements, of one run."""
+        return self._amounts[0]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of its inputs."""
+        return self._amounts[1]
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of its results."""
+        return self._amounts[2]
+
+    @functools.cached_property
+    def _amounts(self) -> tuple[int, int, int]:
+        from whit.kernel.estimate import estimate  # lazy: only when something is to be explained
+
+        return estimate(self.body)
+
+    @property
+    def amounts(self) -> str:
+        """Operations and bytes, in words."""
+        read, written = spell_bytes(self.bytes_read), spell_bytes(self.bytes_written)
+        return f"{spell_count(self.ops)} operations, reads {read}, writes {written}"
+
+    @functools.cached_property
+    def _programs(self) -> tuple[Any, ...]:
+        """The programs that it is: several on a GPU, where loops have nothing to do with each other."""
+        assert self.target is not None
+        from whit.codegen import Choice, generate, separate  # lazy: only when something is to be explained
+
+        if self.target.is_gpu:
+            return tuple(generate(part, self.target) for part in separate(self.body))
+        tuned = None if NOOPT else known_tuning(self.function, self.target)
+        choice = None if tuned is None or tuned.choice is None else Choice(tuned.choice)
+        return (generate(self.body, self.target, choice=choice),)
+
+    @functools.cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is tiled as it is."""
+        if self.target is None:
+            return ("by the interpreter",)
+        found = [line for program in self._programs for line in program.explanation.splitlines()]
+        return tuple(found) or (UNTILED,)
+
+    @property
+    def best_seconds(self) -> float | None:
+        """The time of its fastest run that was timed: by `measure`, under PROFILE=1 or DEBUG=2, or in a recording."""
+        return best_time(self.function, self.device)
+
+    def measure(self, seconds: float = 0.1) -> float:
+        """Runs it for so long on random inputs of its own; the time of the fastest run."""
+        has_variables = any(node.op is ops.VARIABLE for node in self.body.topological())
+        if has_variables or not (self._runs_here or self._is_on_gpu):
+            raise ArgumentError(
+                f"measure: {self.name} cannot run alone on {self.device}",
+                fix="Only kernels for this processor, without symbolic sizes, are measured so. Use DEBUG=2 elsewhere.",
+            )
+        best = self._measure_on_gpu(seconds) if self._is_on_gpu else self._measure_here(seconds)
+        note_time(self.function, self.device, best)
+        return best
+
+    def _measure_here(self, seconds: float) -> float:
+        from whit.engine.compile.tune.alone import Alone  # lazy: few programs measure
+        from whit.engine.compile.tune.check import values  # lazy: the same
+
+        assert self.target is not None
+        prepare_pool()
+        alone = Alone(self.body)
+        alone.fill({slot: values(param, "random", False, slot) for slot, param in alone.params.items()})
+        return alone.best_seconds(get_kernel(self.function, self.target), seconds)
+
+    def _measure_on_gpu(self, seconds: float) -> float:
+        from whit.engine.report.cuda import measure  # lazy: loads the driver
+
+        return measure(self.function, self.device, seconds)
+
+    @property
+    def _runs_here(self) -> bool:
+        is_host = self.target is not None and not self.target.is_gpu and not missing_features(self.target)
+        return is_host and self.device.startswith("CPU")
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.device.startswith("CUDA")
+
+    def explain(self) -> str:
+        """Tiling, roofline, and what was achieved."""
+        where = self.device if self.target is None else f"{self.device} ({self.target})"
+        lines = [f"{self.name} on {where}, {self.result}", *([f"  {self.label}"] if self.label else [])]
+        lines += [f"  {self.amounts}", "tiling:"]
+        lines += [f"  {reason}" for reason in self.reasons]
+        if self._is_on_gpu:
+            from whit.engine.report.cuda import occupancies  # lazy: loads the driver
+
+            found = occupancies(self.function, self.device)
+            lines += ["occupancy:", *(f"  {line}" for line in found)] if found else []
+        return "\n".join([*lines, *self._roofline()])
+
+    @functools.cached_property
+    def roof(self) -> tuple[Any, str] | None:
+        """What the device allows, and its name; None where that is not known here."""
+        if self.target is not None and self.target.is_gpu:
+            return self._gpu_roof()
+        if not self._runs_here:
+            return None
+        from whit.engine.report.roofline import roof_of_this_machine  # lazy: measures
+
+        roof = roof_of_this_machine()
+        return roof, f"this machine: {roof.bandwidth / 1e9:.1f} GB/s, {spell_rate(roof.flops)}"
+
+    def _gpu_roof(self) -> tuple[Any, str]:
+        """By its driver; of a GPU that is not here, by a data sheet."""
+        from whit.engine.compile.cuda import units_of  # lazy: only when something is to be explained
+
+        assert self.target is not None
+        if self._is_on_gpu:
+            from whit.engine.report.cuda import known_units, roof_of  # lazy: loads the driver
+
+            gpu = Device[self.device].gpu  # type: ignore[attr-defined]
+            units = self.units or known_units(self.function, self.device) or units_of(self._programs)
+            roof, name = roof_of(gpu, units), gpu.name
+        else:
+            from whit.engine.report.gpu_roofline import known_roof  # lazy: only when something is to be explained
+
+            units = units_of(self._programs)
+            roof, name = known_roof(self.target.arch, units)
+        return roof, f"{name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
+
+    @property
+    def least_seconds(self) -> float:
+        """What one run takes at least, where the roof is known."""
+        assert self.roof is not None
+        return float(self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)[0])
+
+    def bound(self) -> str:
+        """The least time, and what needs it; where the roof is known."""
+        assert self.roof is not None
+        floor, limit = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
+        return f"at least {floor * 1e6:.1f} us, bound by {'bytes' if limit == 'memory' else 'operations'}"
+
+    def _roofline(self) -> list[str]:
+        moved = self.bytes_read + self.bytes_written
+        lines = [f"roofline: {self.ops / max(moved, 1):.2f} operations a byte"]
+        if self.roof is None:
+            return [*lines, "  what the machine allows is measured there, not here"]
+        lines.append(f"  {self.roof[1]}; {self.bound()}")
+        best = self.best_seconds
+        if self.device.startswith("NULL"):
+            return lines
+        if best is None:
+            return [*lines, "achieved: not timed yet; kernel.measure(), PROFILE=1 or DEBUG=2 do that"]
+        speed = f"{spell_rate(self.ops / best)}, {moved / best / 1e9:.1f} GB/s"
+        return [*lines, f"achieved: best {best * 1e6:.1f} us, {speed}, {self._share():.0f} % of the roof"]
+
+    def achieved(self) -> str:
+        """The fastest run beside the least time, where there was one."""
+        if self.best_seconds is None:
+            return ""
+        return f"; best {self.best_seconds * 1e6:.1f} us, {self._share():.0f} % of the roof"
+
+    def _share(self) -> float:
+        assert self.best_seconds is not None
+        return 100 * self.least_seconds / self.best_seconds
+
+
+def spell_rate(flops: float) -> str:
+    """Operations a second for people."""
+    return f"{flops / 1e12:.1f} TFLOP/s" if flops >= 1e13 else f"{flops / 1e9:.1f} GFLOP/s"
+
+
+def spell_count(count: int) -> str:
+    """A number for people: exact as long as it can be read."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
+        if count >= max(size, 10**7):
+            return f"{count / size:.2f} {unit}"
+    return str(count)
+
+
+def spell_bytes(count: int) -> str:
+    """A number of bytes for people."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"
