@@ -13,7 +13,6 @@ from whit.cache import clear_caches
 from whit.config import Context, getenv
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
-from whit.engine.jit import TinyJit
 from whit.engine.report.counters import GlobalCounters
 from whit.engine.report.launch_names import watch_from_environment
 from whit.engine.report.profile import profile
@@ -22,6 +21,7 @@ from whit.errors import JitError
 from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
+from whit.jit.jit import TinyJit
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
 from whit.viz import trace

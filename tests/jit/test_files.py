@@ -15,10 +15,10 @@ import pytest
 
 from tests.jit.programs import EQUAL
 from whit import Context, Device, JitError, Tensor, TinyJit, Variable, nn
-from whit.engine import jit_files
 from whit.engine.compile.disk_cache import pack, unpack
-from whit.engine.jit_files import MAGIC
 from whit.errors import WhitError
+from whit.jit.files import jit as jit_files
+from whit.jit.files.jit import MAGIC
 from whit.tensor import threefry
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from tests.jit.hostile import ROWS, Row
 from whit import Context, Tensor, TinyJit, nn
-from whit.engine import watch
 from whit.errors import WhitError
+from whit.jit import guards as watch
 
 pytestmark = pytest.mark.slow
 

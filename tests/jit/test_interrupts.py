@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from whit import Tensor, TinyJit
-from whit.engine import jit
 from whit.engine.programs.overlay import current
+from whit.jit import jit
 
 pytestmark = pytest.mark.slow
 

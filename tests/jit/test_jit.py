@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from whit import Context, GlobalCounters, JitError, Tensor, TinyJit, UOp, Variable, nn
-from whit.engine import jit as jit_module
 from whit.engine.memory.storage import storage
 from whit.engine.programs.trace import Trace
+from whit.jit import jit as jit_module
 
 
 def test_jit_error_and_tinyjit_are_found_where_programs_look_for_them() -> None:

@@ -29,7 +29,7 @@ LAYERS = (
     ("engine",),
     ("device", "helpers"),
     ("tensor",),
-    ("function",),
+    ("function", "jit"),
     ("nn",),
     ("onnx", "llm", "models", "viz"),
     ("",),  # whit/__init__.py, which may import all of them and which none of them imports

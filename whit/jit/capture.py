@@ -18,13 +18,13 @@ from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new
 from whit.engine.memory.storage import is_known
 from whit.engine.programs.program import build, plain
 from whit.engine.programs.trace import Shown, Trace
-from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
-from whit.engine.replayer import Replay
-from whit.engine.signature import Result, result_of
 from whit.errors import JitError
 from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
+from whit.jit.replayer import Replay
+from whit.jit.signature import Result, result_of
 
 
 class NeedsViewsError(Exception):

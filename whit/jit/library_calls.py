@@ -12,9 +12,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from whit.engine.origin import is_library_file
 from whit.engine.programs.overlay import current
 from whit.engine.programs.trace import Trace
+from whit.jit.origin import is_library_file
 
 _ALWAYS_SAME = frozenset(
     [

@@ -15,10 +15,10 @@ from whit.engine.memory.values import to_numpy
 from whit.engine.programs.overlay import all_leaves
 from whit.engine.programs.trace import generator
 from whit.engine.realize.realize import realize
-from whit.engine.replayer import MISSED
-from whit.engine.signature import result_of
 from whit.errors import JitError
 from whit.ir.uop import UOp
+from whit.jit.replayer import MISSED
+from whit.jit.signature import result_of
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}  # kernels may round in another order
 

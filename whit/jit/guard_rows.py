@@ -16,8 +16,8 @@ from operator import attrgetter, is_
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.opaque import OpaqueError, snapshot
 from whit.ir.uop import UOp
+from whit.jit.opaque import OpaqueError, snapshot
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis), DType, UOp)
 MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()

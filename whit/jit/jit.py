@@ -30,8 +30,8 @@ from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import Wrapper, current
 from whit.engine.programs.trace import Trace
-from whit.engine.signature import Arguments, Key
 from whit.errors import ArgumentError, JitError
+from whit.jit.signature import Arguments, Key
 from whit.recording import hooks
 
 __all__ = ["JitError", "TinyJit"]
@@ -312,7 +312,7 @@ class _Holder(Wrapper):
 
 @functools.cache
 def _modules() -> types.ModuleType:
-    from whit.engine import jit_parts  # lazy: they load the runtime, which `import whit` must not
+    from whit.jit import parts as jit_parts  # lazy: they load the runtime, which `import whit` must not
 
     return jit_parts
 

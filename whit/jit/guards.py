@@ -36,12 +36,10 @@ from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from whit.dtype import DType
-from whit.engine.library_calls import ASKING_BUILTINS, may_ask
-from whit.engine.names import CELL, GLOBAL, SELF, names_of
-from whit.engine.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
-from whit.engine.origin import is_library_file, is_users, is_users_module, is_whit
 from whit.engine.programs.overlay import Wrapper, tensor_type
-from whit.engine.watch_rows import (
+from whit.errors import JitError
+from whit.ir.uop import UOp
+from whit.jit.guard_rows import (
     MISSING,
     SCALARS,
     Caches,
@@ -56,8 +54,10 @@ from whit.engine.watch_rows import (
     is_versioned,
     spell,
 )
-from whit.errors import JitError
-from whit.ir.uop import UOp
+from whit.jit.library_calls import ASKING_BUILTINS, may_ask
+from whit.jit.names import CELL, GLOBAL, SELF, names_of
+from whit.jit.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
+from whit.jit.origin import is_library_file, is_users, is_users_module, is_whit
 from whit.runtime.fields import offset_of
 from whit.runtime.words import Words, can_watch, version_of
 

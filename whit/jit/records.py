@@ -16,8 +16,8 @@ from whit.dtype import DType
 from whit.engine.memory.storage import is_known, nbytes_of
 from whit.engine.programs.overlay import tensor_type
 from whit.engine.programs.program import State
-from whit.engine.signature import unbound
 from whit.ir.uop import UOp
+from whit.jit.signature import unbound
 from whit.runtime.fields import FieldWatch, watch_field
 
 

@@ -15,12 +15,12 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType, to_dtype
-from whit.engine.program_files import Reader, Writer
 from whit.engine.programs.overlay import result_type
-from whit.engine.signature import PLAIN, Hole
 from whit.errors import JitError
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
+from whit.jit.files.program import Reader, Writer
+from whit.jit.signature import PLAIN, Hole
 
 _IN_JSON = (bool, int, float, str, type(None))
 

@@ -19,12 +19,12 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.origin import is_users
 from whit.engine.programs.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.jit.origin import is_users
 
 Key = tuple[Any, ...]
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of, new_buffer, storage
-from whit.engine.program_files import Json, Reader, Writer, at, program_from, program_to
 from whit.engine.programs.overlay import result_type
 from whit.engine.programs.program import State, on_other_leaves
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
-from whit.engine.replay_records import Change, Grad, Guards, Output, Seen, Shared, Site, base_of
-from whit.engine.replayer import Replay
-from whit.engine.result_files import Classes, template_from, template_to
-from whit.engine.signature import Result
 from whit.ir.uop import UOp
+from whit.jit.files.program import Json, Reader, Writer, at, program_from, program_to
+from whit.jit.files.result import Classes, template_from, template_to
+from whit.jit.records import Change, Grad, Guards, Output, Seen, Shared, Site, base_of
+from whit.jit.replayer import Replay
+from whit.jit.signature import Result
 
 NOT_THERE = -1
 USED_UP = -2  # a gradient that a captured step has used

@@ -19,8 +19,8 @@ from whit.engine.memory.storage import nbytes_of, storage
 from whit.engine.programs.overlay import slot_of, tensor_type
 from whit.engine.programs.program import Program
 from whit.engine.realize.realize import realize
-from whit.engine.replay_records import Change, Seen, Site, base_of, shown_base
 from whit.ir.uop import UOp
+from whit.jit.records import Change, Seen, Site, base_of, shown_base
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
 from whit.runtime.fields import watch_field

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from whit.engine.captured import Captured
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.history import note_written
 from whit.engine.memory.origins import note_result
@@ -27,10 +26,11 @@ from whit.engine.programs.overlay import raw_set
 from whit.engine.programs.program import Program
 from whit.engine.programs.trace import Drawn, generator
 from whit.engine.realize.realize import realize
-from whit.engine.replay_records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, base_of, shown_base
-from whit.engine.signature import Result, rebound
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.jit.captured import Captured
+from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, base_of, shown_base
+from whit.jit.signature import Result, rebound
 from whit.runtime.buffer import Buffer
 
 running = threading.RLock()  # who replays: programs write memory that others read, and share an arena

@@ -20,13 +20,13 @@ from whit.config import Context, settings
 from whit.engine.compile.compile import target_text_of
 from whit.engine.compile.disk_cache import pack, unpack
 from whit.engine.devices.device import Device
-from whit.engine.program_files import Json, Reader, Writer
 from whit.engine.programs.overlay import current
-from whit.engine.replay_files import TensorWriter, read_tensors, replay_from, replay_to
-from whit.engine.replayer import MISSED, Replay
-from whit.engine.result_files import Classes, spell_key
-from whit.engine.signature import Arguments, Key
 from whit.errors import DeviceError, FileMissingError, JitError, WhitError
+from whit.jit.files.program import Json, Reader, Writer
+from whit.jit.files.replay import TensorWriter, read_tensors, replay_from, replay_to
+from whit.jit.files.result import Classes, spell_key
+from whit.jit.replayer import MISSED, Replay
+from whit.jit.signature import Arguments, Key
 from whit.runtime.buffer import OutOfMemoryError
 
 MAGIC = b"whit captured functions\n"
