@@ -11,7 +11,7 @@ from reference_examples import EXAMPLES, NONE, SETUP
 
 from whit import Context, Tensor, names
 from whit.nn import Module
-from whit.tensor.aliases import Aliases
+from whit.tensor.methods.foreign_names import Aliases
 
 MODULES = {
     "nn.md": ("Layers", ["whit.nn"]),
@@ -29,8 +29,9 @@ TABLES = {
 }
 NAMES_HEAD = """\
 Names of PyTorch, NumPy, JAX and tinygrad. Most names of tensors are theirs already ([Tensor](tensor.md)); here are
-those that are not. The tables are `whit/names.py` and `whit/tensor/aliases.py`: the errors of programs that use these
-names are made of them. A function of `torch`, `np` or `jnp` is a method of `Tensor` here, and `whit.zeros` says so.
+those that are not. The tables are `whit/names.py` and `whit/tensor/methods/foreign_names.py`: the errors of programs
+that use these names are made of them. A function of `torch`, `np` or `jnp` is a method of `Tensor` here, and
+`whit.zeros` says so.
 """
 WIDEST = 88  # characters of a signature on one line
 

@@ -4,7 +4,8 @@
     x.norm(ord=1)            ArgumentError: norm: there is no argument `ord` ... Instead: `p=`
 
 Who looks for a name that is here gets what to write instead; `hasattr` answers False, and names that are ours cost
-nothing. docs/reference/names.md is written from it. Names that simply work are in `whit/tensor/aliases.py`.
+nothing. docs/reference/names.md is written from it. Names that simply work are in
+`whit/tensor/methods/foreign_names.py`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.interpret.values import rounded
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
-from whit.tensor import formulas, trigonometry
+from whit.tensor.graphs import formulas, trigonometry
 
 HAS_EXTENDED = np.finfo(np.longdouble).nmant >= 63
 

@@ -136,5 +136,5 @@ def test_every_formula_is_tested() -> None:
     named = {"truncating_modulo": "fmod", "floor_modulo": "mod", "gelu_tanh": "gelu", "floor_divide": "div"}
     named |= {"at_least": "clamp", "at_most": "clamp", "saturated": "hardtanh"}  # clamp: test_subgradients.py
     tested = {*FUNCTIONS, *TWO, *OTHERS, "clamp"}
-    ours = {name for name, rule in FORMULAS.items() if rule.__module__ == "whit.tensor.derivatives"}
+    ours = {name for name, rule in FORMULAS.items() if rule.__module__ == "whit.tensor.graphs.derivatives"}
     assert {named.get(name, name) for name in ours} <= tested

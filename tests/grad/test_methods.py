@@ -7,7 +7,7 @@ import pytest
 
 from tests.grad.methods import CASES, NONE, POINTWISE, STEPS, Case
 from whit import Tensor
-from whit.tensor.aliases import Aliases
+from whit.tensor.methods.foreign_names import Aliases
 
 pytestmark = pytest.mark.slow  # many
 

@@ -13,7 +13,7 @@ import pytest
 from whit import Tensor, Variable
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.tensor.mixing import MIXED
+from whit.tensor.graphs.mixing import MIXED
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from whit.engine.compile.disk_cache import pack, unpack
 from whit.errors import WhitError
 from whit.jit.files import jit as jit_files
 from whit.jit.files.jit import MAGIC
-from whit.tensor import threefry
+from whit.tensor.graphs import threefry
 
 pytestmark = pytest.mark.slow
 

@@ -16,15 +16,21 @@ from whit import Context, Tensor, nn
 from whit.engine.realize import realize
 
 FOLDER = str(Path(whit.__file__).parent)
-WRITING = ("tensor/family.py", "tensor/assign.py", "tensor/core.py", "tensor/index.py", "tensor/entries.py")
+WRITING = (
+    "tensor/family.py",
+    "tensor/methods/assign.py",
+    "tensor/core.py",
+    "tensor/methods/index.py",
+    "tensor/methods/entries.py",
+)
 REALISING = (
-    "tensor/data.py",
+    "tensor/methods/data.py",
     "tensor/family.py",
     "engine/realize/realize.py",
     "engine/devices/cpu.py",
     "engine/memory/storage.py",
 )
-CHANGING = ("tensor/family.py", "tensor/assign.py")
+CHANGING = ("tensor/family.py", "tensor/methods/assign.py")
 
 
 class Interrupt:

@@ -19,9 +19,9 @@ from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp, const
-from whit.tensor import uniform
-from whit.tensor.threefry import block, draw_of, next_draw, seed_with, words
-from whit.tensor.uniform import high_product
+from whit.tensor.graphs import uniform
+from whit.tensor.graphs.threefry import block, draw_of, next_draw, seed_with, words
+from whit.tensor.graphs.uniform import high_product
 
 pytestmark = pytest.mark.slow  # compiles much
 

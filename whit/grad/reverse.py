@@ -6,8 +6,8 @@ Only nodes between the targets and the root are visited, each once, users before
 added up, then the rule in its op record passes it on. Nothing is computed and nothing is kept: the result is a graph,
 which can be differentiated again.
 
-A value that was restated (`whit.tensor.restate`) passes its gradient to the better expression, or to the one that was
-written if a target is in the middle of it.
+A value that was restated (`whit.tensor.graphs.restate`) passes its gradient to the better expression, or to the one
+that was written if a target is in the middle of it.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.bitcast import bitcast
 from whit.tensor.core import Core
-from whit.tensor.realize import (
+from whit.tensor.engine import (
     copy_of_view,
     file_node,
     from_bytes,
@@ -35,6 +34,7 @@ from whit.tensor.realize import (
     own_copy,
     realize,
 )
+from whit.tensor.methods.bitcast import bitcast
 
 _ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a pathlib.Path."
 

@@ -19,7 +19,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.sizes import value_now
 from whit.tensor.core import Core, without_views
-from whit.tensor.realize import peek
+from whit.tensor.engine import peek
 
 if TYPE_CHECKING:
     import numpy.typing as npt

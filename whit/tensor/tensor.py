@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.names import TENSOR, Absent, advice, with_help
-from whit.tensor.aliases import Aliases
-from whit.tensor.compare import Comparisons
-from whit.tensor.elementwise import Elementwise
-from whit.tensor.movement import Movement
-from whit.tensor.readings import readings_of
+from whit.tensor.methods.compare import Comparisons
+from whit.tensor.methods.elementwise import Elementwise
+from whit.tensor.methods.foreign_names import Aliases
+from whit.tensor.methods.movement import Movement
+from whit.tensor.methods.readings import readings_of
 
 
 class Tensor(Aliases):

@@ -24,7 +24,7 @@ from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, ParseError
 from whit.ir.op import spell_shape
 from whit.tensor import Tensor
-from whit.tensor.realize import from_memory
+from whit.tensor.engine import from_memory
 
 if TYPE_CHECKING:
     from whit.engine.devices.disk import DiskBuffer

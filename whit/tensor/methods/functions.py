@@ -1,0 +1,243 @@
+"""Mathematical functions of each element. Integers and bools are computed in the default float."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from whit.dtype import DTypeLike, dtypes
+from whit.ir.uop import UOp, const
+from whit.tensor.core import check_number, spread, storable
+from whit.tensor.graphs import formulas, trigonometry
+from whit.tensor.graphs.restate import restate
+from whit.tensor.methods.bitcast import bitcast
+from whit.tensor.methods.compare import Comparisons
+
+
+class Functions(Comparisons):
+    """Of one number, or of a few."""
+
+    __slots__ = ()
+
+    def _apply(self, formula: formulas.Formula) -> Self:
+        return self._wrap(formula(self._as_float()))
+
+    def sign(self) -> Self:
+        """-1, 0 or 1; NaN of NaN."""
+        return self._wrap(self.uop if self.dtype.is_bool else formulas.sign(self.uop))
+
+    def square(self) -> Self:
+        """self * self."""
+        return self * self
+
+    def sqrt(self) -> Self:
+        """Square root; NaN below zero."""
+        return self._wrap(restate(self._as_float().sqrt()))
+
+    def rsqrt(self) -> Self:
+        """1 / sqrt(self)."""
+        return self._apply(formulas.widened(lambda x: x.sqrt().reciprocal()))
+
+    def reciprocal(self) -> Self:
+        """1 / self."""
+        return self._wrap(restate(self._as_float().reciprocal()))
+
+    def exp(self) -> Self:
+        """e ** self."""
+        return self._wrap(restate(formulas.exp(self._as_float())))
+
+    def exp2(self) -> Self:
+        """2 ** self."""
+        return self._wrap(self._as_float().exp2())
+
+    def log(self) -> Self:
+        """The natural logarithm."""
+        return self._wrap(restate(formulas.log(self._as_float())))
+
+    def log2(self) -> Self:
+        """The logarithm to base 2."""
+        return self._wrap(self._as_float().log2())
+
+    def log10(self) -> Self:
+        """The logarithm to base 10."""
+        return self._apply(formulas.log10)
+
+    def expm1(self) -> Self:
+        """e ** self - 1, also where that is small."""
+        return self._apply(formulas.expm1)
+
+    def log1p(self) -> Self:
+        """log(1 + self), also where self is small."""
+        return self._wrap(restate(formulas.log1p(self._as_float())))
+
+    def cbrt(self) -> Self:
+        """The cube root, also of negative numbers."""
+        return self._apply(formulas.cbrt)
+
+    def deg2rad(self) -> Self:
+        """Degrees as radians."""
+        return self._apply(formulas.widened(lambda x: x * (math.pi / 180)))
+
+    def rad2deg(self) -> Self:
+        """Radians as degrees."""
+        return self._apply(formulas.widened(lambda x: x * (180 / math.pi)))
+
+    def sin(self) -> Self:
+        """Sine."""
+        return self._wrap(self._as_float().sin())
+
+    def cos(self) -> Self:
+        """Cosine."""
+        return self._wrap(self._as_float().cos())
+
+    def tan(self) -> Self:
+        """Tangent."""
+        return self._apply(trigonometry.tan)
+
+    def asin(self) -> Self:
+        """The inverse of sin, in [-pi/2, pi/2]."""
+        return self._apply(trigonometry.asin)
+
+    def acos(self) -> Self:
+        """The inverse of cos, in [0, pi]."""
+        return self._apply(trigonometry.acos)
+
+    def atan(self) -> Self:
+        """The inverse of tan, in [-pi/2, pi/2]."""
+        return self._apply(trigonometry.atan)
+
+    def sinh(self) -> Self:
+        """Hyperbolic sine."""
+        return self._apply(trigonometry.sinh)
+
+    def cosh(self) -> Self:
+        """Hyperbolic cosine."""
+        return self._apply(trigonometry.cosh)
+
+    def tanh(self) -> Self:
+        """Hyperbolic tangent."""
+        return self._apply(trigonometry.tanh)
+
+    def asinh(self) -> Self:
+        """The inverse of sinh."""
+        return self._apply(trigonometry.asinh)
+
+    def acosh(self) -> Self:
+        """The inverse of cosh; NaN below 1."""
+        return self._apply(trigonometry.acosh)
+
+    def atanh(self) -> Self:
+        """The inverse of tanh."""
+        return self._apply(trigonometry.atanh)
+
+    def erf(self) -> Self:
+        """The error function."""
+        return self._apply(formulas.erf)
+
+    def sinc(self) -> Self:
+        """sin(pi * self) / (pi * self), 1 at 0."""
+        return self._apply(trigonometry.sinc)
+
+    def _rounded(self, formula: formulas.Formula) -> Self:
+        """Integers are whole already."""
+        return self._wrap(formula(self.uop) if self.dtype.is_float else self.uop)
+
+    def floor(self) -> Self:
+        """Rounded down."""
+        return self._rounded(UOp.floor)
+
+    def ceil(self) -> Self:
+        """Rounded up."""
+        return self._rounded(UOp.ceil)
+
+    def trunc(self) -> Self:
+        """Rounded toward zero."""
+        return self._rounded(UOp.trunc)
+
+    def round(self) -> Self:
+        """Rounded to the nearest, halves to even."""
+        return self._rounded(UOp.round)
+
+    def frac(self) -> Self:
+        """What `trunc` takes away."""
+        return self - self.trunc()
+
+    def signbit(self) -> Self:
+        """Whether it is negative; of floats the sign bit, which -0.0 has too."""
+        if self.dtype.is_float:
+            return self._wrap(formulas.is_negative(self.uop))
+        return self._never() if self.dtype.is_bool or self.dtype.is_unsigned else self.lt(0)
+
+    def positive(self) -> Self:
+        """+self."""
+        return self
+
+    def _never(self) -> Self:
+        return self._wrap(spread(const(dtypes.bool, False), self.shape))
+
+    def isnan(self) -> Self:
+        """Whether it is no number."""
+        return self._wrap(formulas.isnan(self.uop)) if self.dtype.is_float else self._never()
+
+    def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Self:
+        """Whether it is infinite, of either sign or of one."""
+        if not self.dtype.is_float or not (detect_positive or detect_negative):
+            return self._never()
+        return self._wrap(formulas.isinf(self.uop, detect_positive, detect_negative))
+
+    def isfinite(self) -> Self:
+        """Neither infinite nor NaN."""
+        return self._wrap(formulas.isfinite(self.uop)) if self.dtype.is_float else self._never().logical_not()
+
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
+        """Other numbers in the place of NaN and the infinities: those of the largest magnitude if none are given."""
+        if not self.dtype.is_float:
+            return self
+        for what, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
+            if value is not None:
+                check_number("nan_to_num", what, value, self._made())
+        x = self.uop
+        high = self.dtype.largest if posinf is None else float(posinf)
+        low = -self.dtype.largest if neginf is None else float(neginf)
+        x = formulas.isinf(x, detect_negative=False).where(x.constant(high), x)
+        x = formulas.isinf(x, detect_positive=False).where(x.constant(low), x)
+        return self._wrap(formulas.isnan(x).where(x.constant(float(nan)), x))
+
+    # ---- two inputs
+
+    def _both(self, name: str, formula: formulas.Formula, other: Any) -> Self:
+        return self._wrap(formula(*self._pair(name, other, real=True)))
+
+    def atan2(self, other: Any) -> Self:
+        """The angle of the point (other, self), in [-pi, pi]."""
+        return self._both("atan2", trigonometry.atan2, other)
+
+    def hypot(self, other: Any) -> Self:
+        """sqrt(self**2 + other**2) without overflow."""
+        return self._both("hypot", formulas.hypot, other)
+
+    def xlogy(self, other: Any) -> Self:
+        """self * log(other), and 0 where self is 0."""
+        return self._both("xlogy", formulas.xlogy, other)
+
+    def heaviside(self, values: Any) -> Self:
+        """0 below zero, 1 above, `values` at zero; NaN stays."""
+        x, y = self._pair("heaviside", values)
+        step = x.eq(0).where(y, (x > 0).where(x.constant(1), x.constant(0)))
+        return self._wrap(formulas.isnan(x).where(x, step) if x.dtype.is_float else step)
+
+    def logaddexp(self, other: Any) -> Self:
+        """log(exp(self) + exp(other)) without overflow."""
+        return self._both("logaddexp", formulas.logaddexp, other)
+
+    # ---- conversion
+
+    def cast(self, dtype: DTypeLike) -> Self:
+        """The nearest values of another dtype (docs/dtypes.md)."""
+        wanted = storable("cast", dtype)
+        return self if wanted is self.uop.dtype else self._same(self.uop.cast(wanted))
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The same bits read as another dtype. One of another size makes the last axis longer or shorter."""
+        wanted = storable("bitcast", dtype)
+        return self if wanted is self.uop.dtype else self._same(bitcast(self.uop, wanted, self._made()))
