@@ -22,6 +22,7 @@ from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
 from whit.jit.jit import TinyJit
+from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
 from whit.viz import trace
@@ -56,6 +57,7 @@ __all__ = [
     "fetch",
     "function",
     "getenv",
+    "jit",
     "profile",
     "trace",
 ]

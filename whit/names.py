@@ -189,7 +189,6 @@ WHIT: Final = {
     "enable_grad": ("PyTorch", "nothing: gradients are computed when they are asked for"),
     "autograd": ("PyTorch", "`y.gradient(x)`"),
     "value_and_grad": ("JAX", "`y = f(x)`; `y, y.gradient(x)`"),
-    "jit": ("JAX", "`TinyJit(f)`"),
     "compile": ("PyTorch", "`TinyJit(f)`"),
     "vmap": ("JAX", "one more axis: broadcasting does the rest"),
     "numpy": ("JAX", "methods of Tensor"),

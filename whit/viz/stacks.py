@@ -10,7 +10,11 @@ import whit.errors
 
 _PACKAGE = os.path.dirname(os.path.abspath(whit.errors.__file__)) + os.sep
 MOST_FRAMES = 12
-_INNER = (os.path.join("runtime", "buffer.py"), os.path.join("engine", "storage.py"), os.path.join("engine", "disk.py"))
+# Those who only pass the wish for memory on.
+_INNER = tuple(
+    os.path.join(*parts)
+    for parts in (("runtime", "buffer.py"), ("engine", "memory", "storage.py"), ("engine", "devices", "disk.py"))
+)
 
 Frame = tuple[str, int, str]  # file, line, function
 

@@ -8,13 +8,13 @@ from whit.viz.report.table import Data, amount, ms, plural, table
 
 BAR = 40  # characters
 ROLES = {
-    "engine.realize._results": "result",
-    "engine.replayer._make": "result",
-    "engine.cpu.shared_arena": "temporaries of the JIT",
-    "engine.realize._apart": "copy for a leaf of its own",
-    "engine.realize._copy": "copy from another device",
-    "engine.realize._memory_for": "copy before a change",
-    "engine.realize._without_kernel": "constant",
+    "engine.realize.realize._results": "result",
+    "jit.replayer._make": "result",
+    "engine.devices.cpu.shared_arena": "temporaries of the JIT",
+    "engine.realize.realize._apart": "copy for a leaf of its own",
+    "engine.realize.realize._copy": "copy from another device",
+    "engine.realize.realize._memory_for": "copy before a change",
+    "engine.realize.realize._without_kernel": "constant",
 }
 
 
