@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-cuda models quick browser lint format bench demo docs clean
+.PHONY: help setup test test-cuda models quick browser lint format bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -74,9 +74,15 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the site is in build/site; to read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 
+release: $(READY) ## build sdist and wheel into dist/, check them, and run the demo of the wheel in an empty environment
+	@$(BIN)/python -c "import build.env" 2>/dev/null || { \
+		echo "installing build"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[release]"; }
+	$(BIN)/python tools/release.py
+
 clean: ## remove caches and builds (remove .venv by hand to start over)
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find whit tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find whit tests bench docs examples tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # --no-compile: modules are compiled when they are first imported, and most never are (21 -> 13 s).
 # The copy of pyproject.toml tells a change from a new time stamp, which every fresh checkout has.

@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
         raise AttributeError(advice("whit", name, WHIT) or f"module 'whit' has no attribute '{name}'")
 
 
-__version__ = "0.0.1"
+__version__ = "0.1.0"
 
 __all__ = [
     "Context",
