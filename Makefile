@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-cuda models quick browser lint format bench demo docs release clean
+.PHONY: help setup test test-cuda models fuzz quick coverage browser lint format bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -34,8 +34,24 @@ test-cuda: $(READY) ## run all tests on an NVIDIA GPU, and random graphs against
 models: $(READY) ## train every model in every way, large ones too, and compare with PyTorch where it is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/models
 
+FUZZER ?= api
+SEED ?= 0
+fuzz: $(READY) ## run random programs for SECONDS against NumPy or the interpreter: FUZZER=api, reductions or run
+	$(BIN)/python tests/fuzz/$(FUZZER).py --seed $(SEED) --seconds $(SECONDS)
+
 quick: $(READY) ## run the fast tests only, with fewer random examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# Counts lines of Python in whit/, also those that run in processes which tests start. TESTS=tests/unit: some of the tests.
+coverage: $(READY) ## run all tests and say which lines of whit/ they ran: build/coverage/html/index.html
+	@$(BIN)/python -c "import coverage" 2>/dev/null || { \
+		echo "installing coverage"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[coverage]"; }
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/python -m coverage run -m pytest -n auto --dist worksteal $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet
+	$(BIN)/python -m coverage report | grep ^TOTAL
 
 # Playwright comes from PyPI; a browser is what the machine has, or Playwright's, or the system's packages.
 browser: $(READY) ## test the page of recordings in a real browser, which is installed if there is none
