@@ -1,4 +1,4 @@
-"""Random graphs until stopped: `python tests/fuzz/run.py --seed 0 --count 100000`.
+"""Random graphs until stopped: `python tests/fuzz/run.py --seed 0 --seconds 3600`, or `--count 100000` of them.
 
 Every case that fails is shown as its smallest failing part: the text of a graph that can be pasted into a test. Cases
 run in a child process, so that a kernel that crashes is reported like any other.
@@ -7,6 +7,7 @@ run in a child process, so that a kernel that crashes is reported like any other
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -40,18 +41,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first case")
     parser.add_argument("--count", type=int, default=1 << 60, help="how many cases")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="how long; a batch that was begun is finished")
     parser.add_argument("--batch", type=int, default=25, help="cases compiled together")
     options = parser.parse_args()
     start, bad = time.perf_counter(), 0
-    last = options.seed + options.count
-    for first in range(options.seed, last, options.batch):
-        seeds = list(range(first, min(first + options.batch, last)))
+    last, seed = options.seed + options.count, options.seed
+    while seed < last and time.perf_counter() - start < options.seconds:
+        seeds = list(range(seed, min(seed + options.batch, last)))
+        seed = seeds[-1] + 1
         bad += not in_child(seeds)
         if sys.stderr.isatty():
-            print(
-                f"\r{seeds[-1] + 1 - options.seed} cases, {time.perf_counter() - start:.0f} s", end="", file=sys.stderr
-            )
-    print(f"{options.count} cases, {bad} batches with failures, {time.perf_counter() - start:.1f} s")
+            print(f"\r{seed - options.seed} cases, {time.perf_counter() - start:.0f} s", end="", file=sys.stderr)
+    print(f"{seed - options.seed} cases, {bad} batches with failures, {time.perf_counter() - start:.1f} s")
     return bool(bad)
 
 
