@@ -1,0 +1,1 @@
+"""Messages: one test for each mistake in the catalogue."""

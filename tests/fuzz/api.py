@@ -186,16 +186,8 @@ def _smaller(program: Program) -> Iterator[Program]:
         yield from _checked(program, _without(steps, i))
     for i, step in enumerate(steps):
         if isinstance(step, Block):
-            yield from _checked(program, (*steps[:i], *step.body, *steps[i + 1 :]))
-            for call in range(len(step.calls) - 1):
-                fewer = replace(step, calls=step.calls[:call] + step.calls[call + 1 :])
-                yield from _checked(program, (*steps[:i], fewer, *steps[i + 1 :]))
-            for k in range(len(step.body)):
-                gone = set(step.body[k].gives)
-                body = tuple(s for j, s in enumerate(step.body) if j != k and not gone & {*s.takes})
-                if gone & set(step.results) or not body:
-                    continue
-                yield from _checked(program, (*steps[:i], replace(step, body=body), *steps[i + 1 :]))
+            for fewer in _smaller_block(step):
+                yield from _checked(program, (*steps[:i], *fewer, *steps[i + 1 :]))
     if program.is_captured:
         yield replace(program, is_captured=False)
     if program.orders > 1:
@@ -210,6 +202,18 @@ def _smaller(program: Program) -> Iterator[Program]:
         yield replace(program, ends=tuple(end for end in program.ends if end != name))
     if program.mood == "exact":
         yield from _cut(program)
+
+
+def _smaller_block(block: Block) -> Iterator[tuple[Step | Block, ...]]:
+    """What may stand in the place of a captured function: its body, or the function with fewer calls or steps."""
+    yield block.body
+    for call in range(len(block.calls) - 1):
+        yield (replace(block, calls=block.calls[:call] + block.calls[call + 1 :]),)
+    for k in range(len(block.body)):
+        gone = set(block.body[k].gives)
+        body = tuple(s for j, s in enumerate(block.body) if j != k and not gone & {*s.takes})
+        if body and not gone & set(block.results):
+            yield (replace(block, body=body),)
 
 
 def _without(steps: tuple[Step | Block, ...], which: int) -> tuple[Step | Block, ...]:

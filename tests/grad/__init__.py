@@ -1,0 +1,1 @@
+"""Gradients, compared with finite differences and with PyTorch."""

@@ -1,0 +1,1 @@
+"""`TinyJit`: captured functions compute what they would without it."""

@@ -1,0 +1,1 @@
+"""Layers, optimisers, data and model files."""

@@ -83,7 +83,9 @@ class _LoopError(Exception):
         self.node = node
 
 
-def _rewrite(roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, enter_functions: bool) -> dict[UOp, UOp]:
+def _rewrite(  # noqa: C901  the innermost loop of every pass, without calls
+    roots: tuple[UOp, ...], rules: Rules, context: Any, once: bool, enter_functions: bool
+) -> dict[UOp, UOp]:
     done: dict[UOp, UOp] = {}  # node -> its final form
     waiting: dict[UOp, UOp] = {}  # node -> its replacement, whose own rewriting is under way
     chain: dict[UOp, int] = {}  # replacement -> how many came before it

@@ -37,7 +37,7 @@ _saves = False
 
 def watched(rules: Rules, level: int) -> Watched:
     """The rule set that counts, and prints from level 3 on."""
-    global _saves
+    global _saves  # noqa: PLW0603  a counter of this process
     if not _counts.by_rule and not _sets:
         atexit.unregister(report)  # in a fork, or after the caches were cleared: once is enough
         atexit.register(report)

@@ -255,7 +255,7 @@ class Watch:
     def _probe(self, label: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._probes.add(functools.partial(function, *arguments), label)
 
-    def _look(self, value: Any, label: str, is_method: bool) -> None:
+    def _look(self, value: Any, label: str, is_method: bool) -> None:  # noqa: C901  one case for each type
         kind = type(value)
         if kind is types.FunctionType and not is_method:
             self._loosen(value)
@@ -297,7 +297,7 @@ class Watch:
 
     # ---- objects
 
-    def _object(self, value: Any, kind: type, label: str) -> None:
+    def _object(self, value: Any, kind: type, label: str) -> None:  # noqa: C901  one case for each type
         """What is in an object: elements, attributes, and what only its class knows."""
         if is_python_class(kind):
             self._kinds.add(value, f"the class of {label}")

@@ -276,7 +276,7 @@ class Replay:
 
 
 def _after_fork() -> None:
-    global running
+    global running  # noqa: PLW0603  a fork: nobody would release it
     running = threading.RLock()
 
 

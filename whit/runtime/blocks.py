@@ -73,7 +73,7 @@ _slabs: list[Any] = []  # keeps the mappings
 
 def take(nbytes: int) -> Block:
     """A block of at least so many bytes; its content is arbitrary. MemoryError if there is none."""
-    global _cached
+    global _cached  # noqa: PLW0603  a counter on a hot path
     size = size_class(nbytes)
     free = _free.get(size)
     if free:
@@ -101,7 +101,7 @@ def take(nbytes: int) -> Block:
 
 def give_back(block: Block) -> None:
     """The block may be taken again."""
-    global _cached
+    global _cached  # noqa: PLW0603  a counter on a hot path
     size = block.size
     with _lock:
         if block.mapping is not None:
@@ -130,7 +130,7 @@ def cached_bytes() -> int:
 
 def _shrink(wanted: int) -> None:
     """Drops the largest and coldest cached mappings until so many bytes are left."""
-    global _cached
+    global _cached  # noqa: PLW0603  a counter on a hot path
     for size in sorted(_free, reverse=True):  # a copy: the garbage collector may give back a block meanwhile
         if size <= LARGEST_IN_SLAB:
             break
@@ -181,7 +181,7 @@ def _address(mapping: mmap.mmap) -> int:
 
 def _after_fork() -> None:
     """A child process has its own copies of all blocks; only the lock may be in a bad state."""
-    global _lock
+    global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
 
 

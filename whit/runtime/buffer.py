@@ -178,7 +178,7 @@ class Buffer:
             raise OutOfRangeError(
                 f"buffer: bytes {offset}..{offset + nbytes} of a buffer of {self.nbytes}", fix="Stay inside."
             )
-        global views_made
+        global views_made  # noqa: PLW0603  a counter on a hot path
         base = self if self.base is None else self.base
         part = self._part(offset, nbytes)
         part.made_at = self.made_at
@@ -326,7 +326,7 @@ def out_of_memory(device: str, nbytes: int, left: str) -> OutOfMemoryError:
 
 
 def _after_fork() -> None:
-    global _usage_lock
+    global _usage_lock  # noqa: PLW0603  a fork: nobody would release it
     _usage_lock = threading.RLock()
 
 

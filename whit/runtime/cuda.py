@@ -388,7 +388,7 @@ def _lost(why: str) -> DeviceError:
 
 
 def _after_fork() -> None:
-    global _forked
+    global _forked  # noqa: PLW0603  a process is forked once
     if _open or load_driver.cache_info().currsize:  # the driver works only where it was initialised
         _forked = FORKED
     for gpu in _open.values():

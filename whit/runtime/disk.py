@@ -195,7 +195,7 @@ def _missing(path: str) -> tuple[str, str]:
 
 
 def _after_fork() -> None:
-    global _files_lock
+    global _files_lock  # noqa: PLW0603  a fork: nobody would release it
     _files_lock = threading.Lock()
 
 

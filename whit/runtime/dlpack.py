@@ -244,7 +244,7 @@ _tell = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_sweep_soon)
 
 def _end() -> None:
     """Python ends, and consumers may outlive it: nothing of ours is called or freed from here on."""
-    global _is_ending
+    global _is_ending  # noqa: PLW0603  Python ends once
     _is_ending = True
     sweep()
     for found in _exports.values():

@@ -155,7 +155,7 @@ _given_object: bytes | None = None
 
 def use_pool_object(code: bytes) -> None:
     """Takes the pool's machine code from elsewhere, before the pool is first used."""
-    global _given_object
+    global _given_object  # noqa: PLW0603  set once, before the pool starts
     _given_object = code
 
 
@@ -170,7 +170,7 @@ _start_lock = threading.Lock()
 
 
 def _start_pool() -> _Pool:
-    global _pool
+    global _pool  # noqa: PLW0603  one pool a process
     with _start_lock:
         if _pool is None:
             _pool = _Pool()
@@ -179,7 +179,7 @@ def _start_pool() -> _Pool:
 
 def _forget_pool() -> None:
     """In a child process: its parent's workers are not here, and its locks may be held by nobody."""
-    global _pool, _start_lock
+    global _pool, _start_lock  # noqa: PLW0603  a child of a fork has neither
     _pool = None
     _start_lock = threading.Lock()
 

@@ -100,8 +100,8 @@ def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
         return [(thread // in_line + i, neighbours) for i in range(0, tile, THREADS // in_line)]
 
     shared: list[UOp] = []
-    for id, load in enumerate(turned.loads):
-        memory = UOp.buffer(id, load.dtype, (tile * line_size,), memory=Memory.SHARED)
+    for which, load in enumerate(turned.loads):
+        memory = UOp.buffer(which, load.dtype, (tile * line_size,), memory=Memory.SHARED)
         found = lines(turned.lanes(turned.across))
         fills = [memory.store(at(column, line, load), line * line_size + column) for line, column in found]
         shared.append(memory.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED))))

@@ -179,7 +179,7 @@ def _separate_once(body: UOp) -> UOp:
     return done[body]
 
 
-def linearise(body: UOp, has_fma: bool = True) -> UOp:
+def linearise(body: UOp, has_fma: bool = True) -> UOp:  # noqa: C901  one case for each kind of node, over shared tables
     """The program of a tiled kernel."""
     body = separate_loops(body)
     free = free_ranges(body)  # of all nodes, sources first

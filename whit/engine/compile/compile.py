@@ -362,7 +362,7 @@ def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> Kern
 
 
 def _after_fork() -> None:
-    global _lock
+    global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
 
 

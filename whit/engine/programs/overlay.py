@@ -253,7 +253,7 @@ def tensor_type() -> type:
 
 
 def _after_fork() -> None:
-    global _lock
+    global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
     trace, reads = current(), _readers()
     _active.clear()

@@ -112,7 +112,7 @@ class Normaliser:
         self.bound_variables: dict[str, UOp] = {}
         self.names: set[str] = set()  # of variables, bound or not
 
-    def visit(self, order: list[UOp]) -> None:
+    def visit(self, order: list[UOp]) -> None:  # noqa: C901  one case for each op, without a call: every realize walks here
         """Fills `done` for these nodes, sources first."""
         done = self.done
         for node in order:

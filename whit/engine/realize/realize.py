@@ -609,7 +609,7 @@ def load_scheduler(device: str, traced: Traced | None = None) -> Callable[[UOp],
 
 
 def _after_fork() -> None:
-    global _lock
+    global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
 
 

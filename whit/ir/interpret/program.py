@@ -203,7 +203,7 @@ def _flat_memory(user: UOp, node: UOp, state: _State) -> Array:
     return _memory(node, state).reshape(-1)  # a view: all memory is C-contiguous
 
 
-def _execute(node: UOp, state: _State) -> Any:
+def _execute(node: UOp, state: _State) -> Any:  # noqa: C901  one line for each instruction
     """The value of one instruction, or None for an effect."""
     if node.op is ops.LOAD:
         return _load(node, state)

@@ -77,7 +77,7 @@ def _not_data(what: str, kind: type) -> JitError:
     )
 
 
-def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, Any]:
+def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, Any]:  # noqa: C901  one line for each type
     """A result without tensors as something that JSON can hold."""
 
     def parts(values: Iterable[Any]) -> list[Any]:
@@ -116,7 +116,7 @@ def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, An
     raise _not_data("a part of the result", kind)
 
 
-def template_from(data: dict[str, Any], reader: Reader, classes: Classes) -> Any:
+def template_from(data: dict[str, Any], reader: Reader, classes: Classes) -> Any:  # noqa: C901  one line for each type
     """What `template_to` was given."""
 
     def parts(values: list[Any]) -> list[Any]:

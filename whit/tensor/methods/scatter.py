@@ -205,19 +205,19 @@ class Scattering(Selection):
             found = found / width / found.sum()
         return found, edges
 
-    def _equal_bins(self, flat: Self, bins: int, range: Any) -> Self:
+    def _equal_bins(self, flat: Self, bins: int, span: Any) -> Self:
         """The edges of equal bins; of a range of no width, one of width 1 around it."""
         if bins < 1:
             raise ArgumentError(f"histogram: {bins} bins", self._made(), "Ask for at least one.")
         dtype = least_upper_float(self.dtype)
-        if range is None and not flat.shape[0]:
-            range = (0.0, 1.0)
-        if range is None:
+        if span is None and not flat.shape[0]:
+            span = (0.0, 1.0)
+        if span is None:
             low, high = flat.min().uop.cast(dtype), flat.max().uop.cast(dtype)
         else:
-            low, high = (const(dtype, float(end)) for end in range)
+            low, high = (const(dtype, float(end)) for end in span)
             if not low.arg <= high.arg:
-                raise ArgumentError(f"histogram: the range {tuple(range)}", self._made(), "Give (smallest, largest).")
+                raise ArgumentError(f"histogram: the range {tuple(span)}", self._made(), "Give (smallest, largest).")
         half = low.eq(high).where(const(dtype, 0.5), const(dtype, 0.0))
         low, high = low - half, high + half
         place = UOp.arange(bins + 1, dtypes.int32)
