@@ -26,7 +26,7 @@ def test_files_users_and_tokens_of_a_small_tree(tree: ModuleType, tmp_path: Path
     (root / "ir" / "a.py").write_text("x = 1  # a comment\n")
     (root / "ir" / "b.py").write_text("from whit.ir.a import x\nassert x\n")
     found = tree.folders(root)
-    assert found["whit/ir"] == {"files": 3, "lines": 3, "tokens a line": 3.7, "one user": 1}
+    assert found["whit/ir"] == {"files": 3, "lines": 3, "tokens a line": 4.3, "one user": 1}
     assert tree.whole(root)["asserts without a message"] == 1
 
 
