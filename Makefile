@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-cuda models fuzz quick coverage browser lint format bench demo docs release clean
+.PHONY: help setup test test-cuda models fuzz quick coverage browser lint format replay bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,10 @@ lint: $(READY) ## check style and types
 format: $(READY) ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# ARGS="--against COMMIT --all --only PART --json FILE": docs/replay.md. What was made with a commit is made once.
+replay: $(READY) ## compare the kernels of the working tree with those of main
+	@$(BIN)/python -m tools.replay $(ARGS)
 
 bench: $(READY) ## measure rewriting, side by side with tinygrad
 	@$(BIN)/python -c "import tinygrad" 2>/dev/null || { \
