@@ -120,3 +120,11 @@ def test_a_softmax_and_a_norm_of_pieces() -> None:
     run(schedule(stores(outputs), H200), {**values, **results})
     for result, right in zip(results.values(), expected, strict=True):
         assert np.allclose(result, right, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+def test_a_sum_of_products_over_no_axis_is_left_as_it_is(arch: str) -> None:
+    """There is no axis to split: x * y of 100 elements looks like a product of 100 rows and as many columns."""
+    a, b = param(0, 100, dtype=dtypes.float16), param(1, 100, dtype=dtypes.float16)
+    target = parse_target(f"CUDA:PTX:{arch}")
+    assert kernels((a * b).reduce(ops.ADD, ()), target=target) == ["reduce_100"]

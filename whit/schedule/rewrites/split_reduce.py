@@ -54,6 +54,8 @@ GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 @function_rule(ops.REDUCE)
 def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
+    if not node.arg.axes:  # a reduction of single elements, of which there is nothing to split
+        return None
     split = _split_serial(node, target is not None and target.is_gpu)
     if split is None and target is not None and target.is_gpu:
         split = _split_rows(node, target.cores)
