@@ -17,8 +17,8 @@ from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.render.ptx.launch import launch_of
 from whit.target import parse_target
-from whit.tensor.graphs.channels_last import summed
-from whit.tensor.graphs.convolve import Sliding, _operands, convolve, gradient_of_input, gradient_of_weight
+from whit.tensor.graphs.convolution.channels_last import summed
+from whit.tensor.graphs.convolution.convolve import Sliding, _operands, convolve, gradient_of_input, gradient_of_weight
 
 TARGET = parse_target("CUDA:PTX:sm_90a")
 BF16, F32 = dtypes.bfloat16, dtypes.float32

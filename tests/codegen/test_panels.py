@@ -13,7 +13,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.contraction import find_contractions
 from whit.target import parse_target
-from whit.tensor.graphs.convolve import Sliding, convolve, gradient_of_weight
+from whit.tensor.graphs.convolution.convolve import Sliding, convolve, gradient_of_weight
 
 pytestmark = pytest.mark.slow  # every case is compiled
 

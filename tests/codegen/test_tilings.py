@@ -20,7 +20,7 @@ from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
 from whit.kernel.contraction import find_contractions
 from whit.target import Target, parse_target
-from whit.tensor.graphs.convolve import Sliding, convolve
+from whit.tensor.graphs.convolution.convolve import Sliding, convolve
 
 # Vectors of four and caches of a few lines, so that small products have blocks of everything.
 TINY = replace(parse_target("CPU:LLVM:x86-64"), l1_bytes=256, l2_bytes=1024, l3_bytes=8192, cores=2)

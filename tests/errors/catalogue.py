@@ -28,7 +28,7 @@ import numpy as np
 import whit
 from whit import Context, Device, Tensor, dtypes, errors, nn
 from whit.errors import UserError
-from whit.tensor.methods import exchange
+from whit.tensor.methods.data import exchange
 
 FOLDER = Path(__file__).parent / "catalogue"
 TOPICS = [

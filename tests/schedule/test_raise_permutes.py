@@ -9,7 +9,7 @@ from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp, const
 from whit.schedule import schedule
 from whit.target import parse_target
-from whit.tensor.graphs.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
+from whit.tensor.graphs.convolution.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
 
 GPU = parse_target("CUDA:PTX:sm_90a")
 BF16, F32 = dtypes.bfloat16, dtypes.float32

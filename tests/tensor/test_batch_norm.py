@@ -12,7 +12,7 @@ from whit.ir.uop import UOp, const
 from whit.schedule import schedule
 from whit.target import parse_target
 from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
-from whit.tensor.methods.reduce import mean_of
+from whit.tensor.methods.reduction.reduce import mean_of
 
 F32, F64, BF16 = dtypes.float32, dtypes.float64, dtypes.bfloat16
 GPU = parse_target("CUDA:PTX:sm_90a")

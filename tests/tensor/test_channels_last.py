@@ -9,9 +9,9 @@ from whit import Tensor
 from whit.dtype import DType, dtypes
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp
-from whit.tensor.graphs.channels_last import _parts
-from whit.tensor.graphs.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
-from whit.tensor.graphs.max_pool import max_pool_of_images
+from whit.tensor.graphs.convolution.channels_last import _parts
+from whit.tensor.graphs.convolution.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
+from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from whit import Tensor
 from whit.dtype import DType, dtypes
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, ShapeError
-from whit.tensor.graphs.contract import path
+from whit.tensor.graphs.linear_algebra.contract import path
 
 pytestmark = pytest.mark.slow  # many
 

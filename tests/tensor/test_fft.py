@@ -11,7 +11,7 @@ from whit import Tensor
 from whit.dtype import dtypes
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
-from whit.tensor.methods.fourier import _tables
+from whit.tensor.methods.linear_algebra.fourier import _tables
 
 pytestmark = pytest.mark.slow  # every case is compiled
 

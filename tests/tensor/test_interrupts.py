@@ -18,19 +18,19 @@ from whit.engine.realize import realize
 FOLDER = str(Path(whit.__file__).parent)
 WRITING = (
     "tensor/family.py",
-    "tensor/methods/assign.py",
+    "tensor/methods/data/assign.py",
     "tensor/core.py",
-    "tensor/methods/index.py",
-    "tensor/methods/entries.py",
+    "tensor/methods/indexing/subscript.py",
+    "tensor/methods/indexing/entries.py",
 )
 REALISING = (
-    "tensor/methods/data.py",
+    "tensor/methods/data/values.py",
     "tensor/family.py",
     "engine/realize/realize.py",
     "engine/devices/cpu.py",
     "engine/memory/storage.py",
 )
-CHANGING = ("tensor/family.py", "tensor/methods/assign.py")
+CHANGING = ("tensor/family.py", "tensor/methods/data/assign.py")
 
 
 class Interrupt:

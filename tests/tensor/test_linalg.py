@@ -13,7 +13,7 @@ from whit.engine.realize.realize import _plans
 from whit.engine.realize.repeat import repeat
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
-from whit.tensor.graphs import rotate
+from whit.tensor.graphs.linear_algebra import rotate
 
 pytestmark = pytest.mark.slow  # compiles much
 

@@ -7,7 +7,7 @@ import pytest
 
 from tensor.interpreted import interpreted
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable
-from whit.tensor.graphs.winograd import POINTS, best_tile, matrices
+from whit.tensor.graphs.convolution.winograd import POINTS, best_tile, matrices
 
 pytestmark = pytest.mark.slow  # every case is compiled
 

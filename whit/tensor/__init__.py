@@ -7,7 +7,8 @@
 """
 
 from whit.engine.programs.overlay import register_result
-from whit.tensor.graphs import decompose_gradients, derivatives  # noqa: F401  # registers them
+from whit.tensor.graphs import derivatives  # noqa: F401  # registers them
+from whit.tensor.graphs.linear_algebra import decompose_gradients  # noqa: F401  # registers them
 from whit.tensor.recompute import checkpoint
 from whit.tensor.tensor import Tensor
 

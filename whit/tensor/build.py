@@ -34,7 +34,7 @@ from whit.tensor.engine import (
     own_copy,
     realize,
 )
-from whit.tensor.methods.bitcast import bitcast
+from whit.tensor.graphs.bitcast import bitcast
 
 _ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a pathlib.Path."
 

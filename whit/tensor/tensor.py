@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.names import TENSOR, Absent, advice, with_help
-from whit.tensor.methods.compare import Comparisons
-from whit.tensor.methods.elementwise import Elementwise
+from whit.tensor.methods.arithmetic.compare import Comparisons
+from whit.tensor.methods.arithmetic.elementwise import Elementwise
 from whit.tensor.methods.foreign_names import Aliases
-from whit.tensor.methods.movement import Movement
+from whit.tensor.methods.movement.views import Movement
 from whit.tensor.methods.readings import readings_of
 
 

@@ -24,7 +24,7 @@ from whit.ir.op import spell_shape
 from whit.names import unknown_argument
 from whit.nn.optim.flat import Flat
 from whit.tensor import Tensor
-from whit.tensor.methods.gradient import unrealised_roots, unrealised_states
+from whit.tensor.methods.gradients.backward import unrealised_roots, unrealised_states
 
 
 class Kept(TypedDict, total=False):

@@ -22,7 +22,7 @@ from whit.errors import ArgumentError, UserError
 from whit.nn.optim.base import Optimizer, number
 from whit.nn.optim.clip import joined_by_kind
 from whit.tensor import Tensor
-from whit.tensor.methods.gradient import unrealised_roots
+from whit.tensor.methods.gradients.backward import unrealised_roots
 
 
 class LossScaler:

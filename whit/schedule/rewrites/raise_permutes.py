@@ -3,8 +3,8 @@
     relu(permute(x @ y as (b, h, w, o))) + z         ->   permute(relu(x @ y) + permute back(z))
     stage(permute back(permute(v)))                  ->   stage(v)
 
-A convolution of halves computes its channels side by side (`whit/tensor/graphs/channels_last.py`) and shows them as
-axis 1; the next one wants its input with channels side by side again. Permutes of such products rise through
+A convolution of halves computes its channels side by side (`whit/tensor/graphs/convolution/channels_last.py`) and shows
+them as axis 1; the next one wants its input with channels side by side again. Permutes of such products rise through
 elementwise ops and reductions until something needs the order that they make: what is stored for the user, a view, or
 the permute back. So everything between two convolutions reads and writes neighbours, and nothing is turned. A value
 that is kept in the new order anyway is read from there. What is stored for the user is turned by the kernel that

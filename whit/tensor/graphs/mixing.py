@@ -19,10 +19,10 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.tensor.core import expand_to
 from whit.tensor.graphs import formulas
-from whit.tensor.graphs.contract import product_of, turned
 from whit.tensor.graphs.expressions import MOVES, multiplied, operand_of, shares_of_row, steps_to
+from whit.tensor.graphs.linear_algebra.contract import product_of, turned
 from whit.tensor.graphs.softmax import power_of, reduced, spread_over
-from whit.tensor.methods.reduce import sum_dtype
+from whit.tensor.methods.reduction.reduce import sum_dtype
 
 MIXED = "mixed"
 ENDS_OF_SOFTMAX = frozenset({ops.FDIV, ops.CAST, ops.FORMULA, ops.WHERE, ops.MUL})

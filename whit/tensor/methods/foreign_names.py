@@ -12,8 +12,8 @@ from whit.dtype import DTypeLike, dtypes
 from whit.errors import ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.core import Core, check_gradient
-from whit.tensor.methods.custom import Custom
-from whit.tensor.methods.movement import Some
+from whit.tensor.methods.gradients.custom import Custom
+from whit.tensor.methods.movement.views import Some
 
 
 class Aliases(Custom):

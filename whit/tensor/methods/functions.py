@@ -9,9 +9,9 @@ from whit.dtype import DTypeLike, dtypes
 from whit.ir.uop import UOp, const
 from whit.tensor.core import check_number, spread, storable
 from whit.tensor.graphs import formulas, trigonometry
+from whit.tensor.graphs.bitcast import bitcast
 from whit.tensor.graphs.restate import restate
-from whit.tensor.methods.bitcast import bitcast
-from whit.tensor.methods.compare import Comparisons
+from whit.tensor.methods.arithmetic.compare import Comparisons
 
 
 class Functions(Comparisons):

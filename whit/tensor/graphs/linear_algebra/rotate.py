@@ -1,0 +1,201 @@
+"""Jacobi's rotations, in batches: singular values (one-sided) and eigenvalues of symmetric matrices (two-sided).
+
+A rotation of two columns makes them orthogonal (makes one element off the diagonal zero). n / 2 pairs of columns are
+independent, and n - 1 rounds of them meet all pairs: that is a sweep. In a round columns i and n - 1 - i are a pair;
+then all columns but the first move on by one place, so that every round is the same graph, and after a sweep every
+column is where it was. An odd n gets a column of zeros, which is never rotated.
+
+Each sweep squares what is left, once it is small: matrices of 256 take 8 to 12. A round is two kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.uop import UOp, const
+from whit.tensor.engine import item, realize, repeat
+from whit.tensor.graphs.linear_algebra.eliminate import at, over, places
+
+MOST_SWEEPS = 40
+
+
+def _tangent(difference: UOp, product: UOp, small: UOp) -> UOp:
+    """t of the rotation that makes `product` zero: the smaller root of t**2 + 2 z t - 1, z = difference / (2 product);
+    0 where the product is not above `small`."""
+    z = difference / (product * 2.0)
+    t = (z < 0.0).where(const(z.dtype, -1.0), 1.0) / (abs(z) + (z * z + 1.0).sqrt())
+    return (abs(product) > small).where(t, 0.0)
+
+
+def _moved(column: UOp, n: int) -> UOp:
+    """Where the column that goes to this place stands now: 0, then n - 1, then 1, 2, ..."""
+    return column.eq(0).where(column, column.eq(1).where(column.constant(n - 1), column - 1))
+
+
+def _angles(tangent: UOp) -> tuple[UOp, UOp]:
+    """1 - cosine and sine. A rotation by little changes little: x + (s y - (1 - c) x) instead of c x + s y."""
+    cosine = (tangent * tangent + 1.0).sqrt().reciprocal()
+    sine = cosine * tangent
+    return (sine * sine / (cosine + 1.0)).stage(), sine.stage()
+
+
+def _turned(x: UOp, y: UOp, angles: tuple[UOp, UOp], batch: UOp, column: UOp, n: int) -> UOp:
+    """x after the rotation of the pair that it is in, y being the other."""
+    is_first = column < n // 2
+    pair = is_first.where(column, -column + (n - 1))
+    versine, sine = (table.index(batch, pair) for table in angles)
+    return x + (is_first.where(-sine, sine) * y - versine * x)
+
+
+def _orthogonalise(rows: int, number: UOp, state: Sequence[UOp]) -> list[UOp]:
+    """One round on the columns of [matrix; product of the rotations], the matrix being the first rows."""
+    (both,) = state
+    shape = both.shape
+    batches, _, n = shape
+    matrix = both.shrink([(0, batches), (0, rows), (0, n)])
+    first = matrix.shrink([(0, batches), (0, rows), (0, n // 2)])
+    second = matrix.flip((2,)).shrink([(0, batches), (0, rows), (0, n // 2)])
+    alpha, beta, gamma = ((x * y).reduce(ops.ADD, (1,)) for x, y in ((first,) * 2, (second,) * 2, (first, second)))
+    epsilon = 2.0**-matrix.dtype.mantissa_bits
+    tangent = _tangent(beta - alpha, gamma, (alpha * beta).sqrt() * epsilon)
+    angles = _angles(tangent)
+    batch, row, column = places(shape)
+    here = _moved(column, n)
+    x, y = (at(both, batch, row, place, shape=shape) for place in (here, -here + (n - 1)))
+    return [_turned(x, y, angles, batch, here, n)]
+
+
+def _correlation(rows: int, both: UOp) -> UOp:
+    """The largest cosine between two columns; tiny columns count as if they were larger."""
+    batches, _, n = both.shape
+    matrix = both.shrink([(0, batches), (0, rows), (0, n)])
+    full = (batches, n, n, rows)
+    turned = matrix.permute((0, 2, 1))
+    left = turned.reshape((batches, n, 1, rows)).expand(full)
+    right = turned.reshape((batches, 1, n, rows)).expand(full)
+    gram = (left * right).reduce(ops.ADD, (3,)).stage()
+    batch, row, column = places(gram.shape)
+    squares = (turned * turned).reduce(ops.ADD, (2,)).stage()
+    largest = over(squares.reduce(ops.MAX, (1,)), gram.shape)
+    scale = (squares.index(batch, row) * squares.index(batch, column)).sqrt() + largest * 2.0**-52
+    cosines = (row.ne(column) & (scale > 0.0)).where(abs(gram) / scale, 0.0)
+    return cosines.reduce(ops.MAX, (0, 1, 2))
+
+
+def _diagonalise(number: UOp, state: Sequence[UOp]) -> list[UOp]:
+    """One round on [matrix; product of the rotations]: rows and columns of the matrix, columns of the product."""
+    (both,) = state
+    shape = both.shape
+    n = shape[2]
+    half = (shape[0], n // 2)
+    batch, place = places(half)
+    other = -place + (n - 1)
+    off = at(both, batch, place, other, shape=half)
+    low, high = at(both, batch, place, place, shape=half), at(both, batch, other, other, shape=half)
+    angles = _angles(_tangent(high - low, off, const(both.dtype, 0.0)))
+    batch, row, column = places(shape)
+    here = _moved(column, n)
+    there = -here + (n - 1)
+    is_matrix = row < n
+    line = is_matrix.where(_moved(row, n), row)
+    mate = is_matrix.where(-line + (n - 1), row)
+    across, below = (
+        _turned(
+            at(both, batch, place, here, shape=shape),
+            at(both, batch, place, there, shape=shape),
+            angles,
+            batch,
+            here,
+            n,
+        )
+        for place in (line, mate)
+    )
+    rotated = is_matrix.where(_turned(across, below, angles, batch, is_matrix.where(line, 0), n), across)
+    return [(is_matrix & line.eq(there)).where(0.0, rotated)]  # what the rotation makes zero is zero
+
+
+def _remainder(both: UOp) -> UOp:
+    """The largest element off the diagonal, relative to the largest of all."""
+    batches, _, n = both.shape
+    matrix = abs(both.shrink([(0, batches), (0, n), (0, n)]))
+    _, row, column = places(matrix.shape)
+    off = row.ne(column).where(matrix, 0.0).reduce(ops.MAX, (1, 2))
+    largest = matrix.reduce(ops.MAX, (1, 2))
+    return largest.eq(0.0).where(0.0, off / largest).reduce(ops.MAX, (0,))
+
+
+Round = Callable[[UOp, Sequence[UOp]], Sequence[UOp]]
+
+
+def _swept(both: UOp, step: Round, left: Callable[[UOp], UOp], limit: float, device: str) -> UOp:
+    """Sweeps until what is left is below the limit. NaN is not above it, so that ends too."""
+    (state,) = realize([both], device)
+    for _ in range(MOST_SWEEPS):
+        (state,) = repeat(step, [state], both.shape[2] - 1, device)
+        (rest,) = realize([left(state)], device)
+        if not item(rest) > limit:
+            break
+    return state
+
+
+def _with_identity(matrix: UOp) -> UOp:
+    """(batch, m, n) -> [matrix; identity], (batch, m + n', n') with n' even."""
+    batch, m, n = matrix.shape
+    even = max(n + n % 2, 2)
+    row, column = places((even, even))
+    identity = row.eq(column).where(const(matrix.dtype, 1.0), 0.0).reshape((1, even, even))
+    below = identity.expand((batch, even, even)).pad([(0, 0), (m, 0), (0, 0)])
+    return matrix.pad([(0, 0), (0, even), (0, even - n)]) + below
+
+
+def orthogonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
+    """(batch, m, n) -> V orthogonal (batch, n, n) and W = matrix @ V with orthogonal columns, longest first."""
+    batch, m, n = matrix.shape
+    both = _with_identity(matrix)
+    limit = 2.0**-matrix.dtype.mantissa_bits * max(m, 4)
+    result = _swept(both, partial(_orthogonalise, m), partial(_correlation, m), limit, device)
+    result = result.shrink([(0, batch), (0, m + n), (0, n)])
+    w = result.shrink([(0, batch), (0, m), (0, n)])
+    order = ranked(-(w * w).reduce(ops.ADD, (1,)))
+    result = _columns(result, order)
+    return result.shrink([(0, batch), (m, n), (0, n)]), result.shrink([(0, batch), (0, m), (0, n)])
+
+
+def diagonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
+    """(batch, n, n) symmetric -> eigenvalues (batch, n), ascending, and their vectors as columns (batch, n, n)."""
+    batch, _, n = matrix.shape
+    even = max(n + n % 2, 2)
+    both = _with_identity(matrix.pad([(0, 0), (0, even - n), (0, even - n)]))
+    limit = 2.0**-matrix.dtype.mantissa_bits * max(n, 4) / 4
+    result = _swept(both, _diagonalise, _remainder, limit, device)
+    batches, place = places((batch, n))
+    values = result.index(batches, place, place)
+    order = ranked(values)
+    vectors = result.shrink([(0, batch), (even, n), (0, n)])
+    return values.index(batches, order), _columns(vectors, order)
+
+
+def _columns(x: UOp, order: UOp) -> UOp:
+    """The columns in another order."""
+    batch, row, column = places(x.shape)
+    return x.index(batch, row, order.index(batch, column))
+
+
+def ranked(values: UOp) -> UOp:
+    """(batch, n) -> the order that sorts ascending, equals as they are, NaN last. n is small: all are compared."""
+    batch, n = values.shape
+    full = (batch, n, n)
+    mine, other = values.reshape((batch, n, 1)).expand(full), values.reshape((batch, 1, n)).expand(full)
+    _, row, column = places(full)
+    is_nan = mine.ne(mine)
+    before = (other < mine) | (is_nan & other.eq(other))
+    equal = ~(before | (mine < other) | (other.ne(other) & mine.eq(mine)))
+    rank = (
+        (before | (equal & (column < row))).where(const(dtypes.int32, 1), 0).reduce(ops.ADD, (2,)).stage()
+    )  # (batch, n)
+    wanted = rank.reshape((batch, 1, n)).expand(full).eq(row.cast(dtypes.int32))
+    order = wanted.where(column.cast(dtypes.int32), 0).reduce(ops.ADD, (2,)).stage()
+    return order.cast(row.dtype)

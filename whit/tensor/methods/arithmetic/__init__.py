@@ -1,0 +1,1 @@
+"""Operators, elementwise: arithmetic, comparison, bits, choice."""

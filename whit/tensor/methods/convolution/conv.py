@@ -1,0 +1,150 @@
+"""Convolution in any number of dimensions: windows times weights, summed. One kernel, with bias and activation.
+
+The transposed one spreads the elements `stride` apart and slides the weights over them, turned round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.config import WINO
+from whit.dtype import DType
+from whit.engine.devices.device import is_gpu
+from whit.errors import ArgumentError, ShapeError
+from whit.ir.op import spell_shape
+from whit.tensor.core import storable, whole
+from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve
+from whit.tensor.methods.convolution.pooling import Windows, each, paddings
+from whit.tensor.methods.readings import two_readings
+from whit.tensor.methods.reduction.reduce import sum_dtype
+
+
+class Convolution(Windows):
+    """Channels are axis 1, space the axes after it; any number of them."""
+
+    __slots__ = ()
+
+    @two_readings("bias", "stride", "padding", "dilation", "groups")
+    def conv2d(
+        self,
+        weight: Any,
+        bias: Any = None,
+        groups: int = 1,
+        stride: Any = 1,
+        dilation: Any = 1,
+        padding: Any = 0,
+        dtype: DType | str | None = None,
+    ) -> Self:
+        """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space). Sums as in `dot`.
+
+        `padding`: a number, one for each axis, (before, after) for each, PyTorch's flat list, "same" or "valid".
+        """
+        kernels = self._operand("conv2d", weight)
+        self._one_device("conv2d", kernels)
+        count = kernels.ndim - 2
+        made = f"the tensor {self._made()}, the weight {kernels._made()}"
+        if count < 1 or self.ndim != kernels.ndim:
+            raise ShapeError(
+                f"conv2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)}",
+                made,
+                "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
+            )
+        groups = whole("conv2d", "groups", groups, made)
+        inputs = self.shape[1]
+        outputs, part = kernels.shape[:2]
+        if groups < 1 or inputs != part * groups or outputs % groups:
+            raise ShapeError(
+                f"conv2d: {inputs} input channels do not fit a weight {spell_shape(kernels.shape)} in {groups} groups",
+                made,
+                "The weight is (out, in / groups, *window), and groups divides out.",
+            )
+        offset = self._bias("conv2d", bias, outputs)
+        left, right = self._together("conv2d", (kernels,))
+        narrow = left.dtype if dtype is None else storable("conv2d", dtype)
+        wide = sum_dtype(narrow)
+        kernel = kernels.shape[2:]
+        steps, gaps = each("conv2d", "stride", stride, count), each("conv2d", "dilation", dilation, count)
+        pads = paddings("conv2d", padding, kernel, steps, gaps)
+        if any(number < 0 for pair in pads for number in pair):  # cuts off
+            left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
+        around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
+        self._fits("conv2d", kernel, gaps, around)
+        fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
+        last = is_gpu(self.device)
+        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, last)
+        total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
+        result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
+        return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
+
+    def _bias(self, name: str, bias: Any, outputs: int) -> Self | None:
+        """One number for each output channel."""
+        if bias is None:
+            return None
+        offset = self._operand(name, bias)
+        self._one_device(name, offset)
+        if offset.numel() != outputs:
+            raise ShapeError(
+                f"{name}: a bias {spell_shape(offset.shape)} for {outputs} output channels",
+                f"the tensor {self._made()}, the bias {offset._made()}",
+                "Give one number for each output channel.",
+            )
+        return offset
+
+    @two_readings("bias", "stride", "padding", "output_padding", "groups", "dilation")
+    def conv_transpose2d(
+        self,
+        weight: Any,
+        bias: Any = None,
+        groups: int = 1,
+        stride: Any = 1,
+        dilation: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+    ) -> Self:
+        """(batch, in, *space) with (in, out / groups, *window) -> (batch, out, *space): the gradient of `conv2d`.
+
+        `padding` is cut off from the result at both ends, `output_padding` added at the end of each axis.
+        """
+        kernels = self._operand("conv_transpose2d", weight)
+        self._one_device("conv_transpose2d", kernels)
+        count = kernels.ndim - 2
+        fits = count >= 1 and self.ndim == kernels.ndim and self.shape[1] == kernels.shape[0]
+        if not fits or whole("conv_transpose2d", "groups", groups) < 1 or self.shape[1] % groups:
+            raise ShapeError(
+                f"conv_transpose2d: a tensor {spell_shape(self.shape)} and a weight {spell_shape(kernels.shape)} "
+                f"in {groups} groups",
+                f"the tensor {self._made()}, the weight {kernels._made()}",
+                "They are (batch, in, *space) and (in, out / groups, *window), and groups divides in.",
+            )
+        inputs, part, *kernel = kernels.shape
+        bias = self._bias("conv_transpose2d", bias, part * groups)
+        steps, gaps = (
+            each("conv_transpose2d", what, given, count) for what, given in (("stride", stride), ("dilation", dilation))
+        )
+        pads = paddings("conv_transpose2d", padding, tuple(kernel), (1,) * count, gaps)
+        more = each("conv_transpose2d", "output_padding", output_padding, count)
+        if any(extra and extra >= max(s, d) for extra, s, d in zip(more, steps, gaps, strict=True)):
+            raise ArgumentError(
+                f"conv_transpose2d: output_padding {more} with stride {steps} and dilation {gaps}",
+                self._made(),
+                "It must be smaller than the stride or the dilation.",
+            )
+        turned = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
+        turned = turned.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
+        reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
+        around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
+        spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
+        return spread.conv2d(turned, bias, groups=groups, dilation=gaps)
+
+    def _spread_out(self, steps: tuple[int, ...]) -> Self:
+        """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""
+        x = self
+        for axis, step in enumerate(steps, self.ndim - len(steps)):
+            size = x.shape[axis]
+            if step == 1 or size == 0:
+                continue
+            rest = x.ndim - axis
+            x = x.unsqueeze(axis + 1).pad([*[(0, 0)] * (axis + 1), (0, step - 1), *[(0, 0)] * (rest - 1)])
+            x = x.flatten(axis, axis + 1)
+            x = x.shrink([(0, (size - 1) * step + 1) if i == axis else None for i in range(x.ndim)])
+        return x

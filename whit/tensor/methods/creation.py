@@ -1,0 +1,227 @@
+"""Tensors from nothing: constants, counting, and the same in the shape of another tensor.
+
+`zeros`, `ones` and `full` are one constant, expanded; `arange`, `linspace` and `eye` are arithmetic on positions. None
+of them has memory until it is realised.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from whit.dtype import DType, DTypeLike, convert, dtypes, resolve_weak, weak_dtype
+from whit.engine.devices.device import is_disk, usable
+from whit.errors import ArgumentError, DTypeError, ShapeError
+from whit.ir import ops
+from whit.ir.sizes import larger, reach
+from whit.ir.uop import UOp, as_index, const
+from whit.names import unknown_argument
+from whit.tensor.build import fitting
+from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole, whole_or_symbolic
+from whit.tensor.engine import new_buffer
+from whit.tensor.methods.movement.views import listed
+from whit.tensor.methods.networks.losses import Losses
+
+
+def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    sizes = listed(shape[0], shape[1:]) if shape else ()
+    for size in sizes:
+        if not isinstance(size, UOp) and (not hasattr(size, "__index__") or size.__index__() < 0):
+            raise ShapeError(f"{name}: {size!r} is no size", f"shape {sizes}", "Sizes are integers, zero or more.")
+    return tuple(size if isinstance(size, UOp) else size.__index__() for size in sizes)
+
+
+def check_options(name: str, given: dict[str, Any], known: tuple[str, ...] = ("device", "requires_grad")) -> None:
+    """Keywords that are passed on are known."""
+    for key in given:
+        if key not in known:
+            raise unknown_argument(name, key, ["dtype", *(option for option in known if option != "dtype")])
+
+
+class Creation(Losses):
+    """Constructors."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _fresh(cls, uop: UOp, device: str | None, requires_grad: bool | None = None) -> Self:
+        """A tensor whose value may be that of others, and which is still another one to a gradient."""
+        is_own = uop.op is ops.BUFFER or not uop.dtype.is_float or (not uop.shape and requires_grad is False)
+        wanted = None if device is None else usable(device)
+        result = cls._make(placed(uop if is_own else uop.leaf(), wanted), wanted)
+        check_gradient(requires_grad, uop.dtype)
+        result.requires_grad = requires_grad
+        return result
+
+    @classmethod
+    def full(
+        cls,
+        shape: Any,
+        fill_value: Any,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:
+        """One number everywhere."""
+        sizes = _shape("full", tuple(shape) if isinstance(shape, tuple | list) else (shape,))
+        if isinstance(fill_value, Core):
+            value = fill_value.uop if dtype is None else fill_value.uop.cast(storable("full", dtype))
+            if value.shape:
+                raise ShapeError("full: the value is not one number", fill_value._made(), "Use expand().")
+        else:
+            wanted = resolve_weak(weak_dtype(fill_value)) if dtype is None else storable("full", dtype)
+            value = fitting("full", fill_value, wanted)
+        return cls._fresh(spread(value, sizes), device, requires_grad)
+
+    @classmethod
+    def zeros(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
+        """Zeros, of the default float if no dtype is given."""
+        check_options("zeros", kw)
+        return cls.full(_shape("zeros", shape), 0, dtype or dtypes.default_float, **kw)
+
+    @classmethod
+    def ones(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
+        """Ones, of the default float if no dtype is given."""
+        check_options("ones", kw)
+        return cls.full(_shape("ones", shape), 1, dtype or dtypes.default_float, **kw)
+
+    @classmethod
+    def empty(
+        cls,
+        *shape: Any,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:
+        """Memory of arbitrary content."""
+        wanted = dtypes.default_float if dtype is None else storable("empty", dtype)
+        node = new_buffer(wanted, _shape("empty", shape), usable(device))
+        return cls._fresh(node, device, requires_grad)
+
+    def full_like(self, fill_value: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """One number in this shape, dtype and device."""
+        return type(self).full(self.shape, fill_value, dtype or self.dtype, device or self._in_memory())
+
+    def zeros_like(self, **kw: Any) -> Self:
+        """Zeros in this shape."""
+        check_options("zeros_like", kw, ("dtype", "device"))
+        return self.full_like(0, **kw)
+
+    def ones_like(self, **kw: Any) -> Self:
+        """Ones in this shape."""
+        check_options("ones_like", kw, ("dtype", "device"))
+        return self.full_like(1, **kw)
+
+    def empty_like(self, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """Memory of arbitrary content in this shape."""
+        return type(self).empty(*self.shape, dtype=dtype or self.dtype, device=device or self._in_memory())
+
+    def _in_memory(self) -> str | None:
+        """This tensor's device; of one in a file the default, because another would overwrite the file."""
+        return None if is_disk(self.device) else self.device
+
+    # ---- counting
+
+    @classmethod
+    def arange(
+        cls,
+        start: Any,
+        stop: Any = None,
+        step: Any = 1,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:
+        """start, start + step, ... before stop; arange(n) counts from 0."""
+        if stop is None:
+            start, stop = 0, start
+        if isinstance(step, int) and step == 0:
+            raise ArgumentError("arange: the step is 0", fix="Use a positive or negative one.")
+        if isinstance(start, UOp) or isinstance(stop, UOp):
+            return cls._fresh(_counted_by_variable(start, stop, step, dtype), device, requires_grad)
+        for what, value in (("start", start), ("stop", stop), ("step", step)):
+            check_number("arange", what, value)
+        if not math.isfinite(start) or not math.isfinite(stop) or math.isnan(step):
+            raise ArgumentError(f"arange: from {start} to {stop} by {step} never ends", fix="Use finite numbers.")
+        wanted = resolve_weak(weak_dtype([start, stop, step])) if dtype is None else storable("arange", dtype)
+        whole = all(isinstance(value, int) for value in (start, stop, step))
+        count = max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0)
+        if wanted.is_int and count:
+            for value in (start, start + (count - 1) * step):
+                if not wanted.min <= value <= wanted.max:
+                    raise DTypeError(f"arange: {value} is outside {wanted.name}", fix="Use a wider dtype.")
+        return cls._fresh(_counted(count, start, step, wanted), device, requires_grad)
+
+    @classmethod
+    def linspace(
+        cls,
+        start: float,
+        stop: float,
+        steps: int,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:
+        """`steps` numbers from start to stop, both included, at equal distances."""
+        check_number("linspace", "start", start)
+        check_number("linspace", "stop", stop)
+        steps = whole("linspace", "steps", steps)
+        if steps < 0:
+            raise ArgumentError(f"linspace: {steps} steps", fix="Ask for zero or more.")
+        wanted = dtypes.default_float if dtype is None else storable("linspace", dtype)
+        inner = wanted if wanted.itemsize >= 4 and wanted.is_float else dtypes.float32
+        if steps < 2:
+            return cls._fresh(spread(const(inner, float(start)), (steps,)).cast(wanted), device, requires_grad)
+        distance = (stop - start) / (steps - 1)
+        place = UOp.arange(steps, dtypes.int32)
+        up = place.cast(inner) * distance + float(start)
+        down = float(stop) - (-place + (steps - 1)).cast(inner) * distance  # so that the last one is stop itself
+        return cls._fresh((place < steps // 2).where(up, down).cast(wanted), device, requires_grad)
+
+    @classmethod
+    def eye(
+        cls,
+        n: int,
+        m: int | None = None,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:
+        """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
+        shape = _shape("eye", (n, n if m is None else m))
+        wanted = dtypes.default_float if dtype is None else storable("eye", dtype)
+        row = UOp.arange(shape[0], dtypes.int32).reshape((shape[0], 1)).expand(shape)
+        column = UOp.arange(shape[1], dtypes.int32).reshape((1, shape[1])).expand(shape)
+        return cls._fresh(row.eq(column).where(const(wanted, 1), const(wanted, 0)), device, requires_grad)
+
+
+def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> UOp:
+    """`arange` where the ends depend on variables."""
+    first, last = (whole_or_symbolic("arange", what, end) for what, end in (("start", start), ("stop", stop)))
+    step = whole("arange", "step", step)
+    count = larger(-((first - last) // step), 0)
+    wanted = dtypes.default_int if dtype is None else storable("arange", dtype)
+    ends = reach(first), reach(first + (count - 1) * step)
+    low, high = min(end[0] or 0 for end in ends), max(end[1] or 0 for end in ends)
+    if wanted.is_int and not wanted.min <= low <= high <= wanted.max:
+        raise DTypeError(f"arange: {low} to {high} is outside {wanted.name}", fix="Use a wider dtype.")
+    inner = dtypes.int64 if low < dtypes.int32.min or high > dtypes.int32.max else dtypes.int32
+    place = UOp.arange(count, inner)
+    if step != 1:
+        place = place * step
+    return (place + as_index(first).cast(inner)).cast(wanted)
+
+
+def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:
+    """start + i * step at position i, computed in the dtype, or in a wider one where the dtype is small."""
+    inner = dtype
+    if not dtype.is_float and not (isinstance(start, int) and isinstance(step, int)):
+        inner = dtypes.float64 if dtype.itemsize == 8 else dtypes.float32
+    elif dtype.itemsize < 4:
+        inner = dtypes.float32 if dtype.is_float else dtypes.int32
+    place = UOp.arange(count, inner if inner.is_int else dtypes.int32 if count <= 2**31 else dtypes.int64).cast(inner)
+    if step != 1:
+        place = place * (float(step) if inner.is_float else convert(inner, step))
+    if start != 0:
+        place = place + (float(start) if inner.is_float else convert(inner, start))
+    return place.cast(dtype)

@@ -1,0 +1,1 @@
+"""Gradients, and functions and kernels with gradients of their own."""

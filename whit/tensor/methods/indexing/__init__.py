@@ -1,0 +1,1 @@
+"""Parts of tensors: `x[...]`, positions, scatter, sort."""

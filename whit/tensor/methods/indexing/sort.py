@@ -1,0 +1,242 @@
+"""Order: sorting, the largest few, and what is read off sorted elements.
+
+Sorting is stable, and NaN counts as larger than every number: last in ascending order, first in descending order. 0.0
+and -0.0 are equal. Where the values and the positions of one sort are both realised together, one kernel (two for a
+single long row) makes both; asking for one does not compute the other. Positions are int32, and int64 for axes that
+need them.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Any, Self
+
+from whit.dtype import dtypes
+from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
+from whit.ir import ops
+from whit.ir.op import spell_shape, spell_size
+from whit.ir.sizes import reach
+from whit.ir.uop import UOp, const
+from whit.tensor.core import check_number, keeps, whole
+from whit.tensor.graphs import formulas
+from whit.tensor.methods.indexing.subscript import Indexing
+
+
+class Sorting(Indexing):
+    """`dim=` or `axis=`: the axis along which elements are ordered."""
+
+    __slots__ = ()
+
+    def _ordered(self, name: str, dim: Any, descending: bool, count: int | None = None) -> tuple[UOp, UOp]:
+        """The first so many elements in order, and their positions."""
+        axis = self._axis(name, dim)
+        x = self.uop if self.shape else self.uop.reshape((1,))
+        size = x.shape[axis]
+        self._known_size(name, axis, size)
+        shape = x.shape
+        if not all(isinstance(length, int) for length in shape):  # as many rows as there can be
+            x = x.pad([(0, (reach(length)[1] or 0) - length) for length in shape])
+        dtype = dtypes.int32 if size <= dtypes.int32.max else dtypes.int64
+        alone = tuple(size if i == axis else 1 for i in range(len(x.shape)))
+        places = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
+        kept = size if count is None else count
+        both = x.sort(x, axis, kept, descending), x.sort(places, axis, kept, descending)
+        if x.shape != shape:
+            window = [(0, kept if i == axis else length) for i, length in enumerate(shape)]
+            both = both[0].shrink(window), both[1].shrink(window)
+        return both if self.shape or kept != 1 else (both[0].reshape(()), both[1].reshape(()))
+
+    def sort(self, dim: int = -1, descending: bool = False, axis: int | None = None) -> tuple[Self, Self]:
+        """The elements in order along an axis, and the positions they came from."""
+        values, places = self._ordered("sort", dim if axis is None else axis, descending)
+        return self._wrap(values), self._wrap(places)
+
+    def argsort(self, dim: int = -1, descending: bool = False, axis: int | None = None) -> Self:
+        """The positions of the elements in order along an axis."""
+        return self._wrap(self._ordered("argsort", dim if axis is None else axis, descending)[1])
+
+    def topk(
+        self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True, axis: int | None = None
+    ) -> tuple[Self, Self]:
+        """The k largest (or smallest) elements along an axis in order, and their positions; of equals, the first.
+
+        They are in order also if that is not asked for.
+        """
+        place = self._axis("topk", dim if axis is None else axis)
+        size = self.shape[place] if self.shape else 1
+        k = whole("topk", "k", k, self._made())
+        if not 0 <= k <= size:
+            raise OutOfRangeError(
+                f"topk: {k} of the {size} elements along axis {place} of {spell_shape(self.shape)}",
+                self._made(),
+                "k is at least 0 and at most the size of the axis.",
+            )
+        values, places = self._ordered("topk", place, largest, k)
+        return self._wrap(values), self._wrap(places)
+
+    def msort(self) -> Self:
+        """The elements in order along the first axis."""
+        return self._wrap(self._ordered("msort", 0, False)[0])
+
+    # ---- single elements of the order
+
+    def _known_size(self, name: str, axis: int, size: Any) -> None:
+        if not isinstance(size, int):
+            raise NotSupportedError(
+                f"{name}: the size {spell_size(size)} of axis {axis} is symbolic",
+                self._made(),
+                "Sort an axis of known size: pad it with what belongs at the end, and shrink the result.",
+            )
+
+    def _some(self, name: str, axis: int) -> int:
+        size = self.shape[axis] if self.shape else 1
+        self._known_size(name, axis, size)
+        if size == 0:
+            raise ShapeError(
+                f"{name}: no elements along axis {axis} of {spell_shape(self.shape)}",
+                self._made(),
+                "There is nothing to choose from.",
+            )
+        return int(size)
+
+    def _element(self, value: UOp, axis: int, place: int, keepdim: bool) -> UOp:
+        """One element along an axis, which goes, or stays with size 1."""
+        if not self.shape:
+            return value
+        parts = [(place, 1) if i == axis else (0, size) for i, size in enumerate(value.shape)]
+        found = value.shrink(parts)
+        return found if keepdim else found.reshape((*value.shape[:axis], *value.shape[axis + 1 :]))
+
+    def kthvalue(
+        self, k: int, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> tuple[Self, Self]:
+        """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
+        axis = self._axis("kthvalue", dim)
+        size = self._some("kthvalue", axis)
+        k = whole("kthvalue", "k", k, self._made())
+        if not 1 <= k <= size:
+            raise OutOfRangeError(
+                f"kthvalue: there is no element {k} among {size}", self._made(), f"k goes from 1 to {size}."
+            )
+        values, places = self._ordered("kthvalue", axis, False, k)
+        found = self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)
+        return self._wrap(found[0]), self._wrap(found[1])
+
+    def median(
+        self, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> Any:
+        """The middle element, or the lower of the two; NaN if there is one.
+
+        Of all elements it is a tensor; along an axis a pair, the values and their positions.
+        """
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
+        flat = self if dim is not None else self.reshape((self.numel(),))
+        axis = flat._axis("median", 0 if dim is None else dim)
+        size = flat._some("median", axis)
+        values, places = flat._ordered("median", axis, False)
+        middle, last = (flat._element(values, axis, i, keepdim) for i in ((size - 1) // 2, size - 1))
+        where, where_last = (flat._element(places, axis, i, keepdim) for i in ((size - 1) // 2, size - 1))
+        if self.dtype.is_float:
+            is_nan = formulas.isnan(last)
+            middle, where = is_nan.where(last, middle), is_nan.where(where_last, where)
+        if dim is not None:
+            return self._wrap(middle), self._wrap(where)
+        return self._wrap(middle.reshape((1,) * self.ndim) if keepdim else middle)
+
+    def quantile(
+        self, q: Any, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> Self:
+        """Where a fraction q of the elements is below, interpolated between neighbours; NaN if there is one.
+
+        q is a number, or several: then they are the first axis of the result. A tensor q is read.
+        """
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
+        given = q.tolist() if isinstance(q, Sorting) else q
+        several = isinstance(given, tuple | list)
+        for fraction in given if several else [given]:
+            check_number("quantile", "q", fraction, self._made())
+        fractions = [float(f) for f in (given if several else [given])]
+        if not fractions or any(not 0 <= f <= 1 for f in fractions):
+            raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")
+        flat = self if dim is not None else self.reshape((self.numel(),))
+        axis = flat._axis("quantile", 0 if dim is None else dim)
+        size = flat._some("quantile", axis)
+        ordered = self._wrap(flat._ordered("quantile", axis, False)[0])._wide()
+        found = [_between(flat, ordered, axis, fraction * (size - 1), keepdim) for fraction in fractions]
+        if self.dtype.is_float:
+            last = flat._element(ordered, axis, size - 1, keepdim)
+            found = [formulas.isnan(last).where(last, x) for x in found]
+        if keepdim and dim is None:
+            found = [x.reshape((1,) * self.ndim) for x in found]
+        return self._narrow(UOp.stack(*found) if several else found[0])
+
+    def mode(
+        self, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+    ) -> tuple[Self, Self]:
+        """The most frequent element along an axis, of several the smallest, and the position of its first."""
+        dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
+        axis = self._axis("mode", dim)
+        size = self._some("mode", axis)
+        if not self.shape:
+            return self, self._wrap(const(dtypes.int32, 0))
+        values, places = self.sort(axis)
+        alone = tuple(size if i == axis else 1 for i in range(self.ndim))
+        count = UOp.arange(size, dtypes.int32).reshape(alone).expand(self.shape)
+        begins = _begins(values.uop, axis).where(count, const(dtypes.int32, 0))
+        length = count - begins.scan(ops.MAX, axis)
+        last = self._wrap(length).argmax(axis, keepdim=True)
+        first = last - self._wrap(length).gather(axis, last)
+        found = values.gather(axis, first), places.gather(axis, first)
+        return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
+
+    # ---- different elements
+
+    def unique(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
+        """The different elements of the whole tensor in order; all NaNs are one.
+
+        How many there are depends on the data, so this computes. With `return_inverse` also, for each element, which
+        of them it is; with `return_counts` how often each occurs; then a tuple.
+        """
+        flat = self.reshape((self.numel(),))
+        size = flat.numel()
+        values, places = flat.sort(0)
+        begins = self._wrap(_begins(values.uop, 0))
+        number = begins.cast(dtypes.int32).cumsum(0)
+        type(self).realize(values, places, begins, number)
+        found = int(number[-1].item()) if size else 0
+        rest = begins.uop.eq(False)
+        results = [self._wrap(rest.sort(values.uop, 0, found))]
+        if return_inverse:
+            inverse = places.uop.sort((number - 1).uop, 0, size)
+            results.append(self._wrap(inverse).reshape(self.shape))
+        if return_counts:
+            starts = self._wrap(rest.sort(UOp.arange(size, dtypes.int32), 0, found))
+            ends = starts[1:].pad(((0, 1),), value=size) if found else starts
+            results.append(ends - starts)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def _between(tensor: Sorting, ordered: UOp, axis: int, place: float, keepdim: bool) -> UOp:
+    """The element at a place between two positions."""
+    low = tensor._element(ordered, axis, floor(place), keepdim)
+    if place == floor(place):
+        return low
+    high = tensor._element(ordered, axis, ceil(place), keepdim)
+    return low + (high - low) * (place - floor(place))
+
+
+def _begins(ordered: UOp, axis: int) -> UOp:
+    """Whether an element in order differs from the one before it; the first does."""
+    size = ordered.shape[axis]
+    if size == 0:
+        return ordered.cast(dtypes.bool)
+    inner = [(0, size - 1) if i == axis else (0, n) for i, n in enumerate(ordered.shape)]
+    outer = [(1, 0) if i == axis else (0, 0) for i in range(len(ordered.shape))]
+    before = ordered.shrink(inner).pad(outer)
+    differs = ordered.ne(before)
+    if ordered.dtype.is_float:
+        differs = differs & ~(formulas.isnan(ordered) & formulas.isnan(before))
+    alone = tuple(size if i == axis else 1 for i in range(len(ordered.shape)))
+    is_first = UOp.arange(size, dtypes.int32).reshape(alone).expand(ordered.shape).eq(0)
+    return differs | is_first

@@ -1,0 +1,1 @@
+"""Products of matrices, equations, decompositions, Fourier transforms."""

@@ -1,0 +1,131 @@
+"""Axes with more before and after them: numbers, mirror images, repetitions. One kernel, whatever the mode.
+
+    reflect    [0, 1, 2, 3]  ->  2 1 [0, 1, 2, 3] 2 1      the edge itself is not repeated
+    replicate  [0, 1, 2, 3]  ->  0 0 [0, 1, 2, 3] 3 3
+    circular   [0, 1, 2, 3]  ->  2 3 [0, 1, 2, 3] 0 1
+
+Padding may be longer than the axis: it goes on back and forth, or round and round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from whit.dtype import dtypes
+from whit.errors import ArgumentError, ShapeError
+from whit.ir.op import spell_shape
+from whit.ir.sizes import is_at_most, larger, smaller
+from whit.ir.uop import UOp, const
+from whit.tensor.core import check_number, spread, whole_or_symbolic
+from whit.tensor.graphs.convolution.sliding import taken
+from whit.tensor.methods.arithmetic.elementwise import scalar_node
+from whit.tensor.methods.movement.views import Movement
+
+MODES = ("constant", "reflect", "replicate", "circular")
+
+
+class Padding(Movement):
+    """`pad`."""
+
+    __slots__ = ()
+
+    def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Self:
+        """More before and after each axis: ((before, after), ...), or PyTorch's flat form, last axis first.
+
+        Modes: "constant" (`value`), "reflect", "replicate", "circular". Negative padding cuts off, first.
+        """
+        if mode not in MODES:
+            raise ArgumentError(
+                f"pad: there is no mode {mode!r}", self._made(), f"Use one of {', '.join(repr(m) for m in MODES)}."
+            )
+        check_number("pad", "value", value, self._made())
+        pads = self._padding(padding)
+        inner = self._cropped(pads)
+        grow = [(larger(before, 0), larger(after, 0)) for before, after in pads]
+        if not any(isinstance(pad, UOp) or pad for pair in grow for pad in pair):
+            return self._wrap(inner.uop)
+        if mode != "constant":
+            return self._wrap(self._continued(inner.uop, grow, mode))
+        padded = inner.uop.pad(grow)
+        if value == 0:
+            return self._wrap(padded)
+        inside = spread(const(dtypes.bool, True), inner.shape).pad(grow)
+        weak = type(value) is float and not self.dtype.is_float
+        dtype = dtypes.default_float if weak else self.dtype
+        return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))
+
+    def _cropped(self, pads: list[tuple[int, int]]) -> Self:
+        """Without what negative padding takes away."""
+        if all(is_at_most(0, pad) for pair in pads for pad in pair):
+            return self
+        for axis, (size, (before, after)) in enumerate(zip(self.shape, pads, strict=True)):
+            if not is_at_most(0, size + smaller(before, 0) + smaller(after, 0)):
+                raise ShapeError(
+                    f"pad: {spell_shape((before, after))} takes more than axis {axis} of {spell_shape(self.shape)} has",
+                    self._made(),
+                    "Cut off less.",
+                )
+        pairs = zip(self.shape, pads, strict=True)
+        return self.shrink([(larger(-before, 0), size - larger(-after, 0)) for size, (before, after) in pairs])
+
+    def _continued(self, x: UOp, grow: list[tuple[int, int]], mode: str) -> UOp:
+        """Each axis with elements of its own before and after it."""
+        extend = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}[mode]
+        for axis, (before, after) in enumerate(grow):
+            if all(isinstance(pad, int) and pad == 0 for pad in (before, after)):
+                continue
+            if x.shape[axis] == 0:
+                raise ShapeError(
+                    f'pad: mode="{mode}" of axis {axis}, which has no elements, in {spell_shape(self.shape)}',
+                    self._made(),
+                    "There is nothing to repeat.",
+                )
+            x = extend(x, axis, before, after)
+        return x
+
+    def _pad(self, value: Any) -> Any:
+        return whole_or_symbolic("pad", "padding", value, self._made())
+
+    def _padding(self, padding: Any) -> list[tuple[int, int]]:
+        count = self.ndim
+        if not isinstance(padding, tuple | list):
+            raise ArgumentError(f"pad: {padding!r} is no padding", self._made(), "Give ((before, after), ...).")
+        if any(isinstance(pair, tuple | list) or pair is None for pair in padding):
+            pairs = [(0, 0) if pair is None else pair for pair in padding]
+            if len(pairs) == count and all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+                return [(self._pad(before), self._pad(after)) for before, after in pairs]
+        elif len(padding) % 2 == 0 and len(padding) <= 2 * count:
+            flat = [(self._pad(padding[i]), self._pad(padding[i + 1])) for i in range(0, len(padding), 2)]
+            return [(0, 0)] * (count - len(flat)) + flat[::-1]
+        raise ShapeError(
+            f"pad: {tuple(padding)} does not fit the {count} axes of {spell_shape(self.shape)}",
+            self._made(),
+            "Give (before, after) for each axis, or pairs of numbers for the last axes, last axis first.",
+        )
+
+
+def _circular(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """Copies end to end, and a window of them."""
+    n, shape = x.shape[axis], x.shape
+    front = -(-before // n)  # whole copies before it
+    copies = front + 1 - (-after // n)
+    x = x.reshape((*shape[:axis], 1, *shape[axis:])).expand((*shape[:axis], copies, *shape[axis:]))
+    x = x.reshape((*shape[:axis], copies * n, *shape[axis + 1 :]))
+    window = (front * n - before, before + n + after)
+    return x.shrink([window if i == axis else (0, size) for i, size in enumerate(x.shape)])
+
+
+def _reflected(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """There and back without the two ends, again and again; of a single element, that element."""
+    n = x.shape[axis]
+    if n <= 2:
+        return _circular(x, axis, before, after)
+    trip = 2 * n - 2
+    place = (UOp.arange(before + n + after) + (-before % trip)) % trip
+    return taken(x, axis, place.minimum(trip - place))
+
+
+def _replicated(x: UOp, axis: int, before: int, after: int) -> UOp:
+    """The first element before, the last after."""
+    n = x.shape[axis]
+    return taken(x, axis, (UOp.arange(before + n + after) - before).maximum(0).minimum(n - 1))
