@@ -226,12 +226,12 @@ def _search(found: list[tuple[Kernel, Target]], beam: int, seconds: float) -> tu
 
 
 def _title(kernel: Kernel) -> str:
-    assert kernel.graph is not None
+    assert kernel.graph is not None, "only kernels with a graph are tuned"
     return str(kernel.graph.arg.name)
 
 
 def _task(kernel: Kernel, target: Target) -> Task:
-    assert kernel.graph is not None
+    assert kernel.graph is not None, "only kernels with a graph are tuned"
     return task_of(kernel.graph, target)
 
 

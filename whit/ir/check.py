@@ -125,7 +125,7 @@ def nasty_values(dtype: DType, rng: random.Random) -> list[Any]:
 def operand_dtypes(rule: Rule, dtype: DType) -> list[dict[str, DType]]:
     """The dtypes that the rule's placeholders can have when the first operand has this one."""
     root = rule.before
-    assert isinstance(root, Tree)
+    assert isinstance(root, Tree), "a data rule starts with an op"
     choices = [dtypes.weakint, dtypes.int32, dtypes.float32, dtypes.bool] if root.op is ops.WHERE else [dtype]
     found = []
     for value_dtype in choices:
@@ -178,7 +178,7 @@ def scalar_value(root: UOp, values: dict[UOp, Any]) -> Any:
         if node.op is ops.CONST:
             known[node] = node.arg
             continue
-        assert node.op.python is not None
+        assert node.op.python is not None, "a data rule is made of ops with a meaning in Python"
         result = node.op.python(scalar, *(known[s] for s in node.src))
         known[node] = round_to(node.dtype, result)
     return known[root]

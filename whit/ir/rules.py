@@ -89,7 +89,7 @@ class Rule:
     @property
     def ops(self) -> tuple[Op, ...]:
         """The ops at whose nodes it is tried."""
-        assert isinstance(self.before, Tree)
+        assert isinstance(self.before, Tree), "a data rule starts with an op"
         return (self.before.op,)
 
 
@@ -233,7 +233,7 @@ class _Writer:
         self.result(2, rule, "found")
 
     def data_rule(self, rule: Rule) -> None:
-        assert isinstance(rule.before, Tree)
+        assert isinstance(rule.before, Tree), "a data rule starts with an op"
         for order in self.orders(rule.before, rule):
             pairs = [(part, f"src[{i}]") for part, i in zip(rule.before.src, order, strict=True)]
             self.match(1, pairs, {}, rule)
@@ -321,7 +321,7 @@ class _Writer:
             dtype = f"{bound[owner]}.dtype" if owner else dtype
             fixed = not (self.dtype is dtypes.weakint or self.dtype.is_float)
             return f"const({dtype}, wrap({dtype}, {value}))" if fixed else f"const({dtype}, {value})"
-        assert isinstance(pattern, Tree)
+        assert isinstance(pattern, Tree), "a pattern that is no name and no number is a tree"
         inner = dtype
         if pattern.op in (ops.LT, ops.LE, ops.EQ, ops.NE):
             inner = "dtype"

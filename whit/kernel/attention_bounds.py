@@ -83,7 +83,7 @@ def _common(chain: Chain) -> set[Hidden]:
     """The conditions under which nothing is seen in all parts of a chain."""
     found: set[Hidden] | None = None
     for statistic in chain.statistics:
-        assert statistic.op.identity is not None
+        assert statistic.op.identity is not None, "a statistic is a reduction by an op with an identity"
         mine = _hidden(statistic.value, statistic.op.identity(statistic.leaf.dtype))
         found = mine if found is None else found & mine
     for product in (*chain.products, *chain.turned):

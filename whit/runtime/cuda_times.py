@@ -80,7 +80,7 @@ class Times:
         return not self.gpu.driver.function("cuEventQuery")(event)
 
     def _read(self, events: Sequence[Any], told: Told) -> None:
-        assert self._anchor is not None
+        assert self._anchor is not None, "an anchor is set before the first event is recorded"
         known, moment = self._anchor
         moments = []
         milliseconds = ctypes.c_float()

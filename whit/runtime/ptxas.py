@@ -52,7 +52,7 @@ register_cache(find_ptxas.cache_clear, "runtime.ptxas")
 def assemble(text: str, target: Target) -> tuple[bytes, dict[str, Use]]:
     """Machine code for a target, and what each function uses. There must be an assembler."""
     ptxas = find_ptxas()
-    assert ptxas is not None
+    assert ptxas is not None, "callers ask find_ptxas() first"
     with tempfile.TemporaryDirectory(prefix="whit-") as folder:
         source, made = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
         with open(source, "w") as file:

@@ -34,7 +34,7 @@ def fold(node: UOp) -> UOp:
     dtype = node.dtype
     if node.op is ops.FMA and dtype.is_float:
         return const(dtype, scalar.fma(*values, to_odd=dtype.mantissa_bits < 52))  # rounded once, not twice
-    assert node.op.python is not None
+    assert node.op.python is not None, "only ops with a meaning in Python are folded"
     result = node.op.python(scalar, *values)
     if dtype.is_int:
         return const(dtype, wrap(dtype, int(result)))

@@ -39,7 +39,7 @@ class Axis:
     def finest(self) -> UOp:
         """The range that moves from an element to the next."""
         found = self.row if self.window is None else self.window
-        assert found is not None
+        assert found is not None, "an image has a row or a window to walk along"
         return found
 
     def place(self, at: dict[UOp, UOp]) -> UOp:

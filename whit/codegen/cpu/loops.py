@@ -172,7 +172,7 @@ def _rows_of_blocks(
 ) -> None:
     """Rows at a time where a row is blocks: as many as there are registers for their sums, and first of all those along
     which the fewest loads move, so that what is unpacked is used for all of them."""
-    assert region.reduce is not None
+    assert region.reduce is not None, "blocks of a row are summed by a reduction"
     beside = sum(other.reduce is not None and best in other.reduce.src for other in found)
     moving = {r: sum(r in free[load] for load in region.loads) for r in strategy.order if r in free[region.reduce]}
     if len(moving) == 1:

@@ -111,7 +111,7 @@ class Job:
         shape = scratch[0].shape if scratch else (1, 2, 0)
         flat = tuple(UOp.param(s.arg.slot, s.dtype, (prod(s.shape),)) for s in scratch)
         size = along.size
-        assert isinstance(size, int)
+        assert isinstance(size, int), "rows that are sorted have a known size"
         return Job(first.arg, _plain(key), key, _plain(along), size, rows, outputs, flat, shape[0], shape[2], target)
 
     @property
@@ -201,13 +201,13 @@ class Job:
             if output.is_key and bits is not None:
                 value = from_bits(bits, self.key.dtype)
             else:
-                assert position is not None
+                assert position is not None, "a value that is no key is read by its position"
                 value = w.at(output.value, {**row, self.along: position})
             w.store(output.memory, w.value(value), w.at(output.place, {**row, output.at: place}))
 
 
 def _size(r: UOp) -> int:
-    assert isinstance(r.size, int)
+    assert isinstance(r.size, int), "rows that are sorted have a known size"
     return r.size
 
 

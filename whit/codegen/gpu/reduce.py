@@ -130,11 +130,11 @@ def _partial(node: UOp, r: UOp, team: Team, lanes: int) -> UOp:
             if stretch.lanes > 1 and not part.shape:
                 part = UOp.stack(*([part] * stretch.lanes))
             total = part if total is None else make(op, (total, part))
-        assert total is not None
+        assert total is not None, "a stretch has at least one part"
         total = total.reduce(op, ranges=(*others, loop))
         total = total.reduce(op, axes=(0,)) if stretch.lanes > 1 else total
         whole = total if whole is None else make(op, (whole, total))
-    assert whole is not None
+    assert whole is not None, "a reduction has at least one stretch"
     return whole
 
 

@@ -135,7 +135,7 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
     along: dict[UOp, UOp] = {}
     for region in found[1:]:
         reduce = region.reduce
-        assert reduce is not None
+        assert reduce is not None, "the first region alone has no reduction"
         if not kernel.free[reduce] <= set(kernel.parallel):
             return {}  # inside of another reduction
         suits = {r: _reduce_score(kernel, region, r) for r in reduce.src[1:]}
@@ -161,7 +161,7 @@ def _gain(kernel: GpuKernel, found: list[Region], along: dict[UOp, UOp]) -> int:
     """How much better accesses are with threads along the reductions than along the results."""
     gain = 0
     for region in found[1:]:
-        assert region.reduce is not None
+        assert region.reduce is not None, "the first region alone has no reduction"
         beside = _reduce_score(kernel, region, kernel.parallel[-1]) if kernel.parallel else -100
         gain += _reduce_score(kernel, region, along[region.reduce]) - beside
     return gain

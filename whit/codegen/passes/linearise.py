@@ -204,7 +204,7 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:  # noqa: C901  one case f
         elif node.op is ops.RANGE:
             values[node] = make(ops.RANGE, tuple(values[s] for s in node.src), node.arg)
             block = linear.block(path)
-            assert block.as_item is not None
+            assert block.as_item is not None, "a range is not the outermost block"
             items[node] = Item(-1, block)
             for s in node.src:
                 if s in items:
@@ -436,7 +436,7 @@ def _emit(block: Block, values: dict[UOp, UOp], instructions: list[UOp]) -> None
     """Sorts a block and writes it out; recursion is as deep as loops nest."""
     for item in _sorted(block.items):
         if item.loop is None:
-            assert item.node is not None
+            assert item.node is not None, "what is not a loop is an instruction"
             instructions.append(item.node)
             continue
         opened = values[item.loop.path[-1]]

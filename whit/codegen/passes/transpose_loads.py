@@ -36,7 +36,7 @@ def transpose_loads(body: UOp) -> UOp:
                 continue
             rows = [buffer.load(base + (_lane(lanes, i) * stride + start), width) for i in range(width)]
             for load, vector in zip(wanted, transpose(rows), strict=True):
-                assert load is not None
+                assert load is not None, "all loads of a square were found above"
                 replaced[load] = vector
     return body.substitute(replaced)
 

@@ -53,7 +53,7 @@ class Compiling:
             _write(ERASE)
 
     def _show(self) -> None:
-        assert self._end is not None
+        assert self._end is not None, "the thread that shows it is started by __enter__"
         pause = PATIENCE
         while not self._end.wait(pause):
             pause = PAUSE

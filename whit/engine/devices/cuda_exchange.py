@@ -36,7 +36,7 @@ def is_on_device(device: str, address: int) -> bool:
 
 def lend(memory: Buffer, stream: int | None) -> tuple[Lent, tuple[int, int]]:
     """What keeps the memory while somebody else uses it, and the device as DLPack names it."""
-    assert isinstance(memory, CudaBuffer)
+    assert isinstance(memory, CudaBuffer), "memory of a CUDA device is a CudaBuffer"
     gpu, theirs = memory.gpu, LEGACY if stream is None else stream
     if theirs not in (NO_STREAM, gpu.stream):
         with gpu.visited():

@@ -46,7 +46,7 @@ class GpuCopy:
         return found
 
     def _early(self, target: int, source: int) -> Calls:
-        assert self.pinned is not None
+        assert self.pinned is not None, "copies are early only through pinned memory"
         driver = self.gpu.driver
         self.gpu.checked(driver.cuEventSynchronize, self.taken)
         copy_memory(self.pinned.address, source, self.nbytes)

@@ -176,7 +176,7 @@ def _value(root: UOp, values: dict[UOp, Array], variables: Variables) -> Array:
         elif node.op is ops.CAST:
             done[node] = np.asarray(sources[0], np.bool_ if node.dtype is dtypes.bool else np.int64)
         else:
-            assert node.op.python is not None
+            assert node.op.python is not None, "positions are computed by ops that have a meaning in Python"
             done[node] = node.op.python(np, *sources)
     return done[root]
 

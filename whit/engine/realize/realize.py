@@ -202,7 +202,7 @@ def _known(node: UOp) -> UOp | None:
 def _memory_of(node: UOp) -> UOp:
     """The BUFFER of a node that has one."""
     found = _known(node)
-    assert found is not None
+    assert found is not None, "the node was computed before"
     return found
 
 
@@ -378,7 +378,7 @@ def _carry_out(
 def _as_it_lies(view: UOp) -> UOp:
     """The BUFFER of a view that needs no kernel."""
     part = view_of_buffer(view)
-    assert part is not None
+    assert part is not None, "only views that lie in their memory as they are shown come here"
     base, offset = part
     return attach(storage(base).view(offset, nbytes_of(view.dtype, view.shape)), view.dtype, view.shape)
 

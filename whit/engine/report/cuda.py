@@ -41,7 +41,7 @@ def known_units(function: UOp, device: str) -> str:
 
 def _compiled(function: UOp, device: str) -> CudaKernel | None:
     backend = Device[device]
-    assert isinstance(backend, CudaDevice)
+    assert isinstance(backend, CudaDevice), "a name of CUDA is a CUDA device"
     return find_cuda_kernel(function, backend.target, backend.gpu)
 
 
@@ -54,7 +54,7 @@ def occupancies(function: UOp, device: str) -> list[str]:
 def measure(function: UOp, device: str, seconds: float) -> float:
     """Runs a kernel for so long on random inputs, launch after launch; the time of the fastest run."""
     backend = Device[device]
-    assert isinstance(backend, CudaDevice)
+    assert isinstance(backend, CudaDevice), "a name of CUDA is a CUDA device"
     gpu = backend.gpu
     (kernel,) = get_cuda_kernels([function], backend.target, gpu)
     params = {node.arg.slot: node for node in function.src[0].topological() if node.op is ops.PARAM}

@@ -75,7 +75,7 @@ class KernelReport:
     @functools.cached_property
     def _programs(self) -> tuple[Any, ...]:
         """The programs that it is: several on a GPU, where loops have nothing to do with each other."""
-        assert self.target is not None
+        assert self.target is not None, "a kernel without a target has no programs"
         from whit.codegen import Choice, generate, separate  # lazy: only when something is to be explained
 
         if self.target.is_gpu:
@@ -113,7 +113,7 @@ class KernelReport:
         from whit.engine.compile.tune.alone import Alone  # lazy: few programs measure
         from whit.engine.compile.tune.check import values  # lazy: the same
 
-        assert self.target is not None
+        assert self.target is not None, "a kernel without a target cannot be run"
         prepare_pool()
         alone = Alone(self.body)
         alone.fill({slot: values(param, "random", False, slot) for slot, param in alone.params.items()})
@@ -162,7 +162,7 @@ class KernelReport:
         """By its driver; of a GPU that is not here, by a data sheet."""
         from whit.engine.compile.cuda import units_of  # lazy: only when something is to be explained
 
-        assert self.target is not None
+        assert self.target is not None, "a kernel without a target has no roof"
         if self._is_on_gpu:
             from whit.engine.report.cuda import known_units, roof_of  # lazy: loads the driver
 
@@ -179,12 +179,12 @@ class KernelReport:
     @property
     def least_seconds(self) -> float:
         """What one run takes at least, where the roof is known."""
-        assert self.roof is not None
+        assert self.roof is not None, "callers ask for the roof first"
         return float(self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)[0])
 
     def bound(self) -> str:
         """The least time, and what needs it; where the roof is known."""
-        assert self.roof is not None
+        assert self.roof is not None, "callers ask for the roof first"
         floor, limit = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
         return f"at least {floor * 1e6:.1f} us, bound by {'bytes' if limit == 'memory' else 'operations'}"
 
@@ -209,7 +209,7 @@ class KernelReport:
         return f"; best {self.best_seconds * 1e6:.1f} us, {self._share():.0f} % of the roof"
 
     def _share(self) -> float:
-        assert self.best_seconds is not None
+        assert self.best_seconds is not None, "only what was measured has a share of the roof"
         return 100 * self.least_seconds / self.best_seconds
 
 

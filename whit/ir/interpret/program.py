@@ -109,7 +109,7 @@ def _steps(block: _Block, state: _State) -> Iterator[None]:
     for item in block.body:
         if isinstance(item, _Block):
             yield from _enter(item, state)
-            assert item.closer is not None
+            assert item.closer is not None, "a block inside of another one was closed"
             state.values[item.closer] = None
         elif item.op is ops.BARRIER:
             state.values[item] = None
@@ -126,7 +126,7 @@ def _steps(block: _Block, state: _State) -> Iterator[None]:
 def _enter(block: _Block, state: _State) -> Iterator[None]:
     """Runs a block as often as its opener says."""
     opener = block.opener
-    assert opener is not None
+    assert opener is not None, "only loops and conditions are entered"
     (source,) = opener.src
     how_often = int(_operand(opener, source, state))
     state.values[opener] = None
@@ -147,7 +147,7 @@ def _enter(block: _Block, state: _State) -> Iterator[None]:
 
 
 def _iteration(block: _Block, state: _State, i: int) -> Iterator[None]:
-    assert block.opener is not None
+    assert block.opener is not None, "only loops are repeated"
     state.values[block.opener] = constant(block.opener.dtype, i)
     return _steps(block, state)
 

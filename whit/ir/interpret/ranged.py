@@ -70,7 +70,7 @@ def move(node: UOp, value: Value, sizes: Sequence[Value]) -> Value:
     """A movement op on the node's own axes."""
     if any(size.ranges for size in sizes):
         raise InternalError(f"{node.op.name}: a size depends on a range", node.short())
-    assert node.op.python is not None
+    assert node.op.python is not None, "a movement op has a meaning in Python"
     shift = len(value.ranges)
     leading = value.array.shape[:shift]
     arg = filled(node.arg, [int(size.array) for size in sizes])

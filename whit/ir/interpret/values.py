@@ -168,7 +168,7 @@ def elementwise(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequen
 
 @np.errstate(all="ignore")
 def _of_arrays(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequence[DType]) -> Array:
-    assert op.python is not None
+    assert op.python is not None, "an elementwise op has a meaning in Python"
     shape = operands[0].shape
     if any(operand.shape != shape for operand in operands):
         shape = np.broadcast_shapes(*(operand.shape for operand in operands))

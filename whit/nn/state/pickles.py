@@ -176,7 +176,7 @@ class Unpickler:
         arguments, function = self._pop(), self._pop()
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise self._error(f"it calls a {type(function).__name__}")
-        assert function.build is not None
+        assert function.build is not None, "a Global without a builder never comes onto the stack"
         result = function.build(*arguments)
         if isinstance(result, _SIZED):  # what is copied was in the file once, so all copies together are not longer
             self._copied += len(result)

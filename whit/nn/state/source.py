@@ -65,7 +65,7 @@ class Source:
         self._check(start, count)
         if self._memory is not None:
             return bytes(self._memory[start : start + count])
-        assert self._file is not None
+        assert self._file is not None, "what is not in memory is a file"
         target = bytearray(count)
         self._file.read_into(memoryview(target), start)
         return bytes(target)
@@ -79,7 +79,7 @@ class Source:
         self._check(start, count)
         if self._memory is not None:
             return Source(self.reader, name, self._memory[start : start + count])
-        assert self._file is not None
+        assert self._file is not None, "what is not in memory is a file"
         return Source(self.reader, name, self._file.view(start, count))
 
     def tensor(self, start: int, dtype: DType, shape: tuple[int, ...]) -> Tensor:
@@ -88,7 +88,7 @@ class Source:
         self._check(start, count)
         if self._file is not None:
             return Tensor(_engine()[2].attach(self._file.view(start, count), dtype, shape))
-        assert self._memory is not None
+        assert self._memory is not None, "what is no file is in memory"
         memory = self._memory[start : start + count]
         if dtype.is_bool:  # any byte may stand where a bool is expected
             return Tensor(from_memory(memory, dtypes.uint8, shape, "CPU")).ne(0)

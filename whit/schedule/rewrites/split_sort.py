@@ -110,7 +110,7 @@ def _last_key(dtype: DType, descending: bool) -> UOp:
     if dtype.is_float and not descending:
         return const(dtype, nan)
     identity = (ops.MAX if descending else ops.MIN).identity
-    assert identity is not None
+    assert identity is not None, "MAX and MIN have an identity"
     return const(dtype, identity(dtype))
 
 
@@ -129,7 +129,7 @@ def scratch_of(body: UOp, first_id: int, target: Target | None) -> list[UOp]:
         return []
     key, _, along, _ = found[0].src
     arg, size = found[0].arg, along.size
-    assert isinstance(size, int)
+    assert isinstance(size, int), "rows that are sorted have a known size"
     if arg.runs or size <= SHORT:
         return []
     free: dict[UOp, frozenset[UOp]] = {}

@@ -83,7 +83,7 @@ def _joined(bits: UOp, dtype: DType, shape: Shape) -> UOp:
         part = parts.shrink([*[(0, size) for size in shape], (i, 1)]).reshape(shape).cast(whole)
         part = part << const(whole, 8 * bits.dtype.itemsize * i) if i else part
         result = part if result is None else result | part
-    assert result is not None
+    assert result is not None, "a wider dtype has at least one part"
     return result.bitcast(dtype)
 
 

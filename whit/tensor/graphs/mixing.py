@@ -48,7 +48,7 @@ def restate_mix(product: UOp, weights: UOp, values: UOp, given: UOp | None = Non
 def _mixed(y: UOp, dy: UOp, weights: UOp, p: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     power, total = p.src
     away = operand_of(power, "exp")
-    assert away is not None
+    assert away is not None, "the weights of MIXED are a softmax"
     total = total.src[0] if total.op is ops.EXPAND else total
     wide = sum_dtype(p.dtype)
     again = power_of(away.cast(wide) - spread_over(formulas.log(total.cast(wide)), p), scores)

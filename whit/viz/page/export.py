@@ -66,7 +66,7 @@ def html(documents: Documents, most: int = MOST_BYTES) -> tuple[str, list[str]]:
         ),
     ):
         before, found, after = page.partition(mark)
-        assert found, mark
+        assert found, f"index.html has no line {mark!r}, which a script or a style takes the place of"
         page = f"{before}{text}{after}"
     return page, left_out
 

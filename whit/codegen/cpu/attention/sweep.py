@@ -146,7 +146,7 @@ class Sweep:
         loops, vectors, slot = self._vectors(value)
         if value not in self.panels and any(value in topological((root,)) for root in later):
             self.panels[value] = self._kept(value, vectors, loops)
-        assert op.identity is not None
+        assert op.identity is not None, "a statistic is a reduction by an op with an identity"
         identity = const(leaf.dtype, op.identity(leaf.dtype))
         *outer, step = loops
         parts: list[UOp] = []

@@ -166,7 +166,7 @@ def matrix_of(region: Region, free: Free) -> UOp:
 
 def _along(region: Region, free: Free) -> UOp | None:
     """The range of a reduction along which its operands are neighbours, or the same."""
-    assert region.reduce is not None
+    assert region.reduce is not None, "callers give regions with a reduction"
     if region.reduce.dtype.itemsize != 4 or not region.reduce.dtype.is_float:
         return None
     ranges = region.reduce.src[1:]

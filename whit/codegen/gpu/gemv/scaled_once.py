@@ -71,5 +71,5 @@ def _sum(x: UOp, q: UOp | None, before: UOp | None) -> UOp:
         else:
             right = q.index(lane)
             total = left * right if total is None else make(ops.FMA, (left, right, total))
-    assert total is not None
+    assert total is not None, "a vector has at least one lane"
     return total

@@ -184,7 +184,7 @@ class Scatter:
         number = row.cast(dtypes.uint32)  # remainders of 64 bits take long
         mine = (number % self.blocks).eq(block.cast(dtypes.uint32))
         is_mine = all_of(mine, inside, *gates)
-        assert is_mine is not None
+        assert is_mine is not None, "one condition at least was given"
         return is_mine, (number // self.blocks % self.shares).cast(U16), (first + lanes).cast(U16)
 
     def _list(self, me: UOp, mine: UOp, key: UOp, place: UOp) -> UOp:
@@ -258,7 +258,7 @@ class Scatter:
             value, last = row.value.get(), row.number.get()
             number = w.value(place >> (row.unit.bit_length() - 1))
             is_new = all_of(number.ne(last), *gate)
-            assert is_new is not None
+            assert is_new is not None, "one condition at least was given"
             row.put(w, target, w.value(is_new))
             if combine is not None:
                 old = w.load(target, place, self.lanes, gate=is_new)

@@ -43,7 +43,7 @@ def lies_as_shown(x: UOp) -> bool:
 def channels_last(x: UOp) -> UOp:
     """The same value, kept with the channels (axis 1) last."""
     narrow, count = _narrow(x), len(x.shape) - 2
-    assert narrow is not None
+    assert narrow is not None, "callers ask is_of_halves() first"
     kept = narrow.permute((0, *range(2, 2 + count), 1)).stage()
     return kept.permute((0, 1 + count, *range(1, 1 + count))).cast(x.dtype)
 
@@ -94,7 +94,7 @@ def _parts(batch: int, pixels: int, rows: int, columns: int) -> int:
 def narrowed(total: UOp, like: UOp) -> UOp:
     """A sum, rounded to the dtype that an operand is cast up from: so it is stored, wherever it is added to others."""
     narrow = _narrow(like)
-    assert narrow is not None
+    assert narrow is not None, "callers ask is_of_halves() first"
     return total.cast(narrow.dtype).cast(total.dtype)
 
 

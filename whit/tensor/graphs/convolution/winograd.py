@@ -109,7 +109,7 @@ def _combined(matrix: Matrix, values: Sequence[UOp]) -> list[UOp]:
             size = abs(factor) if total is not None else factor
             term = value if size == 1 else value * const(value.dtype, float(size))
             total = term if total is None else total + term if factor > 0 else total - term
-        assert total is not None
+        assert total is not None, "every row of a transform has a term"
         results.append(total)
     return results
 

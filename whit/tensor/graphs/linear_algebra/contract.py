@@ -184,7 +184,7 @@ def _greedy_tree(labels: list[frozenset[str]], out: frozenset[str], sizes: Sizes
             outside = out.union(*(names for k, (_, names) in enumerate(nodes) if k not in (i, j)))
             candidate = (_cost(both, sizes), _cost(both & outside, sizes), i, j)
             best = candidate if best is None or candidate < best else best
-        assert best is not None
+        assert best is not None, "two operands at least are left"
         *_, i, j = best
         outside = out.union(*(names for k, (_, names) in enumerate(nodes) if k not in (i, j)))
         joined = ((nodes[i][0], nodes[j][0]), (nodes[i][1] | nodes[j][1]) & outside)

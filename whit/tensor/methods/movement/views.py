@@ -425,5 +425,5 @@ def _beside(parts: list[UOp], axis: int) -> UOp:
         padded = part.pad(pads)
         result = padded if result is None else (place < end).where(padded, result)
         end = start
-    assert result is not None
+    assert result is not None, "at least one tensor is joined"
     return result

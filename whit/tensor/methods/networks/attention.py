@@ -78,7 +78,7 @@ class Attention(Resizing):
         scores = scores._masked(attn_mask, is_causal)
         values = values.cast(wide)
         batch = join_shapes(scores.shape[:-2], values.shape[:-2])
-        assert batch is not None
+        assert batch is not None, "scores and values were checked to broadcast"
         inner, seen = (expand_to(t.uop, (*batch, *t.shape[-2:])) for t in (scores, values))
         power, total, _ = _weights(inner)
         weights = self._wrap(power).dropout(dropout_p).uop if dropout_p else power  # type: ignore[attr-defined]
