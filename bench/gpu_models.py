@@ -182,9 +182,9 @@ def our_step(model: Model, kept: Weights | None = None) -> Callable[[], Tensor]:
     weights = {name: Tensor(x.astype(np.float32)).cast(dtype) for name, x in model.weights.items()}
     x = Tensor(model.inputs.astype(np.float32 if model.is_mixed else np.int32), requires_grad=False)
     Tensor.realize(x, *weights.values())
-    layers = our_layers()
+    layers, function = our_layers(), model.function  # a captured function must not refer to the arrays of a model
     if model.labels is None:
-        return lambda: model.function(layers, weights, x).realize()
+        return lambda: function(layers, weights, x).realize()
     labels = Tensor(model.labels.astype(np.int32)).realize()
     parameters = list(weights.values())
     optimizer = nn.optim.SGD(parameters, 1e-3, momentum=0.9) if model.is_mixed else nn.optim.AdamW(parameters, 1e-4)
@@ -194,7 +194,7 @@ def our_step(model: Model, kept: Weights | None = None) -> Callable[[], Tensor]:
     def step() -> Tensor:
         with Tensor.train():
             optimizer.zero_grad()
-            loss = model.function(layers, weights, x).cross_entropy(labels).backward()
+            loss = function(layers, weights, x).cross_entropy(labels).backward()
             optimizer.step()
         return loss
 

@@ -48,7 +48,7 @@ class Model:
         return x.relu()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def model() -> Model:
     found = Model()
     Tensor.realize(*nn.state.get_parameters(found))

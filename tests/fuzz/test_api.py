@@ -74,6 +74,7 @@ WRONG = Program(
 )
 
 
+@pytest.mark.cpu  # smaller programs run in children, and a fork has no GPU
 def test_a_wrong_line_is_seen_and_all_others_are_taken_away() -> None:
     assert problem_of(WRONG).startswith("wrong: v2: ")
     smallest, problem = shrink(WRONG, "wrong")

@@ -51,6 +51,7 @@ def kernels(function: Conv) -> int:
     return int(first.split(" kernel")[0].split()[-1])
 
 
+@pytest.mark.cpu  # a GPU reads them as fast as it stores them
 @pytest.mark.parametrize("name", STORED)
 def test_images_that_are_looked_for_at_divided_positions_are_stored(name: str) -> None:
     assert kernels(STORED[name]) == 2

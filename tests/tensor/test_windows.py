@@ -201,7 +201,8 @@ def test_windows_are_one_kernel(name: str) -> None:
     x, w, b = (Tensor(array(*shape).astype(np.float32)).realize() for shape in ((2, 4, 8, 8), (4, 4, 3, 3), (4,)))
     GlobalCounters.reset()
     KERNELS_OF[name](x, w, b).realize()
-    is_spread = name == "conv_transpose"  # the image with zeros in between is stored, and read in steps
+    # On a CPU the image with zeros in between is stored, and read in steps.
+    is_spread = name == "conv_transpose" and x.device.startswith("CPU")
     assert GlobalCounters.kernel_count == 1 + is_spread
 
 
