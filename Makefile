@@ -85,6 +85,7 @@ demo: $(READY) ## train a classifier of digits, and draw its loss
 docs: $(READY) ## run the examples in docs/, write the generated pages again, and build the site
 	$(BIN)/python docs/make_tour.py
 	$(BIN)/python docs/make_ops.py
+	$(BIN)/python docs/make_glossary.py
 	$(BIN)/python docs/make_pages.py
 	$(BIN)/python docs/make_errors.py
 	$(BIN)/python docs/make_reference.py

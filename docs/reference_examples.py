@@ -1,4 +1,4 @@
-"""An example of every public name of Tensor, for docs/reference.md: `name: expression`. A test runs all of them.
+"""An example of every public name of Tensor, for docs/reference/tensor.md: `name: expression`. A test runs all of them.
 
 The expressions see the names of `SETUP`. What they give is shown below them on the page.
 """

@@ -13,7 +13,7 @@ import pytest
 from whit import Tensor
 
 ROOT = Path(__file__).parents[2]
-WRITTEN = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 # Its one block continues nothing: it is a formula.
@@ -34,7 +34,8 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "script", ("make_tour.py", "make_ops.py", "make_errors.py", "make_reference.py", "make_pages.py")
+    "script",
+    ("make_tour.py", "make_ops.py", "make_glossary.py", "make_errors.py", "make_reference.py", "make_pages.py"),
 )
 def test_pages_are_up_to_date(script: str) -> None:
     done = _python(f"docs/{script}", "--check")

@@ -1,4 +1,4 @@
-"""Blocks that are computed again for their gradient, instead of keeping what is inside.
+"""Blocks that are rematerialised, computed again for their gradient, instead of keeping what is inside.
 
     y = checkpoint(block, x)          formula(block(x), x, w ...)        w: what else the block reads
 

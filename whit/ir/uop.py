@@ -4,9 +4,9 @@
     y = (x * 3 + 1) // 2          # nodes; nothing is computed, nothing is simplified
     y is (x * 3 + 1) // 2         # equal nodes are one object
 
-A node is `(op, dtype, src, arg)`. It is immutable and interned: building a node that exists returns the one that
-exists, so `is` is equality and a cache is a dictionary. Dtype, shape and device follow from the op's record, and
-what does not fit raises while the node is being built. The table that interns them holds weak references, so a node
+A node is `(op, dtype, src, arg)`. It is immutable and interned (hash-consing): building a node that exists returns the
+one that exists, so `is` is equality and a cache is a dictionary. Dtype, shape and device follow from the op's record,
+and what does not fit raises while the node is being built. The table that interns them holds weak references, so a node
 lives exactly as long as somebody refers to it. Building is safe from several threads.
 """
 

@@ -6,7 +6,7 @@
 
 Softmax(Q K') V is one: A, B, W are queries, keys and values; P = exp(S - m), divided by its sum. So are its gradients:
 that of the values has P turned round, those of queries and keys have two inner contractions. What makes the form worth
-knowing: a block of P is enough to go on, so P is never stored as a whole.
+knowing: a block of P is enough to go on, so P is never stored as a whole (flash attention).
 
 Goes in: the values that a kernel stores, as scalar expressions over ranges. Comes out: a `Chain`, in which every
 reduction is a leaf (a param that nothing else has) with a record of what it is; or None. The schedule asks whether a

@@ -1,4 +1,4 @@
-"""Contractions of contractions whose keys are seen once: what sums are multiplied by when a larger score comes.
+"""Online softmax: contractions of contractions whose keys are seen once, and what sums are multiplied by on the way.
 
     m(i) = max over j of f(i, j)                    m grows from one block of keys to the next; what was summed with
     l(i) = sum over j of exp2(c * (f - m))          the old one is multiplied by exp2(c * (old - m))

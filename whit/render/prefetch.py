@@ -1,4 +1,4 @@
-"""Which loads of a program should ask for memory that comes soon, and how many bytes ahead.
+"""Prefetch on CPUs: which loads of a program should ask for memory that comes soon, and how many bytes ahead.
 
     load panel[(tile * 512 + k) * 64]                 from a panel that does not fit the first cache   ->   8192
     store panel[k * 64], load matrix[k * 768 + c]     a copy, row by row                               ->   4 rows

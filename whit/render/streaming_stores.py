@@ -1,4 +1,4 @@
-"""Which stores of a program go past the caches: those of a result that would not stay there.
+"""Streaming stores (non-temporal): which go past the caches, those of a result that would not stay there.
 
     store p0[r0 * 64 + 48], 16 float32     of 32 MiB, on a machine with 48 MiB of last cache     ->     yes
 

@@ -1,11 +1,11 @@
-"""Blocks that stay: as many as a GPU runs at once, each with a loop over chunks, in strides of their number.
+"""Grid-stride loops: a persistent kernel has as many blocks as a GPU runs at once, each with a loop over chunks.
 
 store p0[block*256 + thread] over block < 10000     ->     store p0[(step*528 + block)*256 + thread]
                                                            over block < 528, step < (10000 + 527 - block) // 528
 
 Whatever does not depend on the step, such as the weights of a norm, is read once, in front of the loop. Shared memory
-has two halves, one for every other step: who writes a half again has waited, in the step between, for those who read
-it.
+is a double buffer, a half for every other step: who writes a half again has waited, in the step between, for those who
+read it.
 """
 
 from __future__ import annotations

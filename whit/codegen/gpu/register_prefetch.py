@@ -1,4 +1,4 @@
-"""Loads of the next step of a loop in which the threads of a block wait for each other.
+"""Prefetch into registers: loads of the next step of a loop in which the threads of a block wait for each other.
 
     for step < n:                                a = load p1[thread]
         a = load p1[step*64 + thread]     ->     for step < n:

@@ -3,8 +3,8 @@
 Goes in: a kernel over flat positions. Comes out: the kernel over ranges of kind BLOCK and THREAD. Two forms:
 
     store p0[r0*48 + r1] over r0 < 40, r1 < 48        each thread has elements of its own: r0, r1 are digits of
-    ->  i = block*256 + thread, where i < 1920        one number, the range of neighbours in memory last,
-        r0 = i // 48, r1 = i % 48                     and up to 16 bytes of them side by side in vectors
+    ->  i = block*256 + thread, where i < 1920        one number, the range of neighbours in memory last
+        r0 = i // 48, r1 = i % 48                     (coalesced), up to 16 bytes of them in vectors
 
     store p0[r0] = sum over k < n of p1[r0*n + k]     each block has a row of its own: its threads share the
     ->  r0 = block, k = o*256 + thread                reduction, and combine what they have through shared

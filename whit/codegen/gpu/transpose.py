@@ -1,9 +1,9 @@
-"""Transposes by tiles in shared memory, so that reads and writes both are of neighbours.
+"""Transposes by tiles in shared memory, so that reads and writes are both coalesced: threads side by side, neighbours.
 
 store p0[r0*n + r1] = p1[r1*m + r0]
 
 ->  shared[i*33 + j] = p1[(tile1*32 + i)*m + tile0*32 + j]      threads along j, where p1 has neighbours;
-    all threads wait                                            lines are 33 long: columns are in different banks
+    all threads wait                                            rows are 33 long: no bank conflict along columns
     p0[(tile0*32 + i)*n + tile1*32 + j] = shared[j*33 + i]      threads along j, where p0 has neighbours
 """
 

@@ -4,7 +4,7 @@ Goes in: a tiled kernel (stores, reductions over ranges, loads). Comes out: a LI
 reduction is a register that is cleared, updated in its loop, and read after it.
 
 Loops nest as the stores ask for, reductions inside the loops that their results depend on. Every instruction stands in
-the outermost block that has all ranges it depends on: nothing is computed in a loop that could be computed before it.
+the outermost block that has all ranges it depends on: loop-invariant code stands before the loop.
 Inside a block, instructions and inner loops are sorted by what needs what; among those that are ready, the one that
 came first in the graph goes first.
 """

@@ -1,4 +1,4 @@
-"""Contractions through panels: a tile of sums in registers, operands copied into the order in which it reads them.
+"""Contractions through panels (GEMM): a tile of sums in registers, operands copied into the order in which it reads.
 
     c[m, n] = sum over k of a[m, k] * b[k, n]
 

@@ -6,7 +6,8 @@ content with the new elements, in memory of its own, so that nobody who refers t
     after(b, store(b, v))                  covers all of b: the result simply is v, and b is not read
     after(b, store(shrink(b), v))          a part: v is written into a copy of b
 
-The copy is saved where nobody could notice: the old content belongs to this graph alone (`is_private`).
+This is copy-on-write. The copy is saved where nobody could notice: the old content belongs to this graph alone
+(`is_private`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: the speed of a copy in memory, and of multiply-adds in registers.
+"""The roofline of this machine, measured: the speed of a copy in memory, and of multiply-adds in registers.
 
     roof = measure_roof(seconds=0.2, nbytes=1 << 28)
     roof.bandwidth, roof.flops          # bytes a second, read and written; float32 operations a second

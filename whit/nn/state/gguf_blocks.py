@@ -1,4 +1,4 @@
-"""Quantised blocks of GGUF as tensor operations: packed bytes in, float32 out, fused into whatever uses the result.
+"""Quantised blocks of GGUF, dequantised by tensor operations: bytes in, float32 out, fused into what uses the result.
 
     Q4_0    | d: float16 | 16 bytes of two numbers each |    32 elements (q - 8) * d
 

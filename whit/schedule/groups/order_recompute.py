@@ -1,4 +1,4 @@
-"""Recomputations come late: a kernel that computes with an AGAIN runs after what the AGAIN waits for.
+"""What is rematerialised comes late: a kernel that computes with an AGAIN runs after what the AGAIN waits for.
 
     y = f(x)                               forward
     dy = ...                               needs y

@@ -8,9 +8,10 @@ the padding replaced by the identity of the op.
 
     sum over k of a[m, k] * b[k, n]   ->   sum over 8 of kept( sum over k/8 of a[m, p, k'] * b[p, k', n] )
 
-A deep product of matrices with few results is split too: cores that share its rows would all copy the columns, and each
-of them would read lines of memory in part. How many pieces there are depends on sizes alone, and they are added in
-order: the same result on any number of cores. What is left of a depth that does not divide is added to the pieces.
+A deep product of matrices with few results is split too (split-k): cores that share its rows would all copy the
+columns, and each of them would read lines of memory in part. How many pieces there are depends on sizes alone, and they
+are added in order: the same result on any number of cores. What is left of a depth that does not divide is added to the
+pieces.
 
 On a GPU a tile of the result is computed by one multiprocessor. Where there are fewer tiles than half of these, as
 there are of gradients of small weights by many tokens, the depth is split so that all have something to do. So are long

@@ -1,4 +1,4 @@
-"""What becomes of a product, where tensor cores compute it.
+"""The epilogue of a product, where tensor cores compute it: what may be computed of its sums before they are stored.
 
     gelu(a @ b + bias)      ->   one kernel
     (a @ b) * sigmoid(c)    ->   kept( a @ b ), the product of that with the sigmoid by another kernel

@@ -1,4 +1,4 @@
-"""Attention by blocks: contractions of contractions, whose matrix in between is never stored.
+"""Flash attention on a CPU, by blocks: contractions of contractions, whose matrix in between is never stored.
 
     out[i, e] = sum over j of P(i, j) * W[j, e],   P made of S(i, j) = sum over d of A[i, d] * B[j, d]
 

@@ -1,4 +1,4 @@
-"""Attention on a GPU: contractions of contractions by tensor cores, whose matrix in between stays in registers.
+"""Flash attention on a GPU: contractions of contractions by tensor cores; the matrix in between stays in registers.
 
     out[i, e] = sum over j of P(i, j) * W[j, e],   P made of S(i, j) = sum over d of A[i, d] * B[j, d]
 

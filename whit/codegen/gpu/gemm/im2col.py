@@ -1,4 +1,4 @@
-"""Operands of matrix products that are windows of images: convolutions, and their gradients.
+"""Operands of matrix products that are windows of images: convolutions as implicit GEMM, and their gradients.
 
     index p1, n*3136*c + (h + i)*56*c + (w + j)*c + k - 57*c,  where -1 < h + i - 1 < 56, -1 < w + j - 1 < 56
 

@@ -1,4 +1,4 @@
-"""Contractions on a GPU by tiles, which the threads of a block compute together.
+"""Contractions on a GPU (GEMM) by tiles, which the threads of a block compute together.
 
     c[m, n] = relu(sum over k of a[m, k] * b[k, n])
 

@@ -8,7 +8,8 @@
             all threads wait
             block_mma registers += the product of both
 
-With two stages one wait for each piece is enough: who writes a stage again has waited for those who read it.
+With two stages (a double buffer) one wait for each piece is enough: who writes a stage again has waited for those who
+read it.
 """
 
 from __future__ import annotations

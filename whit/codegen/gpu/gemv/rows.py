@@ -1,4 +1,4 @@
-"""Products of few rows on a GPU: matrices that are read once, at the speed of memory.
+"""Products of few rows on a GPU (GEMV, skinny GEMM): matrices that are read once, at the speed of memory.
 
     y[n] = relu(sum over k of w[n, k] * x[k])           4096 x 4096, bfloat16
 

@@ -13,8 +13,8 @@ stage after this one has been multiplied. Products are taken in smaller steps th
 
 For fma and tf32 both operands lie in shared memory as lines of one step of the depth each, so that neighbours are
 loaded together; for mma as they lie in memory, and squares are turned as they are loaded; for bytes as lines along the
-depth, of which a square has 16 bytes. Lines are longer than they
-have to be, so that what is loaded together is in different banks. What is outside of an operand is copied as zeros.
+depth, of which a square has 16 bytes. Lines are longer than they have to be, so that what is loaded together is in
+different banks: a bank conflict would take a turn for each. What is outside of an operand is copied as zeros.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The thread of a block that copies: pieces of both operands of a product, by the copy engine (TMA), into stages of
-shared memory. What computes is in `gemm.wgmma_tiles`.
+"""The thread of a block that only copies: pieces of both operands of a product, by the copy engine (TMA), into stages
+of shared memory. What computes is in `gemm.wgmma_tiles`.
 
     for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
 """

@@ -1,8 +1,8 @@
 """Tiles of a matrix product by warp groups (Hopper's `wgmma`), with operands that the copy engine brings (TMA).
 
-A block has the threads of the program, and a warp more, whose first thread only copies. Shared memory holds so many
-stages, a piece of both operands each, and two barriers for each stage: `full` is passed when its bytes have arrived,
-`empty` when all warps have read them.
+A block has the threads of the program, and a warp more, whose first thread only copies (warp specialisation). Shared
+memory holds so many stages, a piece of both operands each, and two barriers for each stage: `full` is passed when its
+bytes have arrived, `empty` when all warps have read them.
 
     copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
     computing:  for each tile, each piece:   wait until full;   wgmma ...;  the piece before is empty now
@@ -13,8 +13,8 @@ deep and lies in lines of 128 bytes, swizzled by the copy engine: a line for eac
 memory, else a line for each step of the depth, of 64 rows at a time. The blocks of a cluster have tiles below each
 other: each copies a part of their common columns to all of them, and waits until the stage is empty in all.
 
-Where blocks share the depth of a tile, each has some of its pieces. At the end all put their sums into shared memory,
-and the first of them adds what the others have, in order.
+Where blocks share the depth of a tile (split-k), each has some of its pieces. At the end all put their sums into shared
+memory, and the first of them adds what the others have, in order.
 
 Sums of products of fp8 have about 14 bits while they are in the tensor cores. A piece of the depth, 128 of them, is
 summed there, and then added to a float32 in a register, while the other group multiplies.
