@@ -5,7 +5,8 @@ import pytest
 from schedule.build import param, scheduled
 
 from whit import Context, Tensor
-from whit.codegen import generate, separate
+from whit.codegen import generate
+from whit.codegen.gpu.separate import separate
 from whit.codegen.passes.block_sums import MOST, MOST_OF_MANY, block_sums, lengths
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -3,7 +3,7 @@
 import pytest
 from schedule.build import matmul, param, scheduled, total
 
-from whit.codegen.cpu.loops import Strategy, choose_strategy
+from whit.codegen.cpu.loops import LoopStrategy, choose_strategy
 from whit.codegen.passes.flatten import FLATTEN, flat_position, read_scalar_params
 from whit.codegen.passes.index_dtype import fix_index_dtype
 from whit.codegen.passes.lanes import lane_numbers, masked
@@ -11,7 +11,7 @@ from whit.codegen.passes.linearise import linearise, separate_loops
 from whit.codegen.passes.merge_ranges import merge_ranges
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
-from whit.codegen.pipeline import PASSES, generate
+from whit.codegen.pipeline import PASSES, backend_of, generate
 from whit.codegen.strategy.apply import apply_strategy, split
 from whit.config import Context
 from whit.dtype import dtypes
@@ -180,14 +180,14 @@ def test_lanes_of_a_scan_are_neighbours_and_it_has_no_cores_along_it(axis: int) 
 
 def test_applying_nothing_changes_only_names() -> None:
     body = flat(COPY)
-    applied = apply_strategy(body, Strategy(order=in_order(free_ranges(body)[body])))
+    applied = apply_strategy(body, LoopStrategy(order=in_order(free_ranges(body)[body])))
     assert positions(simplify(applied)) == ["r18*8 + r34"]
 
 
 def test_lanes_are_vectors_and_the_rest_is_masked() -> None:
     body = flat(UOp.group(param(0, 20).store(param(1, 20).index(UOp.range(20, 0)), UOp.range(20, 0))))
     (r,) = free_ranges(body)[body]
-    main, rest = simplify(apply_strategy(body, Strategy(lanes={r: 8}, order=[r]))).src
+    main, rest = simplify(apply_strategy(body, LoopStrategy(lanes={r: 8}, order=[r]))).src
     assert main.src[2].shape == (8,)
     assert not main.arg.gated
     assert rest.arg.gated
@@ -330,6 +330,13 @@ def test_products_are_fused_into_sums_where_the_target_can() -> None:
 def test_passes_say_why_they_stand_there() -> None:
     assert len({step.name for step in PASSES}) == len(PASSES)
     assert all(step.why for step in PASSES)
+
+
+@pytest.mark.parametrize("target", ["CPU:LLVM:haswell", "NULL:PTX:sm_90a"])
+def test_strategies_say_why_they_stand_there(target: str) -> None:
+    strategies = backend_of(parse_target(target)).strategies
+    assert len({strategy.name for strategy in strategies}) == len(strategies)
+    assert all(strategy.why for strategy in strategies)
 
 
 def test_every_pass_can_be_observed() -> None:

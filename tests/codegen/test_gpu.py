@@ -8,8 +8,9 @@ import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
 from test_kernel_programs import KERNELS, arrays_of, compare, ints
 
-from whit.codegen import generate, separate
+from whit.codegen import generate
 from whit.codegen.gpu import threads as gpu
+from whit.codegen.gpu.separate import separate
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -20,8 +20,9 @@ from render.ptx_machine import run_ptx
 from test_chain_blocks import causal, expected
 
 from whit import Context, Tensor
-from whit.codegen import Program, generate, separate
+from whit.codegen import Program, generate
 from whit.codegen.gpu.attention import sizes as gpu_chain_cut
+from whit.codegen.gpu.separate import separate
 from whit.codegen.math.expand import exp
 from whit.dtype import DType, dtypes
 from whit.engine.compile.cuda import compile_ptx, without_vectors

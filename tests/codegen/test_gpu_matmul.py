@@ -9,10 +9,11 @@ import pytest
 from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
-from whit.codegen import generate, separate
+from whit.codegen import generate
 from whit.codegen.gpu.arithmetic import with_short_epilogue
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.gemm import matmul as gpu_matmul
+from whit.codegen.gpu.separate import separate
 from whit.codegen.math.functions import sigmoid
 from whit.codegen.math.parts import fma, two_product
 from whit.config import Context

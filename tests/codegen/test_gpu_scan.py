@@ -9,10 +9,11 @@ from schedule.build import param, scheduled
 from test_gpu import TARGET, check
 from test_kernel_programs import ints
 
-from whit.codegen import generate, separate
+from whit.codegen import generate
 from whit.codegen.gpu import part_scan
 from whit.codegen.gpu import scan as gpu_scan
 from whit.codegen.gpu import threads as gpu
+from whit.codegen.gpu.separate import separate
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -7,9 +7,10 @@ import pytest
 from schedule.build import param, scheduled
 from test_kernel_programs import arrays_of
 
-from whit.codegen import generate, separate
+from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.gemm import matmul as gpu_matmul
+from whit.codegen.gpu.separate import separate
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg

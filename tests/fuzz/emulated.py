@@ -16,7 +16,8 @@ import pytest
 
 import whit
 from whit import Device
-from whit.codegen import generate, separate
+from whit.codegen import generate
+from whit.codegen.gpu.separate import separate
 from whit.engine.devices.python import PythonDevice, _array
 from whit.engine.plan.plan import Plan
 from whit.ir import ops

@@ -15,7 +15,8 @@ from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
-from whit.render import render_c, render_llvm
+from whit.render.c.text import render_c
+from whit.render.llvm.text import render_llvm
 from whit.runtime.gcc import compile_c, find_compiler, load_shared
 from whit.runtime.library import Library
 from whit.runtime.llvm import compile_llvm, load_object

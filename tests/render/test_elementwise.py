@@ -22,7 +22,8 @@ from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
-from whit.render import render_c, render_llvm
+from whit.render.c.text import render_c
+from whit.render.llvm.text import render_llvm
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # every op, dtype and width

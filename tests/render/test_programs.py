@@ -15,7 +15,8 @@ from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import Op, Stage
 from whit.ir.uop import UOp, const, make
 from whit.ir.verify import verify
-from whit.render import render_c, render_llvm
+from whit.render.c.text import render_c
+from whit.render.llvm.text import render_llvm
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # many programs are compiled

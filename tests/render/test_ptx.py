@@ -12,8 +12,9 @@ import pytest
 from cpu_programs import BEFORE, accepts, mapped, operand_dtypes
 from ptx_machine import run_ptx
 
-from whit.codegen import generate, separate
+from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
+from whit.codegen.gpu.separate import separate
 from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError

@@ -9,7 +9,9 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp, make
-from whit.render import render, render_c, render_llvm
+from whit.render import render
+from whit.render.c.text import render_c
+from whit.render.llvm.text import render_llvm
 from whit.runtime.elf import undefined_symbols
 from whit.runtime.llvm import assembly, compile_llvm
 from whit.target import host_target, parse_target

@@ -1,13 +1,43 @@
-"""`import whit` is light: it loads no array library and no backend."""
+"""`import whit` is light: it loads no array library and no backend. A kernel loads what its target needs."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = ("numpy", "ml_dtypes", "llvmlite", "whit.codegen", "whit.render", "whit.runtime", "whit.cli", "argparse")
+FIRST_SUM = """
+import sys
+from whit import Tensor
+assert (Tensor([1.0, 2.0]) + Tensor([3.0, 4.0])).tolist() == [4.0, 6.0]
+print(*sys.modules)
+"""
+OTHER_MACHINES = (
+    "whit.codegen.gpu",
+    "whit.render.ptx",
+    "whit.render.c",
+    "whit.codegen.cpu.sort",
+    "whit.engine.devices.cuda",
+)
+UNUSED = ("numpy", "ml_dtypes", "whit.ir.interpret", "whit.nn", "whit.cli")
+
+
+def modules_after(program: str, **environment: str) -> list[str]:
+    """All modules that a program has loaded, which it prints itself."""
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    )
+    return found.stdout.split()
 
 
 def test_import_loads_no_backend_and_no_array_library() -> None:
-    program = "import sys, whit; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    loaded = modules_after("import sys, whit; print(*sys.modules)")
     assert "whit.config" in loaded
     assert [name for name in loaded if name.startswith(HEAVY)] == []
+
+
+def test_first_kernel_of_a_cpu_loads_nothing_of_other_machines(tmp_path: Path) -> None:
+    plain = {"DEV": "CPU:LLVM", "VERIFY": "0", "CHECK_PLAN": "0"}  # checks load the interpreter
+    loaded = modules_after(FIRST_SUM, CACHE_DIR=str(tmp_path), **plain)
+    assert "whit.codegen.cpu.loops" in loaded
+    assert [name for name in loaded if name.startswith((*OTHER_MACHINES, *UNUSED))] == []

@@ -1,7 +1,6 @@
 """A kernel and a target become a linear program. `pipeline.py` lists the passes."""
 
-from whit.codegen.gpu.separate import separate
 from whit.codegen.pipeline import Program, generate
 from whit.codegen.strategy.choice import Choice
 
-__all__ = ["Choice", "Program", "generate", "separate"]
+__all__ = ["Choice", "Program", "generate"]

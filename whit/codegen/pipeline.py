@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import takewhile
 
-from whit.codegen.cpu.attention.blocks import tile_chain
-from whit.codegen.cpu.dot_words import as_dot
-from whit.codegen.cpu.loops import choose_strategy
-from whit.codegen.cpu.panel_sizes import choose_tiling
-from whit.codegen.cpu.sort import has_sort, write_sort
-from whit.codegen.gpu.attention.kernel import write_chain
-from whit.codegen.gpu.gemm.matmul import tile_matmul
-from whit.codegen.gpu.gemv.columns import tile_vecmat
-from whit.codegen.gpu.gemv.packed import tile_packed
-from whit.codegen.gpu.gemv.rows import tile_matvec
-from whit.codegen.gpu.grid_stride import stride_blocks
-from whit.codegen.gpu.pair_bytes import pair_bytes
-from whit.codegen.gpu.register_prefetch import load_ahead
-from whit.codegen.gpu.scatter.blocks import write_scatter
-from whit.codegen.gpu.scatter.threads import read_once
-from whit.codegen.gpu.sort.bitonic import write_gpu_sort
-from whit.codegen.gpu.threads import tile_gpu
 from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
 from whit.codegen.passes.block_sums import block_sums
 from whit.codegen.passes.flatten import FLATTEN, read_scalar_params
@@ -31,24 +15,21 @@ from whit.codegen.passes.linearise import linearise
 from whit.codegen.passes.look_up import has_tables, look_up
 from whit.codegen.passes.merge_ranges import merge_ranges
 from whit.codegen.passes.simplify_lanes import simplify_lanes
-from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks, write_out_fills
 from whit.codegen.passes.transpose_loads import transpose_loads
 from whit.codegen.passes.vector_access import VECTOR_ACCESS
-from whit.codegen.passes.widen_bits import widen_bits
-from whit.codegen.strategy.apply import apply_strategy
-from whit.codegen.strategy.choice import Choice, apply_choice
-from whit.codegen.strategy.panels import apply_panels
-from whit.codegen.strategy.tile_apart import tile_apart
+from whit.codegen.strategy.choice import Choice
+from whit.codegen.strategy.record import Backend, Job, Tiled
 from whit.config import CHECK_OOB, NOOPT, VERIFY
 from whit.dtype import dtypes
+from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.graph import topological
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.ir.verify import verify, verify_order
 from whit.kernel.estimate import estimate
-from whit.kernel.ranges import free_ranges
 from whit.simplify import simplify
 from whit.target import Target
 
@@ -68,15 +49,6 @@ class Program:
     explanation: str
 
 
-@dataclass(slots=True)
-class Job:
-    """What the passes know besides the graph."""
-
-    target: Target
-    reasons: list[str] = field(default_factory=list)  # why the kernel was tiled as it was
-    choice: Choice | None = None  # how it is to be tiled; None: as is estimated to be best
-
-
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One step of the pipeline."""
@@ -87,63 +59,29 @@ class Pass:
     is_optimisation: bool = False  # left out under NOOPT
 
 
-def runs_apart(body: UOp) -> bool:
-    """Whether a kernel has loops that nothing connects, one after the other: they are left as they are."""
-    free = free_ranges(body)
-    first, *others = sorted({free[store] for store in body.src}, key=len, reverse=True)
-    return any(first.isdisjoint(other) for other in others)
+def backend_of(target: Target) -> Backend:
+    """What codegen does for this kind of machine alone."""
+    if target.is_gpu:
+        from whit.codegen.gpu.backend import BACKEND  # lazy: a kernel for a CPU loads nothing of GPUs
+
+        return BACKEND
+    from whit.codegen.cpu.backend import BACKEND as CPU_BACKEND  # lazy: and the other way round
+
+    return CPU_BACKEND
+
+
+def _explained(tiled: Tiled, job: Job) -> UOp:
+    job.reasons.extend(tiled.reasons)
+    return tiled.body
 
 
 def _tile(body: UOp, job: Job) -> UOp:
-    if job.target.is_gpu:
-        body = read_once(body)
-        program = write_chain(body, job.target) or write_scatter(body, job.target)
-        if program is not None:
-            job.reasons.append(program[1])
-            return program[0]
-        matmul = tile_matmul(body, job.target) or tile_packed(body, job.target)
-        matmul = matmul or tile_matvec(body, job.target) or tile_vecmat(body, job.target)
-        if matmul is not None:
-            job.reasons.append(matmul[1])
-            return simplify_lanes(matmul[0])
-        tiled, reasons = tile_gpu(body, job.target)
-        job.reasons.extend(reasons)
-        return simplify_lanes(stride_blocks(tiled, job.target))
-    if runs_apart(body):
-        job.reasons.append("loops one after the other")
-        return body
-    chain = tile_chain(body, job.target)
-    if chain is not None:
-        job.reasons.extend(chain[1])
-        return simplify_lanes(chain[0])
-    if job.choice is not None:
-        tiled, reasons = apply_choice(job.choice, body, job.target)
-        job.reasons.extend(("tuned", *reasons))
-        return simplify_lanes(tiled)
-    by_words = as_dot(body, job.target)
-    plan = choose_tiling(by_words, job.target) if by_words is not None else None
-    if by_words is not None and plan is not None:
-        job.reasons.append(f"{plan}; four bytes at once")
-        return simplify_lanes(apply_panels(by_words, plan.found, plan.tiling))
-    plan = choose_tiling(body, job.target)
-    if plan is not None:
-        job.reasons.append(str(plan))
-        tiled = simplify_lanes(apply_panels(body, plan.found, plan.tiling))
-        written = write_out_fills(tiled)
-        return tiled if written is tiled else simplify_lanes(written)
-    apart = tile_apart(body, job.target)
-    if apart is not None:
-        job.reasons.extend(apart[1])
-        return simplify_lanes(apart[0])
-    written_out = write_out_blocks(body)
-    strategy = choose_strategy(written_out, job.target)
-    job.reasons.extend(strategy.reasons)
-    return simplify_lanes(apply_strategy(written_out, strategy))
-
-
-def _with_vector_access(body: UOp, job: Job) -> UOp:
-    body = rewrite(body, VECTOR_ACCESS, once=True)
-    return pair_bytes(body) if job.target.is_gpu else body
+    for strategy in backend_of(job.target).strategies:
+        tiled = strategy.build(body, job)
+        if tiled is not None:
+            job.strategy = strategy.name
+            return _explained(tiled, job)
+    raise InternalError("tile: no strategy takes this kernel", fix="The last one of a backend takes every kernel.")
 
 
 def _fix_index_dtype(body: UOp, job: Job) -> UOp:
@@ -152,18 +90,14 @@ def _fix_index_dtype(body: UOp, job: Job) -> UOp:
 
 
 def _sorted(body: UOp, job: Job) -> UOp:
-    if not has_sort(body):
+    if all(node.op is not ops.SORT for node in topological((body,))):
         return body
-    if not job.target.is_gpu:
-        return write_sort(body, job.target)
-    program, reason = write_gpu_sort(body, job.target)
-    job.reasons.append(reason)
-    return program
+    return _explained(backend_of(job.target).write_sort(body, job.target), job)
 
 
 def _in_order(body: UOp, job: Job) -> UOp:
     linear = block_sums(linearise(body, job.target.has_fma), job.target.is_gpu)
-    return load_ahead(linear) if job.target.is_gpu else linear
+    return backend_of(job.target).prefetch(linear)
 
 
 PASSES = (
@@ -180,20 +114,20 @@ PASSES = (
     Pass(
         "merge_ranges",
         "fewer, longer loops, before anything is split",
-        lambda body, job: body if runs_apart(body) else merge_ranges(body),
+        lambda body, job: merge_ranges(body),
         is_optimisation=True,
     ),
     Pass(
-        "split_blocks",
-        "ranges that had to stay divided, because elements are packed in blocks, are split where they are divided",
-        lambda body, job: body if job.target.is_gpu else split_blocks(body),
+        "prepare",
+        "what would hide from the strategies what a kernel is: divisions by blocks on CPUs, second reads on GPUs",
+        lambda body, job: backend_of(job.target).prepare(body),
         is_optimisation=True,
     ),
     Pass("tile", "ranges become cores, loops, unrolled copies and lanes, in one step", _tile, is_optimisation=True),
     Pass(
         "vector_access",
         "lanes that are neighbours in memory are one access: known once lanes exist",
-        _with_vector_access,
+        lambda body, job: backend_of(job.target).join_loads(rewrite(body, VECTOR_ACCESS, once=True)),
     ),
     Pass(
         "transpose_loads",
@@ -204,7 +138,7 @@ PASSES = (
     Pass(
         "widen_bits",
         "what vectors are made of bits is known once they are loaded, and simplified after it",
-        lambda body, job: body if job.target.is_gpu else widen_bits(body),
+        lambda body, job: backend_of(job.target).widen_bits(body),
         is_optimisation=True,
     ),
     Pass(
@@ -234,16 +168,19 @@ Observer = Callable[[Pass, UOp], None]
 
 
 def before_tiling(body: UOp, target: Target) -> UOp | None:
-    """The kernel as the pass `tile` sees it; None if there is nothing to choose: it sorts, is a chain of products that
-    is swept by blocks, or is for a GPU."""
+    """The kernel as the pass `tile` sees it; None if there is nothing to choose: it is for a GPU, sorts, or is taken by
+    a strategy that stands before `tuned`."""
+    if target.is_gpu:
+        return None
     job = Job(target)
     for step in PASSES:
         if step.name == "tile":
             break
         body = step.run(body, job)
-    if body.op is ops.LINEAR or target.is_gpu or runs_apart(body):
+    if body.op is ops.LINEAR:
         return None
-    return None if tile_chain(body, target) is not None else body
+    untuned = takewhile(lambda strategy: strategy.name != "tuned", backend_of(target).strategies)
+    return body if all(strategy.build(body, job) is None for strategy in untuned) else None
 
 
 def generate(

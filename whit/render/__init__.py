@@ -1,9 +1,9 @@
-"""Linear programs as text: one file a language, and what they share.
+"""Linear programs as text: one folder a language, and what they share.
 
     render({"kernel": linear}, parse_target("CPU"))      the text of a module with one function for each program
 
 `program` says what a program may contain and how its function is called, `small_floats` and `fused` rewrite arithmetic
-that the target does not have, `llvm`, `c` and `ptx` write the text.
+that the target does not have, `llvm`, `c` and `ptx` write the text. The language that a target needs is loaded for it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whit.ir.uop import UOp
-from whit.render.c.text import render_c
-from whit.render.llvm.text import render_llvm
-from whit.render.ptx.text import render_ptx
 from whit.target import Target
 
-__all__ = ["render", "render_c", "render_llvm", "render_ptx"]
-
-_RENDERERS = {"LLVM": render_llvm, "C": render_c, "PTX": render_ptx}
+__all__ = ["render"]
 
 
 def render(programs: Mapping[str, UOp], target: Target) -> str:
     """The text of a module with a function for each program, in the language of the target."""
-    return _RENDERERS[target.renderer](programs, target)
+    if target.renderer == "LLVM":
+        from whit.render.llvm.text import render_llvm  # lazy: one language is loaded, the one that is written
+
+        return render_llvm(programs, target)
+    if target.renderer == "C":
+        from whit.render.c.text import render_c  # lazy: the same
+
+        return render_c(programs, target)
+    from whit.render.ptx.text import render_ptx  # lazy: the same
+
+    return render_ptx(programs, target)

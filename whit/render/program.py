@@ -57,8 +57,8 @@ def params_of(linear: UOp) -> list[UOp]:
 
 
 def local_buffers_of(linear: UOp) -> list[UOp]:
-    """The buffers that live inside the function, by id."""
-    found = {node for node in linear.topological() if node.op is ops.BUFFER}
+    """The buffers that live inside the function, by id; those of one id, in two memories, as they are used."""
+    found = [node for node in linear.topological() if node.op is ops.BUFFER]
     for node in found:
         if node.arg.memory is Memory.GLOBAL or len(node.shape) != 1 or not isinstance(node.shape[0], int):
             raise InternalError(f"render: {node.short()} is no flat memory of the function", fix="Make it a PARAM.")

@@ -1,7 +1,7 @@
 """How a kernel is tiled: which range becomes vector lanes, what is unrolled, what runs on the cores.
 
-Goes in: a kernel over flat positions and a target. Comes out: a `Strategy`, which `apply_strategy` carries out. Nothing
-is rewritten here. The choice is by the strides of the accesses:
+Goes in: a kernel over flat positions and a target. Comes out: a `LoopStrategy`, which `apply_strategy` carries out.
+Nothing is rewritten here. The choice is by the strides of the accesses:
 
 - Each innermost loop (of the stores, of every reduction) wants the range along which most accesses move by one. Along
   a stride of zero a value is broadcast, which is free; any other stride is a gather, which is not.
@@ -34,7 +34,7 @@ PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
 
 @dataclass(slots=True)
-class Strategy:
+class LoopStrategy:
     """Splits by range, and why."""
 
     lanes: dict[UOp, int] = field(default_factory=dict)  # range -> width of its vectors
@@ -47,12 +47,12 @@ class Strategy:
         return "\n".join(self.reasons)
 
 
-def choose_strategy(body: UOp, target: Target) -> Strategy:
+def choose_strategy(body: UOp, target: Target) -> LoopStrategy:
     """The default: no search, only strides and sizes."""
     free = free_ranges(body)
     scanned = scanned_ranges(body)
     ordered = ordered_ranges(body, free)
-    strategy = Strategy(order=in_order(free[body], scanned))
+    strategy = LoopStrategy(order=in_order(free[body], scanned))
     widths = _vector_widths(free, target)
     found = regions(body)
     if ordered and not scanned:
@@ -84,7 +84,7 @@ def _vector_widths(free: dict[UOp, frozenset[UOp]], target: Target) -> dict[UOp,
 
 
 def _choose_lanes(
-    strategy: Strategy,
+    strategy: LoopStrategy,
     body: UOp,
     found: list[Region],
     free: dict[UOp, frozenset[UOp]],
@@ -120,7 +120,7 @@ def _choose_lanes(
 
 
 def _lanes_along_reduction(
-    strategy: Strategy,
+    strategy: LoopStrategy,
     found: list[Region],
     region: Region,
     best: UOp,
@@ -168,7 +168,7 @@ def _is_inside_blocks(region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]
 
 
 def _rows_of_blocks(
-    strategy: Strategy, found: list[Region], region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]
+    strategy: LoopStrategy, found: list[Region], region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]
 ) -> None:
     """Rows at a time where a row is blocks: as many as there are registers for their sums, and first of all those along
     which the fewest loads move, so that what is unpacked is used for all of them."""
@@ -246,7 +246,7 @@ def _suits(step: int | None) -> float:
 
 
 def _tile_outputs(
-    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
+    strategy: LoopStrategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int, target: Target
 ) -> None:
     """Lanes along an output range; and a register tile with another one if the reduction is a contraction of both."""
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
@@ -273,7 +273,7 @@ def _tile_outputs(
 
 
 def _lanes_of_stores(
-    strategy: Strategy,
+    strategy: LoopStrategy,
     body: UOp,
     found: list[Region],
     free: dict[UOp, frozenset[UOp]],
@@ -322,7 +322,12 @@ def _as_read(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) 
 
 
 def _lanes_of_scan(
-    strategy: Strategy, body: UOp, region: Region, free: dict[UOp, frozenset[UOp]], widths: dict[UOp, int], scanned: UOp
+    strategy: LoopStrategy,
+    body: UOp,
+    region: Region,
+    free: dict[UOp, frozenset[UOp]],
+    widths: dict[UOp, int],
+    scanned: UOp,
 ) -> None:
     """Lanes across the scan, several at once, or along it: a vector is then scanned in the register."""
     suits = {r: _score(body, region, r, free, is_output=True) for r in strategy.order if r in widths and size_of(r) > 1}
@@ -339,7 +344,7 @@ def _lanes_of_scan(
 
 
 def _transposed(
-    strategy: Strategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
+    strategy: LoopStrategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
 ) -> UOp | None:
     """The output range along which a load has its neighbours, if that is not the range of the lanes."""
     for load in region.loads:
@@ -352,7 +357,7 @@ def _transposed(
 
 
 def _choose_core(
-    strategy: Strategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target, scanned: set[UOp]
+    strategy: LoopStrategy, found: list[Region], free: dict[UOp, frozenset[UOp]], target: Target, scanned: set[UOp]
 ) -> None:
     """Threads along the outermost range that is long enough."""
     independent = [r for r in strategy.order if r not in scanned]
@@ -371,7 +376,7 @@ def _choose_core(
     strategy.reasons.append(f"cores along r{strategy.core.arg.id}: about {work} operations")
 
 
-def _trips(strategy: Strategy, r: UOp) -> int:
+def _trips(strategy: LoopStrategy, r: UOp) -> int:
     """Iterations of a range once its vectors and unrolled copies are taken out."""
     step = strategy.lanes.get(r, 1) * strategy.unroll.get(r, 1)
     return size_of(r) // step

@@ -46,11 +46,6 @@ WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking a
 PLACEHOLDER = 900_000  # the id of a range that stands for the first lane of a vector
 
 
-def has_sort(body: UOp) -> bool:
-    """Whether a kernel sorts."""
-    return any(node.op is ops.SORT for node in topological((body,)))
-
-
 def write_sort(body: UOp, target: Target) -> UOp:
     """The program of a kernel that sorts."""
     job = Job.of(body, target)

@@ -15,8 +15,17 @@ from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.simplify import simplify
 
 
+def runs_apart(body: UOp) -> bool:
+    """Whether a kernel has loops that nothing connects, one after the other."""
+    free = free_ranges(body)
+    first, *others = sorted({free[store] for store in body.src}, key=len, reverse=True)
+    return any(first.isdisjoint(other) for other in others)
+
+
 def merge_ranges(body: UOp) -> UOp:
-    """The kernel over as few ranges as can be."""
+    """The kernel over as few ranges as can be; as it is, if its loops have nothing in common."""
+    if runs_apart(body):
+        return body
     body = _merge_all(body, in_order(free_ranges(body)[body]))
     for ranges in _reduced_together(body):
         body = _merge_all(body, ranges)

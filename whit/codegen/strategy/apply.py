@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from whit.codegen.cpu.loops import PIECE, Strategy
+from whit.codegen.cpu.loops import PIECE, LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.codegen.strategy.split_scan import split_scan
 from whit.dtype import dtypes
@@ -50,7 +50,7 @@ class Piece:
     guard: UOp | None = None
 
 
-def apply_strategy(body: UOp, strategy: Strategy) -> UOp:
+def apply_strategy(body: UOp, strategy: LoopStrategy) -> UOp:
     """The tiled kernel: a GROUP of stores."""
     body = split_scan(_split_reductions(body, strategy), strategy)
     needs = _outputs_needed(body, strategy.order)
@@ -82,7 +82,7 @@ def _guarded(body: UOp, core: UOp | None, guards: list[UOp]) -> UOp:
     return done[body]
 
 
-def _choices(strategy: Strategy) -> list[tuple[tuple[int, ...], tuple[Piece, ...]]]:
+def _choices(strategy: LoopStrategy) -> list[tuple[tuple[int, ...], tuple[Piece, ...]]]:
     """Every combination of pieces of the output ranges, with their numbers. Inner loops are new in each."""
     found: list[tuple[tuple[int, ...], tuple[Piece, ...]]] = [((), ())]
     used = 0
@@ -143,7 +143,7 @@ def split(size: int, width: int, unroll: int) -> tuple[int, int, int]:
     return main, rest // width, rest % width
 
 
-def _pieces_of(r: UOp, first_id: int, strategy: Strategy) -> list[Piece]:
+def _pieces_of(r: UOp, first_id: int, strategy: LoopStrategy) -> list[Piece]:
     """The pieces of an output range."""
     width, unroll = strategy.lanes.get(r, 1), strategy.unroll.get(r, 1)
     if r is strategy.core:
@@ -249,7 +249,7 @@ def _symbolic_core_pieces(size: UOp, width: int, unroll: int, first_id: int, is_
 # ---- reductions
 
 
-def _split_reductions(body: UOp, strategy: Strategy) -> UOp:
+def _split_reductions(body: UOp, strategy: LoopStrategy) -> UOp:
     """Every reduction along a range with lanes becomes partial results in vectors, combined at the end.
 
     Reductions share ranges, and lanes are chosen for one of them. Another, that depends on an output range with lanes
@@ -273,7 +273,7 @@ def _split_reductions(body: UOp, strategy: Strategy) -> UOp:
     return done[body]
 
 
-def _split_reduction(node: UOp, r: UOp, strategy: Strategy) -> UOp:
+def _split_reduction(node: UOp, r: UOp, strategy: LoopStrategy) -> UOp:
     value, *ranges = node.src
     op = node.arg.op
     others = tuple(other for other in ranges if other is not r)

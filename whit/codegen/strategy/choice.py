@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from whit.codegen.cpu.dot_words import as_dot
-from whit.codegen.cpu.loops import Strategy
+from whit.codegen.cpu.loops import LoopStrategy
 from whit.codegen.cpu.panel_sizes import Depth, Plan, Tiling, Way, choose_tiling
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.split_blocks import write_out_blocks, write_out_fills
@@ -125,7 +125,7 @@ def _number(name: str, value: object) -> float:
 # ---- loops
 
 
-def choice_of_strategy(strategy: Strategy) -> Choice:
+def choice_of_strategy(strategy: LoopStrategy) -> Choice:
     """The choice of a strategy."""
     return _spelled(
         {
@@ -138,7 +138,7 @@ def choice_of_strategy(strategy: Strategy) -> Choice:
     )
 
 
-def strategy_of(choice: Choice, body: UOp) -> Strategy:
+def strategy_of(choice: Choice, body: UOp) -> LoopStrategy:
     """The strategy of a choice."""
     data = choice.data
     known = ranges_by_name(body)
@@ -147,7 +147,7 @@ def strategy_of(choice: Choice, body: UOp) -> Strategy:
         raise UnfitError(f"an order of other ranges: {', '.join(data['order'])}")
     core = None if data["core"] is None else known[data["core"]]
     lanes, unroll = (_counts(data[name], known) for name in ("lanes", "unroll"))
-    return Strategy(lanes, unroll, order, core, _reasons(data))
+    return LoopStrategy(lanes, unroll, order, core, _reasons(data))
 
 
 def _reasons(data: dict[str, Any]) -> list[str]:

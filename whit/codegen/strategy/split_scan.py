@@ -10,7 +10,7 @@ hold reaches nobody.
 
 from __future__ import annotations
 
-from whit.codegen.cpu.loops import Strategy
+from whit.codegen.cpu.loops import LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -18,7 +18,7 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 
 
-def split_scan(body: UOp, strategy: Strategy) -> UOp:
+def split_scan(body: UOp, strategy: LoopStrategy) -> UOp:
     """The kernel with its scanned range in vectors, if the strategy asks for it; its order names the new range."""
     scanned = {node.src[1] for node in topological((body,)) if node.op is ops.SCAN}
     along = next((r for r in scanned if r in strategy.lanes), None)

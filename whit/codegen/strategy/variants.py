@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from whit.codegen.cpu.loops import Strategy, choose_strategy, vector_width
+from whit.codegen.cpu.loops import LoopStrategy, choose_strategy, vector_width
 from whit.codegen.cpu.panel_sizes import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.passes.split_blocks import write_out_blocks
 from whit.codegen.strategy.choice import (
@@ -131,7 +131,7 @@ def _has_room(tiling: Tiling, found: Contraction) -> bool:
 # ---- loops
 
 
-def _near_strategy(strategy: Strategy, body: UOp, target: Target) -> Iterator[Strategy]:
+def _near_strategy(strategy: LoopStrategy, body: UOp, target: Target) -> Iterator[LoopStrategy]:
     """Other lanes, other counts side by side, another order, other cores."""
     free, scanned = free_ranges(body), scanned_ranges(body)
     fixed = scanned | ordered_ranges(body, free)
@@ -151,7 +151,7 @@ def _near_strategy(strategy: Strategy, body: UOp, target: Target) -> Iterator[St
             yield replace(strategy, order=order)
 
 
-def _other_lanes(strategy: Strategy, body: UOp, movable: list[UOp], width: int) -> Iterator[Strategy]:
+def _other_lanes(strategy: LoopStrategy, body: UOp, movable: list[UOp], width: int) -> Iterator[LoopStrategy]:
     """Vectors of another width, or along another output range."""
     for r, lanes in strategy.lanes.items():
         for other in (lanes // 2, lanes * 2):
@@ -174,7 +174,7 @@ def _reduced_for(r: UOp, body: UOp) -> set[UOp]:
     return {s for node in reduces for s in node.src[1:]}
 
 
-def _copies(strategy: Strategy) -> int:
+def _copies(strategy: LoopStrategy) -> int:
     found = 1
     for count in strategy.unroll.values():
         found *= count

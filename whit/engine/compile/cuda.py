@@ -185,7 +185,8 @@ def _source(function: UOp, target: Target) -> bytes:
 
 def compile_ptx(function: UOp, target: Target, log: KernelLog | None = None) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its text."""
-    from whit.codegen import generate, separate  # lazy: only when something has to be compiled
+    from whit.codegen import generate  # lazy: only when something has to be compiled
+    from whit.codegen.gpu.separate import separate  # lazy: the same
     from whit.render import render  # lazy: the same
     from whit.render.program import params_of  # lazy: the same
     from whit.render.ptx.launch import launch_of  # lazy: the same

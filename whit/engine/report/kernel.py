@@ -76,9 +76,11 @@ class KernelReport:
     def _programs(self) -> tuple[Any, ...]:
         """The programs that it is: several on a GPU, where loops have nothing to do with each other."""
         assert self.target is not None, "a kernel without a target has no programs"
-        from whit.codegen import Choice, generate, separate  # lazy: only when something is to be explained
+        from whit.codegen import Choice, generate  # lazy: only when something is to be explained
 
         if self.target.is_gpu:
+            from whit.codegen.gpu.separate import separate  # lazy: a kernel for a CPU loads nothing of GPUs
+
             return tuple(generate(part, self.target) for part in separate(self.body))
         tuned = None if NOOPT else known_tuning(self.function, self.target)
         choice = None if tuned is None or tuned.choice is None else Choice(tuned.choice)
