@@ -69,7 +69,7 @@ format: $(READY) ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# ARGS="--against COMMIT --all --only PART --json FILE": docs/replay.md. What was made with a commit is made once.
+# ARGS="--against COMMIT --all --only PART --json FILE"; ARGS=--help says more. What was made with a commit is made once.
 replay: $(READY) ## compare the kernels of the working tree with those of main
 	@$(BIN)/python -m tools.replay $(ARGS)
 

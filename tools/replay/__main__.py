@@ -7,7 +7,8 @@
     python -m tools.replay --twice                      the working tree against itself: is the text always the same?
     python -m tools.replay --json kernels.json          everything, for programs
 
-The exit status is 0 if all kernels are the same, 1 if some differ (0 with --no-fail), 2 if nothing could be compared.
+The exit status is 0 if all kernels are the same, 1 if some differ, 2 if nothing could be compared, as in a clone that
+does not have the other commit; with --no-fail it is 0.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.replay.checkouts import Checkout, unpack, working_tree
+from tools.replay.checkouts import Checkout, NoCommitError, unpack, working_tree
 from tools.replay.compare import compare, group
 from tools.replay.corpus import TARGETS, Item, read_corpus
 from tools.replay.report import as_json, differences, summary, table
 from tools.replay.run import DRIVER, DriverError, Work, run_all
 from tools.replay.store import Store, default_folder
+
+
+class NoWorkError(Exception):
+    """Nothing of the corpus was chosen."""
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -44,7 +49,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="show every difference, whatever its length")
     parser.add_argument("--summary", action="store_true", help="print the last line alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was found")
-    parser.add_argument("--no-fail", action="store_true", help="exit with 0 even if kernels differ")
+    parser.add_argument("--no-fail", action="store_true", help="exit with 0 whatever was found")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--cache", type=Path, default=default_folder(), metavar="FOLDER")
     return parser.parse_args(arguments)
@@ -110,20 +115,25 @@ class Progress:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     options = options_of(arguments)
+    try:
+        is_same = compared(options)
+    except (NoCommitError, NoWorkError, DriverError) as error:
+        print(f"replay: {error}")
+        return 0 if options.no_fail else 2
+    return 0 if is_same or options.no_fail else 1
+
+
+def compared(options: argparse.Namespace) -> bool:
+    """Compares, and prints what differs. Whether nothing does."""
     works = chosen_works(options)
     if not works:
-        print(f"replay: nothing in the corpus has {' or '.join(options.only)} in its name")
-        return 2
+        raise NoWorkError(f"nothing in the corpus has {' or '.join(options.only)} in its name")
     store = Store(options.cache)
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         new = unpack(options.tree, Path(folder)) if options.tree else working_tree()
         old = new if options.twice else unpack(options.against, Path(folder))
-        try:
-            before, first = results_of(old, works, store, options.processes)
-            after, second = results_of(new, works, store, options.processes, seed=1 if options.twice else 0)
-        except DriverError as error:
-            print(f"replay: {error}")
-            return 2
+        before, first = results_of(old, works, store, options.processes)
+        after, second = results_of(new, works, store, options.processes, seed=1 if options.twice else 0)
     found = compare(before, after)
     groups = group(found.changes, store.text)
     name_of = {item.key: item.name for item, _ in works}
@@ -135,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{first:.1f} s and {second:.1f} s, what was known included", end="\n\n")
         print("\n".join([*table(found, (old.name, new.name)), *differences(found, groups, name_of, options.full), ""]))
     print(line)
-    return 0 if found.is_same or options.no_fail else 1
+    return found.is_same
 
 
 def _described(items: list[Item], targets: tuple[str, ...], is_all: bool) -> str:

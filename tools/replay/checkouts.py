@@ -18,6 +18,10 @@ WORKING_TREE = "the working tree"
 PACKAGE = "whit"
 
 
+class NoCommitError(Exception):
+    """A commit that the repository does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkout:
     """Sources of the package."""
@@ -36,7 +40,7 @@ def unpack(commit: str, folder: Path) -> Checkout:
     """The package of a commit, in a folder of its own."""
     found = _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     if not found:
-        raise SystemExit(f'replay: there is no commit "{commit}".\n  Name another one: --against COMMIT')
+        raise NoCommitError(f'there is no commit "{commit}" here: name another, or fetch it if this clone is shallow')
     name = found.decode().strip()
     target = folder / name[:12]
     archive = _git("archive", "--format=tar", name, PACKAGE)
