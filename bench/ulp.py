@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "codegen"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from accuracy import (
+from codegen.accuracy import (
     HAS_EXTENDED,
     REFERENCES,
     compiled,

@@ -5,8 +5,8 @@ from itertools import groupby
 
 from pages import ROOT, publish
 
-sys.path.insert(0, str(ROOT))
-from tests.errors.catalogue import Wrong, catalogue, message, run, workplace  # found by the line above
+sys.path.insert(0, str(ROOT / "tests"))
+from errors.catalogue import Wrong, catalogue, message, run, workplace  # found by the line above
 
 HEAD = """\
 # Errors

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Context, Tensor
 from whit.cli import bench
 from whit.cli.bench import Result, measure

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Context
 from whit.cli import cache as cache_command
 from whit.cli.main import main

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Context
 from whit.cli import doctor, machine
 from whit.cli.doctor import Finding, diagnose, report

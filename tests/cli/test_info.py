@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 import whit
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Tensor
 from whit.cli import cache, check, info
 from whit.cli.main import main

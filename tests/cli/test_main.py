@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import whit
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Context, UOp, dtypes
 from whit.cli import cache as cache_command
 from whit.cli import main as main_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.schemas import differences, document
+from cli.schemas import differences, document
 from whit import Context, clear_caches
 from whit.cli import tune
 from whit.cli.main import main

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from compiled import compile
 
+from codegen.compiled import compile
 from whit.codegen.math import expand as functions
 from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import DType, dtypes

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from render.ptx_copy_engine import run_groups
 from schedule.build import param
-from test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
 
+from codegen.test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
 from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.gemm import matmul as gpu_matmul

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from render.ptx_machine import run_ptx
-from test_chain_blocks import causal, expected
 
+from codegen.test_chain_blocks import causal, expected
 from whit import Context, Tensor
 from whit.codegen import Program, generate
 from whit.codegen.gpu.attention import sizes as gpu_chain_cut

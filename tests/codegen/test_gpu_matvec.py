@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, total
-from test_gpu import TARGET, check, check_kernel
 
+from codegen.test_gpu import TARGET, check, check_kernel
 from whit.codegen import Program, generate
 from whit.codegen.gpu.gemv import columns as gpu_vecmat
 from whit.codegen.gpu.gemv import rows as gpu_matvec

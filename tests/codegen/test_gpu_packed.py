@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fuzz.native import memory_of, shown
 from render.ptx_machine import run_ptx
-from test_gpu import TARGET
 
+from codegen.test_gpu import TARGET
 from whit import Tensor, dtypes
 from whit.codegen import Program, generate
 from whit.codegen.gpu import threads as gpu

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_gpu
 from schedule.build import layernorm, param, reduced, scheduled, softmax, total
-from test_gpu import TARGET, check
-from test_kernel_programs import compare, ints, run_program
 
+from codegen import test_gpu
+from codegen.test_gpu import TARGET, check
+from codegen.test_kernel_programs import compare, ints, run_program
 from whit.codegen import generate
 from whit.codegen.gpu import reduce as gpu_reduce
 from whit.codegen.gpu import rows as gpu_rows

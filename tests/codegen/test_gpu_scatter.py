@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from test_gpu import TARGET
 
+from codegen.test_gpu import TARGET
 from whit.codegen import generate
 from whit.codegen.gpu import threads as gpu
 from whit.codegen.gpu.scatter import blocks as gpu_scatter_list

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from schedule.build import param, scheduled, stores
-from test_gpu import TARGET
-from test_sort import agrees, run_programs, sorts
 
+from codegen.test_gpu import TARGET
+from codegen.test_sort import agrees, run_programs, sorts
 from whit.codegen import generate
 from whit.codegen.gpu.sort import bitonic as gpu_sort
 from whit.codegen.gpu.sort import merge as gpu_merge

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from schedule.build import layernorm, param, scheduled
-from test_gpu import TARGET, check
-from test_gpu_rows import away_from_sum
-from test_kernel_programs import ints
 
+from codegen.test_gpu import TARGET, check
+from codegen.test_gpu_rows import away_from_sum
+from codegen.test_kernel_programs import ints
 from whit.codegen import generate
 from whit.codegen.gpu import grid_stride as gpu_stride
 from whit.dtype import dtypes

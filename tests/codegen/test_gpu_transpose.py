@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 from schedule.build import param, scheduled
-from test_gpu import TARGET, check
-from test_kernel_programs import ints
 
+from codegen.test_gpu import TARGET, check
+from codegen.test_kernel_programs import ints
 from whit.codegen import generate
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from render.ptx_machine import run_ptx
 from schedule.build import param
-from test_gpu_matmul import body_of, of_bytes, product, turned
-from test_kernel_programs import arrays_of
 
+from codegen.test_gpu_matmul import body_of, of_bytes, product, turned
+from codegen.test_kernel_programs import arrays_of
 from whit.codegen import generate
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from accuracy import (
+
+from codegen.accuracy import (
     HAS_EXTENDED,
     all_values,
     compiled,
@@ -19,7 +20,6 @@ from accuracy import (
     reference,
     worst,
 )
-
 from whit.codegen.math.expand import EXPAND_MATH, WIDEN_MATH, expand_pow
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError

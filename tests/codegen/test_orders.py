@@ -8,10 +8,10 @@ import pytest
 from fuzz.check import bounds_of, compare, empty_outputs, expected_of, scheduled
 from fuzz.graphs import Case, make_case
 from fuzz.native import link, prepare, same_bits
-from orders import shuffled
 from schedule.build import arrays_for, layernorm, matmul, param, softmax, total
-from test_kernel_programs import TARGETS, arrays_of, run_program
 
+from codegen.orders import shuffled
+from codegen.test_kernel_programs import TARGETS, arrays_of, run_program
 from whit.codegen import generate
 from whit.ir import ops
 from whit.ir.op import PROGRAM

@@ -3,7 +3,7 @@
 import doctest
 from pathlib import Path
 
-from tests.jit.programs import EQUAL, RAISES, table
+from jit.programs import EQUAL, RAISES, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "jit.md"
 
@@ -17,4 +17,4 @@ def test_the_examples_of_the_page_about_the_jit() -> None:
 
 def test_the_table_of_the_page_about_the_jit() -> None:
     assert len(EQUAL) + len(RAISES) >= 40
-    assert PAGE.read_text().endswith(table()), "write the end of docs/jit.md again: tests.jit.programs.table()"
+    assert PAGE.read_text().endswith(table()), "write the end of docs/jit.md again: jit.programs.table()"

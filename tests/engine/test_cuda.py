@@ -279,7 +279,7 @@ def test_a_function_under_the_jit_is_replayed() -> None:
 @needs_gpu
 @pytest.mark.parametrize("seed", range(20))
 def test_random_functions_under_the_jit(seed: int) -> None:
-    from tests.jit.test_random_programs import seen_by  # here: it takes long to import, and most machines have no GPU
+    from jit.test_random_programs import seen_by  # here: it takes long to import, and most machines have no GPU
 
     with Context(DEV="CUDA"):
         assert seen_by(seed, TinyJit) == seen_by(seed, lambda function: function)
@@ -287,8 +287,8 @@ def test_random_functions_under_the_jit(seed: int) -> None:
 
 @needs_gpu
 def test_programs_that_people_get_wrong_with_jits() -> None:
-    from tests.jit.programs import EQUAL  # here: the same
-    from tests.jit.test_programs import assert_same, seen_by
+    from jit.programs import EQUAL  # here: the same
+    from jit.test_programs import assert_same, seen_by
 
     with Context(DEV="CUDA"):
         for _, program in EQUAL.values():

@@ -207,7 +207,7 @@ def test_what_a_program_computes_is_copied_when_it_is_there(gpu: FakeLibrary) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_functions_under_the_jit(gpu: FakeLibrary, seed: int) -> None:
-    from tests.jit.test_random_programs import seen_by  # here: that module is a slow one
+    from jit.test_random_programs import seen_by  # here: that module is a slow one
 
     with Context(DEV="CUDA"):
         assert seen_by(seed, TinyJit) == seen_by(seed, lambda function: function)

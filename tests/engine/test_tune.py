@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedule.build import matmul, param, scheduled
 
-from tests.schedule.build import matmul, param, scheduled
 from whit import Context, Tensor, TinyJit
 from whit.codegen.pipeline import before_tiling, generate
 from whit.codegen.strategy.choice import Choice, UnfitError, apply_choice

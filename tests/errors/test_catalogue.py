@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.errors.catalogue import FOLDER, PROGRAM, TOPICS, Wrong, catalogue, message, run, workplace
+from errors.catalogue import FOLDER, PROGRAM, TOPICS, Wrong, catalogue, message, run, workplace
 from whit import GlobalCounters
 from whit.errors import ShapeError, UserError
 

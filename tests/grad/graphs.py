@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.grad.methods import names
+from grad.methods import names
 from whit import Tensor, checkpoint, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import whit
-from tests.grad.test_reverse import check, data
+from grad.test_reverse import check, data
 from whit import Tensor, checkpoint, nn
 from whit.engine.plan.plan import make_plan
 from whit.engine.realize.parametrise import below, normalise

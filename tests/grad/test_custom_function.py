@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.grad.test_reverse import check, data
+from grad.test_reverse import check, data
 from whit import Tensor
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.grad import formulas

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.grad.test_reverse import check, data
+from grad.test_reverse import check, data
 from whit import Tensor
 from whit.grad import FORMULAS
 

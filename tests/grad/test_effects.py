@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.grad.test_reverse import check, data
+from grad.test_reverse import check, data
 from whit import Tensor, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp

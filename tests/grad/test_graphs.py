@@ -1,4 +1,4 @@
-"""Gradients of random programs against small steps. `python -m tests.grad.test_graphs 0 3000` runs more of them."""
+"""Gradients of random programs against small steps. `cd tests; python -m grad.test_graphs 0 3000` runs more."""
 
 import sys
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.grad.graphs import Program, difference, gradient_along, make_program
+from grad.graphs import Program, difference, gradient_along, make_program
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from tests.grad.test_checkpoint import floats, planned
+from grad.test_checkpoint import floats, planned
 from whit import GlobalCounters, Tensor, checkpoint
 from whit.engine.plan.plan import Plan, make_plan
 from whit.engine.realize.parametrise import below, normalise

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.grad.methods import CASES, NONE, POINTWISE, STEPS, Case
+from grad.methods import CASES, NONE, POINTWISE, STEPS, Case
 from whit import Tensor
 from whit.tensor.methods.foreign_names import Aliases
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.grad.methods import Case, at, spread
-from tests.grad.test_methods import agrees, loss, slope
+from grad.methods import Case, at, spread
+from grad.test_methods import agrees, loss, slope
 from whit import Tensor, dtypes
 from whit.grad import FORMULAS
 from whit.ir import ops
@@ -126,7 +126,7 @@ def test_every_float_op_has_a_gradient() -> None:
 
 
 def test_every_formula_with_a_gradient_is_met_by_the_case_of_a_method() -> None:
-    from tests.grad.methods import CASES as METHODS
+    from grad.methods import CASES as METHODS
 
     found = set()
     for cases in METHODS.values():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.grad.test_extremes import table
+from grad.test_extremes import table
 from whit import Tensor, dtypes
 from whit.grad.formulas import RESTATED
 from whit.ir import ops

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.jit.programs import EQUAL
+from jit.programs import EQUAL
 from whit import Context, Device, JitError, Tensor, TinyJit, Variable, nn
 from whit.engine.compile.disk_cache import pack, unpack
 from whit.errors import WhitError
@@ -215,7 +215,7 @@ def test_saved_functions_run_in_another_process(tmp_path: Path) -> None:
     expected = calls(jits)
     code = f"""
 import sys
-from tests.jit.test_files import TinyJit, calls
+from jit.test_files import TinyJit, calls
 found = {{name: TinyJit.load({str(tmp_path)!r} + "/" + name) for name in {list(jits)}}}
 print("\\n".join(calls(found)))
 print({{name: sorted(f.tensors) for name, f in found.items()}}, {{name: f.kernels for name, f in found.items()}})

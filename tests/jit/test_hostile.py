@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.jit.hostile import ROWS, Row
+from jit.hostile import ROWS, Row
 from whit import Context, Tensor, TinyJit, nn
 from whit.errors import WhitError
 from whit.jit import guards as watch

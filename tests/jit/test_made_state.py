@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.jit.test_programs import assert_same, seen_by
+from jit.test_programs import assert_same, seen_by
 from whit import JitError, Tensor, TinyJit, nn
 
 MAKES: list[Callable[[Any, Any], None]] = []

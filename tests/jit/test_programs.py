@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.jit.programs import EQUAL, RAISES
+from jit.programs import EQUAL, RAISES
 from whit import Context, JitError, Tensor, TinyJit
 
 pytestmark = pytest.mark.slow

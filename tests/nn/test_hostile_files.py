@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.nn import test_archives, test_gguf, test_safetensors, test_torch_files
+from nn import test_archives, test_gguf, test_safetensors, test_torch_files
 from whit import Tensor
 from whit.errors import UserError
 from whit.ir import ops

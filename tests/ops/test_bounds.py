@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from corners import name_of, source_dtypes
 
+from ops.corners import name_of, source_dtypes
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError
 from whit.ir import ops, scalar

@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import pytest
-from corners import accepted, graph_on, is_same, name_of, samples, source_dtypes, to_array, to_python
 
+from ops.corners import accepted, graph_on, is_same, name_of, samples, source_dtypes, to_array, to_python
 from whit.dtype import DType, dtypes
 from whit.ir.interpret import evaluate
 from whit.ir.op import Op

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import pytest
-from corners import (
+
+from ops.corners import (
     APPROXIMATE,
     ULPS,
     accepted,
@@ -17,7 +18,6 @@ from corners import (
     to_array,
     to_python,
 )
-
 from whit.dtype import DType, convert, decode, dtypes
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype

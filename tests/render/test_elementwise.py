@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from cpu_programs import (
+
+from render.cpu_programs import (
     BEFORE,
     RENDERERS,
     Compile,
@@ -15,7 +16,6 @@ from cpu_programs import (
     operand_dtypes,
     sample_arrays,
 )
-
 from whit.dtype import DType, dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cpu_programs import assert_same, call, mapped, sample_arrays
 
+from render.cpu_programs import assert_same, call, mapped, sample_arrays
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype

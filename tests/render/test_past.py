@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cpu_programs import call
 from schedule.build import param, row_sum, scheduled
 
+from render.cpu_programs import call
 from whit.codegen import generate
 from whit.config import Context
 from whit.dtype import dtypes

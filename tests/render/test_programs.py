@@ -5,8 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import I64, RENDERERS, Compile, array_of, assert_same, by_llvm, call, index, listed, sample_arrays
 
+from render.cpu_programs import (
+    I64,
+    RENDERERS,
+    Compile,
+    array_of,
+    assert_same,
+    by_llvm,
+    call,
+    index,
+    listed,
+    sample_arrays,
+)
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import assert_same, listed
-from ptx_machine import run_ptx
-from test_ptx import ARCHS, assemble, needs_ptxas, programs_of
 
+from render.cpu_programs import assert_same, listed
+from render.ptx_machine import run_ptx
+from render.test_ptx import ARCHS, assemble, needs_ptxas, programs_of
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import accepts, assert_same, operand_dtypes, sample_arrays
-from ptx_machine import run_ptx
 
+from render.cpu_programs import accepts, assert_same, operand_dtypes, sample_arrays
+from render.ptx_machine import run_ptx
 from whit.codegen import generate
 from whit.dtype import DType, dtypes
 from whit.ir import ops

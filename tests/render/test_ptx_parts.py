@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from ptx_machine import run_ptx
 
+from render.ptx_machine import run_ptx
 from whit import Tensor
 from whit.codegen import generate
 from whit.dtype import DType, dtypes

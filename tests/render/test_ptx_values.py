@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import BEFORE, accepts, assert_same, mapped, operand_dtypes, sample_arrays
-from test_ptx_halves import FORMS, HALVES, expected, operands, program
 
+from render.cpu_programs import BEFORE, accepts, assert_same, mapped, operand_dtypes, sample_arrays
+from render.test_ptx_halves import FORMS, HALVES, expected, operands, program
 from whit.dtype import DType, dtypes
 from whit.errors import DeviceError
 from whit.ir import ops

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import assert_same, by_llvm, call, mapped
 
+from render.cpu_programs import assert_same, by_llvm, call, mapped
 from whit.dtype import DType, convert, decode, dtypes, encode
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype

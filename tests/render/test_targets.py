@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from cpu_programs import assert_same, by_llvm, call, index, listed, mapped, operand_dtypes, sample_arrays
 
+from render.cpu_programs import assert_same, by_llvm, call, index, listed, mapped, operand_dtypes, sample_arrays
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind

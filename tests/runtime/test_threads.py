@@ -230,7 +230,7 @@ def _exit_code(child: int) -> int:
 SCRIPT = """
 import ctypes, os, signal, sys, threading, time
 sys.path[:0] = {folders!r}
-import test_threads as t
+from runtime import test_threads as t
 kernels = t.kernels.__wrapped__()
 def run(work, name, count=2):
     t.run_launches((t.Launch * 1)(work.launch(kernels.address(name), 1, count)), 1)
@@ -238,7 +238,7 @@ def run(work, name, count=2):
 
 
 def _script(body: str) -> subprocess.CompletedProcess[str]:
-    folders = [str(Path(__file__).parent), str(Path(whit.__file__).parent.parent)]
+    folders = [str(Path(__file__).parents[1]), str(Path(whit.__file__).parent.parent)]
     program = SCRIPT.format(folders=folders) + body
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 

@@ -2,8 +2,8 @@
 
 import random
 
-from tests.schedule.build import attention
-from tests.schedule.test_writes import compared, param
+from schedule.build import attention
+from schedule.test_writes import compared, param
 from whit import Context, clear_caches
 from whit.dtype import dtypes
 from whit.ir import ops

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.schedule.test_writes import check, param
+from schedule.test_writes import check, param
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpus import needs_gpu
 
-from tests.gpus import needs_gpu
 from whit import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes
 from whit.engine.memory import peek
 from whit.tensor.display import text_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.viz.hostile import ATTACK, write_hostile
+from viz.hostile import ATTACK, write_hostile
 from whit.viz.load import load
 from whit.viz.page.documents import Documents
 from whit.viz.page.export import write_html

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.viz.hostile import ATTACK, write_hostile
+from viz.hostile import ATTACK, write_hostile
 from whit.cli.main import main as whit_main
 from whit.errors import ArgumentError, FileError, MissingError
 from whit.ir.parse import parse
@@ -374,6 +374,6 @@ def test_a_bundle_has_each_module_once_and_before_its_users() -> None:
 
 def test_parse_of_the_hostile_graph() -> None:
     """The fixture of these tests is a graph, so that rewrites of it are shown."""
-    from tests.viz.hostile import GRAPH
+    from viz.hostile import GRAPH
 
     assert parse(GRAPH).op.name == "group"

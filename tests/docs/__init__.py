@@ -1,0 +1,1 @@
+"""The pages say what is true: their examples run, and generated ones are up to date."""

@@ -1,0 +1,1 @@
+"""Graphs of whole steps: how many kernels they become, and how much memory they move."""

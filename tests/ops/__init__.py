@@ -1,0 +1,1 @@
+"""The table of ops: meaning, bounds and expansions."""

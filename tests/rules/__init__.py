@@ -1,0 +1,1 @@
+"""Rules of algebra: right on random values, and each makes expressions smaller."""

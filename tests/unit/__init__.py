@@ -1,0 +1,1 @@
+"""The foundation and the language of graphs. Needs no device."""
