@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from schedule.build import layernorm, matmul, param, relu, scheduled, softmax, total
-from test_kernel_programs import KERNELS, arrays_of, compare, ints
 
+from codegen.test_kernel_programs import KERNELS, arrays_of, compare, ints
 from whit.codegen import generate
 from whit.codegen.gpu import threads as gpu
 from whit.codegen.gpu.separate import separate

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from schedule.build import param, scheduled
-from test_kernel_programs import arrays_of
 
+from codegen.test_kernel_programs import arrays_of
 from whit.codegen import generate
 from whit.codegen.gpu.arithmetic import with_short_epilogue
 from whit.codegen.gpu.gemm import atoms as gpu_atoms

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_gpu
 from schedule.build import param, scheduled
-from test_gpu import TARGET, check
-from test_kernel_programs import ints
 
+from codegen import test_gpu
+from codegen.test_gpu import TARGET, check
+from codegen.test_kernel_programs import ints
 from whit.codegen import generate
 from whit.codegen.gpu import part_scan
 from whit.codegen.gpu import scan as gpu_scan

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.docs.test_paths import leads_somewhere
+from docs.test_paths import leads_somewhere
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_programs import BEFORE, accepts, mapped, operand_dtypes
-from ptx_machine import run_ptx
 
+from render.cpu_programs import BEFORE, accepts, mapped, operand_dtypes
+from render.ptx_machine import run_ptx
 from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.separate import separate
