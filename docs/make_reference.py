@@ -43,7 +43,8 @@ def tensor_page() -> str:
     names: dict[str, Any] = {}
     with Context(DEV="PYTHON"):
         exec(SETUP, names)
-        for owner in reversed(Tensor.__mro__[:-1]):
+        *topics, core = Tensor.__mro__[1:-1]
+        for owner in (core, *topics, Tensor):
             found = [name for name in vars(owner) if not name.startswith("_") and hasattr(Tensor, name)]
             if found:
                 title = owner.__name__ if owner is not Tensor else "Casts"

@@ -1,11 +1,7 @@
 """What every tensor is: a node of the graph, and the place in the user's code where it was made.
 
-`Core` is the first of a chain of classes, each a topic with a file of its own, which ends in `Tensor`:
-
-    Core -> Data -> Exchange -> Elementwise -> Assignment -> Operators -> Comparisons -> Functions -> Activations
-         -> Movement -> Padding -> Arrangement -> Reductions -> Selection -> Scattering -> Parsing -> Indexing
-         -> Sorting -> Linear -> Einsum -> Windows -> Convolution -> Resizing -> Attention -> Losses -> Creation
-         -> Gradients -> Random -> Distributions -> Fourier -> Decompositions -> Custom -> Aliases -> Tensor
+`Tensor` (`tensor.py`) is made of topics, each a class of methods in a file or folder of `methods/`. Topics stand on
+`Topic` (`topic.py`), which stands on `Core`.
 
 A method builds nodes and wraps the last one; nothing is computed. What cannot be right raises at the call, with the
 lines where the operands were made. Methods of several steps work on nodes, so that one call of the user is one tensor.

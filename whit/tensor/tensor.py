@@ -1,6 +1,7 @@
-"""The end of the chain of classes: `Tensor`, with the casts that are named after dtypes.
+"""`Tensor`: its topics, and the casts that are named after dtypes.
 
-They stand last because, in the body of a class that has a method `float`, the annotation `float` means that method.
+The casts stand here because, in the body of a class that has a method `float`, the annotation `float` means that
+method.
 """
 
 from __future__ import annotations
@@ -11,14 +12,37 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.names import TENSOR, Absent, advice, with_help
-from whit.tensor.methods.arithmetic.compare import Comparisons
-from whit.tensor.methods.arithmetic.elementwise import Elementwise
+from whit.tensor.methods.arithmetic import Arithmetic, Comparisons, Elementwise
+from whit.tensor.methods.convolution import Convolution
+from whit.tensor.methods.creation import Creation
+from whit.tensor.methods.data import Data
 from whit.tensor.methods.foreign_names import Aliases
-from whit.tensor.methods.movement.views import Movement
+from whit.tensor.methods.functions import Functions
+from whit.tensor.methods.gradients import Gradients
+from whit.tensor.methods.indexing import Indexing
+from whit.tensor.methods.linear_algebra import LinearAlgebra
+from whit.tensor.methods.movement import Movement, Views
+from whit.tensor.methods.networks import Networks
+from whit.tensor.methods.random import Random
 from whit.tensor.methods.readings import readings_of
+from whit.tensor.methods.reduction import Reductions
 
 
-class Tensor(Aliases):
+class Tensor(
+    Data,
+    Creation,
+    Random,
+    Arithmetic,
+    Functions,
+    Movement,
+    Indexing,
+    Reductions,
+    LinearAlgebra,
+    Convolution,
+    Networks,
+    Gradients,
+    Aliases,
+):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
     __slots__ = ()
@@ -71,7 +95,7 @@ def _is_helped(part: type, name: str, method: Any, function: FunctionType) -> bo
     code = function.__code__
     has_arguments = code.co_argcount + code.co_kwonlyargcount > 1
     has_any = code.co_flags & inspect.CO_VARKEYWORDS
-    is_fast = part in (Movement, Elementwise, Comparisons) or name in ("cast", "bitcast")
+    is_fast = part in (Views, Elementwise, Comparisons) or name in ("cast", "bitcast")
     return (
         not name.startswith("_") and has_arguments and not has_any and not is_fast and type(method) is not staticmethod
     )

@@ -20,7 +20,7 @@ from whit.tensor.build import fitting
 from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole, whole_or_symbolic
 from whit.tensor.engine import new_buffer
 from whit.tensor.methods.movement.views import listed
-from whit.tensor.methods.networks.losses import Losses
+from whit.tensor.topic import Topic
 
 
 def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -38,7 +38,7 @@ def check_options(name: str, given: dict[str, Any], known: tuple[str, ...] = ("d
             raise unknown_argument(name, key, ["dtype", *(option for option in known if option != "dtype")])
 
 
-class Creation(Losses):
+class Creation(Topic):
     """Constructors."""
 
     __slots__ = ()

@@ -12,11 +12,11 @@ from whit.dtype import DTypeLike, dtypes
 from whit.errors import ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.core import Core, check_gradient
-from whit.tensor.methods.gradients.custom import Custom
-from whit.tensor.methods.movement.views import Some
+from whit.tensor.methods.movement.views import Some, Views
+from whit.tensor.topic import Topic
 
 
-class Aliases(Custom):
+class Aliases(Topic):
     """What users of PyTorch and NumPy type first."""
 
     __slots__ = ()
@@ -122,7 +122,8 @@ class Aliases(Custom):
 
     def concat(self, *args: Any, dim: int = 0, axis: int | None = None) -> Any:
         """The same as `cat` (PyTorch)."""
-        return Custom.cat(self, *args, dim=dim, axis=axis)
+        given: Any = self  # a tensor, or a list of them
+        return Views.cat(given, *args, dim=dim, axis=axis)
 
     @overload
     def concatenate(self, *args: Any, axis: int = 0, dim: int | None = None) -> Self: ...
@@ -134,7 +135,8 @@ class Aliases(Custom):
 
     def concatenate(self, *args: Any, axis: int = 0, dim: int | None = None) -> Any:
         """The same as `cat` (NumPy)."""
-        return Custom.cat(self, *args, dim=axis, axis=dim)
+        given: Any = self
+        return Views.cat(given, *args, dim=axis, axis=dim)
 
     def swapdims(self, dim0: int, dim1: int) -> Self:
         """The same as `transpose` (PyTorch)."""
@@ -315,7 +317,7 @@ class Aliases(Custom):
 
     def copy_(self, x: Any) -> Self:
         """`self[...] = x`: cast, moved and repeated to fit (PyTorch)."""
-        self[...] = x.to(self.device) if isinstance(x, Custom) else x
+        self[...] = x.to(self.device) if isinstance(x, Topic) else x
         return self
 
     def fill_(self, value: Any) -> Self:

@@ -11,10 +11,10 @@ from whit.tensor.core import check_number, spread, storable
 from whit.tensor.graphs import formulas, trigonometry
 from whit.tensor.graphs.bitcast import bitcast
 from whit.tensor.graphs.restate import restate
-from whit.tensor.methods.arithmetic.compare import Comparisons
+from whit.tensor.topic import Topic
 
 
-class Functions(Comparisons):
+class Functions(Topic):
     """Of one number, or of a few."""
 
     __slots__ = ()

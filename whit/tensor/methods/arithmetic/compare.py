@@ -9,10 +9,10 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import make
 from whit.tensor.core import common_shape, expand_to
-from whit.tensor.methods.arithmetic.operators import Operators
+from whit.tensor.methods.arithmetic.elementwise import Elementwise
 
 
-class Comparisons(Operators):
+class Comparisons(Elementwise):
     """All but `equal` are elementwise and give bools."""
 
     __slots__ = ()

@@ -10,93 +10,21 @@ from __future__ import annotations
 import operator
 from typing import Any, Self
 
-from whit.dtype import DType, convert, dtypes, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
-from whit.engine.devices.device import is_disk
-from whit.errors import ArgumentError, DeviceError, DTypeError
+from whit.dtype import dtypes, least_upper_dtype, resolve_weak, weak_dtype
+from whit.errors import ArgumentError, DTypeError
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.tensor.core import Core, common_shape, expand_to, spread
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.restate import MATCHERS, restate
-from whit.tensor.methods.data.exchange import Exchange
-
-_SCALARS = (int, float, bool)
+from whit.tensor.topic import SCALARS, Topic, scalar_node
 
 
-def scalar_node(dtype: DType, value: Any) -> UOp:
-    """A Python number as a constant: integers wrap, floats are rounded."""
-    return const(dtype, value if dtype.is_float else convert(dtype, value))
-
-
-class Elementwise(Exchange):
+class Elementwise(Topic):
     """Operators, and the methods of the same names."""
 
     __slots__ = ()
-
-    # ---- operands
-
-    def _operand(self, name: str, other: Any) -> Self:
-        """Whatever stands beside a tensor, as a tensor."""
-        if isinstance(other, Core):
-            return other  # type: ignore[return-value]
-        if isinstance(other, UOp):
-            return self._wrap(other.cast(dtypes.default_int) if other.dtype is dtypes.weakint else other)
-        if isinstance(other, list | tuple) or hasattr(other, "__array__") or hasattr(other, "__array_interface__"):
-            return type(self)(other, device=self.uop.device or self._wanted)
-        raise ArgumentError(
-            f"{name}: cannot combine a tensor with {other!r}, a {type(other).__name__}",
-            self._made(),
-            'Write "x is None".' if other is None and name in ("eq", "ne") else "Use a tensor, a number or an array.",
-        )
-
-    def _pair(self, name: str, other: Any, reverse: bool = False, real: bool = False) -> tuple[UOp, UOp]:
-        """Both operands in one dtype and in shapes that fit. `real`: integers become floats."""
-        left = self.uop
-        dtype = left.dtype
-        kind = type(other)
-        if kind in _SCALARS:
-            if not dtype.is_float and (kind is float or dtype.is_bool):
-                dtype = resolve_weak(least_upper_dtype(dtype, weak_dtype(other)))
-            if real and not dtype.is_float:
-                dtype = least_upper_float(dtype)
-            right = scalar_node(dtype, other)
-            if left.dtype is not dtype:
-                left = left.cast(dtype)
-            return (right, left) if reverse else (left, right)
-        if not isinstance(other, Core):
-            if isinstance(other, int | float):  # subclasses, as np.float64
-                return self._pair(name, float(other) if isinstance(other, float) else int(other), reverse, real)
-            other = self._operand(name, other)
-        right = other.uop
-        if right.dtype is not dtype:
-            dtype = resolve_weak(least_upper_dtype(dtype, right.dtype))
-        if real and not dtype.is_float:
-            dtype = least_upper_float(dtype)
-        if left.dtype is not dtype:
-            left = left.cast(dtype)
-        if right.dtype is not dtype:
-            right = right.cast(dtype)
-        if left.device != right.device:
-            self._one_device(name, other)
-        if left.shape != right.shape and left.shape and right.shape:
-            first, second = (other, self) if reverse else (self, other)
-            shape = common_shape(name, (("left", first), ("right", second)))
-            left, right = expand_to(left, shape), expand_to(right, shape)
-        return (right, left) if reverse else (left, right)
-
-    def _one_device(self, name: str, *others: Core) -> None:
-        """All tensors that are somewhere are in one place."""
-        placed = [t for t in (self, *others) if t.uop.device is not None]
-        for tensor in placed:
-            if tensor.uop.device != placed[0].uop.device:
-                first, second = placed[0].uop.device, tensor.uop.device
-                target = second if is_disk(first) else first  # what is moved to a file overwrites it
-                raise DeviceError(
-                    f"{name}: operands are on {first} and {second}",
-                    f"the one on {first} {placed[0]._made()}, the one on {second} {tensor._made()}",
-                    f'Move one of them: x.to("{target}").',
-                )
 
     def _number(self, name: str, x: UOp) -> UOp:
         """The node, if it holds numbers."""
@@ -197,7 +125,7 @@ class Elementwise(Exchange):
         x, y = self._pair("lerp", end, real=True)
         start, stop = self._wrap(x), self._wrap(y)
         way = stop.sub(start)
-        if isinstance(weight, _SCALARS):
+        if isinstance(weight, SCALARS):
             return start.add(way.mul(weight)) if weight < 0.5 else stop.sub(way.mul(1 - weight))
         share = self._operand("lerp", weight)
         near, far = start.add(way.mul(share)), stop.sub(way.mul(share.sub(1, reverse=True)))
@@ -301,10 +229,10 @@ class Elementwise(Exchange):
                 f"called on the tensor {self._made()}, with the bool {x._made()}",
                 "The condition comes first here: condition.where(x, y); in PyTorch it is x.where(condition, y).",
             )
-        if type(x) in _SCALARS and type(y) in _SCALARS:
+        if type(x) in SCALARS and type(y) in SCALARS:
             dtype = resolve_weak(least_upper_dtype(weak_dtype(x), weak_dtype(y)))
             return self._wrap(self.uop.cast(dtypes.bool).where(scalar_node(dtype, x), scalar_node(dtype, y)))
-        parts: list[Any] = [v if type(v) in _SCALARS else self._operand("where", v) for v in (x, y)]
+        parts: list[Any] = [v if type(v) in SCALARS else self._operand("where", v) for v in (x, y)]
         tensors = [v for v in parts if isinstance(v, Core)]
         dtype = resolve_weak(least_upper_dtype(*(v.uop.dtype if isinstance(v, Core) else weak_dtype(v) for v in parts)))
         roles = [("condition", self), *zip(("first", "second"), parts, strict=True)]

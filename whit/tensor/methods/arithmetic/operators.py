@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from whit.ir import ops
 from whit.tensor.core import Core
-from whit.tensor.methods.data.assign import Assignment
+from whit.tensor.methods.arithmetic.elementwise import Elementwise
 
 
-class Operators(Assignment):
+class Operators(Elementwise):
     """`+ - * / // % ** & | ^ << >> ~ < <= > >= == !=`."""
 
     __slots__ = ()

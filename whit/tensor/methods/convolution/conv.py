@@ -14,12 +14,13 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor.core import storable, whole
 from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve
-from whit.tensor.methods.convolution.pooling import Windows, each, paddings
+from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 
-class Convolution(Windows):
+class Convolutions(Topic):
     """Channels are axis 1, space the axes after it; any number of them."""
 
     __slots__ = ()
@@ -68,7 +69,7 @@ class Convolution(Windows):
         if any(number < 0 for pair in pads for number in pair):  # cuts off
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
-        self._fits("conv2d", kernel, gaps, around)
+        check_fits("conv2d", self, kernel, gaps, around)
         fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
         last = is_gpu(self.device)
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, last)

@@ -11,13 +11,13 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import expand_to, spread
+from whit.tensor.core import Core, expand_to, spread
 from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 from whit.tensor.graphs.convolution.sliding import windows
 from whit.tensor.graphs.softmax import reduced
-from whit.tensor.methods.linear_algebra.einsum import Einsum
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 Pads = list[tuple[int, int]]
 
@@ -64,19 +64,23 @@ def paddings(
     return [(p, p) for p in each(name, "padding", padding, count)]
 
 
-class Windows(Einsum):
+def check_fits(
+    name: str, tensor: Core, kernel: tuple[int, ...], dilation: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    """A window is no larger than the padded axes."""
+    for size, k, d in zip(sizes, kernel, dilation, strict=True):
+        if size < d * (k - 1) + 1:
+            raise ShapeError(
+                f"{name}: a window of {kernel} (dilation {dilation}) is larger than {sizes}, the padded axes",
+                f"the tensor, {spell_shape(tensor.shape)}, {tensor._made()}",
+                "Pad more, or use a smaller window.",
+            )
+
+
+class Pooling(Topic):
     """Channels are axis 1, space the axes after it; any number of them."""
 
     __slots__ = ()
-
-    def _fits(self, name: str, kernel: tuple[int, ...], dilation: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-        for size, k, d in zip(sizes, kernel, dilation, strict=True):
-            if size < d * (k - 1) + 1:
-                raise ShapeError(
-                    f"{name}: a window of {kernel} (dilation {dilation}) is larger than {sizes}, the padded axes",
-                    f"the tensor, {spell_shape(self.shape)}, {self._made()}",
-                    "Pad more, or use a smaller window.",
-                )
 
     def _pool_plan(
         self, name: str, kernel_size: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
@@ -93,7 +97,7 @@ class Windows(Einsum):
         gaps = each(name, "dilation", dilation, count)
         pads = paddings(name, padding, kernel, steps, gaps)
         space = tuple(n + sum(pair) for n, pair in zip(self.shape[self.ndim - count :], pads, strict=True))
-        self._fits(name, kernel, gaps, space)
+        check_fits(name, self, kernel, gaps, space)
         for k, d, pair in zip(kernel, gaps, pads, strict=True):
             if max(pair) > d * (k - 1):
                 raise ArgumentError(

@@ -21,8 +21,8 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import check_number, whole
 from whit.tensor.graphs.convolution.sliding import taken
-from whit.tensor.methods.convolution.conv import Convolution
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 _MODES = {
     "nearest": "nearest",
@@ -72,7 +72,7 @@ def _line(mode: str, source: int, count: int, scale: float | None, align_corners
     return Line(2 * step, step - unit, 2 * unit)
 
 
-class Resizing(Convolution):
+class Resizing(Topic):
     """`interpolate`."""
 
     __slots__ = ()

@@ -1,1 +1,11 @@
 """Data in and out, and writing: what a tensor is built from, what it gives, what it becomes."""
+
+from whit.tensor.methods.data.assign import Assignment
+from whit.tensor.methods.data.exchange import Exchange
+from whit.tensor.methods.data.values import Values
+
+
+class Data(Values, Exchange, Assignment):
+    """Values in and out, memory shared with others, writing."""
+
+    __slots__ = ()

@@ -22,10 +22,10 @@ from whit.ir.uop import UOp
 from whit.tensor.build import fitting
 from whit.tensor.core import Core, expand_to, spread
 from whit.tensor.family import Change, chain_of, change_all, is_repeating, value_for_base
-from whit.tensor.methods.arithmetic.elementwise import Elementwise
+from whit.tensor.topic import Topic
 
 
-class Assignment(Elementwise):
+class Assignment(Topic):
     """Whole tensors that become something else."""
 
     __slots__ = ()

@@ -20,7 +20,7 @@ from whit.errors import ArgumentError, DeviceError, ShapeError
 from whit.helpers import fetch
 from whit.tensor.core import storable
 from whit.tensor.engine import export_dlpack, from_address, import_dlpack
-from whit.tensor.methods.data.values import Data
+from whit.tensor.topic import Topic
 
 HOST = (1, 0)  # DLPack's name for the memory of the host
 CUDA = 2  # and of a GPU, with its number
@@ -30,7 +30,7 @@ class NotSharedError(DeviceError, BufferError):
     """The elements cannot be handed to another library as they are."""
 
 
-class Exchange(Data):
+class Exchange(Topic):
     """Memory shared with others."""
 
     __slots__ = ()

@@ -45,6 +45,7 @@ from whit.tensor.engine import (
 )
 from whit.tensor.family import change_all
 from whit.tensor.place import here, user_method
+from whit.tensor.topic import Topic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 HERE = ""  # no other device
 
 
-class Data(Core):
+class Values(Topic):
     """Building from data, realising, reading."""
 
     __slots__ = ()

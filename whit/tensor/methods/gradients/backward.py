@@ -28,13 +28,13 @@ from whit.ir.uop import UOp
 from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
 from whit.tensor.engine import former, is_realised
 from whit.tensor.family import moved
-from whit.tensor.methods.creation import Creation
+from whit.tensor.topic import Topic
 
 # Roots of backward(), by identity, with the tensors that got a gradient from them. A root leaves when it dies.
 _roots: dict[int, tuple[weakref.ref[Core], frozenset[int]]] = {}
 
 
-class Gradients(Creation):
+class Backward(Topic):
     """Reverse-mode differentiation."""
 
     __slots__ = ()

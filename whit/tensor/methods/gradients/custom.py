@@ -23,12 +23,12 @@ from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 from whit.tensor.custom_function import with_gradient
 from whit.tensor.engine import run_kernel
-from whit.tensor.methods.linear_algebra.decompose import Decompositions
+from whit.tensor.topic import Topic
 
 Gradient = Callable[[UOp, UOp], "tuple[UOp | None, ...]"]
 
 
-class Custom(Decompositions):
+class Custom(Topic):
     """The way around the scheduler."""
 
     __slots__ = ()

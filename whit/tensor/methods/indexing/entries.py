@@ -17,7 +17,7 @@ from whit.ir.sizes import decided, is_at_most, is_size, larger, reach, settled, 
 from whit.ir.uop import UOp, const
 from whit.tensor.core import Core
 from whit.tensor.graphs.positions import Places
-from whit.tensor.methods.indexing.scatter import Scattering
+from whit.tensor.methods.indexing.select import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def is_plain(entries: list[Any]) -> bool:
     return True
 
 
-class Parsing(Scattering):
+class Parsing(Selection):
     """Reading an index."""
 
     __slots__ = ()

@@ -27,10 +27,10 @@ from whit.tensor.graphs.positions import (
     taken,
 )
 from whit.tensor.methods.readings import note_single
-from whit.tensor.methods.reduction.reduce import Reductions
+from whit.tensor.topic import Topic
 
 
-class Selection(Reductions):
+class Selection(Topic):
     """Reading by position."""
 
     __slots__ = ()

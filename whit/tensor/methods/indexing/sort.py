@@ -19,10 +19,10 @@ from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const
 from whit.tensor.core import check_number, keeps, whole
 from whit.tensor.graphs import formulas
-from whit.tensor.methods.indexing.subscript import Indexing
+from whit.tensor.topic import Topic
 
 
-class Sorting(Indexing):
+class Sorting(Topic):
     """`dim=` or `axis=`: the axis along which elements are ordered."""
 
     __slots__ = ()

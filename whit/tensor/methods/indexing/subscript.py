@@ -51,7 +51,7 @@ class _Target:
         return moved_axes(node, [*first, *axes[: self.place], *axes[self.place + self.common :]])
 
 
-class Indexing(Parsing):
+class Subscripts(Parsing):
     """Reading and writing parts."""
 
     __slots__ = ()

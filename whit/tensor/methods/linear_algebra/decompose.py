@@ -26,7 +26,7 @@ from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.linear_algebra.eliminate import at, eliminated, factored, over, places, substituted
 from whit.tensor.graphs.linear_algebra.reflect import reflected
 from whit.tensor.graphs.linear_algebra.rotate import diagonalised, orthogonalised
-from whit.tensor.methods.linear_algebra.fourier import Fourier
+from whit.tensor.topic import Topic
 
 WORK = dtypes.float64
 
@@ -40,7 +40,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
-class Decompositions(Fourier):
+class Decompositions(Topic):
     """Methods of matrices."""
 
     __slots__ = ()

@@ -13,14 +13,14 @@ from whit.ir.uop import UOp
 from whit.tensor.core import Core, storable, whole
 from whit.tensor.graphs.linear_algebra.contract import Labels, Sizes, evaluate, ordered
 from whit.tensor.graphs.mixing import restate_mix
-from whit.tensor.methods.linear_algebra.linear import Linear
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 _FIX = 'Write one term of letters for each operand: "ij,jk->ik".'
 
 
-class Einsum(Linear):
+class Einsum(Topic):
     """Products over named axes."""
 
     __slots__ = ()

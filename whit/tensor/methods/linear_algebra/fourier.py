@@ -25,7 +25,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const, make
 from whit.tensor.core import either
 from whit.tensor.engine import from_numpy
-from whit.tensor.methods.random.distributions import Distributions
+from whit.tensor.topic import Topic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -196,7 +196,7 @@ def _scaled(name: str, x: UOp, norm: str | None, inverse: bool) -> UOp:
     return x * const(x.dtype, x.shape[1] ** -power) if power else x
 
 
-class Fourier(Distributions):
+class Fourier(Topic):
     """fft, rfft and their inverses. The result is float64 of float64, else float32."""
 
     __slots__ = ()

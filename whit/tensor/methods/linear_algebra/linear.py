@@ -16,11 +16,11 @@ from whit.ir.op import spell_shape
 from whit.tensor.core import join_shapes, storable
 from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.mixing import restate_mix
-from whit.tensor.methods.indexing.sort import Sorting
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 
-class Linear(Sorting):
+class Products(Topic):
     """`@`, dot, linear."""
 
     __slots__ = ()

@@ -1,1 +1,11 @@
 """The same elements in another shape or order."""
+
+from whit.tensor.methods.movement.arrange import Arrangement
+from whit.tensor.methods.movement.padding import Padding
+from whit.tensor.methods.movement.views import Views as Views
+
+
+class Movement(Views, Padding, Arrangement):
+    """The same elements in another shape or order, or with others around them."""
+
+    __slots__ = ()

@@ -13,11 +13,11 @@ from whit.ir.uop import UOp
 from whit.tensor.core import Core, either, whole, whole_or_symbolic
 from whit.tensor.graphs.convolution.sliding import taken, window
 from whit.tensor.graphs.rearrange import Group, parse_formula
-from whit.tensor.methods.movement.padding import Padding
 from whit.tensor.methods.movement.views import listed
+from whit.tensor.topic import Topic
 
 
-class Arrangement(Padding):
+class Arrangement(Topic):
     """What is not a single movement op."""
 
     __slots__ = ()

@@ -18,13 +18,12 @@ from whit.ir.sizes import is_at_most, larger, smaller
 from whit.ir.uop import UOp, const
 from whit.tensor.core import check_number, spread, whole_or_symbolic
 from whit.tensor.graphs.convolution.sliding import taken
-from whit.tensor.methods.arithmetic.elementwise import scalar_node
-from whit.tensor.methods.movement.views import Movement
+from whit.tensor.topic import Topic, scalar_node
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
-class Padding(Movement):
+class Padding(Topic):
     """`pad`."""
 
     __slots__ = ()

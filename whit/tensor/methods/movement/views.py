@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self, TypeVar, overload
 
-from whit.dtype import DType, least_upper_dtype, resolve_weak
+from whit.dtype import DType
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape, spell_size
 from whit.ir.sizes import is_at_most, quotient, same_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, either, expand_to, spread, whole, whole_or_symbolic
 from whit.tensor.family import is_reshape_a_view
-from whit.tensor.methods.networks.activations import Activations
+from whit.tensor.topic import Topic
 
 
 def listed(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ MOST_JOINED = 16  # tensors of different sizes that one kernel concatenates
 Some = TypeVar("Some", bound=Core)
 
 
-class Movement(Activations):
+class Views(Topic):
     """Nothing is computed, and without a reason nothing is copied."""
 
     __slots__ = ()
@@ -307,13 +307,6 @@ class Movement(Activations):
         paired = self.uop.reshape(tuple(part for size in shape for part in (1, size)))
         tiled = paired.expand(tuple(part for count, size in zip(counts, shape, strict=True) for part in (count, size)))
         return self._wrap(tiled.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True))))
-
-    def _together(self, name: str, others: tuple[Any, ...]) -> tuple[Self, ...]:
-        """All tensors of one call, in one dtype."""
-        tensors = [self, *(self._operand(name, other) for other in others)]
-        self._one_device(name, *tensors)
-        dtype = resolve_weak(least_upper_dtype(*(tensor.uop.dtype for tensor in tensors)))
-        return tuple(tensor.cast(dtype) for tensor in tensors)
 
     @overload
     def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Self: ...

@@ -12,7 +12,7 @@ from whit.ir.uop import UOp
 from whit.tensor.core import check_number
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.trigonometry import tanh
-from whit.tensor.methods.functions import Functions
+from whit.tensor.topic import Topic
 
 
 @formulas.widened
@@ -27,7 +27,7 @@ def _expm1_below(x: UOp) -> UOp:
     return formulas.expm1(formulas.at_most(x, x.constant(0.0)))
 
 
-class Activations(Functions):
+class Activations(Topic):
     """What stands between the layers of networks."""
 
     __slots__ = ()

@@ -18,13 +18,13 @@ from whit.tensor.graphs.expressions import steps_to
 from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.mixing import mixed_gradients
 from whit.tensor.graphs.softmax import power_of, reduced, spread_over
-from whit.tensor.methods.convolution.resize import Resizing
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.topic import Topic
 
 ATTENTION = "attention"
 
 
-class Attention(Resizing):
+class Attention(Topic):
     """What mixes positions."""
 
     __slots__ = ()

@@ -18,11 +18,11 @@ from whit.ir.uop import UOp
 from whit.tensor.core import check_number
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.softmax import below, reduced
-from whit.tensor.methods.networks.attention import Attention
 from whit.tensor.methods.reduction.reduce import mean_of, sum_dtype
+from whit.tensor.topic import Topic
 
 
-class Losses(Attention):
+class Losses(Topic):
     """How far predictions, self, are from what they should be."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import check_number, spread, storable
 from whit.tensor.graphs import uniform
 from whit.tensor.graphs.positions import along
-from whit.tensor.methods.random.sampling import Random, _sizes
+from whit.tensor.methods.random.sampling import Sampling, _sizes
 
 
 class Training(type):
@@ -33,7 +33,7 @@ class Training(type):
         TRAINING.assign(bool(value))
 
 
-class Distributions(Random, metaclass=Training):
+class Distributions(Sampling, metaclass=Training):
     """Randomness applied to tensors."""
 
     __slots__ = ()

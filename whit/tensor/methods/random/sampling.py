@@ -27,7 +27,7 @@ from whit.tensor.graphs import uniform
 from whit.tensor.graphs.threefry import next_draw, seed_with, set_state, state, words
 from whit.tensor.graphs.uniform import Words
 from whit.tensor.methods.creation import _shape
-from whit.tensor.methods.gradients.backward import Gradients
+from whit.tensor.topic import Topic
 
 
 def _sizes(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return (shape[0] if shape else 1), math.prod(shape[1:])
 
 
-class Random(Gradients):
+class Sampling(Topic):
     """Constructors of random numbers."""
 
     __slots__ = ()
@@ -180,7 +180,7 @@ class Random(Gradients):
         if not std >= 0:
             raise ArgumentError(f"normal: std={std}", fix="A standard deviation is 0 or more.")
 
-        def scaled(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
+        def scaled(cls: type[Sampling], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
             return _normal(cls, shape, device, dtype) * const(dtype, std) + const(dtype, mean)
 
         return cls._drawn("normal", _sizes("normal", shape), dtype, kw, scaled)
@@ -192,7 +192,7 @@ class Random(Gradients):
         if not rate > 0:
             raise ArgumentError(f"exponential: rate={rate}", fix="A rate is more than 0.")
 
-        def waiting(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
+        def waiting(cls: type[Sampling], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
             (pair,) = cls._draw(shape, device)
             return uniform.minus_log(pair, dtype) * const(dtype, 1 / rate)
 
@@ -202,7 +202,7 @@ class Random(Gradients):
     def gumbel(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """-ln(-ln u): the argmax of x + gumbel is i with probability softmax(x)[i]."""
 
-        def gumbel(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
+        def gumbel(cls: type[Sampling], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
             (pair,) = cls._draw(shape, device)
             return -uniform.log(uniform.minus_log(pair, dtype))
 
@@ -249,10 +249,10 @@ class Random(Gradients):
         return cls.uniform(*sizes, low=-bound, high=bound, **kw)
 
 
-_FloatsOf = Callable[[type[Random], tuple[int, ...], str | None, DType], UOp]
+_FloatsOf = Callable[[type[Sampling], tuple[int, ...], str | None, DType], UOp]
 
 
-def _normal(cls: type[Random], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
+def _normal(cls: type[Sampling], shape: tuple[int, ...], device: str | None, dtype: DType) -> UOp:
     if dtype is dtypes.float64:
         radius, angle = cls._draw(shape, device, 2)
         return uniform.normal(radius, angle, dtype)

@@ -1,1 +1,3 @@
 """Many elements into few."""
+
+from whit.tensor.methods.reduction.reduce import Reductions as Reductions

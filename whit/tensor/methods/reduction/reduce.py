@@ -24,8 +24,8 @@ from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
 from whit.tensor.graphs.positions import sized
 from whit.tensor.graphs.restate import restate
 from whit.tensor.graphs.softmax import kept_shape, log_softmax, logsumexp, reduced, shifted, softmax, spread_over
-from whit.tensor.methods.movement.arrange import Arrangement
 from whit.tensor.methods.readings import note_single
+from whit.tensor.topic import Topic
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -76,7 +76,7 @@ def _less(correction: int, unbiased: bool | None, ddof: int | None) -> int:
     return correction if unbiased is None else int(unbiased)
 
 
-class Reductions(Arrangement):
+class Reductions(Topic):
     """`axis=` or `dim=`: one axis, several, or None for all."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from typing import Any
 from whit.errors import NotSupportedError
 from whit.grad import derivative
 from whit.ir.uop import UOp
-from whit.tensor.methods.linear_algebra.decompose import Decompositions
+from whit.tensor.tensor import Tensor
 
 Given = tuple[UOp | None, ...]
 Rule = Callable[..., tuple[Any, ...]]
@@ -24,7 +24,7 @@ def _on_tensors(name: str) -> Callable[[Rule], Rule]:
 
     def register(rule: Rule) -> Rule:
         def gradient(y: UOp, dy: UOp, *operands: UOp) -> Given:
-            found = rule(*(Decompositions._make(node, node.device) for node in (y, dy, *operands)))
+            found = rule(*(Tensor._make(node, node.device) for node in (y, dy, *operands)))
             return tuple(None if part is None else part.uop.cast(dy.dtype) for part in found)
 
         derivative(name)(gradient)
@@ -43,12 +43,12 @@ def _symmetric(x: Any) -> Any:
 
 def _also(value: Any, name: str, *operands: Any) -> Any:
     """Another result of the same function: its derivative is needed by the second one."""
-    return Decompositions._make(value.uop.formula(name, *(operand.uop for operand in operands)))
+    return Tensor._make(value.uop.formula(name, *(operand.uop for operand in operands)))
 
 
 def _value(y: Any) -> Any:
     """A result without its derivative, as the rules of the other results have it."""
-    return Decompositions._make(y.uop.src[0])
+    return Tensor._make(y.uop.src[0])
 
 
 def _each(x: Any) -> Any:
@@ -105,9 +105,9 @@ def _eigh_vectors(y: Any, dy: Any, a: Any, w: Any) -> tuple[Any, ...]:
     """Infinite or NaN where two eigenvalues are equal: their vectors are not determined."""
     w = _also(w, "eigh_values", a, _value(y))
     gaps = w.unsqueeze(-2) - w.unsqueeze(-1)
-    off = (Decompositions.eye(w.shape[-1], dtype=w.dtype) < 0.5).where(gaps, 1.0)
+    off = (Tensor.eye(w.shape[-1], dtype=w.dtype) < 0.5).where(gaps, 1.0)
     inside = (_turned(y) @ dy) / off
-    inside = inside - inside * Decompositions.eye(w.shape[-1], dtype=w.dtype)
+    inside = inside - inside * Tensor.eye(w.shape[-1], dtype=w.dtype)
     return _symmetric(y @ inside @ _turned(y)), None
 
 
