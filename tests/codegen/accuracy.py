@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from codegen.compiled import compile
-from whit.codegen.math import expand as functions
 from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import DType, dtypes
 from whit.ir import ops
@@ -80,7 +79,7 @@ def without_names(graph: UOp) -> UOp:
 
 def _named(name: str, *operands: UOp) -> UOp:
     """The function as whoever calls it builds it."""
-    places = [m for m in (functions, formulas, trigonometry) if hasattr(m, name)]
+    places = [m for m in (formulas, trigonometry) if hasattr(m, name)]
     build = _NODES.get(name) or getattr(places[0], name)
     result: UOp = build(*operands)
     return result

@@ -20,13 +20,26 @@ from codegen.accuracy import (
     reference,
     worst,
 )
-from whit.codegen.math.expand import EXPAND_MATH, WIDEN_MATH, expand_pow
+from whit.codegen.math.expand import (
+    EXPAND_MATH,
+    EXPAND_MATH_ON_GPU,
+    FUNCTIONS,
+    WIDEN_MATH,
+    expand_erf,
+    expand_exp,
+    expand_log,
+    expand_pow,
+    expand_sigmoid,
+    expand_tanh,
+)
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
+from whit.ir.op import Op
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
+from whit.schedule.lower import weigh
 
 pytestmark = pytest.mark.slow  # dense inputs
 
@@ -336,6 +349,21 @@ def test_expansions_are_short_and_of_simple_ops(name: str, dtype: DType) -> None
     assert len(operations) <= OPERATIONS[name][dtype is dtypes.float64]
 
 
+@pytest.mark.parametrize("op", FUNCTIONS, ids=str)
+def test_a_function_costs_what_it_becomes(op: Op) -> None:
+    """What fuses, and how a kernel is tiled, is decided while it is one op."""
+    expand = {"exp": expand_exp, "log": expand_log, "sigmoid": expand_sigmoid, "tanh": expand_tanh, "erf": expand_erf}
+    graph = expand[op.name](UOp.param(0, dtypes.float32))
+    assert op.operations == sum(node.op.elementwise for node in graph.topological())
+    assert weigh(UOp.param(0, dtypes.float32).alu(op), set()) == weigh(graph, set())
+
+
+def test_sigmoids_of_opposite_numbers_share_their_power() -> None:
+    x = UOp.param(0, dtypes.float32)
+    both = rewrite(x.alu(ops.SIGMOID) * (-x).alu(ops.SIGMOID), EXPAND_MATH_ON_GPU)
+    assert sum(node.op is ops.EXP2 for node in both.topological()) == 1
+
+
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
 @pytest.mark.parametrize("x", [-math.inf, -1000.0])
 def test_exp_of_a_masked_score_multiplies_nothing_into_the_smallest_numbers(x: float, dtype: DType) -> None:
@@ -348,18 +376,18 @@ def test_exp_of_a_masked_score_multiplies_nothing_into_the_smallest_numbers(x: f
         assert any(np.all(f == 0) for f in factors) or abs(evaluate(node, given)) >= np.finfo(numpy_dtype(dtype)).tiny
 
 
-@pytest.mark.parametrize("op", [ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP], ids=str)
+@pytest.mark.parametrize("op", [*FUNCTIONS, ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP], ids=str)
 def test_small_dtypes_are_computed_in_float32(op: Any) -> None:
     sources = tuple(UOp.param(i, dtypes.bfloat16, (3,)) for i in range(op.least))
     wide = sources[0].cast(dtypes.float32).alu(op, *(s.cast(dtypes.float32) for s in sources[1:]))
     assert rewrite(sources[0].alu(op, *sources[1:]), WIDEN_MATH) is wide.cast(dtypes.bfloat16)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf"])
-@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.int32, dtypes.weakint, dtypes.weakfloat], ids=str)
-def test_functions_refuse_what_is_no_sized_float(name: str, dtype: DType) -> None:
-    with pytest.raises(DTypeError, match=f"{name}: is computed in float32 or float64"):
-        node_of(name, UOp.const(dtype, 1))
+@pytest.mark.parametrize("op", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.int32, dtypes.weakint], ids=str)
+def test_functions_refuse_what_is_no_float(op: Op, dtype: DType) -> None:
+    with pytest.raises(DTypeError, match=f"{op.name}: operands must have the same float dtype"):
+        node_of(op.name, UOp.const(dtype, 1))
 
 
 def assert_same(result: Any, wanted: Any, message: str = "") -> None:

@@ -18,7 +18,7 @@ from matrix import reference
 from whit.dtype import DType, dtypes
 from whit.errors import DTypeError
 from whit.ir import ops
-from whit.ir.op import Op
+from whit.ir.op import TENSOR, Op
 from whit.ir.uop import UOp, const, make
 
 Shape = tuple[int, ...]
@@ -157,7 +157,7 @@ def operand_sets(dtype: DType, sources: Sequence[DType], few: bool) -> Iterator[
 
 def elementwise_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
     """Every elementwise op that takes the dtype."""
-    accepted = [op for op in ops.ELEMENTWISE if accepts(op, dtype)]
+    accepted = [op for op in ops.ELEMENTWISE if TENSOR in op.stages and accepts(op, dtype)]
     for name, group, pairs in operand_sets(dtype, (dtypes.bool, dtype, dtype, dtype), few):
         for op in accepted:
             chosen = pairs[:3] if op is ops.WHERE else pairs[1 : 1 + op.least]

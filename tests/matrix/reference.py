@@ -149,6 +149,7 @@ _FLOAT: dict[Op, Callable[..., Any]] = {
     ops.SUB: np.subtract,
     ops.MUL: np.multiply,
     ops.FDIV: np.divide,
+    ops.NORMAL_DIV: np.divide,
     ops.MAX: np.maximum,
     ops.MIN: np.minimum,
 }
@@ -159,8 +160,13 @@ _COMPARE: dict[Op, Callable[..., Any]] = {
     ops.NE: np.not_equal,
 }
 TRANSCENDENTAL: dict[Op, Callable[..., Any]] = {
+    ops.EXP: np.exp,
     ops.EXP2: np.exp2,
+    ops.LOG: np.log,
     ops.LOG2: np.log2,
+    ops.SIGMOID: lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),
+    ops.TANH: np.tanh,
+    ops.ERF: np.vectorize(math.erf, otypes=[np.longdouble]),
     ops.SIN: np.sin,
     ops.COS: np.cos,
     ops.POW: lambda x, y: np.power(x, np.array(y)),

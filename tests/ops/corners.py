@@ -21,7 +21,10 @@ from whit.ir.uop import UOp, const, make
 DTYPES = (dtypes.weakint, *dtypes.all)
 
 # The values of these come from a mathematical library: within a few units of the last place, not exact.
-APPROXIMATE = (ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP)
+APPROXIMATE = (
+    *(ops.EXP, ops.EXP2, ops.LOG, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP),
+    *(ops.SIGMOID, ops.TANH, ops.ERF),
+)
 ULPS = 4
 
 _FLOATS = (0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 0.1, 1 / 3, math.pi, 7.0, 100.0, 1e-3, 65504.0, 1e30, 1e-30, math.inf)

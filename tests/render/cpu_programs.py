@@ -23,7 +23,10 @@ from whit.runtime.llvm import compile_llvm, load_object
 from whit.target import parse_target
 
 I64 = dtypes.int64
-BEFORE = (ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP)  # expanded before anything is rendered
+BEFORE = (  # expanded before anything is rendered
+    *(ops.EXP, ops.EXP2, ops.LOG, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP),
+    *(ops.SIGMOID, ops.TANH, ops.ERF),
+)
 
 
 def index(value: int) -> UOp:

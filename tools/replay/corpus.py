@@ -1,7 +1,8 @@
 """What is compared: graphs and kernels as text, and programs by name.
 
 `graphs.xz` has what the test suite schedules and which kernels it makes by hand, one JSON object a line: its kind, the
-test that made it first, its text, and whether it is part of the sample that is compared by default. To make it anew:
+test that made it first, its text (and its older text, for commits that cannot read that), and whether it is part of the
+sample that is compared by default. To make it anew:
 
     python -m tools.replay.corpus --record          runs the tests, which takes as long as that takes
 """
@@ -44,6 +45,7 @@ class Item:
     name: str
     text: str
     in_sample: bool = True
+    older: str = ""  # the same for checkouts that have no op for exp and its like: the steps that they made of it
 
     @property
     def key(self) -> str:
@@ -76,7 +78,7 @@ def _graphs(path: Path) -> list[Item]:
     for line in lines:
         number = numbers[line["test"]] = numbers.get(line["test"], 0) + 1
         name = line["test"] if number == 1 else f"{line['test']} #{number}"
-        found.append(Item(line["kind"], name, line["text"], line["sample"]))
+        found.append(Item(line["kind"], name, line["text"], line["sample"], line.get("older", "")))
     return found
 
 

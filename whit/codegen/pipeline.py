@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_BUT_EXP2
+from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_ON_GPU, WIDEN_FUNCTIONS
 from whit.codegen.passes.block_sums import block_sums
 from whit.codegen.passes.flatten import FLATTEN, read_scalar_params
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
@@ -102,6 +102,11 @@ def _in_order(body: UOp, job: Job) -> UOp:
 
 PASSES = (
     Pass(
+        "widen_functions",
+        "exp of a half is one of a float, rounded: whoever looks for functions finds those of floats",
+        lambda body, job: rewrite(body, WIDEN_FUNCTIONS, once=True),
+    ),
+    Pass(
         "flatten",
         "positions become sums, so that the passes after it can read strides off them",
         lambda body, job: simplify(rewrite(read_scalar_params(body), FLATTEN, once=True)),
@@ -155,7 +160,7 @@ PASSES = (
     Pass(
         "expand_math",
         "transcendental functions as polynomials, on whole vectors",
-        lambda body, job: rewrite(body, EXPAND_MATH_BUT_EXP2 if job.target.is_gpu else EXPAND_MATH),
+        lambda body, job: rewrite(body, EXPAND_MATH_ON_GPU if job.target.is_gpu else EXPAND_MATH),
     ),
     Pass(
         "linearise",

@@ -11,16 +11,18 @@ no derivative the choice is in docs/gradients.md: a maximum shares dy among equa
 
 from __future__ import annotations
 
-from math import inf, log, nan, prod
+from collections.abc import Callable
+from math import inf, log, nan, pi, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import dtypes
-from whit.ir.op import OPS
+from whit.ir.op import OPS, GradientRule
 
 if TYPE_CHECKING:
     from whit.ir.uop import UOp
 
 Gradients = tuple["UOp | None", ...]
+SlopeRule = Callable[["UOp", "UOp"], "UOp"]  # dy/dx of y and x
 
 LN2 = log(2)
 
@@ -77,6 +79,50 @@ def log2(node: UOp, dy: UOp) -> Gradients:
     """log2(x)"""
     (x,) = node.src
     return (dy / (x * LN2),)
+
+
+def in_float32(rule: SlopeRule) -> GradientRule:
+    """dy times the slope of a function y of x, given as rule(y, x). Of smaller dtypes it is computed in float32."""
+
+    def gradient(node: UOp, dy: UOp) -> Gradients:
+        (x,) = node.src
+        if x.dtype.itemsize >= 4:
+            return (dy * rule(node, x),)
+        wide = rule(node.cast(dtypes.float32), x.cast(dtypes.float32))
+        return ((dy.cast(dtypes.float32) * wide).cast(x.dtype),)
+
+    gradient.__doc__ = rule.__doc__
+    return gradient
+
+
+@in_float32
+def exp(y: UOp, x: UOp) -> UOp:
+    """e**x"""
+    return y
+
+
+@in_float32
+def natural_log(y: UOp, x: UOp) -> UOp:
+    """log(x)"""
+    return x.reciprocal()
+
+
+@in_float32
+def sigmoid(y: UOp, x: UOp) -> UOp:
+    """sigmoid(x): 1 - y is sigmoid(-x), which is exact where y is almost 1."""
+    return y * (-x).alu(OPS["sigmoid"])
+
+
+@in_float32
+def tanh(y: UOp, x: UOp) -> UOp:
+    """tanh(x)"""
+    return (1.0 - y) * (y + 1.0)
+
+
+@in_float32
+def erf(y: UOp, x: UOp) -> UOp:
+    """erf(x)"""
+    return (-(x * x)).alu(OPS["exp"]) * (2 / sqrt(pi))
 
 
 def sine(node: UOp, dy: UOp) -> Gradients:

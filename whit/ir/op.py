@@ -8,8 +8,8 @@ the text form, the documentation and the generated tests all read these records;
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
@@ -26,6 +26,7 @@ Interval = tuple[int, int]
 DTypeRule = Callable[["Op", Sources, Any], DType]
 GradientRule = Callable[["UOp", "UOp"], "tuple[UOp | None, ...]"]
 ShapeRule = Callable[["Op", Sources, Any], Shape]
+Stable = Callable[[Any, "UOp"], "UOp"]  # stable(f, x) with f the functions of nodes, which lie above this package
 
 
 class Stage(enum.Flag):
@@ -56,6 +57,8 @@ class Op:
     bounds: Callable[..., Interval | None] | None = None  # interval of the result from the intervals of the sources
     expand: Callable[[UOp], UOp] | None = None  # the same value in simpler ops, exactly
     grad: GradientRule | None = None  # (node, dy) -> a gradient for each source; None: there is no rule
+    stable: Mapping[str, Stable] = field(default_factory=dict)  # expressions of the result y that have a better form
+    operations: int = 1  # what it costs: the ops that it becomes, EXP2 and LOG2 as one
     spelling: str = ""  # how an expression shows it to people: "({0} + {1})"
     elementwise: bool = False
     commutative: bool = False

@@ -7,7 +7,7 @@ Meanings are written against an array namespace `xp`: NumPy in the interpreter, 
 
 from __future__ import annotations
 
-from math import inf
+from math import erf, inf
 from typing import Any
 
 from whit.dtype import DType
@@ -274,6 +274,66 @@ LOG2 = define(
     grad=gradients.log2,
     doc="Logarithm to base 2: -inf at zero, NaN below.",
 )
+EXP = define(
+    "exp",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.exp(x),
+    grad=gradients.exp,
+    stable={
+        "log(y)": lambda f, x: x,
+        "log(1 + y)": lambda f, x: f.softplus(x),
+        "y - 1": lambda f, x: f.expm1(x),
+    },
+    operations=12,
+    doc="e to the power x.",
+)
+LOG = define(
+    "log",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.log(x),
+    grad=gradients.natural_log,
+    operations=3,
+    doc="Natural logarithm: -inf at zero, NaN below.",
+)
+SIGMOID = define(
+    "sigmoid",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: sigmoid(xp, x),
+    grad=gradients.sigmoid,
+    stable={
+        "log(y)": lambda f, x: -f.softplus(-x),
+        "log(1 - y)": lambda f, x: -f.softplus(x),
+        "x * y": lambda f, x: f.silu(x),
+    },
+    operations=14,
+    doc="1 / (1 + e**-x), without overflow.",
+)
+TANH = define(
+    "tanh",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: xp.tanh(x),
+    grad=gradients.tanh,
+    operations=30,
+    doc="Hyperbolic tangent.",
+)
+ERF = define(
+    "erf",
+    arity=1,
+    dtype=same_float,
+    stages=EVERYWHERE,
+    python=lambda xp, x: error_function(xp, x),
+    grad=gradients.erf,
+    operations=23,
+    doc="Error function: the probability that a normal number of variance 1/2 lies between -x and x.",
+)
 SIN = define(
     "sin",
     arity=1,
@@ -329,6 +389,18 @@ ROUND = define(
     grad=gradients.flat,
     doc="Rounded to the nearest integer, halves to even.",
 )
+
+
+def sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + e**-x) by the exponential that does not overflow."""
+    power = xp.exp(-xp.absolute(x))
+    return xp.divide(xp.where(x < 0, power, 1.0), 1.0 + power)
+
+
+def error_function(xp: Any, x: Any) -> Any:
+    """Element by element, because NumPy has no such function."""
+    return erf(x) if isinstance(x, float) else xp.frompyfunc(erf, 1, 1)(x)
+
 
 # ---- elementwise, two operands
 
@@ -431,6 +503,16 @@ FDIV = define(
     python=lambda xp, x, y: xp.divide(x, y),
     grad=gradients.divide,
     doc="x / y of floats, correctly rounded.",
+)
+NORMAL_DIV = define(
+    "normal_div",
+    arity=2,
+    dtype=same_float,
+    stages=KERNEL | PROGRAM,
+    python=lambda xp, x, y: xp.divide(x, y),
+    expand=lambda node: node.src[0] / node.src[1],
+    doc="x / y, correctly rounded where y is between 1 and 2**100 and x at most as large: an instruction less careful "
+    "than FDIV, which asks for special cases, does it.",
 )
 FLOORDIV = define(
     "floordiv",

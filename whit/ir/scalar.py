@@ -53,6 +53,26 @@ def sqrt(x: float) -> float:
     return nan if x < 0 else math.sqrt(x)
 
 
+def exp(x: float) -> float:
+    """Infinity where math.exp overflows."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return inf
+
+
+def log(x: float) -> float:
+    """-infinity at zero and NaN below, where math.log raises."""
+    if x == 0:
+        return -inf
+    return nan if x < 0 else math.log(x)
+
+
+def tanh(x: float) -> float:
+    """The same as math.tanh."""
+    return math.tanh(x)
+
+
 def exp2(x: float) -> float:
     """Infinity where math.exp2 overflows."""
     try:

@@ -29,7 +29,7 @@ def estimate(body: UOp) -> tuple[int, int, int]:
         around = free[node] | set(node.src[1:] if node.op is ops.REDUCE else ())
         times = prod(most_of(r.size) for r in around)
         if (node.op.elementwise or node.op is ops.REDUCE) and node.dtype is not dtypes.weakint:
-            work += times
+            work += times * node.op.operations
         if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
             param = node.src[0]
             size = prod(most_of(n) for n in param.shape)
@@ -61,8 +61,8 @@ def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
     depths = sum(prod(most_of(r.size) for r in inner.along) for inner in chain.inner)
     columns = most_of(chain.columns.size) * len(products)
     scores = [*(statistic.value for statistic in chain.statistics), *(product.p for product in products)]
-    inside = [node for node in topological(scores) if node.op.elementwise and node.dtype is not dtypes.weakint]
-    each = 2 * (depths + columns) + len(inside) + len(chain.statistics)
+    inside = [node.op for node in topological(scores) if node.op.elementwise and node.dtype is not dtypes.weakint]
+    each = 2 * (depths + columns) + sum(op.operations for op in inside) + len(chain.statistics)
     pairs = find_bounds(chain).pairs(most_of(chain.rows.size), most_of(chain.keys.size))
     return prod(most_of(r.size) for r in ranges) * pairs * each
 

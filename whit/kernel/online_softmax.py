@@ -6,15 +6,15 @@
                                                     ->   the sum without / l, which is divided at the end
 
 Goes in: a chain (`whit.kernel.attention_form`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and
-products are scaled by one power each, or None if they are not of this form. The correction of `exp`, which is more
-exact than its power of two, is left out: the power is rounded to a half before it is multiplied.
+products are scaled by one power each, or None if they are not of this form. Powers are those of two: what `exp` is more
+exact than exp2(x/ln 2) is lost where the power is rounded to a half before it is multiplied.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import inf, nan
+from math import inf, log, nan
 from operator import mul
 
 from whit.dtype import DType, dtypes
@@ -24,7 +24,8 @@ from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import LEAF, Chain, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
-ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE})
+ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
+LOG2_E = 1 / log(2)
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
 STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
@@ -173,16 +174,14 @@ def unrounded(root: UOp, dtype: DType) -> UOp:
 
 
 def plain_powers(root: UOp, largest: UOp | None = None) -> UOp:
-    """x < lowest ? 0 : exp2(c * x) * (1 + error) -> exp2(c * x)    what `exp` is
-    where(hidden, 0, exp2(c * (where(hidden, -inf, x) - m)))        -> without the outer choice, if m is finite
+    """exp(x) -> exp2(x/ln 2)
+    where(hidden, 0, exp(where(hidden, -inf, x) - m)) -> without the outer choice, if m is finite
     """
     names: dict[UOp, UOp] = {}
     for node in topological((root,)):
-        power = power_of(node)
-        if power is not None:
-            power = with_values(power, names)
-            x, factor = times_number(power.src[0])
-            names[node] = power if factor is None else make(ops.EXP2, (_plain_difference(x, largest) * factor,))
+        if node.op is ops.EXP:
+            x = with_values(node.src[0], names)
+            names[node] = power_of_two(_plain_difference(x, largest))
     value = with_values(root, names) if names else root
     if value.op is not ops.WHERE or not names:
         return value
@@ -214,19 +213,9 @@ def _ranges(value: UOp) -> set[UOp]:
     return {node for node in topological((value,)) if node.op is ops.RANGE}
 
 
-def power_of(node: UOp) -> UOp | None:
-    """What `exp` would be without the part that makes it exact."""
-    if node.op is not ops.WHERE or node.src[0].op is not ops.LT or not _is_zero(node.src[1]):
-        return None
-    is_lower, _, above = node.src
-    if above.op is not ops.FMA or above.src[0] is not above.src[2] or above.src[0].op is not ops.EXP2:
-        return None
-    x = is_lower.src[0]
-    (high,) = above.src[0].src
-    for factor, side in (high.src, high.src[::-1]) if high.op is ops.MUL else ():
-        if side.op is ops.WHERE and side.src[0] is is_lower and side.src[2] is x and _is_number(factor):
-            return make(ops.EXP2, (x * factor,))
-    return None
+def power_of_two(x: UOp) -> UOp:
+    """exp2(x/ln 2): what `exp` would be without the part that makes it exact."""
+    return (x * LOG2_E).exp2()
 
 
 def times_number(value: UOp) -> tuple[UOp, UOp | None]:

@@ -103,7 +103,7 @@ class Region:
 
     reduce: UOp | None  # the REDUCE whose value this is; None for the stores
     loads: tuple[UOp, ...]
-    nodes: int
+    nodes: int  # a function counts as the ops that it becomes, with a number for each
 
 
 def region_of(roots: Iterable[UOp], reduce: UOp | None) -> Region:
@@ -119,7 +119,8 @@ def region_of(roots: Iterable[UOp], reduce: UOp | None) -> Region:
         if node.op is ops.INDEX:
             loads.append(node)
         stack.extend(node.src)
-    return Region(reduce, tuple(loads), len(seen))
+    more = sum(2 * node.op.operations - 1 for node in seen if node.op.operations > 1)
+    return Region(reduce, tuple(loads), len(seen) + more)
 
 
 def regions(body: UOp) -> list[Region]:

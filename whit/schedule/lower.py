@@ -612,6 +612,11 @@ def _elements_of_rows(value: UOp) -> float:
 _PRICES = {
     ops.EXP2: 8,
     ops.LOG2: 10,
+    ops.EXP: 19,
+    ops.LOG: 12,
+    ops.SIGMOID: 24,
+    ops.TANH: 40,
+    ops.ERF: 30,
     ops.SIN: 20,
     ops.COS: 20,
     ops.POW: 30,

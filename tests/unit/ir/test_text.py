@@ -314,7 +314,7 @@ digits = ((Digit(2, row=1),), (Digit(2, column=1),))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
 
-OF_FLOATS = (ops.FDIV, ops.POW, ops.LOGADDEXP)
+OF_FLOATS = (ops.FDIV, ops.NORMAL_DIV, ops.POW, ops.LOGADDEXP)
 EXAMPLES = [
     x.bind(5) + n.bind(3),
     UOp.variable("i", -5, 5, i32),

@@ -280,7 +280,8 @@ def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, wid
 def _is_long(body: UOp, reduce: UOp) -> bool:
     """Whether what becomes of the sums is so much code that there should be one copy of it."""
     outside = topological((body,), stop=(reduce,))
-    return sum(node.op.elementwise and node.dtype is not dtypes.weakint for node in outside) > MOST_COPIED
+    inside = [node.op for node in outside if node.op.elementwise and node.dtype is not dtypes.weakint]
+    return sum(op.operations for op in inside) > MOST_COPIED
 
 
 def choose_tiles(

@@ -15,13 +15,16 @@ below what is lost where x is a half, or a half becomes of everything.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
+from whit.codegen.math.functions import exp_not_above_one, expand_sigmoid, expand_tanh, plain_exp
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import joined, topological
+from whit.ir.op import Op
 from whit.ir.uop import UOp, make
 from whit.kernel.attention_form import with_values
-from whit.kernel.online_softmax import power_of
 from whit.kernel.ranges import free_ranges
 
 SMALL = 2.0**-64
@@ -75,34 +78,30 @@ def with_short_epilogue(body: UOp, product: UOp) -> UOp:
         return body
     done = {product: product}
     for node in topological((body,), stop=(product,)):
-        if node in done:
-            continue
         src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        if node.op is ops.FDIV and node.dtype is dtypes.float32:
-            x, y = src
-            new = x * make(ops.RECIPROCAL, (y,)) if _is_above_one(y) else _quotient(x, y, is_short=True)
-        done[node] = done[node.src[0]] if _is_exact_power(node) else new
+        if node.op in SHORT and node.dtype is dtypes.float32:
+            done[node] = SHORT[node.op](*src)
+        else:
+            done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[body]
 
 
-def _is_exact_power(node: UOp) -> bool:
-    """Whether a node is e**x as `math_functions.exp` has it: 2**h and what it lacks, where h is x/ln 2, rounded."""
-    if node.op is not ops.FMA or node.src[0] is not node.src[2] or node.src[0].op is not ops.EXP2:
-        return False
-    (high,), rest = node.src[0].src, node.src[1]
-    for low in rest.src if high.op is ops.MUL and rest.op is ops.MUL else ():
-        low = low.src[1] if low.op is ops.WHERE else low
-        if low.op is ops.FMA and low.src[2].op is ops.FMA and not {*low.src[:2]}.isdisjoint(high.src):
-            *factors, negated = low.src[2].src
-            return {*factors} == {*high.src} and negated.op is ops.NEG and negated.src[0] is high
-    return False
+def _short_quotient(x: UOp, y: UOp) -> UOp:
+    return x * make(ops.RECIPROCAL, (y,)) if _is_above_one(y) else _quotient(x, y, is_short=True)
 
 
 def _is_above_one(node: UOp) -> bool:
     """Whether something is certainly 1 or more: 2**x + 1."""
     pairs = (node.src, node.src[::-1]) if node.op is ops.ADD else ()
     return any(x.op is ops.EXP2 and one.op is ops.CONST and one.arg >= 1 for x, one in pairs)
+
+
+SHORT: dict[Op, Callable[..., UOp]] = {
+    ops.FDIV: _short_quotient,
+    ops.EXP: plain_exp,
+    ops.SIGMOID: partial(expand_sigmoid, power=plain_exp, divide=_short_quotient),
+    ops.TANH: partial(expand_tanh, power=plain_exp, divide=_short_quotient),
+}
 
 
 def _is_half(node: UOp) -> bool:
@@ -114,16 +113,15 @@ def _with_short_powers(body: UOp, is_short: bool) -> tuple[UOp, dict[UOp, frozen
     names: dict[UOp, UOp] = {}
     powers: dict[UOp, frozenset[UOp]] = {}
     for node in topological((body,)):
-        power = power_of(node)
-        if power is None:
+        if node.op is not ops.EXP:
             continue
-        below = power.topological()
+        below = node.topological()
         is_of_row = any(each.op is ops.REDUCE and each.arg.op is ops.MAX for each in below)
         loads = [each for each in below if each.op is ops.INDEX and each.src[1].op is not ops.CONST]
         if is_of_row and (is_short or all(_is_half(load) for load in loads)):
-            names[node] = power
-        elif node.dtype is dtypes.float32 and (along := _below_largest(node.src[0].src[0])):
-            names[node] = _power_below_one(node)
+            names[node] = plain_exp(node.src[0])
+        elif node.dtype is dtypes.float32 and (along := _below_largest(node.src[0])):
+            names[node] = exp_not_above_one(node.src[0])
             powers[names[node]] = along
     return with_values(body, names), powers
 
@@ -141,21 +139,6 @@ def _below_largest(x: UOp) -> frozenset[UOp]:
         if top.src[0].substitute({top.src[1]: r}) is value:
             return frozenset((r,))
     return frozenset()
-
-
-def _power_below_one(node: UOp) -> UOp:
-    """e**x as `math_functions.exp` has it, where x is certainly not above 0: the same bits.
-
-    where(x < low, 0, 2**h + 2**h * where(h < 128, l, 1) * ln 2) of where(x < low, 0, x)
-    -> 2**h + 2**h * l * ln 2 of max(x, low)
-    """
-    is_lower, zero, above = node.src
-    x, lowest = is_lower.src
-    (high,) = above.src[0].src
-    is_finite = {
-        each: each.src[1] for each in above.topological() if each.op is ops.WHERE and each.src[0].src[0] is high
-    }
-    return with_values(with_values(above, is_finite), {is_lower.where(zero, x): x.maximum(lowest)})
 
 
 def _with_products(body: UOp, is_short: bool, powers: dict[UOp, frozenset[UOp]]) -> UOp:

@@ -1,20 +1,21 @@
-"""exp2, log2, sin, cos, pow, logaddexp in ops that every target has: rules for targets without these instructions.
+"""exp, log, sigmoid, sin, pow ... in ops that every target has: rules for targets without these instructions.
 
     exp2(x: float32)    ->    n = round(x), f = x - n, (1 + f p(f)) * 2**n       17 operations, no branches, no tables
     exp2(x: float16)    ->    cast(exp2(cast(x, float32)), float16)
 
-Goes in: graphs with EXP2, LOG2, SIN, COS or POW. Comes out: the same graphs with additions, fused multiply-adds, bit
-operations and choices, elementwise on any shape. FMA must round once: the errors of products are computed with it.
+Goes in: graphs with EXP, LOG, SIGMOID, TANH, ERF, EXP2, LOG2, SIN, COS, POW or LOGADDEXP. Comes out: the same graphs
+with additions, fused multiply-adds, bit operations and choices, elementwise on any shape. FMA must round once: the
+errors of products are computed with it.
 float32 and float64 are computed in themselves (float32's sine in float64), everything smaller in float32.
 
-docs/accuracy.md lists the errors, which bench/ulp.py measures; `math.functions` has what users call: exp, log, tanh ...
+docs/accuracy.md lists the errors, which bench/ulp.py measures.
 """
 
 from __future__ import annotations
 
 import math
 
-from whit.codegen.math.functions import erf, exp, log, sigmoid, tanh
+from whit.codegen.math.functions import expand_erf, expand_exp, expand_log, expand_sigmoid, expand_tanh
 from whit.codegen.math.parts import fma, polynomial, scale_by_rounded, split_exponent, two_product, two_sum
 from whit.codegen.math.tables import FORMATS, SMALL_FLOATS, Format, format_of
 from whit.codegen.math.trig import cos_of_small, expand_cos, expand_sin, sin_of_small
@@ -25,19 +26,21 @@ from whit.ir.uop import UOp, make
 
 __all__ = [
     "EXPAND_MATH",
-    "EXPAND_MATH_BUT_EXP2",
+    "EXPAND_MATH_ON_GPU",
+    "FUNCTIONS",
+    "WIDEN_FUNCTIONS",
     "WIDEN_MATH",
-    "erf",
-    "exp",
     "expand_cos",
+    "expand_erf",
+    "expand_exp",
     "expand_exp2",
+    "expand_log",
     "expand_log2",
     "expand_logaddexp",
     "expand_pow",
+    "expand_sigmoid",
     "expand_sin",
-    "log",
-    "sigmoid",
-    "tanh",
+    "expand_tanh",
 ]
 
 
@@ -163,9 +166,9 @@ def _pow_special_values(numbers: Format, x: UOp, y: UOp, magnitude: UOp, result:
 def expand_logaddexp(x: UOp, y: UOp) -> UOp:
     """The larger + log(1 + t) for t = e**-|x - y|, at most 1; the rounding of 1 + t is divided out again."""
     high = x.maximum(y)
-    t = exp(-abs(x - y))
+    t = expand_exp(-abs(x - y))
     u = t + 1.0
-    more = u.eq(1.0).where(t, log(u) * (t / (u - 1.0)))
+    more = u.eq(1.0).where(t, expand_log(u) * (t / (u - 1.0)))
     return (abs(high) < math.inf).where(high + more, high)
 
 
@@ -173,13 +176,60 @@ def expand_logaddexp(x: UOp, y: UOp) -> UOp:
 
 _WIDE = frozenset(FORMATS)
 _BELOW_65536 = SMALL_FLOATS - {dtypes.bfloat16}
+FUNCTIONS = (ops.EXP, ops.LOG, ops.SIGMOID, ops.TANH, ops.ERF)
+
+
+def _in_float32(node: UOp) -> UOp:
+    wide = tuple(s.cast(dtypes.float32) for s in node.src)
+    return make(node.op, wide).cast(node.dtype)
+
+
+@function_rule(*FUNCTIONS, on=SMALL_FLOATS)
+def compute_functions_in_float32(node: UOp) -> UOp:
+    """exp(x: half) -> cast(exp(cast(x, float)), half), and so on."""
+    return _in_float32(node)
 
 
 @function_rule(ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP, on=SMALL_FLOATS)
 def compute_in_float32(node: UOp) -> UOp:
     """exp2(x: half) -> cast(exp2(cast(x, float)), half), and so on."""
-    wide = tuple(s.cast(dtypes.float32) for s in node.src)
-    return make(node.op, wide).cast(node.dtype)
+    return _in_float32(node)
+
+
+@function_rule(ops.EXP, on=_WIDE)
+def expand_exp_node(node: UOp) -> UOp:
+    """exp(x) -> exp2(h) + exp2(h) * l ln 2"""
+    return expand_exp(*node.src)
+
+
+@function_rule(ops.LOG, on=_WIDE)
+def expand_log_node(node: UOp) -> UOp:
+    """log(x) -> log2(x) * ln 2"""
+    return expand_log(*node.src)
+
+
+@function_rule(ops.SIGMOID, on=_WIDE)
+def expand_sigmoid_node(node: UOp) -> UOp:
+    """sigmoid(x) -> (x < 0 ? t : 1) / (t + 1), t = exp(-|x|)"""
+    return expand_sigmoid(node.src[0])
+
+
+@function_rule(ops.SIGMOID, on=frozenset({dtypes.float32}))
+def expand_sigmoid_without_branches(node: UOp) -> UOp:
+    """sigmoid(x: float) -> normal_div(x < 0 ? t : 1, t + 1), t = exp(-|x|)"""
+    return expand_sigmoid(node.src[0], divide=lambda x, y: make(ops.NORMAL_DIV, (x, y)))
+
+
+@function_rule(ops.TANH, on=_WIDE)
+def expand_tanh_node(node: UOp) -> UOp:
+    """tanh(x) -> 1 - 2 / (exp(2x) + 1), or a fraction of polynomials near 0"""
+    return expand_tanh(node.src[0])
+
+
+@function_rule(ops.ERF, on=_WIDE)
+def expand_erf_node(node: UOp) -> UOp:
+    """erf(x) -> 1 - 2**polynomial(x), or x + x * polynomial(x**2) near 0"""
+    return expand_erf(*node.src)
 
 
 @function_rule(ops.SIN, on=_BELOW_65536)
@@ -239,9 +289,15 @@ def expand_logaddexp_node(node: UOp) -> UOp:
 
 
 # For targets that have the functions in float32, but not in smaller dtypes.
-WIDEN_MATH = Rules("widen_math", (compute_in_float32,))
+WIDEN_FUNCTIONS = Rules("widen_functions", (compute_functions_in_float32,))
+WIDEN_MATH = Rules("widen_math", (compute_functions_in_float32, compute_in_float32))
 
-_BUT_EXP2 = (
+_EVERYWHERE = (
+    compute_functions_in_float32,
+    expand_exp_node,
+    expand_log_node,
+    expand_tanh_node,
+    expand_erf_node,
     expand_sin_of_small,
     expand_cos_of_small,
     compute_in_float32,
@@ -251,6 +307,10 @@ _BUT_EXP2 = (
     expand_pow_node,
     expand_logaddexp_node,
 )
-EXPAND_MATH = Rules("expand_math", (*_BUT_EXP2, expand_exp2_node))
-# For targets with an instruction for 2**x in float32, 2 ulps off at most: 4 instructions for 18 (ex2.approx of PTX).
-EXPAND_MATH_BUT_EXP2 = Rules("expand_math_but_exp2", (*_BUT_EXP2, expand_exp2_of_double))
+EXPAND_MATH = Rules("expand_math", (*_EVERYWHERE, expand_sigmoid_node, expand_exp2_node))
+# For targets with an instruction for 2**x in float32, 2 ulps off at most: 4 instructions for 18 (ex2.approx of PTX);
+# and with a division in few instructions where it is known to be an ordinary one.
+EXPAND_MATH_ON_GPU = Rules(
+    "expand_math_on_gpu",
+    (*_EVERYWHERE, expand_sigmoid_without_branches, expand_sigmoid_node, expand_exp2_of_double),
+)

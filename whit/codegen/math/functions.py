@@ -1,36 +1,57 @@
-"""Functions that users call, built of exp2, log2 and arithmetic so that they stay accurate.
+"""exp, log, sigmoid, tanh and erf of float32 and float64, by exp2, log2 and arithmetic so that they stay accurate.
 
     exp(x)    ->    exp2(h) + exp2(h) * l ln 2      where x/ln 2 = h + l, a rounded product and its error
 
-Goes in: a node of any float dtype. Comes out: a node of that dtype and shape. Dtypes smaller than float32 are computed
-in float32. Every node has a gradient, so these functions can stand in a tensor graph; where the docstring gives the
-gradient, it is shorter and more accurate than what the nodes would give. A target with instructions for exp2 and log2
-uses them. docs/accuracy.md lists the errors.
+Goes in: a node of float32 or float64. Comes out: a node of that dtype and shape. A target with an instruction for exp2
+uses it. Where a result is rounded to 16 bits anyway, `power` may be `plain_exp`, which is exp2(h) alone, and `divide` a
+product with the reciprocal. docs/accuracy.md lists the errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import truediv
 
 from whit.codegen.math.parts import fma, polynomial, two_product
-from whit.codegen.math.tables import SMALL_FLOATS, TANH_SPLIT, Coefficients, Format, format_of
-from whit.dtype import dtypes
+from whit.codegen.math.tables import TANH_SPLIT, Coefficients, Format, format_of
+from whit.ir import ops
 from whit.ir.uop import UOp
 
+Power = Callable[[UOp], UOp]
+Divide = Callable[[UOp, UOp], UOp]
 
-def exp(x: UOp) -> UOp:
-    """e**x. Gradient of y = exp(x): y."""
-    if x.dtype in SMALL_FLOATS:
-        return _in_float32(exp, x)
+
+def expand_exp(x: UOp) -> UOp:
+    """e**x."""
     numbers = format_of("exp", x)
-    end = float(numbers.dtype.bias + 1)
-    is_zero = x < -(end + numbers.mantissa + 3) * numbers.ln_2[0]
+    is_zero = x < _lowest(numbers)
     # Not computed there: a product that underflows takes a processor ten times as long as all the rest, and a mask of
     # attention makes half of the scores -inf. 0.58 -> 0.28 ms for 8 x 4 heads of 64 positions.
-    return is_zero.where(0.0, _exp_above(numbers, is_zero.where(0.0, x), end))
+    return is_zero.where(0.0, _exp(numbers, is_zero.where(0.0, x), end=float(numbers.dtype.bias + 1)))
 
 
-def _exp_above(numbers: Format, x: UOp, end: float | None = None) -> UOp:
+def exp_not_above_one(x: UOp) -> UOp:
+    """e**x where x is not above 0: the same bits."""
+    numbers = format_of("exp", x)
+    return _exp(numbers, x.maximum(_lowest(numbers)))
+
+
+def exp_inside(x: UOp) -> UOp:
+    """e**x where that is neither infinite nor less than the smallest number."""
+    return _exp(format_of("exp", x), x)
+
+
+def plain_exp(x: UOp) -> UOp:
+    """2**(x/ln 2): e**x but for the error of that product, which is below 2**-17 of the result in float32."""
+    return (x * format_of("exp", x).log2_e[0]).exp2()
+
+
+def _lowest(numbers: Format) -> float:
+    """e**x is 0 below."""
+    return -(numbers.dtype.bias + numbers.mantissa + 4) * numbers.ln_2[0]
+
+
+def _exp(numbers: Format, x: UOp, end: float | None = None) -> UOp:
     """e**x where x/ln 2 is finite, and below `end` unless that is given."""
     log2_e, log2_e_rest = numbers.log2_e
     high, error = two_product(x, x.constant(log2_e))
@@ -41,42 +62,40 @@ def _exp_above(numbers: Format, x: UOp, end: float | None = None) -> UOp:
     return fma(power, low * numbers.ln_2[0], power)
 
 
-def log(x: UOp) -> UOp:
-    """The natural logarithm. Gradient: 1/x."""
-    if x.dtype in SMALL_FLOATS:
-        return _in_float32(log, x)
+def expand_log(x: UOp) -> UOp:
+    """The natural logarithm."""
     ln_2, ln_2_rest = format_of("log", x).ln_2
     binary = x.log2()
     return fma(binary, ln_2, binary * ln_2_rest)
 
 
-def sigmoid(x: UOp) -> UOp:
-    """1 / (1 + e**-x), also where e**-x is infinite but the result is not 0. Gradient of the result y: y * (1 - y)."""
-    if x.dtype in SMALL_FLOATS:
-        return _in_float32(sigmoid, x)
+def expand_sigmoid(x: UOp, power: Power = exp_inside, divide: Divide = truediv) -> UOp:
+    """1 / (1 + e**-x), also where e**-x is infinite but the result is not 0."""
     numbers = format_of("sigmoid", x)
-    lowest = -(numbers.dtype.bias + numbers.mantissa + 4) * numbers.ln_2[0]
-    power = _exp_above(numbers, (-abs(x)).maximum(lowest))
-    return (x < 0.0).where(power, 1.0) / (power + 1.0)
+    below = power((-abs(_positive(x))).maximum(_lowest(numbers)))
+    return divide((x < 0.0).where(below, 1.0), below + 1.0)
 
 
-def tanh(x: UOp) -> UOp:
-    """The hyperbolic tangent. Gradient of y = tanh(x): 1 - y*y.
+def _positive(x: UOp) -> UOp:
+    """x of -x, which has the same magnitude: sigmoid(x) and sigmoid(-x) share their power."""
+    return x.src[0] if x.op is ops.NEG else x
+
+
+def expand_tanh(x: UOp, power: Power = exp_inside, divide: Divide = truediv) -> UOp:
+    """The hyperbolic tangent.
 
     1 - 2 / (e**2x + 1) for x > TANH_SPLIT; below, where that would cancel, Lambert's continued fraction
     x / (1 + x**2 / (3 + x**2 / (5 + ...))). One division serves both.
     """
-    if x.dtype in SMALL_FLOATS:
-        return _in_float32(tanh, x)
     numbers = format_of("tanh", x)
     magnitude = abs(x).minimum(numbers.tanh_end)
-    power = _exp_above(numbers, magnitude + magnitude)
+    above = power(magnitude + magnitude)
     square = magnitude * magnitude
     upper, lower = _tanh_fraction(numbers.tanh_depth)
     is_small = magnitude < TANH_SPLIT
     numerator = is_small.where(magnitude * square * polynomial(square, upper), 2.0)
-    denominator = is_small.where(polynomial(square, lower), power + 1.0)
-    result = is_small.where(magnitude, 1.0) - numerator / denominator
+    denominator = is_small.where(polynomial(square, lower), above + 1.0)
+    result = is_small.where(magnitude, 1.0) - divide(numerator, denominator)
     signed = (x < 0.0).where(-result, result)
     return (magnitude < 2.0 ** -(numbers.mantissa // 2 + 2)).where(x, signed)  # keeps the sign of zero
 
@@ -100,19 +119,13 @@ def _tanh_fraction(depth: int) -> tuple[Coefficients, Coefficients]:
     return tuple(b / whole[0] for b in below), tuple(q / whole[0] for q in whole)
 
 
-def erf(x: UOp) -> UOp:
-    """The error function. Gradient: 2/sqrt(pi) * exp(-x*x).
+def expand_erf(x: UOp) -> UOp:
+    """The error function.
 
     x + x P(x**2) up to 1; above, 1 - 2**Q(x), which is 1 less a number so small that its error does not count.
     """
-    if x.dtype in SMALL_FLOATS:
-        return _in_float32(erf, x)
     numbers = format_of("erf", x)
     magnitude = abs(x).minimum(numbers.erf_end)
     small = fma(x, polynomial(x * x, numbers.erf_small), x)
     large = 1.0 - polynomial(magnitude, numbers.erf_large).exp2()
     return (magnitude < 1.0).where(small, (x < 0.0).where(-large, large))
-
-
-def _in_float32(function: Callable[[UOp], UOp], x: UOp) -> UOp:
-    return function(x.cast(dtypes.float32)).cast(x.dtype)

@@ -80,6 +80,7 @@ def bitcast(helpers: Helpers, source: DType, target: DType) -> str:
 # ---- elementwise
 
 _INFIX = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.AND: "&", ops.OR: "|", ops.XOR: "^", ops.FDIV: "/"}
+_INFIX[ops.NORMAL_DIV] = _INFIX[ops.FDIV]
 _COMPARE = {ops.LT: "<", ops.LE: "<=", ops.EQ: "==", ops.NE: "!="}
 _FROM_MATH_H = {ops.SQRT: "sqrt", ops.TRUNC: "trunc", ops.FLOOR: "floor", ops.CEIL: "ceil", ops.ROUND: "rint"}
 _DIVISIONS = (ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD)

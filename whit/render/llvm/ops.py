@@ -347,6 +347,7 @@ ELEMENTWISE: dict[Op, Spell] = {
     ops.SUB: _simple("sub", "fsub"),
     ops.MUL: _simple("mul", "fmul"),
     ops.FDIV: _simple("", "fdiv"),
+    ops.NORMAL_DIV: _simple("", "fdiv"),
     ops.AND: _simple("and"),
     ops.OR: _simple("or"),
     ops.XOR: _simple("xor"),

@@ -20,7 +20,7 @@ from whit.simplify.bounds import bounds
 
 _STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of few bits, what has few bits
 _ROUND = {ops.TRUNC: "cvt.rzi", ops.FLOOR: "cvt.rmi", ops.CEIL: "cvt.rpi", ops.ROUND: "cvt.rni"}
-_ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div"}
+_ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div", ops.NORMAL_DIV: "div"}
 _BITS = {ops.AND: "and", ops.OR: "or", ops.XOR: "xor"}
 _COMPARE = {ops.LT: "lt", ops.LE: "le", ops.EQ: "eq", ops.NE: "ne"}
 _DIVISIONS = (ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD)
@@ -40,8 +40,6 @@ def _lane(w: Writer, node: UOp, lane: int) -> str:
     x = [w.operand(source, lane) for source in node.src]
     if node.op in _DIVISIONS:
         return _divide(w, node, x)
-    if is_sigmoid(node):
-        return _quotient(w, *x)
     if node.op in (ops.ADD, ops.SUB) and node.src[-1].op is ops.CONST and x[0] in w.offsets:
         short = less(w, x[0], node.src[-1].arg if node.op is ops.SUB else -node.src[-1].arg)
         if short is not None:
@@ -50,21 +48,8 @@ def _lane(w: Writer, node: UOp, lane: int) -> str:
     return spell(w, node.op, dtype, x)
 
 
-def is_sigmoid(node: UOp) -> bool:
-    """Whether a quotient is t / (t + 1) or 1 / (t + 1), and t a power of what is not above 0."""
-    if node.op is not ops.FDIV or node.dtype is not dtypes.float32 or [s.op for s in node.src] != [ops.WHERE, ops.ADD]:
-        return False
-    (_, t, one), (same, other) = (source.src for source in node.src)
-    if t is not same or t.op is not ops.FMA or not all(s.op is ops.CONST and s.arg == 1 for s in (one, other)):
-        return False
-    power = t.src[0]
-    is_scaled = power is t.src[2] and power.op is ops.EXP2 and power.src[0].op is ops.MUL
-    bounded = [source for source in power.src[0].src if source.op is ops.MAX] if is_scaled else []
-    return any(side.op is ops.NEG and side.src[0].op is ops.ABS for each in bounded for side in each.src)
-
-
-def _quotient(w: Writer, x: str, y: str) -> str:
-    """x / y, where neither is very large or y very small: what `div.rn` does then, without asking first."""
+def _normal_quotient(w: Writer, x: str, y: str) -> str:
+    """What `div.rn` does of ordinary numbers, without asking first."""
     minus = w.value("f32", "minus", "neg.f32", y)
     rough = w.value("f32", "rcp", "rcp.approx.ftz.f32", y)
     error = w.value("f32", "error", "fma.rn.f32", minus, rough, number(dtypes.float32, 1.0))
@@ -157,6 +142,8 @@ def _of_bools(w: Writer, op: Op, x: list[str]) -> str:
 
 def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     kind = register_type(dtype)
+    if op is ops.NORMAL_DIV and dtype is dtypes.float32:
+        return _normal_quotient(w, *x)
     if op in _ARITHMETIC:
         return w.value(kind, op.name, f"{_ARITHMETIC[op]}.rn.{kind}", *x)
     if op is ops.FMA:

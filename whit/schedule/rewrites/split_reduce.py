@@ -43,6 +43,7 @@ ADD_PART = 0.75  # cycles for each result of each part: stored by one core, read
 LAUNCH = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
 FAR = 100  # nodes to look at for a softmax
+EXPONENTIALS = frozenset({ops.EXP, ops.EXP2, ops.SIGMOID, ops.TANH, ops.ERF})
 GPU_PIECES, GPU_PIECE = (1024, 512, 256, 128), 1 << 13  # of a reduction, the most first; elements of each at least
 GPU_ROW = 1 << 17  # elements of a row that blocks share: fewer are read by one in the time of another kernel
 GPU_ROW_PIECE = 1 << 12  # elements of a piece at least
@@ -92,7 +93,7 @@ def _is_of_products(node: UOp) -> bool:
     if _is_sum_of_products(node) and 1 < min(map(distinct, value.src)) < prod(value.shape):
         return True
     seen = _below(value, past_products=False)
-    is_softmax = node.arg.op is ops.MAX or any(below.op is ops.EXP2 for below in seen)
+    is_softmax = node.arg.op is ops.MAX or any(below.op in EXPONENTIALS for below in seen)
     return len(seen) >= FAR or (is_softmax and any(map(_is_sum_of_products, seen)))
 
 
@@ -209,7 +210,7 @@ def _is_after_softmax(value: UOp) -> bool:
     """Whether a value is made of statistics of exponentials: its product may be computed block by block (`chains`)."""
     seen = _below(value)
     is_reduced = any(node.op is ops.REDUCE and node.src[0].op is not ops.MUL for node in seen)
-    return is_reduced and any(node.op is ops.EXP2 for node in seen)
+    return is_reduced and any(node.op in EXPONENTIALS for node in seen)
 
 
 def _below(value: UOp, past_products: bool = True) -> set[UOp]:

@@ -21,7 +21,12 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.schedule.lower import distinct, prod_of
 
-HEAVY = frozenset({ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW})
+HEAVY = frozenset(
+    {
+        *(ops.FDIV, ops.RECIPROCAL, ops.SQRT, ops.POW, ops.SIN),
+        *(ops.EXP2, ops.LOG2, ops.EXP, ops.LOG, ops.SIGMOID, ops.TANH, ops.ERF),
+    }
+)
 LARGE = 1 << 30  # products of numbers: others take less time than a launch
 MANY = 5  # values that are read for a sum
 SHALLOW, DEEP = 256, 2048  # steps: not more than of attention, whose scores are no values of their own; that hide it

@@ -34,7 +34,6 @@ def slope(name: str) -> Callable[[Slope], Slope]:
 
 
 slope("exp")(lambda y, x: y)
-slope("log")(lambda y, x: x.reciprocal())
 slope("log10")(lambda y, x: (x * math.log(10)).reciprocal())
 slope("expm1")(lambda y, x: y + 1.0)
 slope("log1p")(lambda y, x: (x + 1.0).reciprocal())
@@ -44,12 +43,9 @@ slope("asin")(lambda y, x: ((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
 slope("acos")(lambda y, x: -((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
 slope("sinh")(lambda y, x: trigonometry.cosh(x))
 slope("cosh")(lambda y, x: trigonometry.sinh(x))
-slope("tanh")(lambda y, x: (1.0 - y) * (y + 1.0))
 slope("asinh")(lambda y, x: (abs(x) < 1e10).where((x * x + 1.0).sqrt(), abs(x)).reciprocal())
 slope("acosh")(lambda y, x: ((x - 1.0).sqrt() * (x + 1.0).sqrt()).reciprocal())
 slope("atanh")(lambda y, x: ((1.0 - x) * (x + 1.0)).reciprocal())
-slope("erf")(lambda y, x: formulas.exp(-(x * x)) * (2 / math.sqrt(math.pi)))
-slope("sigmoid")(lambda y, x: y * formulas.sigmoid(-x))
 slope("softplus")(lambda y, x: formulas.sigmoid(x))
 
 

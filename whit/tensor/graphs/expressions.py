@@ -51,7 +51,19 @@ def unmoved(node: UOp) -> UOp:
 def operand_of(node: UOp, name: str) -> UOp | None:
     """x of name(x)."""
     node = unrounded(node)
-    return node.src[1] if node.op is ops.FORMULA and node.arg.name == name else None
+    if node.op is ops.FORMULA:
+        return node.src[1] if node.arg.name == name else None
+    return node.src[0] if node.op.name == name else None
+
+
+def function_of(node: UOp) -> tuple[Op, UOp] | None:
+    """The op and x of op(x), as far as its record has better forms of expressions of it; a sigmoid may be written as
+    a quotient."""
+    x = logit(node)
+    if x is not None:
+        return ops.SIGMOID, x
+    x = operand_of(node, "exp")
+    return None if x is None else (ops.EXP, x)
 
 
 def is_logarithm(node: UOp) -> bool:

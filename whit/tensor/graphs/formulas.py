@@ -3,8 +3,8 @@
     softplus(x)  ->  max(x, 0) + log1p(exp(-|x|))
 
 Goes in: nodes of one float dtype. Comes out: a node of that dtype and shape. Where a formula has several steps, dtypes
-smaller than float32 are computed in float32 and rounded once, at the end (`widened`). Exp, log, sigmoid, tanh and
-erf are those of `whit.codegen.math.expand`. docs/accuracy.md lists the errors. Every step has a gradient.
+smaller than float32 are computed in float32 and rounded once, at the end (`widened`). docs/accuracy.md lists the
+errors. Every step has a gradient.
 """
 
 from __future__ import annotations
@@ -12,21 +12,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import ModuleType
 
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
 
 Formula = Callable[..., UOp]
-
-
-@functools.cache
-def accurate() -> ModuleType:
-    """The functions of `whit.codegen.math.expand`."""
-    from whit.codegen.math import expand as functions  # lazy: `import whit` loads no code generator
-
-    return functions
 
 
 def widened(formula: Formula) -> Formula:
@@ -221,16 +212,14 @@ def _constant_power(x: UOp, exponent: int) -> UOp:
 # ---- exponentials and logarithms
 
 
-@named
 def exp(x: UOp) -> UOp:
     """e ** x."""
-    return accurate().exp(x)  # type: ignore[no-any-return]
+    return x.alu(ops.EXP)
 
 
-@named
 def log(x: UOp) -> UOp:
     """The natural logarithm."""
-    return accurate().log(x)  # type: ignore[no-any-return]
+    return x.alu(ops.LOG)
 
 
 # log10(2) rounded down to each dtype, and the rest: above zero, so that infinities do not cancel
@@ -276,17 +265,14 @@ def logaddexp(x: UOp, y: UOp) -> UOp:
     return (abs(high) < math.inf).where(high + log1p(exp(-abs(x - y))), high)
 
 
-@named
 def erf(x: UOp) -> UOp:
     """The error function."""
-    return accurate().erf(x)  # type: ignore[no-any-return]
+    return x.alu(ops.ERF)
 
 
-@named
-@widened
 def sigmoid(x: UOp) -> UOp:
     """1 / (1 + e**-x)."""
-    return accurate().sigmoid(x)  # type: ignore[no-any-return]
+    return x.alu(ops.SIGMOID)
 
 
 @named

@@ -26,6 +26,7 @@ from whit.ir.uop import UOp, make
 from whit.tensor.graphs import formulas, trigonometry
 from whit.tensor.graphs.expressions import (
     MOVES,
+    function_of,
     is_logarithm,
     is_number,
     is_opposite,
@@ -66,12 +67,12 @@ def restate(node: UOp) -> UOp:
 
 
 DIVISORS = frozenset({ops.ADD, ops.CAST, ops.EXPAND, ops.RESHAPE, ops.REDUCE})
-FACTORS = frozenset({ops.FORMULA, ops.NEG, ops.CAST})
+FACTORS = frozenset({ops.FORMULA, ops.LOG, ops.SIGMOID, ops.NEG, ops.CAST})
 
 
 def _is_candidate(node: UOp) -> bool:
     """Whether a matcher could find something. A glance, as most arithmetic is nothing of the kind."""
-    if node.op is ops.FORMULA or node.op is ops.RECIPROCAL:
+    if len(node.src) == 1 or node.op is ops.FORMULA:
         return True
     left, right = node.src
     if node.op is ops.FDIV:
@@ -82,6 +83,16 @@ def _is_candidate(node: UOp) -> bool:
         number = left.arg if left.op is ops.CONST else right.arg
         return number in (0.0, 0.5)
     return left.op in FACTORS or right.op in FACTORS
+
+
+def _stable(expression: str, y: UOp, user: UOp) -> Match | None:
+    """An expression of a result y in the form that the record of its op has: log(y), sigmoid(x) -> -softplus(-x)"""
+    function = function_of(y)
+    if function is None:
+        return None
+    op, x = function
+    form = op.stable.get(expression)
+    return None if form is None else (form(formulas, wide(x, user)), (x,))
 
 
 # ---- quotients
@@ -135,7 +146,7 @@ def _softmax(node: UOp) -> Match | None:
 
 def _exp(node: UOp) -> Match | None:
     """exp(x - logsumexp(x)) -> softmax(x)"""
-    found = logs_of_shares(node.src[1]) if node.arg.name == "exp" else None
+    found = logs_of_shares(node.src[0])
     if found is None:
         return None
     x, axes = found
@@ -162,7 +173,7 @@ def _sinh(node: UOp) -> Match | None:
 
 def _log(node: UOp) -> Match | None:
     """The logarithm of an expression that has a better one."""
-    return log_of(node.src[1]) if node.arg.name == "log" else None
+    return log_of(node.src[0])
 
 
 def log_of(node: UOp) -> Match | None:
@@ -190,13 +201,9 @@ def _log_picked(node: UOp) -> Match | None:
     return inside.where(make(ops.INDEX, (value, *positions, gate), picked.arg), value.constant(math.nan)), ends
 
 
-def _log_sigmoid(node: UOp) -> Match | None:
+def _log_function(node: UOp) -> Match | None:
     """log(sigmoid(x)) -> -softplus(-x);  log(exp(x)) -> x"""
-    x = logit(node)
-    if x is not None:
-        return -formulas.softplus(-wide(x, node)), (x,)
-    x = operand_of(node, "exp")
-    return None if x is None else (x, (x,))
+    return _stable("log(y)", node, node)
 
 
 def _log_quotient(node: UOp) -> Match | None:
@@ -209,18 +216,18 @@ def _log_quotient(node: UOp) -> Match | None:
     if node.op is ops.FDIV and node.src[1].op is ops.CONST and 0 < node.src[1].arg < math.inf:
         inner = log_of(node.src[0])
         return None if inner is None else (inner[0] - math.log(node.src[1].arg), inner[1])
-    return _log_sigmoid(node)
+    return _log_function(node)
 
 
 def _log_add(node: UOp) -> Match | None:
     """log(1 + exp(x)) -> softplus(x);  log(exp(x) + exp(y)) -> logaddexp(x, y);  log(1 + x) -> log1p(x)"""
-    x = one_and_exp(node)
-    if x is not None:
-        return formulas.softplus(wide(x, node)), (x,)
+    other = one_and(node)
+    found = _stable("log(1 + y)", other, node) if other is not None else None
+    if found is not None:
+        return found
     left, right = (operand_of(part, "exp") for part in node.src)
     if left is not None and right is not None and left.dtype is right.dtype:
         return formulas.logaddexp(wide(left, node), wide(right, node)), (left, right)
-    other = one_and(node)
     return None if other is None else (formulas.log1p(wide(other, node)), (other,))
 
 
@@ -229,8 +236,7 @@ def _log_less(node: UOp) -> Match | None:
     other = one_and(node, ops.SUB)
     if other is None:
         return None
-    x = logit(other)
-    return (formulas.log1p(-wide(other, node)), (other,)) if x is None else (-formulas.softplus(wide(x, node)), (x,))
+    return _stable("log(1 - y)", other, node) or (formulas.log1p(-wide(other, node)), (other,))
 
 
 def _log_sum(node: UOp) -> Match | None:
@@ -246,11 +252,9 @@ def _log1p(node: UOp) -> Match | None:
     if node.arg.name != "log1p":
         return None
     inner = node.src[1]
-    x = operand_of(inner, "exp")
-    if x is not None:
-        return formulas.softplus(wide(x, node)), (x,)
-    x = logit(inner.src[0]) if inner.op is ops.NEG else None
-    return None if x is None else (-formulas.softplus(wide(x, node)), (x,))
+    if inner.op is ops.NEG:
+        return _stable("log(1 - y)", inner.src[0], node)
+    return _stable("log(1 + y)", inner, node)
 
 
 # ---- differences and products
@@ -259,11 +263,10 @@ def _log1p(node: UOp) -> Match | None:
 def _expm1(node: UOp) -> Match | None:
     """exp(x) - 1 -> expm1(x);  1 - exp(x) -> -expm1(x)"""
     left, right = node.src
-    x = operand_of(left, "exp") if is_number(right, 1.0) else None
-    if x is not None:
-        return formulas.expm1(wide(x, node)), (x,)
-    x = operand_of(right, "exp") if is_number(left, 1.0) else None
-    return None if x is None else (-formulas.expm1(wide(x, node)), (x,))
+    if is_number(right, 1.0):
+        return _stable("y - 1", left, node)
+    found = _stable("y - 1", right, node) if is_number(left, 1.0) else None
+    return None if found is None else (-found[0], found[1])
 
 
 def _times_log(node: UOp) -> Match | None:
@@ -275,9 +278,10 @@ def _times_log(node: UOp) -> Match | None:
         y, best = wide(factor, node), logarithm
         while best.op is ops.CAST or (best.op is ops.FORMULA and best.arg.name == RESTATED):
             best = best.src[0]
-        names = {"log": formulas.xlogy, "log1p": formulas.xlog1py}
-        if best.op is ops.FORMULA and best.arg.name in names:
-            value = names[best.arg.name](y, wide(best.src[1], node))
+        if best.op is ops.LOG:
+            value = formulas.xlogy(y, wide(best.src[0], node))
+        elif best.op is ops.FORMULA and best.arg.name == "log1p":
+            value = formulas.xlog1py(y, wide(best.src[1], node))
         else:
             value = formulas.times_log(y, wide(logarithm, node))
         return (-value if is_negative else value), (factor, logarithm)
@@ -288,7 +292,7 @@ def _silu(node: UOp) -> Match | None:
     """x * sigmoid(x) -> silu(x)"""
     for factor, other in (node.src, node.src[::-1]):
         if logit(other) is factor:
-            return formulas.silu(wide(factor, node)), (factor,)
+            return _stable("x * y", other, node)
     return None
 
 
@@ -317,7 +321,9 @@ MATCHERS: dict[Op, tuple[Matcher, ...]] = {
     ops.RECIPROCAL: (_sigmoid,),
     ops.SUB: (_expm1,),
     ops.MUL: (_times_log, _silu, _sinh),
-    ops.FORMULA: (_log, _log1p, _exp),
+    ops.EXP: (_exp,),
+    ops.LOG: (_log,),
+    ops.FORMULA: (_log1p,),
 }
 LOGARITHMS: dict[Op, Matcher] = {
     ops.ADD: _log_add,
@@ -325,6 +331,8 @@ LOGARITHMS: dict[Op, Matcher] = {
     ops.REDUCE: _log_sum,
     ops.WHERE: _log_picked,
     ops.FDIV: _log_quotient,
-    ops.RECIPROCAL: _log_sigmoid,
-    ops.FORMULA: _log_sigmoid,
+    ops.RECIPROCAL: _log_function,
+    ops.EXP: _log_function,
+    ops.SIGMOID: _log_function,
+    ops.FORMULA: _log_function,
 }

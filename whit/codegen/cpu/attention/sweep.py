@@ -259,9 +259,11 @@ def first_of(leaf: UOp, chain: Chain) -> UOp:
         for s in node.src:
             users.setdefault(s, set()).add(node)
     value, count = leaf, 0
-    while value not in roots and len(users.get(value, ())) == 1 and count < FUSED:
+    while value not in roots and len(users.get(value, ())) == 1:
         (user,) = users[value]
-        if not user.op.elementwise or not (others - {leaf}).isdisjoint(topological((user,))) or user.dtype.is_bool:
+        count += user.op.operations
+        is_joined = not (others - {leaf}).isdisjoint(topological((user,)))
+        if count > FUSED or is_joined or not user.op.elementwise or user.dtype.is_bool:
             break
-        value, count = user, count + 1
+        value = user
     return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.math.expand import EXPAND_MATH, expand_exp2_node
+from whit.codegen.math.expand import EXPAND_MATH_ON_GPU
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.simplify_lanes import simplify_lanes
@@ -30,7 +30,6 @@ from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.simplify import simplify
 from whit.target import Target
 
-MATH = EXPAND_MATH.without(expand_exp2_node)  # tensor cores round what becomes of a power: the GPU's own is enough
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
 COPIED = 16  # bytes that a thread copies at once
 QUAD = 4  # threads that have a row
@@ -288,7 +287,7 @@ class GpuCut:
         """Expressions, or stores, of the kernel as those of a program."""
         group = simplify_lanes(UOp.group(*roots))
         group = simplify_lanes(rewrite(group, VECTOR_ACCESS, once=True))
-        found = rewrite(fix_index_dtype(group, self.index), MATH).src
+        found = rewrite(fix_index_dtype(group, self.index), EXPAND_MATH_ON_GPU).src
         return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
 
     def number(self, value: int) -> UOp:

@@ -122,7 +122,8 @@ def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) ->
     much of each, or with elements of another matrix."""
     sums = prod(digit.count for digit in atom.elements) * (2 if dtype in FP8S else 1)
     after = topological((body,), stop=(found.reduce,))
-    is_long = sum(node.op.elementwise and node.dtype.is_float for node in after) >= LONG or reads_matrix(body, found)
+    operations = sum(node.op.operations for node in after if node.op.elementwise and node.dtype.is_float)
+    is_long = operations >= LONG or reads_matrix(body, found)
     return atom.name == "wgmma" and sums + (LONG_REGISTERS if is_long else 0) >= FULL
 
 

@@ -22,7 +22,7 @@ from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.reduce import GROUP, spread
 from whit.codegen.gpu.scatter.threads import PARTS, loads_of, row_of
 from whit.codegen.gpu.thread_index import digits_of, lanes_of, width_of
-from whit.codegen.math.expand import EXPAND_MATH_BUT_EXP2
+from whit.codegen.math.expand import EXPAND_MATH_ON_GPU
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.passes.lanes import all_of, lane_numbers, without_each
 from whit.codegen.passes.simplify_lanes import simplify_lanes
@@ -165,7 +165,7 @@ class Scatter:
     def _lowered(self, *roots: UOp) -> list[UOp]:
         """Expressions, or stores, of the kernel as those of a program."""
         group = rewrite(simplify_lanes(UOp.group(*roots)), VECTOR_ACCESS, once=True)
-        found = rewrite(fix_index_dtype(simplify_lanes(group), self.index), EXPAND_MATH_BUT_EXP2).src
+        found = rewrite(fix_index_dtype(simplify_lanes(group), self.index), EXPAND_MATH_ON_GPU).src
         return [_as_wide(new, old) for new, old in zip(found, roots, strict=True)]
 
     # ---- what is listed
