@@ -10,7 +10,8 @@ the same arguments, so nothing inside of f is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from whit.cache import register_cache
@@ -62,25 +63,31 @@ def _make(function: UOp, seeded: tuple[int, ...], wanted: tuple[int, ...], count
     """The two functions: reverse mode on the body, whose results with a gradient get a param each for it."""
     (body,) = function.src
     params = {node.arg.slot: node for node in body.topological() if node.op is ops.PARAM}
-    targets = [slot for slot in wanted if slot in params]
     seeds = [UOp.param(count + i, body.src[place].dtype, body.src[place].shape) for i, place in enumerate(seeded)]
     roots = [(body.src[place], seed) for place, seed in zip(seeded, seeds, strict=True)]
-    found = dict(zip(targets, reverse(roots, [params[slot] for slot in targets]), strict=True))
-    present = [slot for slot, node in found.items() if node is not None]
-    gradients = [node for slot in present if (node := found[slot]) is not None]
-    kept = values_to_keep(gradients, body)
+    targets = [slot for slot in wanted if slot in params]
+    found = zip(targets, reverse(roots, [params[slot] for slot in targets]), strict=True)
+    gradients = {slot: node for slot, node in found if node is not None}
+    kept = values_to_keep(gradients.values(), body)
     members = list(dict.fromkeys([*body.src, *kept]))
     forward = function if len(members) == len(body.src) else UOp.group(*members).function(function.arg.name)
-    given = [*(("argument", slot) for slot in params), *(("dy", place) for place in seeded)]
-    nodes = [*params.values(), *seeds]
-    given += [("result", members.index(node)) for node in kept]
-    nodes += kept
-    below = set(topological(gradients, stop=kept)) | set(kept)
-    used = [i for i, node in enumerate(nodes) if node in below]
-    moved = {nodes[i]: UOp.param(slot, nodes[i].dtype, nodes[i].shape) for slot, i in enumerate(used)}
-    backward = UOp.group(*gradients).substitute(moved).function(f"{function.arg.name}_grad")
-    places = tuple(present.index(slot) if slot in present else None for slot in range(count))
-    return _Backward(forward, backward, tuple(given[i] for i in used), places)
+    given = {node: ("argument", slot) for slot, node in params.items()}
+    given |= zip(seeds, (("dy", place) for place in seeded), strict=True)
+    given |= {node: ("result", members.index(node)) for node in kept}
+    backward, used = _over_params(UOp.group(*gradients.values()), given, kept)
+    places = dict(zip(gradients, itertools.count(), strict=False))
+    name = f"{function.arg.name}_grad"
+    return _Backward(forward, backward.function(name), used, tuple(map(places.get, range(count))))
+
+
+def _over_params(
+    gradients: UOp, given: dict[UOp, tuple[str, int]], kept: Collection[UOp]
+) -> tuple[UOp, tuple[tuple[str, int], ...]]:
+    """Gradients over params for as much as they use of what they are given, and what that is."""
+    below = {*topological((gradients,), stop=kept), *kept}
+    used = [node for node in given if node in below]
+    moved = {node: UOp.param(slot, node.dtype, node.shape) for slot, node in enumerate(used)}
+    return gradients.substitute(moved), tuple(given[node] for node in used)
 
 
 def values_to_keep(gradients: Iterable[UOp], body: UOp) -> list[UOp]:

@@ -173,10 +173,7 @@ class Line:
                 self.unexpected("a float dtype and no sign with the bits of a NaN")
             return const(dtype, self._nan(dtype, int(payload, 16)))
         if is_float:
-            number = float(sign + digits)
-            if dtype.has_inf and digits == "inf" and dtype.bitsize:  # converting one could saturate
-                return const_from_bits(dtype, encode(dtype, number))
-            return const(dtype, number)
+            return _float(dtype, sign + digits)
         if dtype.is_bool or dtype.is_float:
             self.unexpected("true, false, or a number with a point" if dtype.is_bool else "a number with a point")
         return const(dtype, self._int(sign + digits))
@@ -259,3 +256,11 @@ class Line:
         if self.peek() not in values:
             self.unexpected("one of " + ", ".join(values))
         return choices(self.take())
+
+
+def _float(dtype: DType, digits: str) -> UOp:
+    """A number with a point; an infinity by its bits, as converting one could saturate."""
+    number = float(digits)
+    if dtype.has_inf and dtype.bitsize and "inf" in digits:
+        return const_from_bits(dtype, encode(dtype, number))
+    return const(dtype, number)

@@ -15,6 +15,7 @@ Ops are known by their names, because the op table is made with this module.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from whit.dtype import dtypes
@@ -230,21 +231,35 @@ def _reach_of(value: Polynomial) -> tuple[int | None, int | None]:
 
 
 def _lowest(value: Polynomial) -> int | None:
-    """A number that the value is never below. A maximum is at least each of its two sides, and it is one of them; a
-    remainder is below its divisor."""
+    """A number that the value is never below."""
     for term, factor in value.items():
-        if len(term) != 1 or term[0].op.name not in (*_CHOICES, "floormod"):
+        if len(term) != 1:
             continue
+        (atom,) = term
         rest = _sum(value, {term: factor}, -1)
-        if term[0].op.name == "floormod":
-            divisor = term[0].src[1]
-            if factor < 0 and divisor.op.name != "const" and (_lowest(polynomial(divisor)) or 0) > 0:
-                return _lowest(_sum(rest, polynomial(divisor - 1), factor))
-            continue
-        sides = [_lowest(_sum(rest, polynomial(side), factor)) for side in term[0].src]
-        if (term[0].op.name == "max") == (factor > 0):
-            return max((side for side in sides if side is not None), default=None)
-        return None if None in sides else min(side for side in sides if side is not None)
+        if atom.op.name in _CHOICES:
+            return _lowest_of_choice(atom, factor, rest)
+        if atom.op.name == "floormod" and factor < 0 and _is_positive(atom.src[1]):  # it is below its divisor
+            return _lowest(_sum(rest, polynomial(atom.src[1] - 1), factor))
+    return _lowest_of_products(value)
+
+
+def _is_positive(divisor: Any) -> bool:
+    return divisor.op.name != "const" and (_lowest(polynomial(divisor)) or 0) > 0
+
+
+def _lowest_of_choice(atom: Any, factor: int, rest: Polynomial) -> int | None:
+    """The lowest of a maximum or minimum times a factor, plus a rest: a maximum is at least each of its two sides, and
+    it is one of them."""
+    sides = [_lowest(_sum(rest, polynomial(side), factor)) for side in atom.src]
+    known = [side for side in sides if side is not None]
+    if (atom.op.name == "max") == (factor > 0):
+        return max(known, default=None)
+    return min(known) if len(known) == len(sides) else None
+
+
+def _lowest_of_products(value: Polynomial) -> int | None:
+    """The sum of what each product is never below."""
     total = 0
     for term, factor in value.items():
         product: Interval = (factor, factor)
@@ -314,24 +329,29 @@ def _choice(name: str, a: Size, b: Size) -> Any:
     return getattr(b, name)(a) if isinstance(a, int) else getattr(a, name)(b)
 
 
+# Whether a - b is such that a comparison of b with a holds, from the lowest and highest value of the difference.
+_COMPARISONS: dict[str, Callable[[int, int], bool | None]] = {
+    "lt": lambda low, high: _surely(low > 0, high <= 0),
+    "le": lambda low, high: _surely(low >= 0, high < 0),
+    "eq": lambda low, high: _surely(low == high == 0, low > 0 or high < 0),
+    "ne": lambda low, high: _surely(low > 0 or high < 0, low == high == 0),
+}
+
+
+def _surely(holds: bool, fails: bool) -> bool | None:
+    return True if holds else False if fails else None
+
+
 def decided(node: Any) -> bool | None:
     """Whether a comparison of sizes holds, or a size is not 0, for all values of the variables; None if it depends."""
     name = node.op.name
-    if name in ("lt", "le", "eq", "ne"):
+    if name in _COMPARISONS:
         left, right = node.src
         low, high = _reach_of(_opened(_sum(polynomial(right), polynomial(left), -1)))
-        if low is None or high is None:
-            return None
-        if name == "lt":
-            return low > 0 if low > 0 or high <= 0 else None
-        if name == "le":
-            return low >= 0 if low >= 0 or high < 0 else None
-        is_equal = True if low == high == 0 else False if low > 0 or high < 0 else None
-        return is_equal if name == "eq" or is_equal is None else not is_equal
-    low, high = reach(node)
-    if low is None or high is None:
-        return None
-    return False if low == high == 0 else True if low > 0 or high < 0 else None
+    else:
+        name = "ne"
+        low, high = reach(node)
+    return None if low is None or high is None else _COMPARISONS[name](low, high)
 
 
 def is_size(node: Any) -> bool:

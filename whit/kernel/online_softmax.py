@@ -21,7 +21,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.kernel.attention_form import LEAF, Chain, Statistic, with_values
+from whit.kernel.attention_form import LEAF, Chain, Product, Statistic, with_values
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
@@ -52,51 +52,84 @@ class Online:
     values: list[UOp]  # what is stored, over leaves
 
 
+class _OtherForm(Exception):  # noqa: N818
+    """Something in the chain has another form."""
+
+
 def as_online(chain: Chain) -> Online | None:
     """The chain in this form, if it has it."""
     dtype = _operand_dtype(chain)
-    tops = [statistic for statistic in chain.statistics if statistic.op is ops.MAX]
-    leaves = [statistic.leaf for statistic in chain.statistics]
-    if dtype is None or chain.turned or len(tops) > 1 or not _fits(chain):
+    if dtype is None or chain.turned or not _fits(chain):
         return None
-    top = replace(tops[0], value=unrounded(tops[0].value, dtype)) if tops else None
-    if top is not None and not _is_free(top.value, leaves):
+    try:
+        return _Reader(chain, dtype).online()
+    except _OtherForm:
         return None
-    largest = None if top is None else top.leaf
-    sums: list[Part] = []
-    for statistic in chain.statistics:
-        if statistic.leaf is largest:
-            continue
-        value = plain_powers(unrounded(statistic.value, dtype), largest)
-        others = [leaf for leaf in leaves if top is None or leaf is not top.leaf]
-        if statistic.op is not ops.ADD or not _is_free(value, others):
-            return None
-        sums.append(Part(statistic.leaf, value, None))
-    products: list[Part] = []
-    names: dict[UOp, UOp] = {}
-    inside = [chain.keys, *(inner.leaf for inner in chain.inner)]
-    for product in chain.products:
+
+
+class _Reader:
+    """A chain, and its largest score."""
+
+    def __init__(self, chain: Chain, dtype: DType) -> None:
+        self.chain, self.dtype = chain, dtype
+        self.top = self.find_top()
+        # The sums of float16 end at 65504, unless the largest power is 1.
+        self.has_range = dtype is dtypes.bfloat16 or self.top is not None
+
+    def online(self) -> Online:
+        """The whole."""
+        sums = [self.sum_of(statistic) for statistic in self.chain.statistics if statistic.op is not ops.MAX]
         totals = [part.leaf for part in sums]
-        value, factor = _without_rows(plain_powers(unrounded(product.p, dtype), largest), totals, inside)
-        is_small = dtype is dtypes.bfloat16 or top is not None or factor is None  # float16 ends at 65504
-        if not is_small or not _is_free(value, totals):
+        products, names = [], {}
+        for product in self.chain.products:
+            part, names[product.leaf] = self.product_of(product, totals)
+            products.append(part)
+        values = [with_values(value, names) for value in self.chain.values]
+        if self.top is not None:
+            values = self.guarded(values, [part.leaf for part in (*sums, *products)])
+            sums, products = ([_scaled(part, self.top) for part in parts] for parts in (sums, products))
+        return Online(self.dtype, self.top, sums, products, values)
+
+    def find_top(self) -> Statistic | None:
+        """The largest score, if there is one: of scores that depend on no other statistic."""
+        found = [statistic for statistic in self.chain.statistics if statistic.op is ops.MAX]
+        if not found:
             return None
-        value, number = times_number(value) if dtype is dtypes.bfloat16 or top is not None else (value, None)
+        top = replace(found[0], value=unrounded(found[0].value, self.dtype))
+        if len(found) > 1 or not _is_free(top.value, [statistic.leaf for statistic in self.chain.statistics]):
+            raise _OtherForm
+        return top
+
+    def sum_of(self, statistic: Statistic) -> Part:
+        """A sum of powers, which depend on the largest score alone."""
+        value = self.with_powers(statistic.value)
+        others = [other.leaf for other in self.chain.statistics if self.top is None or other.leaf is not self.top.leaf]
+        if statistic.op is not ops.ADD or not _is_free(value, others):
+            raise _OtherForm
+        return Part(statistic.leaf, value, None)
+
+    def product_of(self, product: Product, totals: list[UOp]) -> tuple[Part, UOp]:
+        """A product without the factors that a row has once, as 1 / its sum is, and what it is times these."""
+        inside = [self.chain.keys, *(inner.leaf for inner in self.chain.inner)]
+        value, factor = _without_rows(self.with_powers(product.p), totals, inside)
+        if (factor is not None and not self.has_range) or not _is_free(value, totals):
+            raise _OtherForm
+        value, number = times_number(value) if self.has_range else (value, None)
         factors = [each.cast(dtypes.float32) for each in (factor, number) if each is not None]
-        names[product.leaf] = reduce(mul, factors, product.leaf)
-        products.append(Part(product.leaf, value.cast(dtypes.float32), None, product.w))
-    if top is not None:
-        scaled = [_scaled(part, top) for part in (*sums, *products)]
-        if any(part is None for part in scaled):
-            return None
-        parts = [part for part in scaled if part is not None]
-        sums, products = parts[: len(sums)], parts[len(sums) :]
-    values = [with_values(value, names) for value in chain.values]
-    if top is not None and not _is_guarded(chain, top.leaf):
-        nothing = top.leaf.eq(-inf)
-        names = {part.leaf: nothing.where(part.leaf.constant(nan), part.leaf) for part in (*sums, *products)}
-        values = [with_values(value, names) for value in values]
-    return Online(dtype, top, sums, products, values)
+        return Part(product.leaf, value.cast(dtypes.float32), None, product.w), reduce(mul, factors, product.leaf)
+
+    def with_powers(self, value: UOp) -> UOp:
+        """A value with powers of two for all others, and without roundings."""
+        return plain_powers(unrounded(value, self.dtype), None if self.top is None else self.top.leaf)
+
+    def guarded(self, values: list[UOp], leaves: list[UOp]) -> list[UOp]:
+        """Values that are NaN in rows that see nothing, unless these have sums of their own."""
+        assert self.top is not None, "the largest score says which rows see nothing"
+        if _is_guarded(self.chain, self.top.leaf):
+            return values
+        nothing = self.top.leaf.eq(-inf)
+        names = {leaf: nothing.where(leaf.constant(nan), leaf) for leaf in leaves}
+        return [with_values(value, names) for value in values]
 
 
 def _is_guarded(chain: Chain, largest: UOp) -> bool:
@@ -291,17 +324,16 @@ def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp
     return value, None
 
 
-def _scaled(part: Part, top: Statistic) -> Part | None:
-    """A sum with what it is multiplied by; None if no factor does it."""
+def _scaled(part: Part, top: Statistic) -> Part:
+    """A sum with what it is multiplied by, if a factor does it."""
     powers = [node for node in topological((part.value,)) if node.op is ops.EXP2 and not _is_free(node, [top.leaf])]
-    if not powers:
-        return part if _is_free(part.value, [top.leaf]) else None
-    power = powers[-1]
-    if len(powers) > 1 or not _is_multiple(part.value, power, top.leaf):
-        return None
-    if not _is_difference(power.src[0], top):
-        return None
-    return Part(part.leaf, part.value, with_values(power, {top.value: OLD}), part.w)
+    if not powers and _is_free(part.value, [top.leaf]):
+        return part
+    if len(powers) != 1 or not _is_multiple(part.value, powers[0], top.leaf):
+        raise _OtherForm
+    if not _is_difference(powers[0].src[0], top):
+        raise _OtherForm
+    return replace(part, scale=with_values(powers[0], {top.value: OLD}))
 
 
 def _is_multiple(value: UOp, power: UOp, leaf: UOp) -> bool:

@@ -117,23 +117,34 @@ def reduce_modulo(node: UOp) -> UOp | None:
     terms, offset = linear_form(node.src[0])
     reduced: Terms = {}
     for base, coefficient in terms.items():
-        inner, factor = base, coefficient % divisor
-        if factor and base.op is ops.FLOORMOD:
-            modulus = _positive_divisor(base)
-            # not for long sums: n remainders inside one another would become n sums of up to n terms
-            if modulus is not None and factor * modulus % divisor == 0 and not is_long(base.src[0]):
-                inner = base.src[0]
+        factor = coefficient % divisor
         if factor:
+            inner = _without_remainder(base, factor, divisor)
             reduced[inner] = reduced.get(inner, 0) + factor
     small_offset = offset % divisor
     if reduced != terms or small_offset != offset:
         return _remainder(_index_sum(reduced, small_offset), divisor)
-    if any(2 * c > divisor for c in terms.values()):  # x*7 % 8 -> (x*-1) % 8 only where that decides the period
-        signed = {base: c - divisor if 2 * c > divisor else c for base, c in terms.items()}
-        reach = reach_of(signed, offset)
-        if reach is not None and reach[0] // divisor == reach[1] // divisor:
-            return _index_sum(signed, offset - reach[0] // divisor * divisor)
-    return _factor_modulo(terms, offset, divisor)
+    known = _known_period(terms, offset, divisor)
+    return _factor_modulo(terms, offset, divisor) if known is None else known
+
+
+def _without_remainder(base: UOp, factor: int, divisor: int) -> UOp:
+    """x of a term (x % 16) * factor modulo a divisor of 16 * factor; not for long sums: n remainders inside one another
+    would become n sums of up to n terms."""
+    modulus = _positive_divisor(base) if base.op is ops.FLOORMOD else None
+    is_multiple = modulus is not None and factor * modulus % divisor == 0
+    return base.src[0] if is_multiple and not is_long(base.src[0]) else base
+
+
+def _known_period(terms: Terms, offset: int, divisor: int) -> UOp | None:
+    """x*7 % 8 -> (x*-1) % 8 -> x*-1 + 8, only where that decides the period."""
+    if not any(2 * c > divisor for c in terms.values()):
+        return None
+    signed = {base: c - divisor if 2 * c > divisor else c for base, c in terms.items()}
+    reach = reach_of(signed, offset)
+    if reach is None or reach[0] // divisor != reach[1] // divisor:
+        return None
+    return _index_sum(signed, offset - reach[0] // divisor * divisor)
 
 
 def _factor_modulo(terms: Terms, offset: int, divisor: int) -> UOp | None:

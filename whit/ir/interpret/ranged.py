@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from whit.errors import InternalError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.interpret.values import Array, gather
+from whit.ir.op import Op
 from whit.ir.shapes import filled
 from whit.ir.uop import UOp
 
@@ -74,27 +75,33 @@ def move(node: UOp, value: Value, sizes: Sequence[Value]) -> Value:
     shift = len(value.ranges)
     leading = value.array.shape[:shift]
     arg = filled(node.arg, [int(size.array) for size in sizes])
-    if node.op is ops.PERMUTE:
-        arg = (*range(shift), *(axis + shift for axis in arg))
-    elif node.op is ops.FLIP:
-        arg = tuple(axis + shift for axis in arg)
-    elif node.op is ops.PAD:
-        arg = (*((0, 0) for _ in leading), *arg)
-    elif node.op is ops.SHRINK:
-        for axis, ((start, size), length) in enumerate(zip(arg, value.array.shape[shift:], strict=True)):
-            if start < 0 or size < 0 or start + size > length:
-                raise OutOfRangeError(
-                    f"shrink: {start}..{start + size} is not inside axis {axis} of size {length}", node.short()
-                )
-        arg = (*((0, size) for size in leading), *arg)
-    else:
-        arg = (*leading, *arg)
+    if node.op is ops.SHRINK:
+        _check_window(node, arg, value.array.shape[shift:])
+    beside = BESIDE_RANGES.get(node.op)
+    arg = (*leading, *arg) if beside is None else beside(arg, leading)
     try:
         return Value(np.asarray(node.op.python(np, value.array, arg), value.array.dtype), value.ranges)
     except ValueError as error:
         raise ShapeError(
             f"{node.op.name}: {arg} does not fit an array of shape {value.array.shape}", node.short()
         ) from error
+
+
+# The argument of a movement op for an array whose first axes are ranges, of these sizes. Of others it is a shape.
+BESIDE_RANGES: dict[Op, Callable[[Any, Sequence[int]], Any]] = {
+    ops.PERMUTE: lambda order, leading: (*range(len(leading)), *(axis + len(leading) for axis in order)),
+    ops.FLIP: lambda axes, leading: tuple(axis + len(leading) for axis in axes),
+    ops.PAD: lambda pads, leading: (*((0, 0) for _ in leading), *pads),
+    ops.SHRINK: lambda windows, leading: (*((0, size) for size in leading), *windows),
+}
+
+
+def _check_window(node: UOp, windows: Sequence[tuple[int, int]], shape: Sequence[int]) -> None:
+    for axis, ((start, size), length) in enumerate(zip(windows, shape, strict=True)):
+        if start < 0 or size < 0 or start + size > length:
+            raise OutOfRangeError(
+                f"shrink: {start}..{start + size} is not inside axis {axis} of size {length}", node.short()
+            )
 
 
 def at_positions(node: UOp, x: Value, positions: Sequence[Value], gate: Value | None, fill: Any = 0) -> Value:

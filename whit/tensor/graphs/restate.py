@@ -104,19 +104,23 @@ def _tanh(node: UOp) -> Match | None:
     over, under = (unrounded(part) for part in parts) if parts is not None else (node, node)
     if over.op is not ops.SUB or under.op is not ops.ADD:
         return None
+    return _tanh_of_powers(over, under, node) or _tanh_of_half(over, under, node)
+
+
+def _tanh_of_powers(over: UOp, under: UOp, node: UOp) -> Match | None:
     left, right = (operand_of(part, "exp") for part in over.src)
-    if left is not None and right is not None:
-        below = {operand_of(part, "exp") for part in under.src}
-        if below != {left, right} or not is_opposite(left, right):
-            return None
-        return trigonometry.tanh(wide(left, node)), (left, right)
-    exponent = one_and_exp(under)
-    if exponent is None:
+    below = {operand_of(part, "exp") for part in under.src}
+    if left is None or right is None or below != {left, right} or not is_opposite(left, right):
         return None
-    if left is exponent and is_number(over.src[1], 1.0):
-        return trigonometry.tanh(wide(exponent, node) * 0.5), (exponent,)
-    if right is exponent and is_number(over.src[0], 1.0):
-        return trigonometry.tanh(wide(exponent, node) * -0.5), (exponent,)
+    return trigonometry.tanh(wide(left, node)), (left, right)
+
+
+def _tanh_of_half(over: UOp, under: UOp, node: UOp) -> Match | None:
+    exponent = one_and_exp(under)
+    left, right = over.src
+    for power, one, factor in ((left, right, 0.5), (right, left, -0.5)):
+        if exponent is not None and operand_of(power, "exp") is exponent and is_number(one, 1.0):
+            return trigonometry.tanh(wide(exponent, node) * factor), (exponent,)
     return None
 
 
