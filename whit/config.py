@@ -15,12 +15,12 @@ import inspect
 import operator
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from whit.errors import ArgumentError, ParseError, nearest
+from whit.records import dataclass
 
 Value = TypeVar("Value", bound=int | float | str)
 Parameters = ParamSpec("Parameters")

@@ -19,11 +19,11 @@ import functools
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from whit.config import DEFAULT_FLOAT, DEFAULT_INT, Context
 from whit.errors import DTypeError, nearest
+from whit.records import dataclass
 
 Scalar = bool | int | float
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from whit.cache import register_cache
 from whit.errors import DeviceError, nearest
+from whit.records import dataclass
 
 KiB = 1024
 MiB = 1024 * KiB

@@ -18,6 +18,7 @@ import whit
 
 # From the bottom up. A module imports from lower layers and from its own folder; names in one layer do not meet.
 LAYERS = (
+    ("records",),
     ("errors",),
     ("config", "cache", "names", "progress", "recording"),
     ("dtype",),

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from whit.cache import register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 
 # What is computed again rather than kept, apart from elementwise ops and movement.
 CHEAP = frozenset({ops.CAST, ops.BITCAST, ops.ARANGE, ops.INDEX, ops.STACK, ops.GROUP, *ops.SAME_VALUE})

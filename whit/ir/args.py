@@ -7,11 +7,11 @@ holds `None` in its place and the size is the next source.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 from whit.dtype import DType
 from whit.ir.op import Op
+from whit.records import dataclass
 
 
 class Memory(enum.Enum):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
+from whit.records import dataclass
 
 if TYPE_CHECKING:
     from whit.ir.uop import UOp

@@ -12,12 +12,12 @@ constants alone is a number, computed in Python when the rule fires; everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from whit.errors import RuleError
 from whit.ir import ops
 from whit.ir.op import Op, spelled
+from whit.records import dataclass
 
 Operand = "Pattern | int | float | bool"
 

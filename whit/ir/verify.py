@@ -13,7 +13,6 @@ A FUNCTION is checked with its body: at the same stage, and under a SCHEDULE at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from whit.dtype import dtypes
@@ -24,6 +23,7 @@ from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, KERNEL, PROGRAM, SCHEDULE, TENSOR, Stage
 from whit.ir.text import excerpt
 from whit.ir.uop import UOp
+from whit.records import dataclass
 
 Nodes = list[UOp]
 Problem = tuple[UOp, str]  # the node, and what is wrong with it

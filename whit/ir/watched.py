@@ -6,7 +6,7 @@ The functions of rules are compiled apart for this, so watching costs nothing wh
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from whit.cache import register_cache
@@ -15,6 +15,7 @@ from whit.ir.op import Op
 from whit.ir.rules import AnyRule, Compiled, Rules, compile_rules, short_location
 from whit.ir.uop import UOp
 from whit.recording import hooks
+from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

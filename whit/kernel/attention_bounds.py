@@ -8,7 +8,6 @@ a condition with a neutral element on one side: -inf for a maximum, 0 for a sum 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
@@ -16,6 +15,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index, const
 from whit.kernel.attention_form import Chain
+from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
 Hidden = tuple[UOp, bool]  # a condition, and the value of it for which nothing is seen

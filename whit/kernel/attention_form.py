@@ -16,7 +16,7 @@ kernel would be one, a code generator takes it from there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from whit.ir import ops
@@ -24,6 +24,7 @@ from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 from whit.simplify.rules import simplify
 
 LEAF = 1 << 41  # slots of leaves

@@ -12,7 +12,6 @@ the largest that it can be; `end_of` says where it ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -21,6 +20,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.ranges import free_ranges, is_open, size_of, sizes_of, stride
+from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
 FEW = 4  # neighbours that are worth a vector

@@ -12,7 +12,7 @@ exact than exp2(x/ln 2) is lost where the power is rounded to a half before it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import inf, log, nan
 from operator import mul
@@ -22,6 +22,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import LEAF, Chain, Product, Statistic, with_values
+from whit.records import dataclass
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})

@@ -7,7 +7,6 @@ stored values outside of all reductions.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -15,6 +14,7 @@ from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
 

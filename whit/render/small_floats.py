@@ -19,7 +19,6 @@ Casts and ops that the target has itself stay (`native`, the context of the rule
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from whit.dtype import DType, dtypes, encode
 from whit.ir import ops
@@ -27,6 +26,7 @@ from whit.ir.op import Op
 from whit.ir.rewrite import rewrite_all
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
+from whit.records import dataclass
 from whit.render.program import relist
 
 F32, F64 = dtypes.float32, dtypes.float64

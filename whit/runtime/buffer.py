@@ -18,12 +18,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError, DeviceError, InternalError, OutOfRangeError, WhitError, user_line
 from whit.recording import hooks
+from whit.records import dataclass
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
 
 INSIDE = "inside the machine"  # what copies of its memory are called in profiles

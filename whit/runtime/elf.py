@@ -17,10 +17,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import BackendError
+from whit.records import dataclass
 from whit.runtime.library import Library
 from whit.runtime.pages import Pages, c_library
 

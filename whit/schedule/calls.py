@@ -17,7 +17,7 @@ function, so it calls one that returns more, and the function itself is then not
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from whit.cache import register_cache
@@ -26,6 +26,7 @@ from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, fresh_buffer, make
+from whit.records import dataclass
 from whit.target import Target
 
 PARTS = (ops.RESHAPE, ops.SHRINK)

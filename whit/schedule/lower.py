@@ -14,7 +14,7 @@ asked for at two positions). If such a value is expensive it is reported in `to_
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd, prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from whit.ir.graph import joined
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
+from whit.records import dataclass
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
 from whit.simplify import simplify
 

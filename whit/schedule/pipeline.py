@@ -24,7 +24,6 @@ simplify         last: index arithmetic and gates, with all ranges known
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -35,6 +34,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, make
 from whit.ir.verify import verify
 from whit.kernel.attention_form import find_chain
+from whit.records import dataclass
 from whit.schedule.calls import schedule_with_calls
 from whit.schedule.groups.group import Group, group_kernels
 from whit.schedule.groups.order_recompute import order_again

@@ -11,7 +11,6 @@ graph like any other, so it can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
@@ -19,6 +18,7 @@ from whit.grad import own_rule
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 from whit.tensor.core import Core, spread
 from whit.tensor.nested import map_tensors, tensors_in
 

@@ -10,7 +10,6 @@ the operand is asked at some i and j that meet at the place: it must not depend 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from whit.dtype import dtypes
@@ -18,6 +17,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import free_ranges, size_of, sizes_of, stride
+from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

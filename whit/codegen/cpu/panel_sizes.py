@@ -12,7 +12,7 @@ while columns are copied, block after block; or the columns stay, in the third c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from itertools import product
 from math import prod
@@ -36,6 +36,7 @@ from whit.kernel.contraction import (
     turns,
 )
 from whit.kernel.ranges import is_open, size_of, sizes_of
+from whit.records import dataclass
 from whit.target import Target
 
 LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains

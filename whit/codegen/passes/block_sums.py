@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from whit.ir import ops
 from whit.ir.args import Memory, RangeArg, RangeKind
 from whit.ir.uop import UOp, const, make
+from whit.records import dataclass
 from whit.simplify.bounds import bounds
 
 MOST = 256  # additions one after the other

@@ -12,7 +12,7 @@ came first in the graph goes first.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import dtypes
@@ -23,6 +23,7 @@ from whit.ir.graph import joined, topological
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, in_order
+from whit.records import dataclass
 
 Path = tuple[UOp, ...]
 Loop = tuple[frozenset[UOp], Path]  # what a reduction depends on, and those of its own ranges outside of this one

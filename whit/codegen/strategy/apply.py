@@ -20,7 +20,6 @@ its position cannot say so, since adding a number that is always 0 is simplified
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from whit.codegen.cpu.loops import PIECE, LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
@@ -31,6 +30,7 @@ from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.ranges import free_ranges, replace_ranges
+from whit.records import dataclass
 from whit.simplify.bounds import bounds
 
 REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here

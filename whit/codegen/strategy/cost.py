@@ -11,7 +11,6 @@ with `bench/contractions.py` on one core of Ice Lake, by leaving out one part of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.contraction import Contraction, neighbours
 from whit.kernel.ranges import free_ranges, sizes_of, stride
+from whit.records import dataclass
 from whit.target import Target
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ import stat
 import struct
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from whit.config import CACHE, CACHE_DIR
 from whit.errors import warn
+from whit.records import dataclass
 
 LIMIT = 512 * 1024 * 1024
 MAGIC = b"whit kernel 2\n"

@@ -10,12 +10,12 @@ chain then works on a copy of what was reached. Only files need this: kernels co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 from whit.engine.memory.storage import nbytes_of
@@ -24,6 +23,7 @@ from whit.engine.realize.reuse import is_of_halves, is_same_element
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.runtime.blocks import ALIGNMENT
 
 NEVER = (-1, -1)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from whit.engine.memory.origins import behind, cuts
@@ -24,6 +23,7 @@ from whit.errors import JitError
 from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.records import dataclass
 
 
 @dataclass(slots=True)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from sys import getrefcount
 
 from whit.engine.devices.device import is_disk
 from whit.engine.memory.storage import computed, computed_entries
 from whit.ir import ops
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 
 # Views that show every element of their memory once.
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.BITCAST, ops.DETACH})

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from dataclasses import dataclass
 from types import ModuleType
+
+from whit.records import dataclass
 
 
 @functools.cache

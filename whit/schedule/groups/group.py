@@ -12,12 +12,13 @@ On a GPU a product of matrices is alone with what is made of it elementwise: ten
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import find_chain
+from whit.records import dataclass
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
 from whit.schedule.rewrites.stage_operands import reads_memory

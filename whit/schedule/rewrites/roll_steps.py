@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 
 LONG = 2000  # nodes of a graph that is looked at
 REPEATS = 8  # steps of a loop, at least

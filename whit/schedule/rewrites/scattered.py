@@ -8,13 +8,13 @@ There is a position on every axis then, each over the whole shape of the value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.schedule.movement import Position, over, source_position
 from whit.schedule.writes.effects import picked_shape, place
 from whit.schedule.writes.footprint import distinct_ranges

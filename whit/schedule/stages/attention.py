@@ -13,7 +13,7 @@ else reads, as a mask whose gradient is asked for, is stored as any other value.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from whit.config import ATTENTION_BLOCKS
 from whit.dtype import dtypes
@@ -22,6 +22,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import Chain, find_chain
 from whit.kernel.online_softmax import as_online
+from whit.records import dataclass
 from whit.schedule.lower import narrowest, prod_of
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from whit.config import ATTENTION_BLOCKS, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.schedule.lower import (
     ALWAYS_CHEAP,
     LOOPS,

@@ -13,11 +13,11 @@ A kernel gets its window as an argument, so that equal kernels are one, wherever
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from whit.ir import ops
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 from whit.schedule.lower import Lowering, is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position, reshape_position
 

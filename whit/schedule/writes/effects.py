@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from whit.errors import ArgumentError, InternalError, ShapeError
@@ -27,6 +27,7 @@ from whit.ir.args import StageArg
 from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
+from whit.records import dataclass
 from whit.schedule.lower import PLACE, prod_of
 from whit.schedule.movement import over
 from whit.schedule.stages.join import as_join

@@ -9,12 +9,12 @@ offset, if it has one. Two boxes are apart if on some axis their intervals or th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.schedule.movement import Position, source_position
 from whit.simplify import simplify
 from whit.simplify.bounds import bounds

@@ -7,7 +7,6 @@ written. What only depends on shapes, or was checked when it was built, has no g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.tensor.core import expand_to, spread
 
 

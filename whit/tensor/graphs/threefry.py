@@ -18,7 +18,6 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -29,6 +28,7 @@ from whit.errors import ArgumentError
 from whit.ir.op import Shape
 from whit.ir.sizes import is_at_most, settled
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.tensor.engine import from_bytes
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -10,10 +10,10 @@ removes them."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from whit.engine.compile import disk_cache
+from whit.records import dataclass
 
 ENDING = ".tuned"
 

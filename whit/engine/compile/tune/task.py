@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.target import Target
 
 

@@ -11,9 +11,8 @@ at stride 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.tensor.graphs.convolution.channels_last import CHANNELS, is_of_halves
 from whit.tensor.graphs.convolution.sliding import window
 

@@ -9,13 +9,13 @@ each element of dx is one short sum, where windows that are added up would be st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from whit.dtype import dtypes
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.tensor.graphs.convolution.channels_last import HALVES
 from whit.tensor.graphs.convolution.sliding import window
 

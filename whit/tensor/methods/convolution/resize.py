@@ -11,7 +11,6 @@ exactly and weights are rounded once:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from whit.dtype import least_upper_float
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.tensor.core import check_number, whole
 from whit.tensor.graphs.convolution.sliding import taken
 from whit.tensor.methods.reduction.reduce import sum_dtype

@@ -7,7 +7,6 @@ none it stays, because by NumPy's rules it still keeps its neighbours apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from whit.dtype import dtypes
@@ -15,6 +14,7 @@ from whit.errors import ArgumentError, OutOfRangeError
 from whit.ir.op import Shape, spell_shape, spell_size
 from whit.ir.sizes import decided, is_at_most, is_size, larger, reach, settled, smaller
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.tensor.core import Core
 from whit.tensor.graphs.positions import Places
 from whit.tensor.methods.indexing.select import Selection

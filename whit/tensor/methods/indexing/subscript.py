@@ -13,7 +13,6 @@ Their axes come first, those of the shape that they broadcast to in their place:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 from whit.engine.devices.device import is_disk
@@ -21,6 +20,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, Shape, spell_shape
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.tensor.core import Core, expand_to, join_shapes
 from whit.tensor.graphs.positions import both, moved_axes, nonzero_places, rank_of, taken
 from whit.tensor.methods.data.assign import fitted
