@@ -12,7 +12,6 @@ knows the line of the user's program that was running: the second part ends with
       Reshape one.
 """
 
-import difflib  # 1 ms once dataclasses is loaded, which all of whit needs
 import os
 import sys
 import warnings
@@ -188,5 +187,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     """
     # Case is the most common mistake, so it does not count as a difference.
     by_lower_case = {candidate.lower(): candidate for candidate in candidates}
+    import difflib  # lazy: for a message alone
+
     matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
     return f' Did you mean "{by_lower_case[matches[0]]}"?' if matches else ""

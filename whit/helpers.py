@@ -13,14 +13,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
 from whit.engine.report.counters import GlobalCounters
 from whit.engine.report.show import colored, time_to_str
 from whit.errors import ArgumentError, BackendError, FileMissingError, ShapeError, nearest
 from whit.progress import tqdm, trange
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "DEBUG",
@@ -215,6 +217,7 @@ def fetch(
     A path or a file: URL is returned as it is, unless it has to be unpacked. What fails leaves no file behind.
     """
     import hashlib  # lazy: few programs download
+    from pathlib import Path  # lazy: the same
 
     address = os.fspath(url)
     local = _local_path(address)
@@ -236,11 +239,15 @@ def fetch(
 
 def downloads_folder() -> Path:
     """Where downloaded files are kept."""
+    from pathlib import Path  # lazy: few programs download
+
     return (Path(CACHE_DIR.value) if CACHE_DIR.value else Path.home() / ".cache" / "whit") / "downloads"
 
 
 def _local_path(address: str) -> Path | None:
     """The path that an address names, if it is one of this machine."""
+    from pathlib import Path  # lazy: few programs download
+
     if address.startswith("file:"):
         from urllib.parse import unquote, urlparse  # lazy: few programs download
 
@@ -277,6 +284,7 @@ def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str], sha2
     import urllib.error  # lazy: 20 ms
     import urllib.request  # lazy: 20 ms
     import zlib  # lazy: few programs download
+    from pathlib import Path  # lazy: the same
 
     place.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=place.parent)

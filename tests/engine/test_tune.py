@@ -10,7 +10,8 @@ from schedule.build import matmul, param, scheduled
 
 from whit import Context, Tensor, TinyJit
 from whit.codegen.pipeline import before_tiling, generate
-from whit.codegen.strategy.choice import Choice, UnfitError, apply_choice
+from whit.codegen.strategy.choice import apply_choice
+from whit.codegen.strategy.record import Choice, UnfitError
 from whit.codegen.strategy.variants import first_choices, varied
 from whit.dtype import dtypes
 from whit.engine.compile import compile as compile_module

@@ -5,7 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("numpy", "ml_dtypes", "llvmlite", "whit.codegen", "whit.render", "whit.runtime", "whit.cli", "argparse")
+HEAVY = (
+    "numpy",
+    "difflib",
+    "decimal",
+    "sysconfig",
+    "ml_dtypes",
+    "llvmlite",
+    "whit.codegen",
+    "whit.render",
+    "whit.runtime",
+    "whit.cli",
+    "argparse",
+)
 FIRST_SUM = """
 import sys
 from whit import Tensor
@@ -17,6 +29,7 @@ OTHER_MACHINES = (
     "whit.render.ptx",
     "whit.render.c",
     "whit.codegen.cpu.sort",
+    "whit.codegen.cpu.products",
     "whit.engine.devices.cuda",
 )
 UNUSED = ("numpy", "ml_dtypes", "whit.ir.interpret", "whit.nn", "whit.cli")

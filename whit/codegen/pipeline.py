@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import takewhile
 
 from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_ON_GPU, WIDEN_FUNCTIONS
@@ -17,8 +16,7 @@ from whit.codegen.passes.merge_ranges import merge_ranges
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.transpose_loads import transpose_loads
 from whit.codegen.passes.vector_access import VECTOR_ACCESS
-from whit.codegen.strategy.choice import Choice
-from whit.codegen.strategy.record import Backend, Job, Tiled
+from whit.codegen.strategy.record import Backend, Choice, Job, Tiled
 from whit.config import CHECK_OOB, NOOPT, VERIFY
 from whit.dtype import dtypes
 from whit.errors import InternalError
@@ -30,6 +28,7 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.ir.verify import verify, verify_order
 from whit.kernel.estimate import estimate
+from whit.records import dataclass
 from whit.simplify import simplify
 from whit.target import Target
 

@@ -18,10 +18,9 @@ becomes, in the function for floordiv of weakint (see `Rules.source`),
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from whit.dtype import DType, dtypes, wrap
@@ -42,6 +41,7 @@ from whit.ir.pattern import (
     spell,
 )
 from whit.ir.uop import UOp, const, make
+from whit.records import dataclass
 
 INDEX = frozenset({dtypes.weakint})  # unbounded: no wrap-around, so division theory holds
 INTS = frozenset({dtypes.weakint, *dtypes.ints})
@@ -119,7 +119,7 @@ def function_rule(*where: Op, on: frozenset[DType] = ANY) -> Callable[[RuleFunct
     """Decorator: a function of (node) or (node, context) as a rule for these ops. Its docstring: before -> after."""
 
     def wrap_function(function: RuleFunction) -> FunctionRule:
-        return FunctionRule(function, where, on, len(inspect.signature(function).parameters) > 1)
+        return FunctionRule(function, where, on, function.__code__.co_argcount > 1)
 
     return wrap_function
 

@@ -8,7 +8,6 @@ NumPy is not imported here: folding a constant must not cost its import.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 nan = math.nan
@@ -160,6 +159,8 @@ def fma(x: Any, y: Any, z: Any, *, to_odd: bool = False) -> Any:
         return x * y + z
     if not math.isfinite(z):
         return z  # also where the product is finite, but too large for a double
+    from fractions import Fraction  # lazy: the interpreter alone needs it, and it loads decimal numbers
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
         return x * y + z  # the signs of the zeros decide

@@ -8,16 +8,28 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import sysconfig
 import types
 from typing import Any
 
 _WHIT = __name__.partition(".")[0]
 _WHIT_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_PATHS = sysconfig.get_paths()
-_PYTHON = (_PATHS["stdlib"] + os.sep, _PATHS["platstdlib"] + os.sep)
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made while Python runs; by C code that allows no changes
-_INSTALLED = (_PATHS["purelib"] + os.sep, _PATHS["platlib"] + os.sep)
+
+
+@functools.cache
+def _folders(*names: str) -> tuple[str, ...]:
+    import sysconfig  # lazy: 1 ms, for what is captured
+
+    paths = sysconfig.get_paths()
+    return tuple(paths[name] + os.sep for name in names)
+
+
+def _python_folders() -> tuple[str, ...]:
+    return _folders("stdlib", "platstdlib")
+
+
+def _installed_folders() -> tuple[str, ...]:
+    return _folders("purelib", "platlib")
 
 
 def is_whit(module: str) -> bool:
@@ -56,13 +68,13 @@ def is_library_file(path: str, module: str | None) -> bool:
 @functools.lru_cache(4096)
 def _is_library_file(path: str) -> bool:
     full = os.path.abspath(path)
-    return path.startswith("<frozen ") or full.startswith((_WHIT_FOLDER, *_PYTHON, *_INSTALLED))
+    return path.startswith("<frozen ") or full.startswith((_WHIT_FOLDER, *_python_folders(), *_installed_folders()))
 
 
 @functools.lru_cache(4096)
 def _is_installed(path: str) -> bool:
     full = os.path.abspath(path)
-    return full.startswith(_INSTALLED) and not full.startswith(_WHIT_FOLDER)
+    return full.startswith(_installed_folders()) and not full.startswith(_WHIT_FOLDER)
 
 
 @functools.lru_cache(4096)

@@ -9,7 +9,7 @@ the dtype.
 from __future__ import annotations
 
 import mmap
-import pathlib
+import os
 import struct
 import sys
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def node_of(data: Any, dtype: DType | None, device: str | None, copy: bool = Tru
     if isinstance(data, bool | int | float):  # np.float64 is one, and becomes the default float
         wanted = dtype or resolve_weak(weak_dtype(data))
         return const(wanted, _fitting(data, wanted))
-    if isinstance(data, Core | UOp | pathlib.Path):
+    if isinstance(data, Core | UOp | os.PathLike):
         return _from_node(data, dtype, device)
     if is_disk(device):
         memory = node_of(data, dtype, "CPU")
@@ -62,9 +62,9 @@ def node_of(data: Any, dtype: DType | None, device: str | None, copy: bool = Tru
     return node if dtype is None or dtype is node.dtype else node.cast(dtype)
 
 
-def _from_node(data: Core | UOp | pathlib.Path, dtype: DType | None, device: str | None) -> UOp:
+def _from_node(data: Core | UOp | os.PathLike[str], dtype: DType | None, device: str | None) -> UOp:
     """Tensors, nodes and files: what has a place may be wanted elsewhere."""
-    if isinstance(data, pathlib.Path):
+    if isinstance(data, os.PathLike):
         node = file_node(canonicalize(f"DISK:{data}"))
         if dtype is not None and dtype is not node.dtype:
             node = bitcast(node, dtype, f"the file {data}")

@@ -16,12 +16,11 @@ from whit.codegen.gpu.scatter.blocks import write_scatter
 from whit.codegen.gpu.scatter.threads import read_once
 from whit.codegen.gpu.threads import tile_gpu
 from whit.codegen.passes.simplify_lanes import simplify_lanes
-from whit.codegen.strategy.record import Backend, Job, Strategy, Tiled
+from whit.codegen.strategy.record import Backend, Build, Job, Strategy, Tiled
 from whit.ir.uop import UOp
 from whit.target import Target
 
 Tiler = Callable[[UOp, Target], tuple[UOp, str] | None]
-Build = Callable[[UOp, Job], Tiled | None]
 
 
 def _program(write: Tiler) -> Build:
@@ -57,9 +56,7 @@ def _write_sort(body: UOp, target: Target) -> Tiled:
 
 
 STRATEGIES = (
-    Strategy(
-        "attention", "two products with a softmax between them: else the scores are stored", _program(write_chain)
-    ),
+    Strategy("attention", "two products with a softmax between: else scores are stored", _program(write_chain)),
     Strategy("scatter", "additions in order into a long list of rows: a block for each row", _program(write_scatter)),
     Strategy("gemm", "a product of matrices that tensor cores compute", _tiles(tile_matmul)),
     Strategy("gemv_packed", "few rows times packed weights, copied while others are multiplied", _tiles(tile_packed)),

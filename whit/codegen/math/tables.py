@@ -7,12 +7,10 @@ is what the sum of the earlier ones leaves over, rounded to the dtype.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-
 from whit.dtype import DType, dtypes, encode
 from whit.errors import DTypeError
 from whit.ir.uop import UOp
+from whit.records import dataclass
 
 Coefficients = tuple[float, ...]
 
@@ -262,6 +260,7 @@ def two_over_pi_word(first_bit: int) -> int:
 
 def one_over_pi_without(skipped: int) -> tuple[float, float]:
     """1/pi less its bits of weight 2**-skipped and more, as two float64."""
-    rest = Fraction(TWO_OVER_PI % (1 << (TWO_OVER_PI_BITS + 1 - skipped)), 1 << (TWO_OVER_PI_BITS + 1))
-    high = float(rest)
-    return high, float(rest - Fraction(high))
+    rest, whole = TWO_OVER_PI % (1 << (TWO_OVER_PI_BITS + 1 - skipped)), 1 << (TWO_OVER_PI_BITS + 1)
+    high = rest / whole  # of integers, rounded once
+    above, below = high.as_integer_ratio()
+    return high, (rest * below - above * whole) / (whole * below)

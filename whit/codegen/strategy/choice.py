@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from whit.codegen.cpu.dot_words import as_dot
@@ -21,34 +21,13 @@ from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.split_blocks import write_out_blocks, write_out_fills
 from whit.codegen.strategy.apply import apply_strategy
 from whit.codegen.strategy.panels import apply_panels
+from whit.codegen.strategy.record import Choice, UnfitError
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.contraction import find_contractions
 from whit.kernel.ranges import free_ranges, sizes_of
 from whit.target import Target
-
-
-class UnfitError(Exception):
-    """A choice that is none for this kernel."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The text of a choice, always spelled the same, so that choices can be compared."""
-
-    text: str
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """What the text says; an UnfitError if that is nothing."""
-        try:
-            found = json.loads(self.text)
-        except ValueError:
-            raise UnfitError("no JSON") from None
-        if not isinstance(found, dict) or found.get("kind") not in ("panels", "loops"):
-            raise UnfitError("no choice")
-        return found
 
 
 def _spelled(data: dict[str, Any]) -> Choice:

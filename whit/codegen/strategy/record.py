@@ -9,15 +9,36 @@ its strategy the best of those that are left, and the last takes every kernel.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import Any
 
 from whit.ir.uop import UOp
+from whit.records import dataclass
 from whit.target import Target
 
-if TYPE_CHECKING:
-    from whit.codegen.strategy.choice import Choice
+
+class UnfitError(Exception):
+    """A choice that is none for this kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a kernel is tiled, as text (`choice`), always spelled the same, so that choices can be compared."""
+
+    text: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the text says; an UnfitError if that is nothing."""
+        try:
+            found = json.loads(self.text)
+        except ValueError:
+            raise UnfitError("no JSON") from None
+        if not isinstance(found, dict) or found.get("kind") not in ("panels", "loops"):
+            raise UnfitError("no choice")
+        return found
 
 
 @dataclass(slots=True)
@@ -38,13 +59,16 @@ class Tiled:
     reasons: tuple[str, ...] = ()
 
 
+Build = Callable[[UOp, Job], Tiled | None]  # None: the kernel is not of this kind
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """One way to compute a kernel."""
 
     name: str
     why: str
-    build: Callable[[UOp, Job], Tiled | None]
+    build: Build
 
 
 def unchanged(body: UOp) -> UOp:

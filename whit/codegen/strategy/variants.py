@@ -17,8 +17,6 @@ from whit.codegen.cpu.loops import LoopStrategy, choose_strategy, vector_width
 from whit.codegen.cpu.panel_sizes import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.passes.split_blocks import write_out_blocks
 from whit.codegen.strategy.choice import (
-    Choice,
-    UnfitError,
     choice_of_plan,
     choice_of_strategy,
     choice_of_tiling,
@@ -28,6 +26,7 @@ from whit.codegen.strategy.choice import (
     tiling_of,
 )
 from whit.codegen.strategy.cost import Operands, estimate_tiling
+from whit.codegen.strategy.record import Choice, UnfitError
 from whit.codegen.strategy.tile_apart import tile_apart
 from whit.ir import ops
 from whit.ir.graph import topological

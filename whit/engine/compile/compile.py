@@ -16,8 +16,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 from whit.cache import register_cache
@@ -31,6 +30,7 @@ from whit.engine.report.show import announce
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.recording import hooks
+from whit.records import dataclass
 from whit.runtime import threads
 from whit.runtime.library import Library
 from whit.runtime.link import load_object
@@ -159,7 +159,7 @@ def _choice_and_key(function: UOp, target: Target) -> tuple[str | None, str]:
 
 def _compiled_as(choice: str | None, function: UOp, target: Target) -> tuple[dict[str, Any], bytes]:
     if choice is not None:
-        from whit.codegen.strategy.choice import UnfitError  # lazy: few kernels are tuned
+        from whit.codegen.strategy.record import UnfitError  # lazy: few kernels are tuned
 
         with contextlib.suppress(UnfitError):  # of another kernel: somebody has changed the file
             return compile_kernel(function, target, choice)
@@ -235,7 +235,7 @@ def _target_text(target: Target) -> str:
 @functools.cache
 def sources_digest(parts: tuple[str, ...]) -> str:
     """Names, sizes and times of sources of whit, 0.4 ms for those of the compiler."""
-    root = str(Path(__file__).parents[2])
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = []
     for part in parts:
         path = os.path.join(root, part)

@@ -14,7 +14,7 @@ from whit.errors import ArgumentError
 Group = list[str]
 _DOTS = "..."
 _ALONE = "... alone"  # outside of parentheses: axes of their own
-_TOKEN = re.compile(r"\s*(\.\.\.|[A-Za-z_]\w*|1(?!\w)|\(|\)|\S)")
+_TOKEN = r"\s*(\.\.\.|[A-Za-z_]\w*|1(?!\w)|\(|\)|\S)"
 
 
 def parse_formula(formula: str, rank: int, made: str) -> tuple[list[Group], list[Group]]:
@@ -55,7 +55,7 @@ def _names(groups: list[Group]) -> list[str]:
 def _groups(side: str) -> list[Group]:
     groups: list[Group] = []
     inside = False
-    for token in _TOKEN.findall(side):
+    for token in re.findall(_TOKEN, side):
         if token == "(":
             if inside:
                 raise ValueError("parentheses are nested")

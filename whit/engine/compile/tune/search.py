@@ -20,7 +20,7 @@ from itertools import islice
 
 from whit.codegen.passes.check_bounds import check_bounds
 from whit.codegen.pipeline import before_tiling, generate
-from whit.codegen.strategy.choice import Choice
+from whit.codegen.strategy.record import Choice
 from whit.codegen.strategy.variants import first_choices, varied
 from whit.config import Context
 from whit.engine.compile.tune import store

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
 from whit.tensor.graphs.convolution.channels_last import (
     channels_last,
     is_copied,
@@ -30,7 +30,6 @@ from whit.tensor.graphs.convolution.channels_last import (
 )
 from whit.tensor.graphs.convolution.fold_taps import Folding, folds
 from whit.tensor.graphs.convolution.sliding import windows
-from whit.tensor.graphs.convolution.winograd import best_tile, winograd
 
 NEVER, ALWAYS = 0, 1  # of the setting WINO
 
@@ -117,6 +116,8 @@ def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
         return None
     if not x.dtype.is_float or not all(isinstance(size, int) for size in slide.sizes):
         return None
+    from whit.tensor.graphs.convolution.winograd import best_tile, winograd  # lazy: loads fractions
+
     m = best_tile(x, w, slide.groups, slide.outputs, always=slide.winograd == ALWAYS)
     return winograd(x, w, m, slide.groups, slide.padding, slide.outputs) if m else None
 

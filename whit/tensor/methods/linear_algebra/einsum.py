@@ -16,7 +16,7 @@ from whit.tensor.graphs.mixing import restate_mix
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
 
-_TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+_TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 _FIX = 'Write one term of letters for each operand: "ij,jk->ik".'
 
 
@@ -177,7 +177,7 @@ def _parsed(formula: str, tensors: Sequence[Core]) -> tuple[list[Labels], Labels
     if len(terms) != len(tensors):
         raise ArgumentError(f"einsum: {formula!r} has {len(terms)} terms for {len(tensors)} operands", fix=_FIX)
     for term in (*terms, right):
-        if not _TERM.fullmatch(term):
+        if not re.fullmatch(_TERM, term):
             raise ArgumentError(f"einsum: {term!r} in {formula!r} is no term", fix=_FIX)
     labels: list[Labels] = []
     most = 0
