@@ -64,6 +64,7 @@ lint: $(READY) ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict bench
 
 format: $(READY) ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .

@@ -296,7 +296,7 @@ def _(keep: Keep, x: Tensor, w: Tensor) -> Tensor:
 def _(keep: Keep, x: Tensor, w: Tensor) -> Tensor:
     y = keep(x.conv2d(w, padding=1))
     mean, spread = y.mean((0, 2, 3), keepdim=True), y.var((0, 2, 3), keepdim=True)
-    return keep(keep((y - mean) * (spread + 1e-5).rsqrt()).relu()).max_pool2d((2, 2))
+    return keep(keep((y - mean) * (spread + 1e-5).rsqrt()).relu()).max_pool2d((2, 2))  # type: ignore[no-any-return]
 
 
 @program("pooling, convolution", normal(2, 16, 64, 64), TAPS)

@@ -93,7 +93,7 @@ def works(group: str) -> Iterator[Work]:
     if group in PRODUCTS:
         yield from (matmul(*sizes) for sizes in PRODUCTS[group])
     else:
-        yield from (conv(*sizes, of=group[-1] if group != "conv" else "y") for sizes in CONVOLUTIONS)
+        yield from (conv(*sizes, of=group[-1] if group != "conv" else "y") for sizes in CONVOLUTIONS)  # type: ignore[arg-type, misc]
 
 
 GROUPS = (*PRODUCTS, "conv", "dx", "dw")
@@ -115,7 +115,7 @@ def measure(work: Work, seconds: float, clock: Callable[[], float]) -> tuple[flo
     error = np.max(np.abs(ours(*tensors).numpy() - wanted)) / np.max(np.abs(wanted))
     if not error < 1e-4:
         raise SystemExit(f"{name} is wrong by {error}")
-    engine._launch = timed
+    engine._launch = timed  # type: ignore[assignment]
     best, their_best, end = float("inf"), float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
         for _ in range(TURN):

@@ -25,7 +25,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from cpu_works import GROUPS, Work, torch
+from cpu_works import GROUPS, Work, torch  # type: ignore[attr-defined]  # None where it is not installed
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine.report.roofline import Roof, measure_roof

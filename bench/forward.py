@@ -29,7 +29,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 RNG = np.random.default_rng(0)
 Weights = dict[str, Any]
@@ -94,7 +94,7 @@ class Model:
 
 
 def matrix(*shape: int) -> np.ndarray:
-    return (RNG.standard_normal(shape) / np.sqrt(np.prod(shape[1:]) if len(shape) > 1 else shape[0])).astype(np.float32)
+    return (RNG.standard_normal(shape) / np.sqrt(np.prod(shape[1:]) if len(shape) > 1 else shape[0])).astype(np.float32)  # type: ignore[no-any-return]
 
 
 def block_weights(layers: int, dim: int) -> dict[str, np.ndarray]:

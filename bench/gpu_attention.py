@@ -62,7 +62,7 @@ def attention() -> int:
     cases = [(shape, False) for shape in ATTENTIONS] + [(shape, True) for shape in BY_HAND]
     for (shape, is_by_hand), is_training in product(cases, (False, True)):
         try:
-            wrong += attention_of(*shape, is_training, is_by_hand)
+            wrong += attention_of(*shape, is_training, is_by_hand)  # type: ignore[call-arg]
         except Exception as error:  # one that fails must not hide the others
             wrong += 1
             print(f"{shape} {'training' if is_training else 'forward'}: {type(error).__name__}: {error}", flush=True)

@@ -17,7 +17,7 @@ from whit.runtime import blocks
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 REPEATS = 6
 SIZES = (1 << 20, 1 << 24, 1 << 26, 1 << 28)

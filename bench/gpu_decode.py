@@ -29,7 +29,7 @@ from whit.nn.state.gguf_blocks import KINDS, Kind
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 RUNS, TURNS = 5, 6
 
@@ -198,10 +198,10 @@ def our_weights(s: Shape, device: str, kind: str = "") -> Weights:
     bf16 = dtypes.bfloat16
 
     def random(*shape: int) -> Tensor:
-        return (Tensor.randn(*shape, device=device) * shape[-1] ** -0.5).cast(bf16).realize()
+        return (Tensor.randn(*shape, device=device) * shape[-1] ** -0.5).cast(bf16).realize()  # type: ignore[no-any-return]
 
     def copy(value: Tensor | Packed) -> Tensor | Packed:
-        return value.clone().realize() if isinstance(value, Tensor) else replace(value, raw=copy(value.raw))
+        return value.clone().realize() if isinstance(value, Tensor) else replace(value, raw=value.raw.clone().realize())
 
     def ones(*shape: int) -> Tensor:
         return Tensor.ones(*shape, device=device, dtype=bf16).realize()
@@ -311,7 +311,7 @@ def contest(s: Shape, with_compile: bool, kind: str) -> None:
             compiled = torch.compile(lambda token: step(Theirs, s, theirs, token, s.context - 1))
             calls["torch.compile"] = lambda: compiled(number)
         for name, call in calls.items():
-            call()
+            call()  # type: ignore[no-untyped-call]
             best = min(their_seconds(call) for _ in range(TURNS))
             print(f"{name:13s} {best * 1e3:7.3f} ms a token, {s.nbytes / best / 1e9:.0f} GB/s", flush=True)
 

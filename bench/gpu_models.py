@@ -196,7 +196,7 @@ def our_step(model: Model, kept: Weights | None = None) -> Callable[[], Tensor]:
             optimizer.zero_grad()
             loss = function(layers, weights, x).cross_entropy(labels).backward()
             optimizer.step()
-        return loss
+        return loss  # type: ignore[no-any-return]
 
     return step
 
@@ -246,7 +246,7 @@ def their_step(
 
     if model.labels is None:
         forward = torch.compile(logits) if is_compiled else logits
-        return torch.no_grad()(forward)
+        return torch.no_grad()(forward)  # type: ignore[no-any-return]
     labels, parameters = given(model.labels), list(weights.values())
     optimizer = (
         torch.optim.SGD(parameters, 1e-3, momentum=0.9) if model.is_mixed else torch.optim.AdamW(parameters, 1e-4)

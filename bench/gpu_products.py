@@ -5,6 +5,7 @@ python bench/gpu_products.py                 all tables of milliseconds and TFLO
 python bench/gpu_products.py models bytes    some of them: squares, models, small, around, bytes
 """
 
+# mypy: disable-error-code="misc"
 from __future__ import annotations
 
 import sys

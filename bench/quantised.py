@@ -36,7 +36,7 @@ class Clock:
     def __init__(self, threads: int) -> None:
         self.now = time.thread_time if threads == 1 else time.perf_counter
         self.spent, self.launch = 0.0, engine._launch
-        engine._launch = self.timed
+        engine._launch = self.timed  # type: ignore[assignment]
 
     def timed(self, *arguments: Any) -> None:
         start = self.now()

@@ -1,5 +1,6 @@
 """The models of `training_models.py` in PyTorch: the same layers, batches and optimisers."""
 
+# mypy: disable-error-code="misc"
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 TURN = 3  # steps of a contestant before the next
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ class Basic:
 
     def __call__(self, x: Tensor) -> Tensor:
         y = self.norm_b(self.b(self.norm_a(self.a(x)).relu()))
-        return (y + x.sequential(self.short)).relu()
+        return (y + x.sequential(self.short)).relu()  # type: ignore[no-any-return]
 
 
 class ResNet:
@@ -114,7 +114,7 @@ def torch_model(name: str) -> Any:
 def _torch_gpt(layers: int = 4, dim: int = 128, heads: int = 4, time: int = 64, words: int = 96) -> Any:
     n, f = torch.nn, torch.nn.functional
 
-    class Block(n.Module):
+    class Block(n.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.a, self.b = n.LayerNorm(dim), n.LayerNorm(dim)
@@ -128,7 +128,7 @@ def _torch_gpt(layers: int = 4, dim: int = 128, heads: int = 4, time: int = 64, 
             x = x + self.out(seen.transpose(1, 2).reshape(x.shape))
             return x + self.down(f.gelu(self.up(self.b(x)), approximate="tanh"))
 
-    class Model(n.Module):
+    class Model(n.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.words, self.places = n.Embedding(words, dim), n.Embedding(time, dim)
@@ -145,7 +145,7 @@ def _torch_gpt(layers: int = 4, dim: int = 128, heads: int = 4, time: int = 64, 
 def _torch_resnet() -> Any:
     n = torch.nn
 
-    class Block(n.Module):
+    class Block(n.Module):  # type: ignore[misc, name-defined]
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
             super().__init__()
             self.a = n.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
@@ -196,7 +196,7 @@ def our_step(name: str, captured: bool) -> Step:
         opt.zero_grad()
         loss = model(x).cross_entropy(y).backward()
         opt.step()
-        return loss
+        return loss  # type: ignore[no-any-return]
 
     run = TinyJit(update) if captured else update
 

@@ -102,7 +102,7 @@ def gpt(batch: int = 8, layers: int = 4) -> Training:
     model = GPT(layers)
     x, y = _batch(Tensor.randint(batch, 64, high=64), Tensor.randint(batch, 64, high=64))
     trained = Training(model, optim.AdamW(nn.state.get_parameters(model)), x, y)
-    trained.loss = lambda: model(x).flatten(0, 1).cross_entropy(y.flatten())
+    trained.loss = lambda: model(x).flatten(0, 1).cross_entropy(y.flatten())  # type: ignore[method-assign]
     return trained
 
 

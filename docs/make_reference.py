@@ -1,5 +1,6 @@
 """Writes docs/reference/: the public names, their docstrings, and an example of each name of Tensor."""
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -172,10 +173,7 @@ def _array(value: Any) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "tensor.md": tensor_page,
     "names.md": names_page,
-    **{
-        name: lambda title=title, modules=modules: module_page(title, modules)
-        for name, (title, modules) in MODULES.items()
-    },
+    **{name: functools.partial(module_page, title, modules) for name, (title, modules) in MODULES.items()},
 }
 
 if __name__ == "__main__":

@@ -272,7 +272,8 @@ def messages() -> str:
 
 
 def subclasses(kind: type) -> list[type]:
-    return [inner for sub in kind.__subclasses__() for inner in (sub, *subclasses(sub))]
+    direct: list[type] = kind.__subclasses__()
+    return [inner for sub in direct for inner in (sub, *subclasses(sub))]
 
 
 # ---- the page

@@ -65,7 +65,7 @@ def train(model: Classifier, x: Tensor, y: Tensor, steps: int, name: str) -> Non
 
 
 def accuracy(model: Classifier, x: Tensor, y: Tensor) -> float:
-    return (model(x).argmax(1) == y).mean().item()
+    return float((model(x).argmax(1) == y).mean().item())
 
 
 def main(steps: int = 200, rank: int = 4, folder: str = "build") -> dict[str, float]:

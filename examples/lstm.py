@@ -53,7 +53,7 @@ def main(steps: int = 500, length: int = 20, width: int = 32) -> float:
         bar.set_description(f"error {loss.item():.4f}")
     x, y = problems(1000, length)
     found = model(x)
-    error = (found - y).square().mean().item()
+    error = float((found - y).square().mean().item())
     a, b = (x[:, 0, 0] * x[:, 0, 1]).topk(2)[0].tolist()
     print(f"mean squared error {error:.5f} on 1000 new sequences; for {a:.3f} + {b:.3f} it says {found[0]:.3f}")
     return error

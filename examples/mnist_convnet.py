@@ -52,7 +52,7 @@ def train_step(model: ConvNet, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) ->
 def accuracy(model: ConvNet, x: Tensor, y: Tensor, rows: int = 1000) -> float:
     """The share of images whose digit is found, so many at a time."""
     right = [(model(x[i : i + rows]).argmax(1) == y[i : i + rows]).sum().item() for i in range(0, len(x), rows)]
-    return sum(right) / len(x)
+    return float(sum(right) / len(x))
 
 
 def main(steps: int = 600, folder: str | None = None) -> float:

@@ -24,7 +24,8 @@ class Block:
 
     def __call__(self, x: Tensor) -> Tensor:
         inside = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        return (inside + x.sequential(self.downsample)).relu()
+        result: Tensor = (inside + x.sequential(self.downsample)).relu()
+        return result
 
 
 class ResNet18:
@@ -73,7 +74,7 @@ def train_step(model: ResNet18, opt: nn.optim.Optimizer, x: Tensor, y: Tensor) -
 def accuracy(model: ResNet18, x: Tensor, y: Tensor, rows: int = 500) -> float:
     """The share of pictures whose class is found, so many at a time."""
     right = [(model(x[i : i + rows]).argmax(1) == y[i : i + rows]).sum().item() for i in range(0, len(x), rows)]
-    return sum(right) / len(x)
+    return float(sum(right) / len(x))
 
 
 def main(folder: str | None = None, steps: int = 300, width: int = 64, size: int = 16, batch: int = 64) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 
 from cli.schemas import differences, document
 from whit import Context
-from whit.cli import cache as cache_command
 from whit.cli.main import main
 from whit.engine.compile import disk_cache
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / "notes.kernel").write_text("mine")
         (tmp_path / "downloads").mkdir()
         (tmp_path / "downloads" / "data.bin").write_bytes(bytes(2048))
-        monkeypatch.setattr(cache_command.time, "time", lambda: NOW)
+        monkeypatch.setattr(time, "time", lambda: NOW)
         yield tmp_path
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_removed_is_a_problem(
     def refuse(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(disk_cache.os, "remove", refuse)
+    monkeypatch.setattr(os, "remove", refuse)
     assert main(["cache", "clear"]) == 1
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"{folder}: removed 0 files, 0 B"

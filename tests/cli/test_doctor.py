@@ -17,6 +17,8 @@ from whit.cli.doctor import Finding, diagnose, report
 from whit.cli.machine import PACKAGES, PYTHON, Machine, this_machine
 from whit.cli.main import main
 from whit.config import settings
+from whit.engine.compile import disk_cache
+from whit.engine.devices.device import BACKENDS
 from whit.errors import BackendError
 from whit.target import parse_target
 
@@ -67,7 +69,7 @@ def test_a_good_machine_has_nothing_but_ok() -> None:
 OLD = parse_target("CPU:LLVM:x86-64-v2")
 
 # facts that are not good -> topic, level, what is said, what to do
-DIAGNOSED = {
+DIAGNOSED: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
     "old python": ({"python": (3, 10, 9)}, "python", "problem", "Python 3.10.9 is too old", "3.11 or newer"),
     "no llvmlite": (
         {"packages": {**GOOD.packages, "llvmlite": None}},
@@ -129,7 +131,7 @@ def test_a_diagnosis_says_what_is_wrong_and_what_to_do(name: str) -> None:
 
 
 def test_a_missing_driver_is_a_problem_where_whit_could_use_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(doctor.BACKENDS, "CUDA", "whit.engine.devices.cuda")
+    monkeypatch.setitem(BACKENDS, "CUDA", "whit.engine.devices.cuda")
     (finding,) = found(gpus=(("NVIDIA", False),))
     assert finding.level == "problem"
     assert finding.fix.startswith("Install the driver of NVIDIA.")
@@ -165,11 +167,11 @@ def test_versions_are_compared_by_their_numbers(version: str, numbers: tuple[int
 
 
 def test_a_cache_folder_that_is_a_file_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.disk_cache, "folder", lambda: str(tmp_path / "new" / "kernels"))
+    monkeypatch.setattr(disk_cache, "folder", lambda: str(tmp_path / "new" / "kernels"))
     assert this_machine().cache_error == ""
     assert list((tmp_path / "new" / "kernels").iterdir()) == []  # what was tried is gone
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(machine.disk_cache, "folder", lambda: str(tmp_path / "file" / "kernels"))
+    monkeypatch.setattr(disk_cache, "folder", lambda: str(tmp_path / "file" / "kernels"))
     assert this_machine().cache_error == "Not a directory"
 
 

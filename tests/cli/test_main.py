@@ -192,7 +192,7 @@ def test_ctrl_c_ends_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def _start(*arguments: str, **options: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "whit", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(whit.__file__).parents[1])}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -10,6 +10,7 @@ import pytest
 from cli.schemas import differences, document
 from whit import Context, clear_caches
 from whit.cli import tune
+from whit.cli.bench_works import works
 from whit.cli.main import main
 from whit.cli.tune import Row
 from whit.engine.compile.tune import store
@@ -174,7 +175,7 @@ def test_the_works_of_the_benchmark_can_be_searched(
     assert len(json.loads(capsys.readouterr().out)["kernels"]) == 1
 
 
-WORKS: list[Any] = tune.works(True)
+WORKS: list[Any] = works(True)
 
 
 # ---- cache list tuned, cache clear tuned

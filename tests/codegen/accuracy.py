@@ -80,7 +80,7 @@ def without_names(graph: UOp) -> UOp:
 def _named(name: str, *operands: UOp) -> UOp:
     """The function as whoever calls it builds it."""
     places = [m for m in (formulas, trigonometry) if hasattr(m, name)]
-    build = _NODES.get(name) or getattr(places[0], name)
+    build: Any = _NODES.get(name) or getattr(places[0], name)
     result: UOp = build(*operands)
     return result
 

@@ -1,5 +1,7 @@
 """Long sums are sums of shorter ones: what the pass does to a program, on every target, and how exact results are."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from schedule.build import param, scheduled
@@ -134,7 +136,7 @@ def test_no_register_of_any_target_is_added_to_too_often(name: str, target: str)
 # ---- numbers
 
 ROWS = 100_003
-SHAPES = {
+SHAPES: dict[str, Any] = {
     "columns": ((ROWS, 8), 0),
     "many columns": ((20_011, 70), 0),
     "rows": ((5, ROWS), 1),

@@ -1,6 +1,7 @@
 """Attention by blocks, compiled: values and gradients against NumPy in float64, for sizes that no tile divides."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ def numbers(*shape: int) -> Any:
     return RNG.standard_normal(shape)
 
 
-def expected(q: Any, k: Any, v: Any, g: Any, seen: Any, factor: Any = 1) -> list[Any]:
-    """The result, and the gradients of queries, keys and values. A row that sees nothing is 0. The factor is what
-    dropout makes of weights."""
+def expected(arrays: Sequence[Any], seen: Any, factor: Any = 1) -> list[Any]:
+    """Of queries, keys, values and an upstream gradient: the result, and the gradients of the first three. A row that
+    sees nothing is 0. The factor is what dropout makes of weights."""
+    q, k, v, g = arrays
     scale = 1 / math.sqrt(q.shape[-1])
     scores = np.where(seen, q @ k.swapaxes(-1, -2) * scale, -np.inf)
     top = scores.max(-1, keepdims=True)
@@ -55,7 +57,7 @@ CASES: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name: str) -> None:
     (heads, rows, keys, depth, columns), seen, given = CASES[name]
-    arguments = {key: Tensor(value) if key == "attn_mask" else value for key, value in given.items()}
+    arguments: dict[str, Any] = {key: Tensor(value) if key == "attn_mask" else value for key, value in given.items()}
     arrays = [numbers(heads, rows, depth), numbers(heads, keys, depth), numbers(heads, keys, columns)]
     upstream = numbers(heads, rows, columns)
     with Context(CHECK_OOB=heads == 1):  # the proof takes longer than everything else
@@ -64,7 +66,7 @@ def test_values_and_gradients(name: str) -> None:
         assert "attention by blocks" in out.explain()
         found = [out, *out.gradient(q, k, v, gradient=g)]
         Tensor.realize(*found)
-    for ours, right in zip(found, expected(*arrays, upstream, seen), strict=True):
+    for ours, right in zip(found, expected([*arrays, upstream], seen), strict=True):
         assert np.abs(ours.numpy() - right).max() <= 3e-6 * max(np.abs(right).max(), 1)
 
 
@@ -74,7 +76,7 @@ def test_other_dtypes(dtype: Any, error: float) -> None:
     q, k, v = (Tensor(array).cast(dtype).realize() for array in arrays)
     out = q.scaled_dot_product_attention(k, v)
     assert "attention by blocks" in out.explain() and out.dtype is dtype
-    right = expected(*(t.cast(dtypes.float64).numpy() for t in (q, k, v)), arrays[0], np.True_)[0]
+    right = expected([*(t.cast(dtypes.float64).numpy() for t in (q, k, v)), arrays[0]], np.True_)[0]
     assert np.abs(out.cast(dtypes.float64).numpy() - right).max() <= error
 
 
@@ -85,7 +87,7 @@ def test_dropout_drops_the_same_as_without_blocks() -> None:
         with Context(ATTENTION_BLOCKS=blocks, TRAINING=1):
             Tensor.manual_seed(7)
             results.append(q.scaled_dot_product_attention(k, v, dropout_p=0.4).numpy())
-    assert np.allclose(*results, atol=1e-6) and results[0].any()
+    assert np.allclose(results[0], results[1], atol=1e-6) and results[0].any()
 
 
 def test_a_window_computed_in_place_of_another_value() -> None:
@@ -100,7 +102,7 @@ def test_a_window_computed_in_place_of_another_value() -> None:
     found = layer(x * 2)
     assert "row i sees those from i-19 to i" in found.explain()
     values = x.numpy().astype(np.float64) * 2
-    right = values + expected(values, values, values, values, inside.numpy())[0]
+    right = values + expected([values] * 4, inside.numpy())[0]
     assert np.abs(found.numpy() - right).max() < 1e-5
 
 
@@ -148,5 +150,5 @@ def test_operands_that_are_stored_in_another_order_than_they_are_read(name: str)
     text = out.explain()
     assert text.count("attention by blocks") == 1
     assert "2 kernels" in text  # one for what is rotated
-    right = expected(*moved(arrays, both), np.zeros((2, 4, 40, 16)), causal(40, 40))[0]
+    right = expected([*moved(arrays, both), np.zeros((2, 4, 40, 16))], causal(40, 40))[0]
     assert np.abs(out.numpy() - right).max() <= 3e-6 * max(np.abs(right).max(), 1)

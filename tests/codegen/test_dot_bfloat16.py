@@ -222,7 +222,7 @@ def test_pairs_of_channels_where_windows_have_none() -> None:
     a, b = numbers(outputs, channels, window, window), numbers(channels, side, side)
     seen = np.lib.stride_tricks.sliding_window_view(b, (window, window), axis=(1, 2))
     given = [array.astype(ml_dtypes.bfloat16) for array in (a, b)]
-    found = ran(program, *given, np.zeros((outputs, size, size), np.float32))
+    found = ran(program, given[0], given[1], np.zeros((outputs, size, size), np.float32))
     np.testing.assert_array_equal(found, np.einsum("ocij,cyxij->oyx", a, seen))
 
 

@@ -8,7 +8,8 @@ import pytest
 from render.ptx_copy_engine import run_groups
 from schedule.build import param
 
-from codegen.test_gpu_matmul import BF16, F16, F32, TARGET, arrays_of, body_of, product, turned
+from codegen.test_gpu_matmul import BF16, F16, F32, TARGET, body_of, product, turned
+from codegen.test_kernel_programs import arrays_of
 from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.gemm import matmul as gpu_matmul
@@ -151,4 +152,4 @@ def test_every_tile_has_room_for_boxes() -> None:
     """Beside its stages, in the memory of a block."""
     atoms = (*gpu_atoms.WGMMA, *gpu_atoms.WGMMA_FP8, *gpu_atoms.WGMMA_INT, *gpu_atoms.WGMMA_TF32)
     for atom in atoms:
-        assert 1 <= boxes_of(atom) <= 2
+        assert 1 <= boxes_of(atom) <= 2  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def turned(x: UOp) -> UOp:
     return x.permute((1, 0))
 
 
-def body_of(value: UOp) -> UOp:
+def body_of(value: UOp | list[UOp]) -> UOp:
     (call,) = scheduled(value).src
     return call.src[0].src[0]
 

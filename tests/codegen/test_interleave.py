@@ -27,7 +27,7 @@ def loads_of(body: UOp) -> list[UOp]:
 
 
 @pytest.mark.parametrize("target", [MASKS, NO_MASKS], ids=str)
-def test_gathers_side_by_side_are_one_load_and_shuffles(target) -> None:  # type: ignore[no-untyped-def]
+def test_gathers_side_by_side_are_one_load_and_shuffles(target) -> None:
     changed = interleave(reading(0, 1, 2, 3), target)
     (load,) = loads_of(changed)
     assert load.arg == 32 and len(load.src) == 2

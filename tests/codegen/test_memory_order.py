@@ -7,7 +7,8 @@ from schedule.build import param, scheduled
 from whit import Tensor
 from whit.codegen.cpu.loops import choose_strategy
 from whit.codegen.passes.merge_ranges import merge_ranges
-from whit.codegen.pipeline import PASSES, Job
+from whit.codegen.pipeline import PASSES
+from whit.codegen.strategy.record import Job
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp

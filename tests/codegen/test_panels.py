@@ -1,6 +1,7 @@
 """Contractions through panels: every layout, edge and kind of operand, against NumPy."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def test_a_long_epilogue_after_several_blocks_of_k() -> None:
     ],
     ids=str,
 )
-def test_a_convolution_and_its_gradients(size: int, window: int, options: dict[str, int]) -> None:
+def test_a_convolution_and_its_gradients(size: int, window: int, options: dict[str, Any]) -> None:
     """Against the interpreter: every way of copying windows, whole and in parts."""
     x, w = values(3, 16, size, size), values(24, 16 // options.get("groups", 1), window, window)
     results = []

@@ -11,8 +11,9 @@ from schedule.build import matmul, param, scheduled
 from whit.codegen import pipeline
 from whit.codegen.cpu import panel_sizes as tiling
 from whit.codegen.cpu.panel_sizes import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
-from whit.codegen.pipeline import PASSES, Job, generate
+from whit.codegen.pipeline import PASSES, generate
 from whit.codegen.strategy.cost import Operands, estimate_tiling
+from whit.codegen.strategy.record import Job
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -80,8 +81,8 @@ def plans_of(body: UOp, target: Target = TINY) -> dict[Kind, Plan]:
     for number, contraction in enumerate(find_contractions(flat)):
         given = Operands(contraction, flat, target)
         for tried in candidates(contraction, flat, given):
-            several = (tried.inside > 1, tried.group > 1, tried.depth.blocks > 1, tried.depth.is_ragged)
-            several = (*several, tried.row_items > 1) if tried.image else several
+            several = [tried.inside > 1, tried.group > 1, tried.depth.blocks > 1, tried.depth.is_ragged]
+            several += [tried.row_items > 1] if tried.image else []
             kind = (number, tried.way_a, tried.way_b, tried.waits, tried.in_place, *several)
             found.setdefault(kind, Plan(contraction, tried, estimate_tiling(tried, given)))
     return found

@@ -44,7 +44,7 @@ class Kernel:
         """The arguments, as they are now."""
         count = len(self.params) + len(self.variables)
         addresses = (ctypes.c_void_p * count).from_address(pointers)
-        return [ctypes.c_uint64.from_address(address).value for address in addresses]
+        return [ctypes.c_uint64.from_address(address).value for address in addresses]  # type: ignore[arg-type]
 
     def run(self, arguments: list[int]) -> None:
         numbers = arguments[len(self.params) :]

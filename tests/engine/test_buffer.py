@@ -192,7 +192,7 @@ def test_a_tensor_that_does_not_fit_names_the_largest_ones_and_their_lines() -> 
 @pytest.mark.cpu
 def test_a_computation_that_does_not_fit_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     x = Tensor.ones(1 << 20).contiguous().realize()
-    real = buffer_module.take
+    real = blocks.take
 
     def refuse_large(nbytes: int) -> Any:
         if nbytes >= 2 << 20:
@@ -213,7 +213,7 @@ def test_memory_in_reference_cycles_is_collected_before_giving_up(monkeypatch: p
             self.me = self
             self.buffer = Buffer("CPU:3", 4 << 20)
 
-    real = buffer_module.take
+    real = blocks.take
     Cycle()
 
     def refuse_while_used(nbytes: int) -> Any:

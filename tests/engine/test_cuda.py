@@ -33,9 +33,9 @@ def test_import_loads_no_driver() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def on_both(build, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+def on_both(build, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same on CUDA and on the CPU."""
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         build(*(Tensor(array, device=device) for array in arrays)).to("CPU").numpy() for device in ("CUDA", "CPU")
     )
 
@@ -101,7 +101,7 @@ def test_kernels_agree_with_the_cpu(name: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
 
 
-def _product(a, b):  # type: ignore[no-untyped-def]
+def _product(a, b):
     return a @ b
 
 
@@ -137,7 +137,7 @@ PRODUCTS = {  # what is computed, and the shapes of its operands
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_agree_with_the_cpu(name: str, dtype: DType) -> None:
     build, *shapes = PRODUCTS[name]
-    arrays = [rng.integers(-4, 5, shape).astype(numpy_dtype(dtype)) for shape in shapes]  # type: ignore[arg-type]
+    arrays = [rng.integers(-4, 5, shape).astype(numpy_dtype(dtype)) for shape in shapes]
     got, expected = on_both(build, *arrays)
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))  # sums of these are exact
 
@@ -350,7 +350,7 @@ def test_assignment_and_gradients() -> None:
     for device in ("CUDA", "CPU"):
         w = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device=device, requires_grad=True)
         (w * w).sum().backward()
-        np.testing.assert_array_equal(w.grad.numpy(), 2 * np.arange(6).reshape(2, 3))  # type: ignore[union-attr]
+        np.testing.assert_array_equal(w.grad.numpy(), 2 * np.arange(6).reshape(2, 3))
         x = Tensor.zeros(4, device=device).contiguous().realize()
         x[1:3] = 5.0
         np.testing.assert_array_equal(x.numpy(), [0, 5, 5, 0])

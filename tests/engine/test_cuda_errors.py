@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpus import needs_gpu
 
 from engine.fake_gpu import FakeLibrary, fake_gpu
-from engine.test_cuda import needs_gpu
 from whit import Context, Device, Tensor, TinyJit
 from whit.errors import BackendError, DeviceError
 from whit.runtime import cuda_driver

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpus import needs_gpu
 from tensor.test_interop import Producer, address
 
 from engine.fake_gpu import LEGACY, FakeLibrary, fake_gpu
-from engine.test_cuda import needs_gpu
 from whit import Context, Device, Tensor, dtypes
 from whit.errors import ArgumentError, DeviceError
 from whit.runtime import dlpack
@@ -32,7 +32,7 @@ def gpu(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
 
 
 def new_stream(gpu: FakeLibrary) -> int:
-    return Device["CUDA"].gpu.number("cuStreamCreate", ctypes.c_void_p, 1)  # type: ignore[attr-defined, no-any-return]
+    return Device["CUDA"].gpu.number("cuStreamCreate", ctypes.c_void_p, 1)  # type: ignore[attr-defined]
 
 
 def seen(gpu: FakeLibrary, stream: int, taken: dlpack.Taken) -> list[float]:

@@ -60,9 +60,9 @@ def test_a_replay_is_one_launch_with_the_results_of_a_plain_run(gpu: FakeLibrary
     for got, expected in kept:  # results are fresh
         for one, other in zip(got, expected, strict=True):
             np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)
-    x, w = (Tensor(array(5, 5), device="CUDA").realize() for _ in range(2))
-    step(x, w)
-    calls = counted(gpu, lambda: step(x, w))
+    y, z = (Tensor(array(5, 5), device="CUDA").realize() for _ in range(2))
+    step(y, z)
+    calls = counted(gpu, lambda: step(y, z))
     assert calls["cuGraphLaunch"] == 1 and "cuLaunchKernel" not in calls
     assert not {"cuGraphCreate", "cuGraphInstantiateWithFlags", "cuStreamSynchronize"} & calls.keys()
 
@@ -318,9 +318,9 @@ def test_a_kernel_that_waits_for_one_other_is_started_early(monkeypatch: pytest.
             np.testing.assert_allclose(step(x).numpy(), data @ data @ data, rtol=1e-4, atol=1e-5)
         assert gpu.calls.count("cuGraphAddDependencies_v2") == step.kernels - 1 == 1
         gpu.calls.clear()
-        step = TinyJit(branches)
+        both = TinyJit(branches)
         y, w = (Tensor(array(5, 5), device="CUDA").realize() for _ in range(2))
-        for one, other in zip(step(y, w), branches(y, w), strict=True):
+        for one, other in zip(both(y, w), branches(y, w), strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
         assert "cuGraphLaunch" in gpu.calls
 

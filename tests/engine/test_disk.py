@@ -73,8 +73,8 @@ def test_layouts_are_where_the_interpreter_finds_the_elements(data: Any) -> None
 
 def _moves(node: UOp) -> st.SearchStrategy[UOp]:
     """One movement op on a node."""
-    rank, shape = len(node.shape), tuple(int(size) for size in node.shape)  # type: ignore[arg-type]
-    windows = st.tuples(*[st.integers(0, size - 1).flatmap(lambda f, s=size: _window(f, s)) for size in shape])
+    rank, shape = len(node.shape), tuple(int(size) for size in node.shape)
+    windows = st.tuples(*[st.integers(0, size - 1).flatmap(lambda f, s=size: _window(f, s)) for size in shape])  # type: ignore[misc]
     choices = [
         st.permutations(range(rank)).map(lambda order: node.permute(tuple(order))),
         windows.map(lambda parts: node.shrink(parts)),
@@ -99,8 +99,8 @@ def _shapes(count: int) -> list[tuple[int, ...]]:
 def _every(node: UOp, step: int) -> UOp:
     """node[..., ::step]"""
     *lead, last = node.shape
-    count = -(-last // step)  # type: ignore[operator]
-    node = node.pad([*[(0, 0)] * len(lead), (0, count * step - last)]).reshape((*lead, count, step))  # type: ignore[operator]
+    count = -(-last // step)
+    node = node.pad([*[(0, 0)] * len(lead), (0, count * step - last)]).reshape((*lead, count, step))
     return node.shrink([*[(0, size) for size in lead], (0, count), (0, 1)]).reshape((*lead, count))
 
 

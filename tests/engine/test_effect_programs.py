@@ -140,7 +140,7 @@ class Program:
 
     @staticmethod
     def combined(combine: Any, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-        return new if combine is None else COMBINE[combine](old, new)
+        return new if combine is None else COMBINE[combine](old, new)  # type: ignore[misc]
 
     def scatter(self, graph: UOp, array: np.ndarray) -> UOp:
         count = self.random.randint(1, 5)

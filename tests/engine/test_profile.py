@@ -135,7 +135,7 @@ def test_another_thread_is_not_in_the_block() -> None:
 
 def test_all_threads_are_in_the_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     registered = []
-    monkeypatch.setattr(module.atexit, "register", lambda *call: registered.append(call))
+    monkeypatch.setattr("atexit.register", lambda *call: registered.append(call))
     with Context(PROFILE=0):
         module.start_from_environment()
         assert registered == []

@@ -193,7 +193,7 @@ def test_schedules_are_made_where_they_are_not_kept_or_rules_are_counted(
     settings: dict[str, int], count: int, made: Made, tmp_path: Path
 ) -> None:
     with Context(**settings):
-        linears = [find_or_make(GRAPH, DEV, lambda graph: made.append(LINEAR) or LINEAR) for _ in range(2)]
+        linears = [find_or_make(GRAPH, DEV, lambda graph: made.append(LINEAR) or LINEAR) for _ in range(2)]  # type: ignore[func-returns-value]
     assert linears == [LINEAR, LINEAR] and len(made) == count
     assert len(list(tmp_path.iterdir())) == 2 - count
 

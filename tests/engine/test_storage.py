@@ -81,7 +81,7 @@ def test_numpy_memory_is_used_as_it_is_where_possible() -> None:
     assert to_numpy(from_numpy(array.T)).tolist() == array.T.tolist()
     assert to_numpy(from_numpy(array.astype(">f4"))).tolist() == array.tolist()
     assert to_numpy(from_numpy(np.zeros((0, 3), np.int8))).shape == (0, 3)
-    assert to_numpy(from_numpy(np.float32(3.5).reshape(()))).shape == ()
+    assert to_numpy(from_numpy(np.float32(3.5).reshape(()))).shape == ()  # type: ignore[arg-type]
 
 
 @pytest.mark.cpu

@@ -137,8 +137,8 @@ class Block:
         self.keys[:, position : position + 1] = k
         self.values[:, position] = v.squeeze(1)
         seen = (self.keys[:, : position + 1], self.values[:, : position + 1])
-        heads = [part.transpose(1, 2) for part in (q, *seen)]
-        mixed = heads[0].scaled_dot_product_attention(*heads[1:]).transpose(1, 2).reshape(BATCH, 1, HEADS * DEPTH)
+        q, keys, values = (part.transpose(1, 2) for part in (q, *seen))
+        mixed = q.scaled_dot_product_attention(keys, values).transpose(1, 2).reshape(BATCH, 1, HEADS * DEPTH)
         x = x + self.out(mixed)
         return x + self.down(self.up(self.second_norm(x)).gelu())
 

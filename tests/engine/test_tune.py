@@ -220,8 +220,7 @@ def test_candidates_compute_what_the_reference_does(name: str) -> None:
     compile_module._kernels.clear()
     if name == "product of halves":
         x, y = x.half().realize(), y.half().realize()
-    result = (x @ y + z).relu() if "relu" in name else x @ y
-    result.realize()
+    ((x @ y + z).relu() if "relu" in name else x @ y).realize()
     kernel, target = max(compile_module.linked_kernels(), key=lambda pair: pair[0].ops)
     assert kernel.graph is not None
     task = task_of(kernel.graph, target)
@@ -273,7 +272,7 @@ def times(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     def best(self: object, kernel: Kernel, *rest: float) -> float:
         return seconds.pop(0) if len(seconds) > 1 else seconds[0]
 
-    monkeypatch.setattr(search_module.Alone, "best_seconds", best)
+    monkeypatch.setattr(Alone, "best_seconds", best)
     monkeypatch.setattr(Search, "race", lambda self, default: (best_of(self), 1.0, 2.0))
 
 

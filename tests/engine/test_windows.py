@@ -10,6 +10,7 @@ from fuzz.emulated import emulated_gpu
 from whit import Tensor, clear_caches, dtypes, nn
 from whit.dtype import DType
 from whit.engine.compile.compile import linked_kernels
+from whit.engine.memory.storage import storage
 from whit.engine.realize import realize
 from whit.engine.realize.parametrise import below, normalise
 from whit.engine.realize.windows import FEW, find_windows
@@ -172,7 +173,7 @@ def test_a_window_that_was_read_does_not_keep_a_tensor_from_being_changed_in_pla
     x = (Tensor(np.arange(1 << 16, dtype=np.float32)) * 2).realize()
     addresses = set()
     for i in range(3):
-        addresses.add(realize.storage(realize._memory_of(x.uop)).address)
+        addresses.add(storage(realize._memory_of(x.uop)).address)
         (x[i : i + 4] * 2).realize()
         x[i] = -1.0
         x.realize()
@@ -181,7 +182,7 @@ def test_a_window_that_was_read_does_not_keep_a_tensor_from_being_changed_in_pla
 
 def test_many_windows_that_cover_a_memory_stay_parts_of_it() -> None:
     x = Tensor(DATA[: 2 * FEW]).realize()
-    graph = graph_of(sum((x[k] for k in range(1, 2 * FEW)), x[0]))  # type: ignore[arg-type]
+    graph = graph_of(sum((x[k] for k in range(1, 2 * FEW)), x[0]))
     assert len([node for node in graph.topological() if node.op is ops.PARAM]) == 2
 
 

@@ -188,9 +188,9 @@ def shrink(case: Case, target: Target | None = None) -> Case:
         for node in case.outputs[0].topological() if len(case.outputs) == 1 else UOp.group(*case.outputs).topological():
             if node.op in (ops.PARAM, ops.CONST, ops.GROUP) or node in case.outputs:
                 continue
-            smaller = _cut(case, node)
-            if smaller is not None and failure_of(smaller, target):
-                case, changed = smaller, True
+            cut = _cut(case, node)
+            if cut is not None and failure_of(cut, target):
+                case, changed = cut, True
                 break
     return case
 

@@ -37,7 +37,7 @@ def run_on(name: str, graph: UOp, arrays: dict[UOp, np.ndarray]) -> None:
     buffers = [allocate(name, 0) for _ in range(slots)]
     for node, array in arrays.items():
         buffers[node.arg.slot] = allocate(name, array.nbytes)
-        buffers[node.arg.slot].write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+        buffers[node.arg.slot].write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))  # type: ignore[arg-type]
     device = Device[name]
     device.run(device.load(make_plan(load_scheduler(name)(graph), slots)), buffers, {})
     for node, array in arrays.items():

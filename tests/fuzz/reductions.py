@@ -161,8 +161,8 @@ def make_program(seed: int) -> Program:
             known.append(value)
     if draw.random() < 0.35:  # all in one number
         total = sum((v.tensor.sum() for v in program.outputs[1:]), program.outputs[0].tensor.sum())
-        array = np.float32(sum(float(v.array.sum()) for v in program.outputs))
-        program.outputs = [Value(total, np.asarray(array), " + ".join(v.text for v in program.outputs))]
+        number = np.float32(sum(float(v.array.sum()) for v in program.outputs))
+        program.outputs = [Value(total, np.asarray(number), " + ".join(v.text for v in program.outputs))]
     return program
 
 

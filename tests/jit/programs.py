@@ -82,16 +82,16 @@ def closure_variable_changes(jit: Any, see: Any) -> None:
 
 @equal("a dictionary of settings changes")
 def settings_dictionary(jit: Any, see: Any) -> None:
-    settings = {"scale": 2.0, "steps": [1, 2]}
+    settings: dict[str, Any] = {"scale": 2.0, "steps": [1, 2]}
 
     def f(x: Tensor) -> Tensor:
-        return x * settings["scale"] + sum(settings["steps"])  # type: ignore[arg-type]
+        return x * settings["scale"] + sum(settings["steps"])
 
     g = jit(f)
     see(g(Tensor([1.0])))
     settings["scale"] = 3.0
     see(g(Tensor([1.0])))
-    settings["steps"].append(10)  # type: ignore[union-attr]
+    settings["steps"].append(10)
     see(g(Tensor([1.0])))
 
 
@@ -125,7 +125,7 @@ def class_attribute(jit: Any, see: Any) -> None:
 
 @equal("a function of the closure is replaced")
 def helper_replaced(jit: Any, see: Any) -> None:
-    act = Tensor.relu
+    act: Any = Tensor.relu
 
     def f(x: Tensor) -> Tensor:
         return act(x)

@@ -74,7 +74,7 @@ class Program:
 
     def __init__(self) -> None:
         self.count, self.turned = Tensor([0.0, 0.0]).realize(), Tensor([1.0, 2.0]).realize()
-        self.scale, self.made = 2, {}  # type: ignore[var-annotated]
+        self.scale, self.made = 2, {}
         self.jit = TinyJit(self.step)
 
     def step(self, x: Tensor) -> Tensor:

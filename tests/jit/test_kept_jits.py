@@ -22,7 +22,7 @@ class Model:
         return x * self.w * self.k
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.jit(x)  # type: ignore[attr-defined, no-any-return]
+        return self.jit(x)  # type: ignore[attr-defined]
 
 
 class Jitted(Model):
@@ -103,7 +103,7 @@ def a_dictionary_that_the_function_reads() -> tuple[Any, list[Any]]:
     jits: dict[str, Any] = {"inner": TinyJit(model.forward)}
 
     def outer(x: Tensor) -> Tensor:
-        return jits["inner"](x)  # type: ignore[no-any-return]
+        return jits["inner"](x)
 
     jits["outer"] = TinyJit(outer)
     return lambda x: jits["outer"](jits["inner"](x) / 6), list(jits.values())
@@ -114,13 +114,13 @@ def each_in_the_other() -> tuple[Any, list[Any]]:
     model: Any = Model()
 
     def even(x: Tensor, n: int = 0) -> Tensor:
-        return model.forward(x) if n == 0 else odd(x, n - 1)  # type: ignore[no-any-return]
+        return model.forward(x) if n == 0 else odd(x, n - 1)
 
     def odd(x: Tensor, n: int = 1) -> Tensor:
         return even(x, n - 1)
 
-    even = TinyJit(even)  # type: ignore[assignment]
-    odd = TinyJit(odd)  # type: ignore[assignment]
+    even = TinyJit(even)
+    odd = TinyJit(odd)
     return lambda x: even(odd(x) / 6), [even, odd]
 
 
@@ -131,7 +131,7 @@ def under_a_wrapper() -> tuple[Any, list[Any]]:
 
     @functools.wraps(jit)
     def wrapper(x: Tensor) -> Tensor:
-        return jit(x)  # type: ignore[no-any-return]
+        return jit(x)
 
     model.jit = TinyJit(wrapper)
     return lambda x: model.jit(jit(x) / 6), [jit, model.jit]

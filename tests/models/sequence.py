@@ -215,7 +215,8 @@ def wavenet(f: Framework) -> Model:
     parts = {"in": f.Conv1d(1, 4, 1), "layers": layers, "out": f.Conv1d(4, 6, 1)}
 
     def step(x: Any, y: Any) -> tuple[Any, Any]:
-        z, total = parts["in"](x), 0
+        z: Any = parts["in"](x)
+        total: Any = 0
         for dilation, layer in zip((1, 2, 4), parts["layers"], strict=True):
             before = f.pad(z, (dilation, 0))
             new = layer["mix"](layer["filter"](before).tanh() * layer["gate"](before).sigmoid())

@@ -205,7 +205,7 @@ def test_gzip_reads_tensors() -> None:
 # ---- NumPy
 
 
-ARRAYS = {
+ARRAYS: dict[str, Any] = {
     "matrix": np.arange(6, dtype=np.float32).reshape(2, 3),
     "columns": np.asfortranarray(np.arange(24, dtype=np.int16).reshape(2, 3, 4)),
     "big": np.arange(4, dtype=">i4").reshape(2, 2),

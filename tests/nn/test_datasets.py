@@ -75,7 +75,7 @@ TEST = TRAIN[:2] + 1
 
 
 def write_mnist(folder: Path, is_packed: bool = True, **changes: bytes) -> None:
-    contents = [idx(TRAIN), idx(np.uint8([1, 2, 3])), idx(TEST), idx(np.uint8([4, 5]))]
+    contents = [idx(TRAIN), idx(np.array([1, 2, 3], np.uint8)), idx(TEST), idx(np.array([4, 5], np.uint8))]
     for name, content in zip(datasets.MNIST_FILES, contents, strict=True):
         content = changes.get(name.partition("-idx")[0].replace("-", "_"), content)
         if is_packed:

@@ -27,9 +27,9 @@ class GPT:
 
 def torch_gpt(torch: Any) -> Any:
     """The same in PyTorch, under the same names."""
-    layers = torch.nn
+    layers: Any = torch.nn
 
-    class Attention(layers.Module):  # type: ignore[misc]
+    class Attention(layers.Module):
         def __init__(self) -> None:
             super().__init__()
             self.query, self.key, self.value, self.out = (layers.Linear(WIDTH, WIDTH) for _ in range(4))
@@ -39,7 +39,7 @@ def torch_gpt(torch: Any) -> Any:
             mixed = layers.functional.scaled_dot_product_attention(*heads, is_causal=True)
             return self.out(mixed.transpose(1, 2).flatten(2))
 
-    class Block(layers.Module):  # type: ignore[misc]
+    class Block(layers.Module):
         def __init__(self) -> None:
             super().__init__()
             self.attention = Attention()
@@ -50,7 +50,7 @@ def torch_gpt(torch: Any) -> Any:
             x = x + self.attention(self.norm1(x))
             return x + self.ff2(layers.functional.gelu(self.ff1(self.norm2(x)), approximate="tanh"))
 
-    class Module(layers.Module):  # type: ignore[misc]
+    class Module(layers.Module):
         def __init__(self) -> None:
             super().__init__()
             self.token, self.place = layers.Embedding(LETTERS, WIDTH), layers.Embedding(CONTEXT, WIDTH)

@@ -182,7 +182,7 @@ def test_mistakes_with_modules() -> None:
 
 
 def test_sequential_is_a_list_of_layers_under_pytorchs_names() -> None:
-    layers = [nn.Linear(4, 8), Tensor.relu, nn.Linear(8, 1)]
+    layers: list[Any] = [nn.Linear(4, 8), Tensor.relu, nn.Linear(8, 1)]
     for net in (nn.Sequential(*layers), nn.Sequential(layers)):
         assert len(net) == 3 and list(net) == layers and net[-1] is layers[2]
         assert isinstance(net[1:], nn.Sequential) and list(net[1:]) == layers[1:]

@@ -152,7 +152,7 @@ def test_a_group_steps_all_of_its_optimisers() -> None:
         return optim.OptimizerGroup(optim.Adam(params[:2], lr=0.1), optim.SGD(params[2:], lr=0.1))
 
     found = run(make)
-    adam, sgd = (run(lambda params, f=f: f(params, lr=0.1)) for f in (optim.Adam, optim.SGD))
+    adam, sgd = (run(lambda params, f=f: f(params, lr=0.1)) for f in (optim.Adam, optim.SGD))  # type: ignore[misc]
     assert_same(found, [[*a[:2], *s[2:]] for a, s in zip(adam, sgd, strict=True)])
     group = make([Tensor(w) for w in START])
     assert (len(group.params), len(group.optimizers), group[1].params[0].shape) == (4, 2, (3, 2, 4))
@@ -229,7 +229,7 @@ def test_large_odd_weights_are_updated_in_place_as_in_memory_of_their_own(make: 
 
 @pytest.mark.slow
 def test_fused_training_gives_the_same_losses() -> None:
-    one, fused = (train(lambda params, f=f: optim.Adam(params, fused=f)) for f in (False, True))
+    one, fused = (train(lambda params, f=f: optim.Adam(params, fused=f)) for f in (False, True))  # type: ignore[misc]
     np.testing.assert_allclose(fused[2], one[2], rtol=1e-5)
     assert fused[0] == [one[0][0] + 1] * 3  # the update, which is part of the gradient kernels otherwise
 
@@ -237,7 +237,7 @@ def test_fused_training_gives_the_same_losses() -> None:
 def test_fused_parameters_are_still_the_model() -> None:
     model = nn.Linear(3, 2)
     before = model.weight.numpy()
-    optim.SGD([model.weight, model.bias], fused=True)
+    optim.SGD([model.weight, model.bias], fused=True)  # type: ignore[list-item]
     np.testing.assert_array_equal(model.weight.numpy(), before)
     nn.state.load_state_dict(model, {"weight": Tensor.ones(2, 3), "bias": Tensor.zeros(2)}, verbose=False)
     assert model(Tensor([[1.0, 2.0, 3.0]])).tolist() == [[6.0, 6.0]]
@@ -342,7 +342,7 @@ def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -
     [
         (lambda: optim.SGD([]), "SGD: there are no parameters: the list is empty"),
         (lambda: optim.Adam([Tensor([1.0], requires_grad=False)]), "all of them have requires_grad=False"),
-        (lambda: optim.Adam([1.0]), "Adam: parameter 0 is no tensor: 1.0"),
+        (lambda: optim.Adam([1.0]), "Adam: parameter 0 is no tensor: 1.0"),  # type: ignore[list-item]
         (lambda: optim.Adam([Tensor([1])]), "Adam: parameter 0 is int32, and only floats have gradients"),
         (lambda: optim.SGD([Tensor([1.0])] * 2), "parameters 0 and 1 are the same tensor, of shape (1,)"),
         (lambda: optim.SGD([Tensor([1.0])], lr=-1), "SGD: lr=-1"),
@@ -350,7 +350,7 @@ def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -
         (lambda: optim.Adam([Tensor([1.0])], b1=1.0), "Adam: b1=1.0"),
         (lambda: optim.Muon([Tensor([1.0])]), "a parameter of shape (1,) is no matrix"),
         (lambda: optim.Adam([Tensor([1.0])], state_dtype=dtypes.int32), "Adam: state_dtype=int32"),
-        (lambda: optim.SGD([Tensor([1.0])], state_dtype="f"), "SGD: state_dtype='f'"),
+        (lambda: optim.SGD([Tensor([1.0])], state_dtype="f"), "SGD: state_dtype='f'"),  # type: ignore[arg-type]
         (lambda: optim.SGD([Tensor([1.0])], state_device="nowhere"), "nowhere"),
         (lambda: optim.SGD([Tensor([1.0])], lr=float("nan")), "SGD: lr=nan"),
         (lambda: optim.SGD([Tensor([1.0])], momentum=float("nan")), "SGD: momentum=nan"),
@@ -366,9 +366,9 @@ def test_what_an_optimiser_refuses(make: Callable[[], Any], message: str) -> Non
 
 def test_a_name_that_is_no_argument_is_refused() -> None:
     with pytest.raises(TypeError, match=r'SGD: there is no argument `momentun`(.|\n)*Did you mean "momentum"\?'):
-        optim.SGD([Tensor([1.0])], momentun=0.9)
+        optim.SGD([Tensor([1.0])], momentun=0.9)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r'Did you mean "state_dtype"\?'):
-        optim.Adam([Tensor([1.0])], state_type=dtypes.float16)
+        optim.Adam([Tensor([1.0])], state_type=dtypes.float16)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ("Adam", "AdamW", "LAMB"))

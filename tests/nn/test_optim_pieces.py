@@ -165,7 +165,7 @@ class Dense:
 def torch_model(torch: Any, model: Any) -> Any:
     """The same with PyTorch's layers, under the same names."""
 
-    class Module(torch.nn.Module):  # type: ignore[misc]
+    class Module(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             if isinstance(model, Dense):
                 return self.out(torch.relu(self.first(x.flatten(1))))

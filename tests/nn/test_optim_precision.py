@@ -200,7 +200,7 @@ def test_gradients_are_divided_before_they_are_clipped() -> None:
         (lambda: optim.LossScaler().backward(Tensor([1.0, 2.0])), "is no loss"),
         (lambda: optim.LossScaler().step(optim.SGD([Tensor([1.0])])), "no parameter has a gradient"),
         (lambda: optim.SGD([Tensor([1.0])]).step(skip=Tensor([1.0])), "SGD: skip="),
-        (lambda: optim.SGD([Tensor([1.0])]).step(skip=True), "SGD: skip=True"),
+        (lambda: optim.SGD([Tensor([1.0])]).step(skip=True), "SGD: skip=True"),  # type: ignore[arg-type]
     ],
     ids=range(10),
 )

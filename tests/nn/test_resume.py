@@ -111,7 +111,7 @@ def test_the_learning_rate_can_be_set() -> None:
     w = Tensor([1.0])
     opt = nn.optim.SGD([w], lr=1.0)
     rate = opt.lr
-    step = TinyJit(lambda: [opt.zero_grad(), (w * 2).sum().backward(), opt.step()][0])
+    step = TinyJit(lambda: [opt.zero_grad(), (w * 2).sum().backward(), opt.step()][0])  # type: ignore[func-returns-value]
     for value, expected in ((0.5, 0.0), (Tensor(0.25), -0.5), (np.float32(1.0), -2.5), (Tensor([2]), -6.5), (0, -6.5)):
         opt.lr = value
         step()

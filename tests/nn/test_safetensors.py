@@ -231,7 +231,11 @@ def test_a_file_can_be_saved_over_itself(tmp_path: Path) -> None:
 
 def test_files_of_the_library(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
-    arrays = {"a": np.arange(6, dtype=np.float16).reshape(2, 3), "b": np.array(3, np.int64), "c": np.zeros(0, np.uint8)}
+    arrays: dict[str, Any] = {
+        "a": np.arange(6, dtype=np.float16).reshape(2, 3),
+        "b": np.array(3, np.int64),
+        "c": np.zeros(0, np.uint8),
+    }
     library.save_file(arrays, tmp_path / "theirs", {"k": "v"})
     found = safe_load(tmp_path / "theirs")
     assert {name: t.tolist() for name, t in found.items()} == {name: a.tolist() for name, a in arrays.items()}

@@ -111,7 +111,7 @@ def test_the_model_keeps_its_dtype_and_device() -> None:
 
 def test_values_may_be_arrays_and_one_element_has_two_shapes() -> None:
     model = {"w": Tensor([0.0, 0.0]), "count": Tensor([0])}
-    load_state_dict(model, {"w": np.float32([1, 2]), "count": Tensor(7)})  # type: ignore[dict-item]
+    load_state_dict(model, {"w": np.array([1, 2], np.float32), "count": Tensor(7)})  # type: ignore[dict-item]
     assert model["w"].tolist() == [1, 2] and model["count"].tolist() == [7]
 
 

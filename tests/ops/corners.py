@@ -49,7 +49,7 @@ def accepted() -> list[Any]:
 
 def name_of(value: Any) -> str:
     """How a test's name shows an op or a dtype."""
-    return value.name  # type: ignore[no-any-return]
+    return value.name
 
 
 def corners(dtype: DType) -> list[Any]:
@@ -116,7 +116,7 @@ def by_scalars(op: Op, dtype: DType, operands: Sequence[Any]) -> Any:
 def to_python(dtype: DType, array: Any) -> list[Any]:
     """The elements of an array as Python scalars."""
     with np.errstate(all="ignore"):
-        return (array.astype(np.float64) if dtype.is_float else array).tolist()  # type: ignore[no-any-return]
+        return (array.astype(np.float64) if dtype.is_float else array).tolist()
 
 
 def is_same(dtype: DType, left: Any, right: Any, ulps: int = 0, signed_zero: bool = True) -> bool:

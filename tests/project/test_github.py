@@ -1,6 +1,7 @@
 """What runs on other people's machines (workflows, hooks, forms) is made of commands that exist here."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,20 @@ def test_hooks_before_a_commit_are_what_lint_runs() -> None:
         hook["id"]: hook["entry"].replace(".venv/bin/", "").replace(" --force-exclude", "")
         for hook in repository["hooks"]
     }
-    for hook in ("ruff-check", "ruff-format", "mypy"):
-        assert f"$(BIN)/{hooks[hook]}" in MAKEFILE
+    lint = re.findall(r"^\t\$\(BIN\)/(.*)$", MAKEFILE.partition("\nlint:")[2].partition("\n\n")[0], re.MULTILINE)
+    assert [hooks[hook] for hook in ("ruff-check", "ruff-format", "mypy", "mypy-bench")] == [
+        command.removesuffix(" .") for command in lint
+    ]
     assert (ROOT / hooks["style"].split()[-1]).is_dir()
+
+
+def test_types_of_every_folder_are_checked() -> None:
+    mypy = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    folders = {path.parent.name for path in ROOT.glob("*/*.py")} - {"build", "shared"}
+    assert {*mypy["files"], "bench"} == folders
+    (loose,) = [part for part in mypy["overrides"] if "union-attr" in part.get("disable_error_code", [])]
+    packages = {f"{path.name}.*" for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
+    assert packages <= {*loose["module"]}, "these folders of tests/ are checked as strictly as whit/"
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from render.ptx_machine import SHARED_BASE, Array, _Block
 
 _SIZES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
@@ -117,13 +118,13 @@ class _CopyingBlock(_Block):
             elif "commit_group" in kinds:
                 groups.append([])
             elif "bulk_group" in kinds:
-                number, place = self.where(x[0], who)
+                number, place = self.where(x[0], who)  # type: ignore[arg-type]
                 at = int(self.address(x[1])[who]) - SHARED_BASE
                 assert not self.unseen[at : at + self.swizzled(number).size].any(), "there is no fence"
                 groups[-1].append((number, place, at))
             else:
                 barrier, to = (int(self.address(each)[who]) for each in (x[2], x[0]))
-                self.coming.append((barrier, self.copy_in(*self.where(x[1], who)), to - SHARED_BASE))
+                self.coming.append((barrier, self.copy_in(*self.where(x[1], who)), to - SHARED_BASE))  # type: ignore[arg-type]
 
     def swizzled(self, number: int) -> Array:
         """Where the bytes of a box are, from its innermost axis on: lines of 128 bytes, groups of 16 turned."""

@@ -82,7 +82,7 @@ def run_ptx(text: str, blocks: int, threads: int, arrays: dict[str, Array], shar
 @functools.cache
 def _parsed(line: str) -> tuple[str, str, str, list[str]]:
     """Guard, instruction, what follows it, and that as operands. Threads of all blocks run the same lines."""
-    guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()  # type: ignore[union-attr]
+    guard, text = re.match(r"(?:@(\S+) )?(.*)", line).groups()
     name, _, rest = text.partition(" ")
     return guard, name, rest, re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest)
 
@@ -160,8 +160,8 @@ class _Block:
             return np.full(self.threads, self.symbols[operand], wanted)
         if operand.startswith(("0f", "0d")):
             code = "f" if operand[1] == "f" else "d"
-            bits = struct.pack(">I" if code == "f" else ">Q", int(operand[2:], 16))
-            return np.full(self.threads, struct.unpack(f">{code}", bits)[0], wanted)
+            packed = struct.pack(">I" if code == "f" else ">Q", int(operand[2:], 16))
+            return np.full(self.threads, struct.unpack(f">{code}", packed)[0], wanted)
         return np.full(self.threads, int(operand.rstrip("U"), 0) % (1 << 64), np.uint64).astype(wanted)
 
     def get_two(self, operand: str, kind: str) -> Array:
@@ -437,7 +437,7 @@ class _Block:
                     matrix[(warp, line, k) if matrix is a else (warp, k, line)] = some[:, e]
         for i, source in enumerate(of_c):
             c[warp, group + i // 2 * 8, pair + i % 2] = self.get(source, kinds[5])
-        c += a @ b
+        c += a @ b  # type: ignore[arg-type]
         for i, target in enumerate(targets):
             self.put(target, c[warp, group + i // 2 * 8, pair + i % 2].astype(total))
 

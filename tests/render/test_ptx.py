@@ -308,7 +308,7 @@ def test_no_signed_maximum_with_0_is_left_to_the_assembler() -> None:
         (param,) = (node for node in (both, f) if node in value.topological())
         found = np.zeros(70, numpy_dtype(value.dtype))
         memory = {"p0": found, "p1": given[param]}
-        run_ptx(text, counts.get(RangeKind.BLOCK, 1), counts.get(RangeKind.THREAD, 1), memory)
+        run_ptx(text, counts.get(RangeKind.BLOCK, 1), counts.get(RangeKind.THREAD, 1), memory)  # type: ignore[arg-type]
         np.testing.assert_array_equal(found, evaluate(value, {param: given[param]}))
 
 

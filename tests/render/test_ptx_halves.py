@@ -84,9 +84,9 @@ def operands(dtype: DType, count: int) -> list[Any]:
 
 
 def expected(form: Form, dtype: DType, given: list[Any]) -> tuple[DType, Any]:
-    *vectors, scalar = [UOp.buffer(i, dtype, array.shape) for i, array in enumerate(given)]
-    node = form(*vectors, scalar.reshape(()))
-    return node.dtype, evaluate(node, dict(zip((*vectors, scalar), given, strict=True)))
+    x, y, z, scalar = (UOp.buffer(i, dtype, array.shape) for i, array in enumerate(given))
+    node = form(x, y, z, scalar.reshape(()))
+    return node.dtype, evaluate(node, dict(zip((x, y, z, scalar), given, strict=True)))
 
 
 def program(form: Form, dtype: DType, count: int, width: int, threads: int) -> UOp:
@@ -95,8 +95,8 @@ def program(form: Form, dtype: DType, count: int, width: int, threads: int) -> U
     thread = UOp.range(const(dtypes.int32, threads), 1, RangeKind.THREAD)
     place = (block * threads + thread) * width
     params = [UOp.param(i + 1, dtype, (size,)) for i, size in enumerate((count, count, count, 1))]
-    vectors = [param.load(place, width) for param in params[:3]]
-    value = form(*vectors, params[3].load(const(dtypes.int32, 0)))
+    x, y, z = (param.load(place, width) for param in params[:3])
+    value = form(x, y, z, params[3].load(const(dtypes.int32, 0)))
     out = UOp.param(0, value.dtype, (count,))
     return listed(out, *params, block, thread, out.store(value, place), thread.end(), block.end())
 

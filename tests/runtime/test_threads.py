@@ -14,8 +14,8 @@ import pytest
 
 import whit
 from whit.config import Context
-from whit.runtime import threads
 from whit.runtime.elf import undefined_symbols
+from whit.runtime.library import Library
 from whit.runtime.llvm import compile_llvm, load_object
 from whit.runtime.pool_text import pool_text
 from whit.runtime.threads import Launch, native_kernel, run_launches, thread_count
@@ -107,7 +107,7 @@ define void @second(ptr %buffers, ptr %variables, i64 %start, i64 %stop) nounwin
 
 
 @pytest.fixture(scope="module")
-def kernels() -> threads.Library:
+def kernels() -> Library:
     return load_object(compile_llvm(KERNELS, host_target()))
 
 
@@ -132,14 +132,14 @@ class Work:
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 1000])
 @pytest.mark.parametrize("chunk", [1, 3, 64, 5000])
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_every_element_is_visited_once(kernels: threads.Library, total: int, chunk: int, count: int) -> None:
+def test_every_element_is_visited_once(kernels: Library, total: int, chunk: int, count: int) -> None:
     work = Work(total)
     for _ in range(3):
         run_launches((Launch * 1)(work.launch(kernels.address("count"), chunk, count)), 1)
     assert work.counts == [3] * total
 
 
-def test_a_list_runs_in_order(kernels: threads.Library) -> None:
+def test_a_list_runs_in_order(kernels: Library) -> None:
     """Each launch doubles the work of the one before: a later one that overtook would be seen in the counts."""
     works = [Work(size) for size in (1, 100, 1000, 7)]
     launches = [work.launch(kernels.address("count"), 10, 2) for work in works for _ in range(50)]
@@ -148,7 +148,7 @@ def test_a_list_runs_in_order(kernels: threads.Library) -> None:
     run_launches((Launch * 1)(), 0)
 
 
-def test_several_python_threads_at_once(kernels: threads.Library) -> None:
+def test_several_python_threads_at_once(kernels: Library) -> None:
     works = [Work(500, rounds=50) for _ in range(8)]
 
     def hammer(work: Work) -> None:
@@ -164,14 +164,14 @@ def test_several_python_threads_at_once(kernels: threads.Library) -> None:
 
 
 @needs_workers
-def test_as_many_threads_exist_as_were_asked_for(kernels: threads.Library) -> None:
+def test_as_many_threads_exist_as_were_asked_for(kernels: Library) -> None:
     work = Work(8)
     run_launches((Launch * 1)(work.launch(kernels.address("count"), 1, 3)), 1)
     assert len(os.listdir("/proc/self/task")) >= 3
 
 
 @needs_workers
-def test_two_threads_work_at_the_same_time(kernels: threads.Library) -> None:
+def test_two_threads_work_at_the_same_time(kernels: Library) -> None:
     for pause in (0.0, 0.01):  # workers that look for work, and workers that sleep
         for _ in range(20):
             time.sleep(pause)
@@ -181,7 +181,7 @@ def test_two_threads_work_at_the_same_time(kernels: threads.Library) -> None:
 
 
 @needs_workers
-def test_workers_take_no_signals(kernels: threads.Library) -> None:
+def test_workers_take_no_signals(kernels: Library) -> None:
     work = Work(8)
     run_launches((Launch * 1)(work.launch(kernels.address("count"), 1, 2)), 1)
     blocked = [
@@ -202,7 +202,7 @@ def test_the_setting_says_how_many_threads() -> None:
 
 @needs_workers
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that is what is tested
-def test_a_child_process_makes_its_own_pool(kernels: threads.Library) -> None:
+def test_a_child_process_makes_its_own_pool(kernels: Library) -> None:
     work = Work(100)
     run_launches((Launch * 1)(work.launch(kernels.address("count"), 1, 2)), 1)
     child = os.fork()
@@ -282,7 +282,7 @@ print('works')
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_a_group_visits_every_element_of_every_launch_once(kernels: threads.Library, count: int) -> None:
+def test_a_group_visits_every_element_of_every_launch_once(kernels: Library, count: int) -> None:
     works = [Work(size) for size in (1, 7, 1000, 2, 64)]
     chunks = [1, 3, 64, 5, 64]
     members = (Launch * 5)(*(w.launch(kernels.address("count"), c, 1) for w, c in zip(works, chunks, strict=True)))
@@ -294,7 +294,7 @@ def test_a_group_visits_every_element_of_every_launch_once(kernels: threads.Libr
 
 
 @needs_workers
-def test_launches_of_a_group_run_at_once(kernels: threads.Library) -> None:
+def test_launches_of_a_group_run_at_once(kernels: Library) -> None:
     """Each launch has one element, and waits for the other one."""
     work = Work(2, rounds=1 << 31)
     other = (ctypes.c_void_p * 1)(ctypes.addressof(work.data))
@@ -325,7 +325,7 @@ def test_the_pool_compiles_for_every_linux(name: str) -> None:
     assert set(undefined_symbols(code)) == {"syscall", "memmove"}
 
 
-def test_without_workers_everything_runs_on_the_calling_thread(kernels: threads.Library) -> None:
+def test_without_workers_everything_runs_on_the_calling_thread(kernels: Library) -> None:
     text = pool_text(dataclasses.replace(host_target(), system="darwin"))
     assert "syscall" not in text
     library = load_object(compile_llvm(text, host_target()))

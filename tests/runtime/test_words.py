@@ -34,7 +34,7 @@ def changes() -> dict[str, tuple[Callable[[Words], None], Callable[[], Any]]]:
         pass
 
     return {
-        "entry changed": (lambda w: w.dict(some), lambda: some.update(a=object())),  # type: ignore[call-overload]
+        "entry changed": (lambda w: w.dict(some), lambda: some.update(a=object())),
         "entry added": (lambda w: w.dict(some), lambda: some.update(b=1)),
         "entry removed": (lambda w: w.dict(some), lambda: some.pop("a")),
         "attribute set": (lambda w: w.dict(thing.__dict__), lambda: setattr(thing, "k", 3)),
@@ -44,7 +44,7 @@ def changes() -> dict[str, tuple[Callable[[Words], None], Callable[[], Any]]]:
         "clear": (lambda w: w.list(things), things.clear),
         "class": (lambda w: w.kind(thing), lambda: setattr(thing, "__class__", Other)),
         "cell": (lambda w: w.cell(cell), lambda: setattr(cell, "cell_contents", 2)),
-        "default": (lambda w: w.function(function), lambda: setattr(function, "__defaults__", (3,))),
+        "default": (lambda w: w.function(function), lambda: setattr(function, "__defaults__", (3,))),  # type: ignore[arg-type]
         "bases": (lambda w: w.bases(Derived), lambda: setattr(Derived, "__bases__", (Thing, Base))),
     }
 

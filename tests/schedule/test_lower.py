@@ -11,8 +11,8 @@ from whit.ir.interpret import evaluate
 from whit.ir.text import to_text
 from whit.ir.uop import UOp, make
 from whit.schedule import schedule
-from whit.schedule.lower import Lowering, is_serial, read_value, reads_of, weigh
-from whit.schedule.stages.choose import choose_stages, lower_kernel, narrowest
+from whit.schedule.lower import Lowering, is_serial, narrowest, read_value, reads_of, weigh
+from whit.schedule.stages.choose import choose_stages, lower_kernel
 
 A, B, W = param(0, 6, 8), param(1, 6, 8), param(2, 8, 5)
 

@@ -33,16 +33,20 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = No
 @pytest.mark.parametrize("length, others", [(4, 4), (1, 5), (6, 3)], ids=str)
 def test_values(batch: Any, length: int, others: int) -> None:
     q, k, v = array(*batch, length, 8), array(*batch, others, 8, seed=1), array(*batch, others, 5, seed=2)
-    t = [Tensor(a) for a in (q, k, v)]
-    same(t[0].scaled_dot_product_attention(*t[1:]), attention(q, k, v), dtypes.float64, ulps=64, scale=1)
-    same(t[0].scaled_dot_product_attention(*t[1:], scale=0.3), attention(q, k, v, scale=0.3), ulps=64, scale=1)
+    tensors = [Tensor(a) for a in (q, k, v)]
+
+    def ours(**options: Any) -> Tensor:
+        return tensors[0].scaled_dot_product_attention(tensors[1], tensors[2], **options)
+
+    same(ours(), attention(q, k, v), dtypes.float64, ulps=64, scale=1)
+    same(ours(scale=0.3), attention(q, k, v, scale=0.3), ulps=64, scale=1)
     causal = np.tril(np.ones((length, others), np.bool_))
-    same(t[0].scaled_dot_product_attention(*t[1:], is_causal=True), attention(q, k, v, causal), ulps=64, scale=1)
+    same(ours(is_causal=True), attention(q, k, v, causal), ulps=64, scale=1)
     bools = array(length, others, seed=3) > 0
-    found = t[0].scaled_dot_product_attention(*t[1:], attn_mask=Tensor(bools))
+    found = ours(attn_mask=Tensor(bools))
     same(found, attention(q, k, v, bools), ulps=64, scale=1)
     floats = array(*batch, length, others, seed=4)
-    found = t[0].scaled_dot_product_attention(*t[1:], attn_mask=Tensor(floats))
+    found = ours(attn_mask=Tensor(floats))
     same(found, attention(q, k, v, floats), ulps=64, scale=1)
 
 
@@ -81,7 +85,7 @@ def test_kernels() -> None:
     q, k, v = (Tensor(array(2, 4, 16, 8, seed=i).astype(np.float32)).realize() for i in range(3))
     for keywords in ({}, {"is_causal": True}):
         GlobalCounters.reset()
-        q.scaled_dot_product_attention(k, v, **keywords).realize()  # type: ignore[arg-type]
+        q.scaled_dot_product_attention(k, v, **keywords).realize()
         assert GlobalCounters.kernel_count <= 3
 
 
@@ -116,7 +120,7 @@ def test_values_are_pytorchs() -> None:
     tensors = [torch.tensor(a) for a in (q, k, v)]
     for keywords in ({"is_causal": True}, {"attn_mask": mask}, {}):
         theirs = {name: torch.tensor(m) if isinstance(m, np.ndarray) else m for name, m in keywords.items()}
-        ours = {name: Tensor(m) if isinstance(m, np.ndarray) else m for name, m in keywords.items()}
+        ours: dict[str, Any] = {name: Tensor(m) if isinstance(m, np.ndarray) else m for name, m in keywords.items()}
         expected = reference(*tensors, enable_gqa=True, **theirs)
         found = Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), enable_gqa=True, **ours)
         same(found, expected.numpy(), ulps=64, scale=1)

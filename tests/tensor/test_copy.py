@@ -84,7 +84,8 @@ def test_a_deep_copy_has_a_copy_of_the_gradient() -> None:
 
 def test_what_is_shared_in_a_structure_is_shared_in_its_deep_copy() -> None:
     x = Tensor([1.0])
-    first, (second,) = copy.deepcopy([x, (x,)])
+    found: Any = copy.deepcopy([x, (x,)])
+    first, (second,) = found
     assert first is second is not x
 
 

@@ -158,7 +158,7 @@ def test_arange(arguments: Any) -> None:
     same(Tensor.arange(*arguments), expected, dtype, ulps=4, scale=1)
     if expected.size and expected.min() >= 0:
         for other in (dtypes.uint8, dtypes.half, dtypes.int64, dtypes.float64):
-            same(Tensor.arange(*arguments, dtype=other), expected.astype(numpy_dtype(other)), other, ulps=2, scale=1)
+            same(Tensor.arange(*arguments, dtype=other), expected.astype(numpy_dtype(other)), other, ulps=2, scale=1)  # type: ignore[misc]
 
 
 def test_small_integers_count_through_their_whole_range() -> None:

@@ -177,7 +177,7 @@ def test_arrays_of_any_order_and_layout(dtype: DType) -> None:
 
 
 def test_big_endian_memory_without_numpy_arrays() -> None:
-    swapped = memoryview(np.array([1, 2, 3], ">i4"))
+    swapped = memoryview(np.array([1, 2, 3], ">i4"))  # type: ignore[arg-type]
     assert swapped.format == ">i"
     assert Tensor(swapped).tolist() == [1, 2, 3]
 

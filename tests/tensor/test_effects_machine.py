@@ -316,7 +316,7 @@ class CompiledEffects(Effects):
 )
 def test_random_programs_do_what_numpy_does(machine: type[Effects], length: int, programs: int) -> None:
     before = counts["steps"]
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=programs,

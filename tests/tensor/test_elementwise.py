@@ -32,7 +32,7 @@ BITS = [(operator.and_, np.bitwise_and), (operator.or_, np.bitwise_or), (operato
 
 
 def name_of(value: Any) -> str:
-    return getattr(value, "name", None) or getattr(value, "__name__", str(value))
+    return str(getattr(value, "name", None) or getattr(value, "__name__", value))
 
 
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTS), ids=name_of)
@@ -225,7 +225,7 @@ def test_signs_and_closeness() -> None:
 def test_arrays_and_lists_stand_beside_tensors() -> None:
     x = Tensor([1.0, 2.0])
     same(x + np.array([1.0, 2.0], np.float32), [2, 4], dtypes.float32)
-    same(np.array([1.0, 2.0], np.float32) * x, [1, 4], dtypes.float32)
+    same(np.array([1.0, 2.0], np.float32) * x, [1, 4], dtypes.float32)  # type: ignore[arg-type]
     same(x.add([1, 1]), [2, 3])
     same(x * np.float64(2), [2, 4], dtypes.float32)
     same(x * np.float32(2), [2, 4], dtypes.float32)

@@ -299,7 +299,7 @@ def test_arrays_with_gaps_and_offsets_are_copied() -> None:
         ({"code": 0, "bits": 4}, DTypeError, "elements of code 0 with 4 bits"),
     ],
 )
-def test_arrays_that_are_refused_are_given_back(fields: dict[str, int], error: type[Exception], words: str) -> None:
+def test_arrays_that_are_refused_are_given_back(fields: dict[str, Any], error: type[Exception], words: str) -> None:
     producer = Producer(np.zeros(4, np.float32), (2,), **fields)
     with pytest.raises(error, match=words):
         Tensor.from_dlpack(producer)
@@ -353,8 +353,8 @@ def _sources() -> dict[str, tuple[Any, Any]]:
         "view of a view": (strided[0], lambda k: strided.fill(k)),
         "transposed": (strided.T, lambda k: strided.fill(k)),
         "big-endian": (big, lambda k: big.fill(k)),
-        "memoryview": (memoryview(raw), lambda k: raw.fill(k)),
-        "read-only memoryview": (memoryview(raw).toreadonly(), lambda k: raw.fill(k)),
+        "memoryview": (memoryview(raw), lambda k: raw.fill(k)),  # type: ignore[arg-type]
+        "read-only memoryview": (memoryview(raw).toreadonly(), lambda k: raw.fill(k)),  # type: ignore[arg-type]
         "bytearray": (grown, lambda k: grown.__setitem__(slice(0, 4), np.float32(k).tobytes())),
         "array.array": (ints, lambda k: ints.__setitem__(0, k)),
         "ctypes": (numbers, lambda k: numbers.__setitem__(0, k)),

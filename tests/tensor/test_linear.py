@@ -98,7 +98,7 @@ def convolution(x: Any, w: Any, groups: int, stride: Any, dilation: Any, pads: A
                 for i, s, d, k in zip(place, stride, dilation, kernel, strict=True)
             )
             cut = x[(slice(None), slice(first, first + part), *window)]
-            result[(slice(None), out, *place)] = (cut * w[out]).reshape(len(x), -1).sum(1)
+            result[(slice(None), out, *place)] = (cut * w[out]).reshape(len(x), -1).sum(1)  # type: ignore[index]
     return result
 
 

@@ -32,7 +32,8 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 
 def settle(loss: Any, reduction: str) -> Any:
-    return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](loss)
+    reduce: dict[str, Any] = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
+    return reduce[reduction](loss)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

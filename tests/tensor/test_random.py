@@ -107,7 +107,7 @@ MAKERS: dict[str, Callable[..., Tensor]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_numbers_are_the_same_on_every_device_to_the_last_bit(name: str) -> None:
-    found = [_numbers(lambda device=device: MAKERS[name](37, 3, device=device), 9) for device in ("CPU", "PYTHON")]
+    found = [_numbers(lambda device=device: MAKERS[name](37, 3, device=device), 9) for device in ("CPU", "PYTHON")]  # type: ignore[misc]
     np.testing.assert_array_equal(*found)
     with Context(NOOPT=1):
         np.testing.assert_array_equal(found[0], _numbers(lambda: MAKERS[name](37, 3), 9))
@@ -246,7 +246,7 @@ def test_logarithm_and_cosine_are_accurate() -> None:
     for dtype, ulps in ((dtypes.float32, 2), (dtypes.float64, 2)):
         u = (high.astype(np.longdouble) + 0.5) / 2**32 if dtype is dtypes.float32 else (exact + 0.5) / 2.0**64
         found = Tensor(uniform.minus_log(nodes, dtype)).numpy()
-        rest = ((~high).astype(np.longdouble) + 0.5) / 2**32
+        rest: np.ndarray = ((~high).astype(np.longdouble) + 0.5) / 2**32
         if dtype is dtypes.float64:
             rest = ((~high).astype(np.longdouble) * 2.0**32 + ~low + 0.5) / 2.0**64
         expected = -np.where(u < 0.5, np.log(u), np.log1p(-rest))
@@ -268,7 +268,7 @@ def test_randint_stays_in_its_range(low: int, high: int) -> None:
             with pytest.raises(DTypeError, match="does not fit"):
                 Tensor.randint(4, low=low, high=high, dtype=dtype)
             continue
-        x = _numbers(lambda dtype=dtype: Tensor.randint(1000, low=low, high=high, dtype=dtype, device="PYTHON"))
+        x = _numbers(lambda dtype=dtype: Tensor.randint(1000, low=low, high=high, dtype=dtype, device="PYTHON"))  # type: ignore[misc]
         values = [int(v) for v in x]
         assert x.dtype == numpy_dtype(dtype)
         assert min(values) >= low and max(values) < high
@@ -318,7 +318,7 @@ def test_bounds_of_initial_weights() -> None:
         "kaiming_uniform": (math.sqrt(6 / 1.0001 / 30), math.sqrt(2 / 1.0001 / 30)),
     }
     for name, (bound, std) in cases.items():
-        x = _numbers(lambda name=name: getattr(Tensor, name)(20, 5, 6))
+        x = _numbers(lambda name=name: getattr(Tensor, name)(20, 5, 6))  # type: ignore[misc]
         assert 0.97 * bound < abs(x).max() <= bound
         assert x.std() == pytest.approx(std, rel=0.1)
     x = _numbers(lambda: Tensor.kaiming_normal(100, 30, a=1.0))
@@ -538,7 +538,7 @@ needs_sorting = pytest.mark.skipif(not hasattr(Tensor, "argsort"), reason="there
 @needs_sorting
 def test_permutations() -> None:
     for n in (0, 1, 2, 7, 1000):
-        x = _numbers(lambda n=n: Tensor.randperm(n))
+        x = _numbers(lambda n=n: Tensor.randperm(n))  # type: ignore[misc]
         assert x.dtype == np.int32
         assert sorted(x.tolist()) == list(range(n))
     assert Tensor.randperm(5, dtype=dtypes.int64).dtype is dtypes.int64

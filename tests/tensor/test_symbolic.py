@@ -44,7 +44,7 @@ def gradient(loss: Callable[[Tensor, Any], Tensor]) -> Program:
     def program(n: Any) -> Tensor:
         x = Tensor(X, device=DEVICE, requires_grad=True)
         loss(x, n).backward()
-        return x.grad  # type: ignore[no-any-return]
+        return x.grad
 
     return program
 

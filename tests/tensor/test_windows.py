@@ -16,7 +16,7 @@ try:
     import torch
     import torch.nn.functional as F
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Using padding")]  # loads PyTorch
 needs_torch = pytest.mark.skipif(torch is None, reason="compares with PyTorch")

@@ -1,6 +1,7 @@
 """Winograd's algorithm: the matrices, where it is taken, values and gradients beside those of the sum as written."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_any_batch_of_a_captured_function() -> None:
             np.testing.assert_allclose(found.numpy()[:n], wanted, rtol=0, atol=1e-5)
 
 
-def nodes(*shape: int, out: int, groups: int = 1, **how: object) -> int:
+def nodes(*shape: int, out: int, groups: int = 1, **how: Any) -> int:
     """Nodes of the graph of a 3 x 3 convolution: it has many with Winograd."""
     return len(
         Tensor.empty(*shape).conv2d(Tensor.empty(out, shape[1] // groups, 3, 3), groups=groups, **how).uop.topological()

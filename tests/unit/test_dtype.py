@@ -107,7 +107,7 @@ def test_names_of_other_libraries_are_equal_to_dtypes_and_accepted_as_them():
     assert dtypes.float32 != dtypes.float64
     assert dtypes.bool == np.bool_
     for dtype in (np.int8, np.uint64, np.float16, ml_dtypes.bfloat16):
-        assert to_dtype(dtype) is to_dtype(np.dtype(dtype)) is to_dtype(dtype.__name__)
+        assert to_dtype(dtype) is to_dtype(np.dtype(dtype)) is to_dtype(dtype.__name__)  # type: ignore[arg-type]
     assert to_dtype(ml_dtypes.float8_e4m3fn) is dtypes.fp8e4m3
 
 
@@ -197,9 +197,9 @@ def test_ranges_are_numpys():
         info = np.iinfo(dtype.name)
         assert (dtypes.min(dtype), dtypes.max(dtype)) == (info.min, info.max)
     for dtype, reference in REFERENCE.items():
-        info = ml_dtypes.finfo(reference)
-        assert dtype.largest == float(info.max)
-        assert dtypes.finfo(dtype) == (info.iexp if dtype is dtypes.float64 else info.bits - 1 - info.nmant, info.nmant)
+        kind = ml_dtypes.finfo(reference)
+        assert dtype.largest == float(kind.max)
+        assert dtypes.finfo(dtype) == (kind.iexp if dtype is dtypes.float64 else kind.bits - 1 - kind.nmant, kind.nmant)
         assert (dtype.min, dtype.max) == (-math.inf, math.inf)
     assert (dtypes.bool.min, dtypes.bool.max) == (False, True)
     assert dtypes.weakint.min is None and dtypes.weakint.max is None
@@ -622,7 +622,7 @@ def test_what_cannot_be_converted_is_refused():
 def exact_rounding(dtype: DType, value: int) -> float:
     """Round an int to nearest even with nothing but integers."""
     excess = max(abs(value).bit_length() - dtype.mantissa_bits - 1, 0)
-    rounded = round(Fraction(abs(value), 1 << excess)) << excess
+    rounded: float = round(Fraction(abs(value), 1 << excess)) << excess
     if rounded > dtype.largest:
         rounded = dtype.largest if dtype.saturates else math.inf
     return math.copysign(rounded, value)

@@ -257,7 +257,7 @@ def test_viz_1_names_the_file_after_the_process(tmp_path: Path, monkeypatch: pyt
         assert hooks.recorder is None
     with Context(VIZ="1"):
         start_from_environment()
-    _end(hooks.recorder)
+    _end(hooks.recorder)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == [f"whit-{os.getpid()}.trace"]
 
 

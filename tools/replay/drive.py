@@ -145,7 +145,7 @@ class Driver:
 @contextmanager
 def caught_graphs(found: dict[Any, None]) -> Iterator[None]:
     """Graphs are noted instead of being scheduled: programs of no kernels are run."""
-    package = importlib.import_module("whit.schedule")
+    package: Any = importlib.import_module("whit.schedule")
     ops, make = importlib.import_module("whit.ir.ops"), importlib.import_module("whit.ir.uop").make
     before = package.schedule
 

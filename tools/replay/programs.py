@@ -105,7 +105,7 @@ def _() -> None:
 def forward(model: Any, layers: Any) -> None:
     """A model of `bench/forward.py`."""
     weights = {name: empty(*value.shape) for name, value in model.weights.items()}
-    given = [
+    given: list[Any] = [
         empty(*x.shape) if x.dtype.kind == "f" else Tensor.empty(*x.shape, dtype=dtypes.int32).realize()
         for x in model.inputs
     ]

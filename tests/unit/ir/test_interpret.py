@@ -502,7 +502,7 @@ def _reverse_in_shared_memory(barrier: bool) -> list[int]:
     nodes = [block, base, thread, place, load, shared.store(load, thread), *wait, other, back, out.store(back, place)]
     result = np.zeros(8, np.int32)
     run(UOp.linear(*nodes, thread.end(), block.end()), {x: np.arange(8, dtype=np.int32), out: result})
-    return result.tolist()  # type: ignore[no-any-return]
+    return result.tolist()
 
 
 def test_threads_wait_for_one_another_at_a_barrier() -> None:

@@ -284,7 +284,7 @@ body = UOp.param(0, f32, (3, 4)) * const(f32, 2)
 tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8), (8, 4)])]
 accumulator = UOp.buffer(9, f32, (16, 4))
 block_mma = BlockMmaArg(
-    "fma", (3, 3, 4), (3, 3, 4), *([MatrixArg(0, 4, 1)] * 2), (Digit(3, row=1),), (Digit(3, column=1),)
+    "fma", (3, 3, 4), (3, 3, 4), MatrixArg(0, 4, 1), MatrixArg(0, 4, 1), (Digit(3, row=1),), (Digit(3, column=1),)
 )
 block_store = BlockStoreArg((3, 3), (3, 3), MatrixArg(0, 4, 1), (Digit(3, row=1),), (Digit(3, column=1),))
 
@@ -511,7 +511,7 @@ BAD: list[tuple[Callable[[], Any], type[UserError], tuple[str, ...]]] = [
     (lambda: a34.expand((6, 4)), ShapeError, ("expand: axis 0 of (3, 4) cannot become 6", "size 1")),
     (lambda: a34.expand((3,)), ShapeError, ("expand: 1 entries for the 2 axes of shape (3, 4)", "each axis")),
     (lambda: a34.pad(((-1, 0), (0, 0))), ShapeError, ("pad: a size is -1",)),
-    (lambda: a34.pad(((1, 0, 2), (0, 0))), ArgumentError, ("pad: the argument", "does not fit")),
+    (lambda: a34.pad(((1, 0, 2), (0, 0))), ArgumentError, ("pad: the argument", "does not fit")),  # type: ignore[arg-type]
     (lambda: a34.shrink(((0, 3), (0, n))), ShapeError, ("shrink: 0..n is not inside axis 1 of (3, 4)", "up to 64")),
     (lambda: a34.shrink(((2, 2), (0, 4))), ShapeError, ("shrink: 2..4 is not inside axis 0 of (3, 4)", "exceed")),
     (lambda: a34.flip((2,)), OutOfRangeError, ("flip: there is no axis 2 in shape (3, 4)", "0 to 1")),

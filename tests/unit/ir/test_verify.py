@@ -12,9 +12,10 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, VerifyError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, Memory, ParamArg, RangeKind, StageArg
+from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, Stage
 from whit.ir.parse import parse
-from whit.ir.uop import UOp, const, make, topological
+from whit.ir.uop import UOp, const, make
 from whit.ir.verify import INVARIANTS, free_ranges, verify
 
 f32, index = dtypes.float32, dtypes.weakint
