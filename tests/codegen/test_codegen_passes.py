@@ -181,7 +181,7 @@ def test_lanes_of_a_scan_are_neighbours_and_it_has_no_cores_along_it(axis: int) 
 def test_applying_nothing_changes_only_names() -> None:
     body = flat(COPY)
     applied = apply_strategy(body, LoopStrategy(order=in_order(free_ranges(body)[body])))
-    assert positions(simplify(applied)) == ["r18*8 + r34"]
+    assert positions(simplify(applied)) == ["piece18*8 + piece34"]
 
 
 def test_lanes_are_vectors_and_the_rest_is_masked() -> None:

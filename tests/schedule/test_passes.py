@@ -11,11 +11,11 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.interpret import evaluate
+from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.schedule.groups.group import MOST_BUFFERS, facts_of, group_kernels
 from whit.schedule.groups.share_loops import share_loops
-from whit.schedule.lower import REDUCE_IDS
 from whit.schedule.rewrites import split_reduce
 from whit.schedule.rewrites.split_reduce import PIECES, SPLIT_REDUCE
 from whit.schedule.stages.choose import choose_stages
@@ -88,7 +88,7 @@ def test_facts() -> None:
 
 def test_independent_reductions_share_a_loop() -> None:
     r0 = UOp.range(6, 0)
-    k0, k1 = (UOp.range(8, REDUCE_IDS + i, RangeKind.REDUCE) for i in range(2))
+    k0, k1 = (UOp.range(8, i, RangeKind.REDUCE, Owner.REDUCE) for i in range(2))
     largest = A.index(r0, k0).reduce(ops.MAX, ranges=(k0,))
     added = A.index(r0, k1).reduce(ops.ADD, ranges=(k1,))
     shared = share_loops(UOp.group(param(5, 6).store(largest, r0), param(6, 6).store(added, r0)))
@@ -97,7 +97,8 @@ def test_independent_reductions_share_a_loop() -> None:
 
 
 def test_reductions_share_an_inner_loop_only_with_those_around_it() -> None:
-    r0, k0, k1, k2, k3 = (UOp.range(n, i) for i, n in ((0, 6), *enumerate((8, 3, 4, 3), REDUCE_IDS)))
+    r0 = UOp.range(6, 0)
+    k0, k1, k2, k3 = (UOp.range(n, i, RangeKind.REDUCE, Owner.REDUCE) for i, n in enumerate((8, 3, 4, 3)))
     many = A.index(r0, k0).cast(dtypes.float32) * k1.cast(dtypes.float32)
     few = A.index(r0, k2) * k3.cast(dtypes.float32)
     sums = [many.reduce(ops.ADD, ranges=(k0, k1)), few.reduce(ops.ADD, ranges=(k2, k3))]
@@ -107,7 +108,7 @@ def test_reductions_share_an_inner_loop_only_with_those_around_it() -> None:
 
 def test_reductions_that_need_each_other_do_not() -> None:
     r0 = UOp.range(6, 0)
-    k0, k1 = (UOp.range(8, REDUCE_IDS + i, RangeKind.REDUCE) for i in range(2))
+    k0, k1 = (UOp.range(8, i, RangeKind.REDUCE, Owner.REDUCE) for i in range(2))
     largest = A.index(r0, k0).reduce(ops.MAX, ranges=(k0,))
     added = (A.index(r0, k1) - largest).reduce(ops.ADD, ranges=(k1,))
     shared = share_loops(UOp.group(param(5, 6).store(added, r0)))

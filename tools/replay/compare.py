@@ -185,14 +185,19 @@ def renamed(lines: list[str]) -> list[str]:
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match[0], f"{match[1]}{len(names)}")
+        return names.setdefault(match[0], f"{_mark(match)}v{len(names)}")
 
     return [VALUE.sub(rename, line) for line in lines]
 
 
 def without_numbers(line: str) -> str:
-    """A line without the numbers in names of values: "%12 = add i64 %11, 4" -> "%# = add i64 %#, 4"."""
-    return VALUE.sub(r"\1#", line)
+    """A line without names of values: "%12 = add i64 %add11, 4" -> "%# = add i64 %#, 4"."""
+    return VALUE.sub(lambda match: f"{_mark(match)}#", line)
+
+
+def _mark(match: re.Match[str]) -> str:
+    """What a name begins with in this language, whatever it says: "%" of "%add11"."""
+    return match[1][0] if match[1][0] in "%$" else ""
 
 
 def without_sizes(line: str) -> str:

@@ -10,6 +10,7 @@ import enum
 from typing import Any
 
 from whit.dtype import DType
+from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.records import dataclass
 
@@ -50,10 +51,21 @@ class VariableArg:
 
 @dataclass(frozen=True, slots=True)
 class RangeArg:
-    """Which range this is, and what runs it."""
+    """Which range of its owner this is, and what runs it."""
 
     id: int
     kind: RangeKind = RangeKind.LOOP
+    owner: Owner = Owner.OUTPUT
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Where its loop nests: less is further out."""
+        return self.owner.place, self.id
+
+    @property
+    def name(self) -> str:
+        """r0, k1: in texts, and in what the names of variables in kernels begin with."""
+        return f"{self.owner.stem}{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,4 +345,4 @@ RECORDS: dict[str, Any] = {
         FormulaArg,
     )
 }
-ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (Memory, RangeKind)}
+ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (Memory, RangeKind, Owner)}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
 from whit.ir import ops
+from whit.ir.args import RangeArg
+from whit.ir.nesting import Owner
 from whit.ir.op import Op, spell_int, spelled, without_parentheses
 from whit.ir.record import set_digest
 
@@ -96,7 +98,7 @@ def _one_node(node: UOp, parts: list[str]) -> str:
     if op is ops.VARIABLE:
         return str(arg.name)
     if op is ops.RANGE:
-        return f"r{arg.id}"
+        return str(arg.name)
     if op is ops.PARAM:
         return f"p{arg.slot}"
     if op is ops.BUFFER:
@@ -113,10 +115,31 @@ _numbers: dict[Any, int] = {}  # op, dtype or argument -> a number that is the s
 register_cache(_numbers.clear, "digests of arguments")
 
 
+# Where the numbers of an owner's ranges begin in digests. Digests decide the order of operands, so other numbers make
+# other kernels, which are worth as much: these keep kernels comparable when owners come or go.
+_FIRST_IN_DIGESTS = {
+    Owner.THREAD: 1,
+    Owner.ROUND: 2,
+    Owner.GUARD: 3,
+    Owner.REDUCE: 1000,
+    Owner.DEPTH: 20,
+    Owner.PHASE: 120,
+    Owner.STEP: 16,
+    Owner.PART: 26_000,
+    Owner.TEAM: 100_000,
+    Owner.SUM: 1_000_000,
+    Owner.FILL: 2_000_000,
+    Owner.INNER: 3_000_000,
+}
+
+
 def _number(thing: Any) -> int:
     number = _numbers.get(thing)
     if number is None:
-        number = _numbers[thing] = zlib.crc32(repr(thing).encode())
+        text = repr(thing)
+        if type(thing) is RangeArg:
+            text = f"RangeArg(id={_FIRST_IN_DIGESTS.get(thing.owner, 0) + thing.id}, kind={thing.kind!r})"
+        number = _numbers[thing] = zlib.crc32(text.encode())
     return number
 
 

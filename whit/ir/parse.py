@@ -51,7 +51,8 @@ def parse_all(text: str) -> tuple[UOp, ...]:
 # 12 us -> 2.5 us a line where the node exists, -> 6 us where it is built (a chain of 200,000 additions)
 _PLAIN_LINE = re.compile(r' *(%[1-9][0-9]*) = ([a-z][a-z0-9]*) ([^=#"({]*[^=#"({ ])(?: *#.*)?\Z')
 _LINE_WITH_FIELDS = re.compile(
-    r' *(%[1-9][0-9]*|r[0-9]+) = ([a-z][a-z0-9]*) ([^=#"({, ]+(?:, [^=#"({, ]+)*), ([a-z]+=[^#"{]*[^#"{ ])(?: *#.*)?\Z'
+    r' *(%[1-9][0-9]*|[a-z]+[0-9]+) = ([a-z][a-z0-9]*) ([^=#"({, ]+(?:, [^=#"({, ]+)*), '
+    r'([a-z]+=[^#"{]*[^#"{ ])(?: *#.*)?\Z'
 )
 # 24 us -> 13 us a line of a schedule (399 calls of 59 kernels), with ranges and calls above
 _MEMORY_LINE = re.compile(

@@ -112,7 +112,7 @@ class Naming:
 HINTS: dict[Op, Callable[[Any], str]] = {
     ops.VARIABLE: lambda arg: str(arg.name),
     ops.FUNCTION: lambda arg: str(arg.name),
-    ops.RANGE: lambda arg: f"r{arg.id}",
+    ops.RANGE: lambda arg: arg.name,
     ops.PARAM: lambda arg: f"p{arg.slot}",
     ops.BUFFER: lambda arg: f"b{arg.id}",
 }

@@ -42,6 +42,7 @@ from whit.ir.args import (
 )
 from whit.ir.checks import check_node, explain, float_value, int_value, two_devices, wrong_arity
 from whit.ir.graph import expression, flatten, topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
 from whit.ir.shapes import filled, settled_sizes, split_symbolic
@@ -303,9 +304,13 @@ class UOp(Record):
         return make(ops.VARIABLE, (), VariableArg(name, low, high, dtype))
 
     @staticmethod
-    def range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
-        """The integers 0 .. size-1."""
-        return make(ops.RANGE, (as_index(size),), RangeArg(id, kind))
+    def range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP, owner: Owner = Owner.OUTPUT) -> UOp:
+        """The integers 0 .. size-1: loops nest by their owners, and those of one owner by their ids."""
+        return make(ops.RANGE, (as_index(size),), RangeArg(id, kind, owner))
+
+    def resized(self, size: int | UOp) -> UOp:
+        """This range with another size."""
+        return make(ops.RANGE, (as_index(size),), self.arg)
 
     @staticmethod
     def param(slot: int, dtype: DType, shape: Shape = (), device: str | None = None) -> UOp:

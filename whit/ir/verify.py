@@ -115,11 +115,11 @@ def _params_of_functions(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Prob
 
 
 def _range_ids(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """The id of a range names one range: no two ranges of different sizes or kinds share it."""
-    first: dict[int, UOp] = {}
+    """Owner and id name one range: no two ranges of different sizes or kinds share them."""
+    first: dict[str, UOp] = {}
     for node in nodes:
-        if node.op is ops.RANGE and first.setdefault(node.arg.id, node) is not node:
-            yield node, f"has the id of {first[node.arg.id].short()}"
+        if node.op is ops.RANGE and first.setdefault(node.arg.name, node) is not node:
+            yield node, f"has the id of {first[node.arg.name].short()}"
 
 
 _MEMORY = frozenset({ops.PARAM, ops.BUFFER})
@@ -190,8 +190,8 @@ def _stored_once(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
             _, value, *places = node.src
             chosen = _NO_RANGES.union(*(free[place] for place in places))
             left = [r for r in free[value] - chosen if r.arg.kind is not RangeKind.ORDERED]
-            for leftover in sorted(left, key=lambda r: int(r.arg.id)):
-                yield node, f"writes one place for all values of r{leftover.arg.id}"
+            for leftover in sorted(left, key=lambda r: r.arg.order):
+                yield node, f"writes one place for all values of {leftover.arg.name}"
 
 
 # ---- programs

@@ -22,13 +22,13 @@ from math import prod
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
 from whit.simplify.rules import simplify
 
 LEAF = 1 << 41  # slots of leaves
-DEPTH_IDS = 3_000_000  # ids of the ranges that inner contractions are summed over
 MANY_HEADS = 8  # from which on each has a core to itself
 MOST_TURNED, MOST_SUMS = 1024, 1 << 16  # rows, and elements of the sums, of a product that is turned round
 LEAST_ROWS, LEAST_KEYS, LEAST_COLUMNS, LEAST_DEPTH = 16, 32, 16, 8  # below, the matrix is as well stored
@@ -158,7 +158,7 @@ class _Reader:
         rows = [r for r in self.free[of_row] - self.free[of_key] - self.free[w] if r in self.free[product]]
         if not rows:
             raise _OtherForm
-        i = max(rows, key=lambda r: (r.size if isinstance(r.size, int) else 0, r.arg.id))
+        i = max(rows, key=lambda r: (r.size if isinstance(r.size, int) else 0, r.arg.order))
         return i, j, next(iter(columns))
 
     def product(self, node: UOp) -> None:
@@ -238,7 +238,7 @@ class _Reader:
             return None
         if any(r not in of_a or r not in of_b for r in ranges):
             return None
-        own = {r: UOp.range(r.src[0], DEPTH_IDS + n, RangeKind.REDUCE) for n, r in enumerate(ranges)}
+        own = {r: UOp.range(r.src[0], n, RangeKind.REDUCE, Owner.INNER) for n, r in enumerate(ranges)}
         names = {key: self.result.keys, row: self.result.rows, **own}
         return self.over_leaves(a, names), self.over_leaves(b, names), tuple(own.values())
 

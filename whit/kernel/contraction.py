@@ -75,8 +75,8 @@ def find_contractions(body: UOp) -> list[Contraction]:
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
     choices = []
     for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
-        outer = sorted(of_b - set(n), key=lambda r: r.arg.id)
-        batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.id)
+        outer = sorted(of_b - set(n), key=lambda r: r.arg.order)
+        batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.order)
         if n and not any(is_open(r) for r in (*m[1:], *n[1:], *along, *outer, *batch)):
             choices.append(Contraction(reduce, a, b, m, n, outer, batch))
     return choices
@@ -87,7 +87,7 @@ def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[
     if not ranges:
         return []
     steps = {r: [stride(store.src[2], r, free) for store in body.src] for r in ranges}
-    rest = sorted(ranges, key=lambda r: (steps[r][0] is None, abs(steps[r][0] or 0), -r.arg.id))
+    rest = sorted(ranges, key=lambda r: (steps[r][0] is None, abs(steps[r][0] or 0), [-place for place in r.arg.order]))
     group = [rest.pop(0)]
     for r in rest:
         before, size = steps[group[0]], size_of(group[0])

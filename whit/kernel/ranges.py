@@ -12,6 +12,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
@@ -83,7 +84,12 @@ def _moves(terms: Mapping[UOp, int], r: UOp, free: dict[UOp, frozenset[UOp]]) ->
 
 def in_order(ranges: Iterable[UOp], innermost: Collection[UOp] = ()) -> list[UOp]:
     """Outer ranges first."""
-    return sorted(ranges, key=lambda r: (r in innermost, r.arg.id, r.arg.kind.value))
+    return sorted(ranges, key=lambda r: (r in innermost, r.arg.order, r.arg.kind.value))
+
+
+def next_id(owner: Owner, nodes: Iterable[UOp]) -> int:
+    """The first id that is free for another range of this owner, beside those among the nodes."""
+    return 1 + max((node.arg.id for node in nodes if node.op is ops.RANGE and node.arg.owner is owner), default=-1)
 
 
 def stride(position: UOp, r: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:

@@ -23,6 +23,7 @@ from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.graph import joined
+from whit.ir.nesting import Owner
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
@@ -30,7 +31,6 @@ from whit.records import dataclass
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
 from whit.simplify import simplify
 
-REDUCE_IDS = 1000  # ids of reduce ranges start here: after the output's, so that they are inner loops
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
 TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
 MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
@@ -302,7 +302,7 @@ class Lowering:
             elif size == 1:
                 inner.append(ZERO)
             else:
-                ranges.append(new_range(size, REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE))
+                ranges.append(new_range(size, self.reduce_ranges, RangeKind.REDUCE, Owner.REDUCE))
                 self.reduce_ranges += 1
                 inner.append(ranges[-1])
         result = yield Request(value, tuple(inner), self._relevant(gate, position), (*self._hoisted(request), *ranges))
@@ -358,7 +358,7 @@ class Lowering:
         for source in node.src:
             if needs_loops(source, self.kept):
                 self.to_keep.append(source)
-        along = new_range(node.src[0].shape[axis], REDUCE_IDS + self.reduce_ranges, RangeKind.REDUCE)
+        along = new_range(node.src[0].shape[axis], self.reduce_ranges, RangeKind.REDUCE, Owner.REDUCE)
         self.reduce_ranges += 1
         inside = (*position[:axis], along, *position[axis + 1 :])
         parts: list[UOp] = []

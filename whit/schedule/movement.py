@@ -16,6 +16,7 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.nesting import Owner
 from whit.ir.sizes import same_size, settled
 from whit.ir.uop import UOp, as_index, const
 from whit.simplify import simplify
@@ -25,9 +26,9 @@ Position = tuple[UOp, ...]
 ZERO = const(dtypes.weakint, 0)
 
 
-def new_range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
+def new_range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP, owner: Owner = Owner.OUTPUT) -> UOp:
     """A range of a simplified size, so that no position in which it stands makes another one of it."""
-    return UOp.range(size if isinstance(size, int) else simplify(size), id, kind)
+    return UOp.range(size if isinstance(size, int) else simplify(size), id, kind, owner)
 
 
 def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Position]:

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import DotArg, RangeKind
+from whit.ir.args import DotArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction
@@ -52,7 +52,7 @@ def as_dot(body: UOp, target: Target) -> UOp | None:
     along = _divided(ranges, count)
     if along is None:
         return None
-    by_word = UOp.range(size_of(along) // count, along.arg.id, RangeKind.REDUCE)
+    by_word = along.resized(size_of(along) // count)
     words = [_together(side, along, by_word * count, count) for side in (left, right)]
     dot = make(ops.DOT, (*words, const(reduces[0].dtype, 0)), DotArg(left.dtype, right.dtype))
     total = dot.reduce(ops.ADD, ranges=tuple([by_word if r is along else r for r in ranges]))

@@ -146,18 +146,18 @@ def _lanes_along_reduction(
         count = max(min(2 if rows <= ROWS else 1, size_of(best) // width), 1)
         strategy.unroll[best] = count
         strategy.reasons.append(
-            f"lanes along reduction r{best.arg.id}: {rows} rows at a time, {count} accumulators each"
+            f"lanes along reduction {best.arg.name}: {rows} rows at a time, {count} accumulators each"
         )
         return
     if pair is None:
         strategy.unroll[best] = max(min(4, size_of(best) // width), 1)
         count = strategy.unroll[best]
-        strategy.reasons.append(f"lanes along reduction r{best.arg.id}: unit stride, {count} accumulators")
+        strategy.reasons.append(f"lanes along reduction {best.arg.name}: unit stride, {count} accumulators")
         return
     side = 4 if target.vector_registers >= 32 else 2
     for r in pair:
         strategy.unroll[r] = min(side, size_of(r))
-    strategy.reasons.append(f"lanes along reduction r{best.arg.id}: dot products, {side} x {side} at a time")
+    strategy.reasons.append(f"lanes along reduction {best.arg.name}: dot products, {side} x {side} at a time")
 
 
 def _is_inside_blocks(region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
@@ -182,8 +182,8 @@ def _rows_of_blocks(
     for r in sorted(moving, key=lambda r: moving[r]):
         strategy.unroll[r] = max(min(left, size_of(r)), 1)
         left //= strategy.unroll[r]
-    names = ", ".join(f"{strategy.unroll[r]} along r{r.arg.id}" for r in moving)
-    strategy.reasons.append(f"lanes along reduction r{best.arg.id} inside of blocks; {names}")
+    names = ", ".join(f"{strategy.unroll[r]} along {r.arg.name}" for r in moving)
+    strategy.reasons.append(f"lanes along reduction {best.arg.name} inside of blocks; {names}")
 
 
 def _contracted(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> tuple[UOp, UOp] | None:
@@ -261,7 +261,9 @@ def _tile_outputs(
     vectors = -(-size_of(best) // width)
     if not others:
         strategy.unroll[best] = min(8, vectors)
-        strategy.reasons.append(f"lanes along output r{best.arg.id}: unit stride, {strategy.unroll[best]} accumulators")
+        strategy.reasons.append(
+            f"lanes along output {best.arg.name}: unit stride, {strategy.unroll[best]} accumulators"
+        )
         return
     across = others[-1]
     columns = min(2, vectors)
@@ -269,7 +271,7 @@ def _tile_outputs(
     strategy.unroll[best], strategy.unroll[across] = columns, max(rows, 1)
     rest = [r for r in strategy.order if r is not best and r is not across]
     strategy.order = [*rest, best, across]
-    names = f"r{across.arg.id}, r{best.arg.id}"
+    names = f"{across.arg.name}, {best.arg.name}"
     strategy.reasons.append(f"contraction: register tile of {rows} x {columns} vectors over {names}")
 
 
@@ -301,7 +303,7 @@ def _lanes_of_stores(
     if across is not None and across not in ordered:
         strategy.unroll[across] = width
         strategy.order = _as_read([*(r for r in strategy.order if r is not across), across], found[0], free)
-        strategy.reasons.append(f"lanes along output r{best.arg.id}, {width} x {width} squares with r{across.arg.id}")
+        strategy.reasons.append(f"lanes along output {best.arg.name}, {width} x {width} squares with {across.arg.name}")
         return
     if len(found) == 1 and not ordered:
         strategy.order = _as_read(strategy.order, found[0], free)
@@ -309,7 +311,7 @@ def _lanes_of_stores(
     if ordered and found[0].nodes < 40:  # every core walks all rows: long pieces, 1.7 -> 1.2 ms for 4096 rows of 512
         most = max(min(32, size_of(best) // width // cores), 4)
     strategy.unroll[best] = max(min(most, size_of(best) // width), 1)
-    strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} vectors at a time")
+    strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} vectors at a time")
 
 
 def _as_read(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
@@ -338,10 +340,10 @@ def _lanes_of_scan(
     width = widths[best]
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
     if best is scanned:
-        strategy.reasons.append(f"lanes along the scan r{best.arg.id}")
+        strategy.reasons.append(f"lanes along the scan {best.arg.name}")
         return
     strategy.unroll[best] = max(min(4, size_of(best) // width), 1)
-    strategy.reasons.append(f"lanes along output r{best.arg.id}, {strategy.unroll[best]} scans of vectors at a time")
+    strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} scans of vectors at a time")
 
 
 def _transposed(
@@ -374,7 +376,7 @@ def _choose_core(
         return
     long_enough = [r for r in independent if _trips(strategy, r) >= 2 * target.cores]
     strategy.core = long_enough[0] if long_enough else max(independent, key=lambda r: _trips(strategy, r))
-    strategy.reasons.append(f"cores along r{strategy.core.arg.id}: about {work} operations")
+    strategy.reasons.append(f"cores along {strategy.core.arg.name}: about {work} operations")
 
 
 def _trips(strategy: LoopStrategy, r: UOp) -> int:

@@ -32,6 +32,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind, SortArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const
 from whit.kernel.ranges import free_ranges, in_order, replace_ranges
@@ -43,7 +44,6 @@ LONG = 1 << 14
 COUNTED = 256  # candidates up to which counting is faster than a radix sort; places fit the smallest key, a byte
 MERGE_PARTS = 32  # parts of a merged row, for the cores
 WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking another
-PLACEHOLDER = 900_000  # the id of a range that stands for the first lane of a vector
 
 
 def write_sort(body: UOp, target: Target) -> UOp:
@@ -176,8 +176,8 @@ class Job:
         """A range that stands for a position, and the keys from there on, if they are neighbours in memory."""
         if width < 2:
             return None
-        along = next(r for r in topological((self.vector,)) if r.op is ops.RANGE and r.arg.id == self.along.arg.id)
-        first = UOp.range(along.src[0], PLACEHOLDER)
+        along = next(r for r in topological((self.vector,)) if r.op is ops.RANGE and r.arg == self.along.arg)
+        first = UOp.range(along.src[0], 0, owner=Owner.UNKNOWN)
         keys = replace_ranges(self.vector, {along: lanes_from(first, width)}, {})
         plain = _plain(simplify_lanes(keys))
         loads = [node for node in topological((plain,)) if node.op is ops.LOAD]

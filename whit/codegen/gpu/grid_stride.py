@@ -10,15 +10,16 @@ read it.
 
 from __future__ import annotations
 
+from whit.codegen.gpu.thread_index import block_range
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import free_ranges, size_of
 from whit.target import Target
 
 MOST_BLOCKS = (1 << 31) - 1  # of a launch
 RESIDENT = 2048  # threads of a multiprocessor
-BLOCK_ID, STEP_ID = 0, 2  # of ranges: threads are counted between them
 
 
 def stride_blocks(body: UOp, target: Target) -> UOp:
@@ -32,8 +33,8 @@ def stride_blocks(body: UOp, target: Target) -> UOp:
 
 def by_blocks_that_stay(body: UOp, block: UOp, resident: int) -> UOp:
     """The kernel by so many blocks."""
-    here = UOp.range(resident, BLOCK_ID, RangeKind.BLOCK)
-    step = UOp.range((size_of(block) + (resident - 1) - here) // resident, STEP_ID)
+    here = block_range(resident)
+    step = UOp.range((size_of(block) + (resident - 1) - here) // resident, 0, owner=Owner.ROUND)
     done = {block: step * resident + here}
     free = free_ranges(body)
     refilled = {_memory_of(node.src[0]) for node in free if node.op is ops.STORE and block in free[node]}

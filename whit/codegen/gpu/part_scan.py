@@ -18,14 +18,14 @@ from math import prod
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.ranges import free_ranges, replace_ranges
+from whit.kernel.ranges import free_ranges, next_id, replace_ranges
 
 PIECE = 8192  # elements
 LEAST = 16  # pieces that are worth more kernels
 MOST_ROWS = 64  # that leave a GPU idle
-PIECE_ID, SUM_ID = 900, 990  # of the range over pieces, and of the one in a piece that is summed
 
 
 def part_scan(body: UOp) -> list[UOp]:
@@ -56,8 +56,9 @@ def part_scan(body: UOp) -> list[UOp]:
         return at(value, place).scan(op, range=r)
 
     op: Op = scan.arg.op
-    k, j = UOp.range(pieces, PIECE_ID), UOp.range(PIECE, along.arg.id, along.arg.kind)
-    every = UOp.range(PIECE, SUM_ID, RangeKind.REDUCE)
+    nodes = topological((body,))
+    k, j = UOp.range(pieces, next_id(Owner.OUTPUT, nodes)), along.resized(PIECE)
+    every = UOp.range(PIECE, next_id(Owner.REDUCE, nodes), RangeKind.REDUCE, Owner.REDUCE)
     first, place = k * PIECE, k * PIECE + j
     kernels = [
         write(first, at(value, first + every).reduce(op, ranges=(every,))),
@@ -65,7 +66,7 @@ def part_scan(body: UOp) -> list[UOp]:
         write(place, make(op, (read(first), scanned(place, j)))),
     ]
     if left:
-        j = UOp.range(left, along.arg.id, along.arg.kind)
+        j = along.resized(left)
         place, before = j + pieces * PIECE, read(as_index(pieces * PIECE - 1))
         kernels.append(write(place, make(op, (before, scanned(place, j)))))
     return kernels

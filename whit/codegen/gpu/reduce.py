@@ -20,15 +20,13 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import replace_ranges
 
 GROUP = 16
-PARTIAL_ID = 10_000  # of the loops of one thread
-FIRST_ID = 100_000  # of the ranges over shared values
 STRETCHES = 3  # of a row, each with a loop
-WIDTHS = 8  # of vectors: 1, 2, 4, ... elements, and rows with other ranges inside
 WARP = 32
 COMBINES = (ops.ADD, ops.MUL, ops.MAX, ops.MIN, ops.AND, ops.OR)  # that threads exchange
 LEVELS = 2
@@ -70,9 +68,9 @@ class Stretch:
     lanes: int
     copies: int = 1
 
-    def loop(self, team: Team, id: int, kind: RangeKind) -> UOp:
+    def loop(self, team: Team, id: int, kind: RangeKind, owner: Owner) -> UOp:
         """Over the steps of a thread."""
-        return UOp.range(trips(self.vectors // self.copies, team), id, kind)
+        return UOp.range(trips(self.vectors // self.copies, team), id, kind, owner)
 
     def places(self, loop: UOp, team: Team) -> list[UOp]:
         """The positions of a step."""
@@ -100,30 +98,31 @@ def share_reductions(
     in `digits` are replaced."""
     done = dict(digits)
     count = 0
+    first_ids: dict[tuple[UOp, int], int] = {}  # of a range in such vectors: reductions alike share their loops
     for node in topological((body,)):
         if node in digits:
             continue
         src = tuple([done[s] for s in node.src])
         new = node if src == node.src else make(node.op, src, node.arg)
         if node in along:
-            new = _partial(new, along[node], team, lanes_of(node, along[node]))
+            new = _partial(new, along[node], team, lanes_of(node, along[node]), first_ids)
             new = _combined(new, node.arg.op, team, count)
             count += LEVELS
         done[node] = new
     return done[body]
 
 
-def _partial(node: UOp, r: UOp, team: Team, lanes: int) -> UOp:
+def _partial(node: UOp, r: UOp, team: Team, lanes: int, first_ids: dict[tuple[UOp, int], int]) -> UOp:
     """What one thread has of a reduction."""
     value, *ranges = node.src
     op, others = node.arg.op, [other for other in ranges if other is not r]
     found = stretches(r, lanes, team)
     if others:  # they are inside of one loop
         found, lanes = [Stretch(0, as_index(r.size), 1)], 0
-    first = PARTIAL_ID + STRETCHES * (WIDTHS * r.arg.id + lanes.bit_length())  # reductions alike share their loops
+    first = first_ids.setdefault((r, lanes), STRETCHES * len(first_ids))
     whole: UOp | None = None
     for i, stretch in enumerate(found):
-        loop = stretch.loop(team, first + i, r.arg.kind)
+        loop = stretch.loop(team, first + i, r.arg.kind, Owner.PART)
         total: UOp | None = None
         for place in stretch.places(loop, team):
             part = replace_ranges(value, {r: place}, {})
@@ -156,13 +155,13 @@ def _combined(value: UOp, op: Op, team: Team, id: int) -> UOp:
         return across_rows(value, op, team.thread, team.threads, id)
     part, columns, lanes = team.part, team.columns, value.shape[0] if value.shape else 1
     far_parts = team.parts // GROUP if team.parts > 2 * GROUP else 1
-    near = UOp.range(GROUP if far_parts > 1 else team.parts, FIRST_ID + id, RangeKind.REDUCE)
+    near = UOp.range(GROUP if far_parts > 1 else team.parts, id, RangeKind.REDUCE, Owner.TEAM)
     start = part // GROUP * GROUP if far_parts > 1 else as_index(0)
     place = spread((start + near) * columns + team.column, lanes)
     first = _kept(value, team, id).index(place).reduce(op, ranges=(near,))
     if far_parts == 1:
         return first
-    far = UOp.range(far_parts, FIRST_ID + id + 1, RangeKind.REDUCE)
+    far = UOp.range(far_parts, id + 1, RangeKind.REDUCE, Owner.TEAM)
     place = spread(far * (GROUP * columns) + team.column, lanes)
     return _kept(first, team, id + 1).index(place).reduce(op, ranges=(far,))
 

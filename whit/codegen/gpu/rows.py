@@ -17,10 +17,19 @@ from dataclasses import dataclass
 from math import prod
 
 from whit.codegen.gpu.reduce import COMBINES, WARP, across_rows, spread
-from whit.codegen.gpu.thread_index import Free, digits_of, lanes_of, only_where, places_along, width_of
+from whit.codegen.gpu.thread_index import (
+    Free,
+    block_range,
+    digits_of,
+    lanes_of,
+    only_where,
+    places_along,
+    thread_range,
+    width_of,
+)
 from whit.ir import ops
-from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import Region, size_of
 from whit.target import Target
@@ -30,7 +39,6 @@ THREADS = 128  # of a block of several rows
 ELEMENTS = 32  # of a thread, of all that is read more than once
 ENOUGH = 1 << 17  # threads that fill the chip
 MOST_NODES = 1 << 13  # that are written out: they take time to compile
-BLOCK_ID, THREAD_ID = 0, 1  # of ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ def find_rows(
 
 def _kept(found: list[Region], along: set[UOp]) -> int:
     """How many elements of a row, at each place, several passes read."""
-    one = dict.fromkeys(along, UOp.range(1, 0))
+    one = dict.fromkeys(along, UOp.range(1, 0, owner=Owner.UNKNOWN))
     passes = [{load.substitute(one) for load in region.loads} - set(region.loads) for region in found]
     often = {load for i, loads in enumerate(passes) for other in passes[:i] for load in loads & other}
     return max(len(often), 1)
@@ -92,8 +100,8 @@ def _kept(found: list[Region], along: set[UOp]) -> int:
 def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     """The kernel by rows, and what it is."""
     blocks, threads = rows.count // rows.together, rows.threads * rows.together
-    block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
-    thread = UOp.range(threads, THREAD_ID, RangeKind.THREAD)
+    block = block_range(blocks)
+    thread = thread_range(threads)
     several = rows.together > 1
     mine = thread % rows.threads if several else thread
     digits = digits_of(block * rows.together + thread // rows.threads if several else block, rows.ranges, {})

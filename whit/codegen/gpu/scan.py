@@ -30,12 +30,12 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.ranges import size_of
 from whit.target import Target
 
-PIECE_ID = 10_000  # of the loop along a row
 LANES = 4  # neighbours that a thread scans by itself where they are no vectors
 COPIES, MOST_COPIES = 4, 8  # of these in a thread: with fewer threads than a block may have, and at most
 COLUMNS, PARTS = 32, 8  # threads side by side, and those that share a column, for each column of a thread
@@ -98,7 +98,7 @@ def share_scans(
     size, step = as_index(along.size), team.parts * lanes * copies
     pieces = (size + (step - 1)) // step if size.op is not ops.CONST else as_index(-(-size.arg // step))
     is_one = pieces.op is ops.CONST and pieces.arg == 1
-    piece = as_index(0) if is_one else UOp.range(pieces, PIECE_ID, along.arg.kind)
+    piece = as_index(0) if is_one else UOp.range(pieces, 0, along.arg.kind, Owner.STEP)
     starts = [piece * step + copy * team.parts * lanes for copy in range(copies)]
     firsts = [start + team.part * (lanes if shares.apart == 1 else 1) for start in starts]
     numbers = lane_numbers(lanes) * shares.apart if shares.apart > 1 else lane_numbers(lanes)

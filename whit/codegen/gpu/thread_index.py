@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from whit.ir import ops
+from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index
 from whit.kernel.ranges import stride
 from whit.simplify import simplify
@@ -17,6 +19,16 @@ from whit.target import Target
 
 Free = dict[UOp, frozenset[UOp]]
 MOST_FOLDED = 64  # elements that a thread stores side by side, each read from somewhere else
+
+
+def block_range(count: int | UOp) -> UOp:
+    """The range over thread blocks."""
+    return UOp.range(count, 0, RangeKind.BLOCK, Owner.BLOCK)
+
+
+def thread_range(count: int) -> UOp:
+    """The range over the threads of a block."""
+    return UOp.range(count, 0, RangeKind.THREAD, Owner.THREAD)
 
 
 def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
@@ -73,7 +85,7 @@ def _step(place: UOp, r: UOp, width: int, free: Free) -> int | None:
     step = stride(place, r, free)
     if step is not None or r.size % width:
         return step
-    first = UOp.range(r.size // width, r.arg.id, r.arg.kind) * width
+    first = r.resized(r.size // width) * width
     forms = [linear_form(simplify(place.substitute({r: first + lane}))) for lane in range(width)]
     (terms, offset), (_, second) = forms[:2]
     step = second - offset

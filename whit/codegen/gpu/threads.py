@@ -22,16 +22,26 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu.arithmetic import with_short_arithmetic
-from whit.codegen.gpu.reduce import Team, share_reductions, spread, stretches, trips
+from whit.codegen.gpu.reduce import STRETCHES, Team, share_reductions, spread, stretches, trips
 from whit.codegen.gpu.rows import find_rows, tile_rows
 from whit.codegen.gpu.scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
 from whit.codegen.gpu.scatter.threads import in_parts
-from whit.codegen.gpu.thread_index import Free, digits_of, is_folded, lanes_of, only_where, width_of
+from whit.codegen.gpu.thread_index import (
+    Free,
+    block_range,
+    digits_of,
+    is_folded,
+    lanes_of,
+    only_where,
+    thread_range,
+    width_of,
+)
 from whit.codegen.gpu.transpose import find_transpose, tile_transpose
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import (
     Region,
@@ -56,7 +66,6 @@ TILE = 8  # rows of a register tile
 GATHERED = 4  # rows of a thread, one after the other: 0.182 ms; 1 0.197, 2 0.183, 8 0.185; all loads first 0.184
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
 FEW = 1 << 14  # results below which their reductions are shared between threads
-BLOCK_ID, THREAD_ID, GUARD_ID, FIRST_ID = 0, 1, 3, 16  # of ranges: in the order in which they nest
 
 
 @dataclass(slots=True)
@@ -183,8 +192,8 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     while threads > WARP and threads > longest:
         threads //= 2
     threads = _team_size(kernel, along, threads, WARP)
-    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD))
-    digits = digits_of(UOp.range(count, BLOCK_ID, RangeKind.BLOCK), rows, {})
+    team = Team(thread_range(threads))
+    digits = digits_of(block_range(count), rows, {})
     kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
 
     def lanes(node: UOp, r: UOp) -> int:
@@ -196,7 +205,7 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     for store, old in zip(body.src, kernel.body.src, strict=True):
         rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
         if rest not in numbers:
-            numbers[rest] = _along_threads(kernel, old, rest, team, width, FIRST_ID + 16 * len(numbers))
+            numbers[rest] = _along_threads(kernel, old, rest, team, width, STRETCHES * len(numbers))
         gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
         for values in numbers[rest]:
             stores.append(only_where(replace_ranges(store, {**digits, **values}, {}), list(gates)))
@@ -217,11 +226,11 @@ def _along_threads(
     if len(rest) == 1:
         found = []
         for i, stretch in enumerate(stretches(inner, lanes_of(inner, width, places, free, is_whole=False), team)):
-            loop = stretch.loop(team, first_id + i, RangeKind.LOOP)
+            loop = stretch.loop(team, first_id + i, RangeKind.LOOP, Owner.STEP)
             found += [{inner: place} for place in stretch.places(loop, team)]
         return found
     lanes = lanes_of(inner, width, places, free)
-    loop = UOp.range(trips(as_index(prod(size_of(r) for r in rest) // lanes), team), first_id)
+    loop = UOp.range(trips(as_index(prod(size_of(r) for r in rest) // lanes), team), first_id, owner=Owner.STEP)
     digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
     return [{**digits, inner: spread(digits[inner], lanes)}]
 
@@ -253,9 +262,9 @@ def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     while threads > 2 * WARP and threads // columns * 4 > longest:
         threads //= 2
     threads = _team_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
-    team = Team(UOp.range(threads, THREAD_ID, RangeKind.THREAD), columns)
+    team = Team(thread_range(threads), columns)
     blocks = results // (columns * lanes)
-    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
+    number = block_range(blocks) * columns + team.column
     digits = digits_of(number, kernel.parallel, {inner: lanes})
     gates = [digits[r].eq(0) for r in kernel.parallel]
     digits[inner] = spread(digits[inner], lanes)
@@ -288,10 +297,10 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     is_wide = bool(rows) and size_of(rows[-1]) >= COLUMNS // 2
     columns = COLUMNS if is_wide and _score(kernel, found, rows[-1]) > _score(kernel, found, along) else 1
     shares = shares_of_a_scan(body, kernel.target, free, along, rows, columns)
-    team = Team(UOp.range(shares.threads, THREAD_ID, RangeKind.THREAD), columns)
+    team = Team(thread_range(shares.threads), columns)
     total //= shares.wide
     blocks = -(-total // columns)
-    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * columns + team.column
+    number = block_range(blocks) * columns + team.column
     each = f"{shares.copies} x {shares.lanes * shares.wide} elements in each"
     kernel.reasons.append(f"{blocks} blocks of {shares.threads} threads that share a scan, {each}")
     digits = digits_of(number, rows, {rows[-1]: shares.wide} if rows else {})
@@ -335,7 +344,7 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     count = total // (lanes * copies)
     threads = min(THREADS, -(-count // WARP) * WARP)
     blocks = -(-count // threads)
-    block, thread = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), UOp.range(threads, THREAD_ID, RangeKind.THREAD)
+    block, thread = block_range(blocks), thread_range(threads)
     steps = {inner: lanes} if across is None else {inner: lanes, across: copies}
     number = block * threads + thread
     digits = digits_of(number, parallel, steps)
@@ -382,14 +391,14 @@ def _gathered(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | Non
 
 def _renumbered(kernel: GpuKernel, store: UOp, digits: dict[UOp, UOp]) -> UOp:
     """A store over digits; loops that stay get ids after those of blocks and threads."""
-    loops = {r: UOp.range(r.src[0].substitute(digits), FIRST_ID + i, r.arg.kind) for i, r in enumerate(kernel.serial)}
+    loops = {r: UOp.range(r.src[0].substitute(digits), i, r.arg.kind, Owner.STEP) for i, r in enumerate(kernel.serial)}
     return replace_ranges(store, {**digits, **loops}, {})
 
 
 def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
     """The kernel with every access inside of a loop that runs once, or not at all."""
     one, none = as_index(1), as_index(0)
-    guard = UOp.range(inside.where(one, none), GUARD_ID)
+    guard = UOp.range(inside.where(one, none), 0, owner=Owner.GUARD)
     done: dict[UOp, UOp] = {}
     for node in topological((body,)):
         src = tuple([done[s] for s in node.src])

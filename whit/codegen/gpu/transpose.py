@@ -14,8 +14,9 @@ from math import prod
 
 from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.reduce import spread
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.ir import ops
-from whit.ir.args import Memory, RangeKind, StageArg
+from whit.ir.args import Memory, StageArg
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import Region, replace_ranges, stride
 
@@ -79,7 +80,7 @@ def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
     sizes = [turned.across.size, turned.inner.size]
     tiles = [-(-size // tile) for size in sizes]
     blocks = prod(tiles) * prod(r.size for r in turned.others)
-    block, thread = UOp.range(blocks, 0, RangeKind.BLOCK), UOp.range(THREADS, 1, RangeKind.THREAD)
+    block, thread = block_range(blocks), thread_range(THREADS)
     first = block // tiles[1] % tiles[0] * tile, block % tiles[1] * tile
     number, places = block // prod(tiles), {}
     for r in reversed(turned.others):

@@ -24,8 +24,10 @@ from collections.abc import Sequence
 from math import prod
 
 from whit.ir import ops
-from whit.ir.args import Memory, RangeArg, RangeKind
+from whit.ir.args import Memory, RangeKind
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
+from whit.kernel.ranges import next_id
 from whit.records import dataclass
 from whit.simplify.bounds import bounds
 
@@ -207,7 +209,7 @@ def _has_room(linear: UOp, each: Sum, sums: Sequence[Sum]) -> bool:
 def _split(linear: UOp, loop: UOp, block: int) -> UOp:
     """for r < n -> for o < n / block: for i < min(block, n - o * block), and o * block + i for r"""
     (size,) = loop.src
-    last = max(node.arg.id for node in linear.src if node.op is ops.RANGE)
+    first = next_id(Owner.STRIP, linear.src)
     step = const(size.dtype, block)
     before: list[UOp] = []
     if size.op is ops.CONST:
@@ -216,15 +218,15 @@ def _split(linear: UOp, loop: UOp, block: int) -> UOp:
         more = size + const(size.dtype, block - 1)
         count = make(ops.SHR, (more, const(size.dtype, block.bit_length() - 1)))
         before = [more, count]
-    outer = make(ops.RANGE, (count,), RangeArg(last + 1, loop.arg.kind))
+    outer = UOp.range(count, first, loop.arg.kind, Owner.STRIP)
     start = outer * step
     opened = [*before, outer, start]
     if size.op is ops.CONST and size.arg % block == 0:
-        inner = make(ops.RANGE, (step,), RangeArg(last + 2, loop.arg.kind))
+        inner = UOp.range(step, first + 1, loop.arg.kind, Owner.STRIP)
     else:
         left = size - start
         inside = make(ops.MIN, (left, step))
-        inner = make(ops.RANGE, (inside,), RangeArg(last + 2, loop.arg.kind))
+        inner = UOp.range(inside, first + 1, loop.arg.kind, Owner.STRIP)
         opened += [left, inside]
     place = start + inner
     done: dict[UOp, UOp] = {loop: place}

@@ -75,7 +75,7 @@ def check_bounds(linear: UOp, name: str = "kernel") -> list[Access]:
 def _spelled(block: UOp) -> str:
     if block.op is ops.IF:
         return f"if {block.src[0].expression()}"
-    return f"r{block.arg.id} < {block.src[0].expression()}"
+    return f"{block.arg.name} < {block.src[0].expression()}"
 
 
 def accesses(linear: UOp) -> list[Access]:
@@ -239,7 +239,7 @@ def as_lanes(values: Any, node: UOp) -> Any:
 
 
 def _name(node: UOp) -> str:
-    return str(node.arg.name) if node.op is ops.VARIABLE else f"r{node.arg.id}"
+    return str(node.arg.name) if node.op is ops.VARIABLE else node.arg.name
 
 
 # ---- the solver
@@ -334,7 +334,7 @@ class _Terms:
             return z3.BoolVal(node.arg) if node.dtype.is_bool else z3.IntVal(node.arg)
         if node.op is ops.RANGE:
             (size,) = node.src
-            leaf = self._leaf(f"r{node.arg.id}", False)
+            leaf = self._leaf(node.arg.name, False)
             self.facts += [leaf >= 0, leaf < self.known[size]]
             return leaf
         if node.op is ops.VARIABLE:

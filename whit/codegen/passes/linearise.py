@@ -18,11 +18,12 @@ from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
-from whit.ir.args import Memory, RangeArg, RangeKind
+from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import joined, topological
+from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
-from whit.kernel.ranges import free_ranges, in_order
+from whit.kernel.ranges import free_ranges, in_order, next_id
 from whit.records import dataclass
 
 Path = tuple[UOp, ...]
@@ -160,7 +161,7 @@ def _separate_once(body: UOp) -> UOp:
     loop_of: dict[UOp, Loop] = {}  # range -> where its first reduction runs
     own: dict[tuple[UOp, Loop], UOp] = {}
     done: dict[UOp, UOp] = {}
-    last = max((node.arg.id for node in free if node.op is ops.RANGE), default=0)
+    first = next_id(Owner.APART, free)
     for node in free:
         src = tuple([done[s] for s in node.src])
         if node.op is ops.REDUCE and len(src) > 1:
@@ -171,7 +172,7 @@ def _separate_once(body: UOp) -> UOp:
                 loop = (free[node], outer)
                 if loop_of.setdefault(r, loop) != loop:
                     if (r, loop) not in own:
-                        own[r, loop] = make(ops.RANGE, r.src, RangeArg(last + 1 + len(own), r.arg.kind))
+                        own[r, loop] = UOp.range(r.src[0], first + len(own), r.arg.kind, Owner.APART)
                     new[r] = own[r, loop]
                 outer = (*outer, new.get(r, r))
             if new:

@@ -50,7 +50,7 @@ def _merge(body: UOp, first: UOp, second: UOp) -> tuple[UOp, UOp] | None:
         return None
     if any(node.op is ops.SCAN and node.src[1] in (first, second) for node in topological((body,))):
         return None
-    one = UOp.range(first.size * second.size, first.arg.id, first.arg.kind)
+    one = first.resized(first.size * second.size)
     values = {first: one // second.size, second: one % second.size}
     merged = simplify(replace_ranges(body, values, {first: (one,), second: ()}))
     free = free_ranges(merged)

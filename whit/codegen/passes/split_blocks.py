@@ -25,8 +25,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
-from whit.kernel.ranges import free_ranges, replace_ranges, size_of, sizes_of
+from whit.kernel.ranges import free_ranges, next_id, replace_ranges, size_of, sizes_of
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 
@@ -63,9 +64,9 @@ def _levels(body: UOp) -> dict[UOp, list[int]]:
 
 def _split(body: UOp, r: UOp, levels: list[int]) -> UOp | None:
     """The kernel with a range for each level, outer first; None if one of them would have to be divided again."""
-    first = 1 + max(node.arg.id for node in topological((body,)) if node.op is ops.RANGE)
+    first = next_id(Owner.REDUCE, topological((body,)))
     sizes = [b // a for a, b in itertools.pairwise([1, *levels])][::-1]
-    ranges = tuple(UOp.range(size, first + i, RangeKind.REDUCE) for i, size in enumerate(sizes))
+    ranges = tuple(UOp.range(size, first + i, RangeKind.REDUCE, Owner.REDUCE) for i, size in enumerate(sizes))
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     place = const(dtypes.weakint, 0)
     for piece, step in zip(ranges, steps, strict=True):

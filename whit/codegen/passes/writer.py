@@ -139,7 +139,12 @@ class Writer:
     def loop(self, size: Index, kind: RangeKind = RangeKind.LOOP) -> Iterator[UOp]:
         """What is written inside runs for 0, 1, ... below the size."""
         self.ranges += 1
-        opener = UOp.range(self.value(index(size)), self.ranges - 1, kind)
+        with self.walk(UOp.range(self.value(index(size)), self.ranges - 1, kind)) as opener:
+            yield opener
+
+    @contextmanager
+    def walk(self, opener: UOp) -> Iterator[UOp]:
+        """What is written inside runs along a range that expressions are made of already."""
         self._open(opener)
         yield opener
         self._close(opener)

@@ -24,21 +24,36 @@ import itertools
 from whit.codegen.cpu.loops import PIECE, LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.codegen.strategy.split_scan import split_scan
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
-from whit.kernel.ranges import free_ranges, replace_ranges
+from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.records import dataclass
 from whit.simplify.bounds import bounds
 
-REDUCE_PARTS = 10_000  # ids of the parts of reduce ranges start here
-REDUCE_LOOPS = 1_000_000  # and those of the loops they finally run in
-LEVEL = 16  # ids that one range may use
+ZERO = as_index(0)
+MOST_LOOPS = 16  # that the pieces of one range have
 # Bytes inside of which a processor looks ahead. Sums of four pages at once: 2.9 -> 2.5 ms for 64 MiB on two cores if
 # they start inside of a cache line, as NumPy's do; the same if they start with one.
 PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The loops over the pieces of one range."""
+
+    owner: Owner
+    first: int  # the id of the first
+
+    def over(self, count: int | UOp, number: int) -> UOp:
+        """One of them; 0 where it would run once."""
+        return UOp.range(count, self.first + number, owner=self.owner) if count != 1 else ZERO
+
+    def after(self, count: int) -> Loops:
+        """All but so many."""
+        return Loops(self.owner, self.first + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,7 @@ def _choices(strategy: LoopStrategy) -> list[tuple[tuple[int, ...], tuple[Piece,
         extended = []
         for picks, choice in found:
             used += 1
-            for number, piece in enumerate(_pieces_of(r, used * LEVEL, strategy)):
+            for number, piece in enumerate(_pieces_of(r, Loops(Owner.PIECE, used * MOST_LOOPS), strategy)):
                 extended.append(((*picks, number), (*choice, piece)))
         found = extended
     return found
@@ -121,7 +136,7 @@ def _own_loops(
     for r, outputs in needs.items():
         key = (r, tuple(pick for pick, output in zip(picks, order, strict=True) if output in outputs))
         if key not in numbers:
-            numbers[key] = UOp.range(r.src[0], REDUCE_LOOPS + len(numbers), r.arg.kind)
+            numbers[key] = UOp.range(r.src[0], len(numbers), r.arg.kind, Owner.SUM)
         loops[r] = numbers[key]
     return loops
 
@@ -143,25 +158,25 @@ def split(size: int, width: int, unroll: int) -> tuple[int, int, int]:
     return main, rest // width, rest % width
 
 
-def _pieces_of(r: UOp, first_id: int, strategy: LoopStrategy) -> list[Piece]:
+def _pieces_of(r: UOp, loops: Loops, strategy: LoopStrategy) -> list[Piece]:
     """The pieces of an output range."""
     width, unroll = strategy.lanes.get(r, 1), strategy.unroll.get(r, 1)
     if r is strategy.core:
-        return _core_pieces(r, width, unroll, first_id, len(strategy.order) == 1)
+        return _core_pieces(r, width, unroll, loops, len(strategy.order) == 1)
     if width == unroll == 1:
-        return [Piece((UOp.range(r.src[0], first_id + 2),))]
-    return _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id + 2, None)
+        return [Piece((loops.over(r.src[0], 2),))]
+    return _cut(r.size, width, unroll, ZERO, loops.after(2), None)
 
 
 def _cut(
-    size: int | UOp, width: int, unroll: int, start: UOp, first_id: int, guard: UOp | None, far: int = 0
+    size: int | UOp, width: int, unroll: int, start: UOp, loops: Loops, guard: UOp | None, far: int = 0
 ) -> list[Piece]:
     """Main part, whole vectors, masked vector of `size` elements from `start` on.
 
     The copies of the main part are neighbours; or, if each can have `far` elements to itself, each walks a part alone.
     """
     if not isinstance(size, int):
-        return _cut_symbolic(size, width, unroll, start, first_id)
+        return _cut_symbolic(size, width, unroll, start, loops)
     main, vectors, rest = split(size, width, unroll)
     lane = lane_numbers(width) if width > 1 else None
     pieces: list[Piece] = []
@@ -173,11 +188,11 @@ def _cut(
     if main:
         is_far = 0 < far <= main * width
         step, between = (width, main * width) if is_far else (width * unroll, width)
-        block = _loop(main, first_id) * step
+        block = loops.over(main, 0) * step
         pieces.append(Piece(tuple(at(block + u * between) for u in range(unroll)), None, guard))
     done = main * width * unroll
     if vectors:
-        pieces.append(Piece((at(_loop(vectors, first_id + 1) * width + done),), None, guard))
+        pieces.append(Piece((at(loops.over(vectors, 1) * width + done),), None, guard))
         done += vectors * width
     if rest and lane is None:
         pieces.append(Piece(tuple(at(done + u) for u in range(rest)), None, guard))
@@ -186,7 +201,7 @@ def _cut(
     return pieces
 
 
-def _cut_symbolic(size: UOp, width: int, unroll: int, start: UOp, first_id: int) -> list[Piece]:
+def _cut_symbolic(size: UOp, width: int, unroll: int, start: UOp, loops: Loops) -> list[Piece]:
     """The same for a size that is known when the kernel runs. Loops may not run, and a mask may have no lanes."""
     step = width * unroll
     lane = lane_numbers(width) if width > 1 else None
@@ -197,53 +212,51 @@ def _cut_symbolic(size: UOp, width: int, unroll: int, start: UOp, first_id: int)
         return start + place if lane is None else start + place + lane
 
     if largest >= step:
-        block = UOp.range(size // step, first_id) * step
+        block = loops.over(size // step, 0) * step
         pieces.append(Piece(tuple(at(block + u * width) for u in range(unroll))))
     if lane is None:
-        rest = UOp.range(size % step, first_id + 1)
+        rest = loops.over(size % step, 1)
         return [*pieces, Piece((at(size // step * step + rest),))] if unroll > 1 else pieces
     if unroll > 1 and largest >= width:
-        vectors = UOp.range(size % step // width, first_id + 1) * width
+        vectors = loops.over(size % step // width, 1) * width
         pieces.append(Piece((at(size // step * step + vectors),)))
     return [*pieces, Piece((at(size // width * width),), lane < size % width)]
 
 
-def _loop(count: int, id: int, kind: RangeKind = RangeKind.LOOP) -> UOp:
-    return UOp.range(count, id, kind) if count > 1 else const(dtypes.weakint, 0)
-
-
-def _core_pieces(r: UOp, width: int, unroll: int, first_id: int, is_only: bool) -> list[Piece]:
+def _core_pieces(r: UOp, width: int, unroll: int, loops: Loops, is_only: bool) -> list[Piece]:
     """The pieces of the range that runs on the cores: a block for each iteration, and one more for the rest."""
     if not isinstance(r.size, int):
-        return _symbolic_core_pieces(r.size, width, unroll, first_id, is_only)
+        return _symbolic_core_pieces(r.size, width, unroll, loops, is_only)
     if width == unroll == 1:
-        return [Piece((UOp.range(r.src[0], 0, RangeKind.CORE),))]
+        return [Piece((UOp.range(r.src[0], 0, RangeKind.CORE, Owner.CORE),))]
     step = width * unroll
     block = step * max(min(PIECE, r.size // 8) // step, 1) if is_only else step
     blocks, rest = divmod(r.size, block)
     if blocks == 0:
-        return _cut(r.size, width, unroll, as_index(0), first_id + 2, None)
+        return _cut(r.size, width, unroll, as_index(0), loops.after(2), None)
     if rest == 0:
-        return _cut(block, width, unroll, UOp.range(blocks, 0, RangeKind.CORE) * block, first_id + 2, None)
-    core = UOp.range(blocks + 1, 0, RangeKind.CORE)
+        return _cut(
+            block, width, unroll, UOp.range(blocks, 0, RangeKind.CORE, Owner.CORE) * block, loops.after(2), None
+        )
+    core = UOp.range(blocks + 1, 0, RangeKind.CORE, Owner.CORE)
     one, none = as_index(1), as_index(0)
     # inside the loops of outer ranges, which the two parts have in common
-    in_main = UOp.range((core < blocks).where(one, none), first_id)
-    in_rest = UOp.range(core.eq(blocks).where(one, none), first_id + 1)
-    main = _cut(block, width, unroll, core * block, first_id + 2, in_main)
-    return main + _cut(rest, width, unroll, as_index(blocks * block), first_id + 6, in_rest)
+    in_main = loops.over((core < blocks).where(one, none), 0)
+    in_rest = loops.over(core.eq(blocks).where(one, none), 1)
+    main = _cut(block, width, unroll, core * block, loops.after(2), in_main)
+    return main + _cut(rest, width, unroll, as_index(blocks * block), loops.after(6), in_rest)
 
 
-def _symbolic_core_pieces(size: UOp, width: int, unroll: int, first_id: int, is_only: bool) -> list[Piece]:
+def _symbolic_core_pieces(size: UOp, width: int, unroll: int, loops: Loops, is_only: bool) -> list[Piece]:
     """As many blocks as there can be; those past the end are empty."""
     step = width * unroll
     most = (bounds(size) or (0, 0))[1]
     block = step * max(min(PIECE, most // 8) // step, 1) if is_only else step
-    core = UOp.range(-(-most // block), 0, RangeKind.CORE)
+    core = UOp.range(-(-most // block), 0, RangeKind.CORE, Owner.CORE)
     length = (size - core * block).maximum(0).minimum(block)
     if block == 1:
-        return [Piece((core + UOp.range(length, first_id + 2),))]
-    return _cut_symbolic(length, width, unroll, core * block, first_id + 2)
+        return [Piece((core + loops.over(length, 2),))]
+    return _cut_symbolic(length, width, unroll, core * block, loops.after(2))
 
 
 # ---- reductions
@@ -278,17 +291,17 @@ def _split_reduction(node: UOp, r: UOp, strategy: LoopStrategy) -> UOp:
     op = node.arg.op
     others = tuple(other for other in ranges if other is not r)
     width, unroll = strategy.lanes[r], strategy.unroll.get(r, 1)
-    first_id = REDUCE_PARTS + r.arg.id * LEVEL
+    parts_of_r = Loops(Owner.PART, in_order(strategy.lanes).index(r) * MOST_LOOPS)
     identity = const(node.dtype, op.identity(node.dtype))
     parts: list[UOp] = []
     page = PAGE // node.dtype.itemsize
-    for piece in _cut(r.size, width, unroll, const(dtypes.weakint, 0), first_id, None, far=page):
+    for piece in _cut(r.size, width, unroll, ZERO, parts_of_r, None, far=page):
         for copy in piece.copies:
             part = replace_ranges(value, {r: copy}, {})
             if piece.mask is not None:
                 part = piece.mask.where(masked(part, piece.mask), identity)
             loops = tuple(loop for loop in topological((copy,)) if loop.op is ops.RANGE)
-            bound = (*others, *(make(ops.RANGE, loop.src, loop.arg) for loop in loops))
+            bound = (*others, *loops)
             parts.append(part.reduce(op, ranges=bound) if bound else part)
     total = parts[0]
     for part in parts[1:]:

@@ -151,4 +151,4 @@ def ranges_by_name(body: UOp) -> dict[str, UOp]:
 
 
 def _name(r: UOp) -> str:
-    return f"r{r.arg.id}"
+    return str(r.arg.name)

@@ -20,11 +20,13 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, end_of, is_unit, merged
 from whit.kernel.ranges import replace_ranges, size_of, sizes_of
 
-FIRST_ID = 2_000_000  # of the ranges that fill panels
+FIRST_ID = 2_000_000  # of the buffers of panels
+MOST_LOOPS = 100  # that fill a panel
 PADDING = 16  # elements: rows of an even number of cache lines would share their places in the cache
 
 Read = Callable[[int], UOp]
@@ -36,7 +38,7 @@ class Panel:
 
     def __init__(self, number: int, value: UOp, size: int) -> None:
         self.memory = UOp.buffer(FIRST_ID + number, value.dtype, (size,), memory=Memory.SHARED)
-        self.next_id = FIRST_ID + 100 * number
+        self.number = number
         self.ranges: list[UOp] = []
         self.stores: list[UOp] = []
 
@@ -44,8 +46,7 @@ class Panel:
         """A range to fill over."""
         if count == 1:
             return ZERO
-        self.ranges.append(UOp.range(count, self.next_id))
-        self.next_id += 1
+        self.ranges.append(UOp.range(count, self.number * MOST_LOOPS + len(self.ranges), owner=Owner.FILL))
         return self.ranges[-1]
 
     def store(self, value: UOp, position: UOp, width: int) -> None:

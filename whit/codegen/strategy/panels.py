@@ -45,12 +45,12 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, end_of, may_overwrite
 from whit.kernel.ranges import size_of, sizes_of
 
 WAITING = FIRST_ID + 10  # the buffer of the sums
-BLOCK_IDS = 20  # ids of the loops inside the blocks of k start here
 
 
 def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
@@ -61,8 +61,8 @@ def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
 class _Tile:
     """Where a tile is: the loops around it, its first row and column, which of its elements no tile before it has."""
 
-    def __init__(self, found: Contraction, tiling: Tiling, core: UOp, first_id: int) -> None:
-        self.group, self.inside = _loop(tiling.group, first_id), _loop(tiling.inside, first_id + 1)
+    def __init__(self, found: Contraction, tiling: Tiling, core: UOp, owner: Owner) -> None:
+        self.group, self.inside = _loop(tiling.group, 1, owner), _loop(tiling.inside, 2, owner)
         items = tiling.row_items * tiling.groups
         self.block = core % items // tiling.groups * tiling.inside + self.inside
         n = prod(sizes_of(found.n))
@@ -71,10 +71,10 @@ class _Tile:
         number = as_index(tiling.column_blocks - 1).minimum(new)
         self.outer = unflat(number // blocks, found.outer)
         self.start = as_index(n - tiling.span).minimum(number % blocks * tiling.span)
-        self.tile = _loop(tiles_left(found.n, self.start, tiling.columns, tiling.tiles), first_id + 2)
+        self.tile = _loop(tiles_left(found.n, self.start, tiling.columns, tiling.tiles), 3, owner)
         self.column = self.start + as_index(max(tiling.span - tiling.columns, 0)).minimum(self.tile * tiling.columns)
         first = self.block * tiling.panels * tiling.rows
-        self.panel = _loop(tiles_left(found.m, first, tiling.rows, tiling.panels), first_id + 3)
+        self.panel = _loop(tiles_left(found.m, first, tiling.rows, tiling.panels), 4, owner)
         self.new_row = first + self.panel * tiling.rows
         self.row = as_index(prod(sizes_of(found.m)) - tiling.rows).minimum(self.new_row)
         self.new_columns = (number % blocks * tiling.span, self.start + self.tile * tiling.columns)
@@ -102,7 +102,7 @@ class _Apply:
     def stores(self) -> UOp:
         tiling = self.tiling
         stores: list[UOp] = []
-        tile = _Tile(self.found, tiling, self.core, 1)
+        tile = _Tile(self.found, tiling, self.core, Owner.TILE)
         if not tiling.waits:
             sums = self.sums(tile, ZERO)
             for u in range(tiling.rows):
@@ -114,7 +114,7 @@ class _Apply:
         memory = self.waiting()
         if tiling.way_a is Way.IMAGE:
             return self.stores_turned(memory, tile)
-        row = _loop(tiling.rows, 5)
+        row = _loop(tiling.rows, 5, Owner.TILE)
         for c in range(tiling.vectors):
             stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
         return UOp.group(*stores)
@@ -123,8 +123,8 @@ class _Apply:
         """Sums that wait row after row are stored with rows as lanes: squares of them are turned."""
         tiling, found = self.tiling, self.found
         count = tiling.panels * tiling.rows
-        square = _loop(tiling.vectors, 5) * tiling.width
-        start = run_start(_loop(-(-count // tiling.width), 6), count, tiling.width)
+        square = _loop(tiling.vectors, 5, Owner.TILE) * tiling.width
+        start = run_start(_loop(-(-count // tiling.width), 6, Owner.TILE), count, tiling.width)
         rows = start + lane_numbers(tiling.width)
         stores: list[UOp] = []
         for c in range(tiling.width):
@@ -137,8 +137,8 @@ class _Apply:
     def stores_in_place(self) -> UOp:
         """Sums wait where the result will be: the last block of k stores what becomes of them."""
         tiling = self.tiling
-        block = _loop(tiling.depth.blocks, BLOCK_IDS)
-        tile = _Tile(self.found, tiling, self.core, BLOCK_IDS + 1)
+        block = _loop(tiling.depth.blocks, 0, Owner.DEPTH)
+        tile = _Tile(self.found, tiling, self.core, Owner.DEPTH)
         sums = self.sums(tile, block)
         stores: list[UOp] = []
         for u in range(tiling.rows):
@@ -156,7 +156,7 @@ class _Apply:
             k = flat(places, depth.sizes) if len(places) > 1 else places[0]
             read_a = filler.read_a(tile.block, tile.panel, k, places)
             reads.append((read_a, filler.read_b(tile.start, tile.outer, tile.tile, k)))
-        along = UOp.range(depth.total, BLOCK_IDS + 9)
+        along = UOp.range(depth.total, 9, owner=Owner.DEPTH)
         filler = Filler(self.found, self.tiling, self.values, depth.starts(block))
         read_once = filler.read_b(tile.start, tile.outer, tile.tile, along)
 
@@ -177,9 +177,9 @@ class _Apply:
         """
         depth, steps = self.tiling.depth, self.tiling.steps
         if self.tiling.way_a is not Way.IMAGE:
-            k = UOp.range(depth.total // steps, BLOCK_IDS + 10)
+            k = UOp.range(depth.total // steps, 10, owner=Owner.DEPTH)
             return (k,), [[k * steps + step] for step in range(steps)]
-        places = [_loop(size, BLOCK_IDS + 10 + i) for i, size in enumerate(depth.sizes)]
+        places = [_loop(size, 10 + i, Owner.DEPTH) for i, size in enumerate(depth.sizes)]
         return tuple([place for place in places if place.op is ops.RANGE]), [places]
 
     def place(self, tile: _Tile, u: UOp, c: int) -> UOp:
@@ -193,8 +193,8 @@ class _Apply:
         tiling, found = self.tiling, self.found
         tiles = tiling.group * tiling.inside * tiling.tiles * tiling.panels
         memory = UOp.buffer(WAITING, found.reduce.dtype, (tiles * tiling.rows * tiling.columns,), memory=Memory.SHARED)
-        block = _loop(tiling.depth.blocks, BLOCK_IDS)
-        tile = _Tile(found, tiling, self.core, BLOCK_IDS + 1)
+        block = _loop(tiling.depth.blocks, 0, Owner.DEPTH)
+        tile = _Tile(found, tiling, self.core, Owner.DEPTH)
         sums = self.sums(tile, block)
         stores = []
         for u in range(tiling.rows):
@@ -225,8 +225,8 @@ class _Apply:
         return group if gate is None else tuple([_stored_where(gate, store) for store in group])
 
 
-def _loop(count: int | UOp, id: int) -> UOp:
-    return ZERO if count == 1 else UOp.range(count, id)
+def _loop(count: int | UOp, id: int, owner: Owner) -> UOp:
+    return ZERO if count == 1 else UOp.range(count, id, owner=owner)
 
 
 def _stored_where(gate: UOp, store: UOp) -> UOp:
@@ -239,7 +239,7 @@ def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, Values]:
     """The range that the cores share, and the batch ranges by it."""
     left = tiling.row_items * tiling.groups
     total = prod(sizes_of(found.batch)) * left
-    core = UOp.range(total, 0, RangeKind.CORE) if total > 1 else const(dtypes.weakint, 0)
+    core = UOp.range(total, 0, RangeKind.CORE, Owner.CORE) if total > 1 else const(dtypes.weakint, 0)
     values: Values = {}
     for r in reversed(found.batch):
         values[r] = core // left % size_of(r)

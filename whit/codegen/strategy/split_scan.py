@@ -25,7 +25,7 @@ def split_scan(body: UOp, strategy: LoopStrategy) -> UOp:
     if along is None:
         return body
     width, size = strategy.lanes.pop(along), along.size
-    block = UOp.range(-(-size // width), along.arg.id, along.arg.kind)
+    block = along.resized(-(-size // width))
     lanes = lane_numbers(width)
     done: dict[UOp, UOp] = {along: block * width + lanes}
     for node in topological((body,)):

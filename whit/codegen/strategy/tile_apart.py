@@ -13,17 +13,21 @@ there are none, the kernel is tiled as any other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whit.codegen.cpu.panel_sizes import best_by_items
 from whit.codegen.passes.linearise import is_panel
+from whit.codegen.strategy.fill_panels import FIRST_ID
 from whit.codegen.strategy.panels import apply_panels
 from whit.ir import ops
-from whit.ir.args import Memory, RangeArg, RangeKind
+from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
+from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
-from whit.kernel.ranges import free_ranges
+from whit.kernel.ranges import free_ranges, next_id
 from whit.target import Target
-
-OWN_IDS = 10_000_000  # of ranges and panels that belong to one of the contractions
 
 
 def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
@@ -41,8 +45,8 @@ def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     free = free_ranges(tiled[0])
     panels = {node for node in topological((tiled[0],)) if is_panel(node) and free[node] <= _cores(tiled[0])}
     stores = list(tiled[0].src)
-    for number, part in enumerate(tiled[1:], 1):
-        stores.extend(_renumbered(part, number * OWN_IDS, panels).src)
+    for part in tiled[1:]:
+        stores.extend(_renumbered(part, topological(stores), panels).src)
     return UOp.group(*stores), [str(plan) for plan in chosen]
 
 
@@ -75,17 +79,16 @@ def _cores(part: UOp) -> frozenset[UOp]:
     return frozenset(r for r in topological((part,)) if r.op is ops.RANGE and r.arg.kind is RangeKind.CORE)
 
 
-def _renumbered(part: UOp, offset: int, shared: set[UOp]) -> UOp:
-    """A tiled contraction with loops and panels that no other has, but for the panels that are the same."""
-    done: dict[UOp, UOp] = {node: node for node in shared}
-    for node in topological((part,), stop=shared):
-        if node in done:
-            continue
-        src = tuple([done[s] for s in node.src])
+def _renumbered(part: UOp, others: list[UOp], shared: set[UOp]) -> UOp:
+    """A tiled contraction with loops and panels that none of the others has, but for the panels that are the same."""
+    first_loop = {owner: next_id(owner, others) for owner in Owner}
+    first_panel = 1 + max(node.arg.id for node in others if node.op is ops.BUFFER) - FIRST_ID
+
+    def change(node: UOp, src: Sources) -> UOp | None:
         if node.op is ops.RANGE and node.arg.kind is not RangeKind.CORE:
-            done[node] = make(ops.RANGE, src, RangeArg(node.arg.id + offset, node.arg.kind))
-        elif node.op is ops.BUFFER and node.arg.memory is Memory.SHARED:
-            done[node] = UOp.buffer(node.arg.id + offset, node.dtype, node.shape, memory=Memory.SHARED)
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[part]
+            return make(ops.RANGE, src, replace(node.arg, id=node.arg.id + first_loop[node.arg.owner]))
+        if node.op is ops.BUFFER and node.arg.memory is Memory.SHARED:
+            return UOp.buffer(node.arg.id + first_panel, node.dtype, node.shape, memory=Memory.SHARED)
+        return None
+
+    return map_graph(part, change, {node: node for node in shared})

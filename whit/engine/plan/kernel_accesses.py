@@ -152,8 +152,8 @@ def _iterations(loop: frozenset[UOp], values: dict[UOp, Array], happens: Array, 
     return found[happens]
 
 
-def _outer_first(r: UOp) -> tuple[int, str]:
-    return r.arg.id, r.arg.kind.value
+def _outer_first(r: UOp) -> tuple[tuple[int, int], str]:
+    return r.arg.order, r.arg.kind.value
 
 
 def _is_data(node: UOp) -> bool:

@@ -18,7 +18,7 @@ from whit.ir.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An array whose first axes are ranges, in the order of their ids, and whose others are the node's own."""
+    """An array whose first axes are ranges, in the order in which they nest, and whose others are the node's own."""
 
     array: Array
     ranges: tuple[UOp, ...] = ()
@@ -29,8 +29,8 @@ class Value:
         return self.array.ndim - len(self.ranges)
 
 
-def _place(node: UOp) -> tuple[int, str, int]:
-    return node.arg.id, node.arg.kind.value, id(node)
+def _place(node: UOp) -> tuple[tuple[int, int], str, int]:
+    return node.arg.order, node.arg.kind.value, id(node)
 
 
 def in_order(value: Value) -> Value:

@@ -106,7 +106,7 @@ class _Function:
     # ---- control flow
 
     def open_range(self, node: UOp) -> None:
-        name = self.names[node] = f"r{node.arg.id}"
+        name = self.names[node] = node.arg.name
         kind, (size,) = c_type(node.dtype), node.src
         first, last = "0", self.operand(size)
         if node.arg.kind is RangeKind.CORE:

@@ -109,7 +109,7 @@ class _Function(Writer):
     def open_range(self, node: UOp) -> None:
         """A loop with its test at the end; where it might not run at all, a test in front."""
         (size,) = node.src
-        name, kind = f"r{node.arg.id}", scalar_type(node.dtype)
+        name, kind = node.arg.name, scalar_type(node.dtype)
         first, last = "0", self.operand(size)
         if node.arg.kind is RangeKind.CORE:
             first, last = "%start", "%stop"

@@ -14,7 +14,7 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
 from whit.render.program import params_of, written_by
 
-LONGEST = 90  # characters of a position
+LONGEST = 140  # characters of a position
 _SIGNS = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%", ops.CDIV: "/", ops.CMOD: "%"}
 _COUNTED = {RangeKind.BLOCK: "the block", RangeKind.THREAD: "the thread"}
 
@@ -35,7 +35,7 @@ def of_range(node: UOp) -> str:
     (size,) = node.src
     last = f" .. {int(size.arg) - 1}" if size.op is ops.CONST else " and on"
     who = f", {_COUNTED[node.arg.kind]}" if node.arg.kind in _COUNTED else ""
-    return f"r{node.arg.id} = 0{last}{who}"
+    return f"{node.arg.name} = 0{last}{who}"
 
 
 def of_access(verb: str, memory: UOp, position: UOp, width: int) -> str:
@@ -55,7 +55,7 @@ def _position(node: UOp, inside: bool = False, depth: int = 0) -> str:
     if node.op is ops.CONST:
         return str(node.arg)
     if node.op is ops.RANGE:
-        return f"r{node.arg.id}"
+        return str(node.arg.name)
     if node.op is ops.CAST:
         return _position(node.src[0], inside, depth)
     if node.op is ops.VARIABLE:

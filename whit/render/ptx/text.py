@@ -230,7 +230,7 @@ class _Function(Writer):
 
     def open_range(self, node: UOp) -> None:
         (size,) = node.src
-        kind, name = register_type(node.dtype), f"r{node.arg.id}_"
+        kind, name = register_type(node.dtype), f"{node.arg.name}_"
         counter = f"s{kind[1:]}"
         self.note(ptx_notes.of_range(node))
         if node.arg.kind in _SPECIAL:

@@ -16,8 +16,10 @@ from dataclasses import field
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import find_chain
+from whit.kernel.ranges import next_id
 from whit.records import dataclass
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
@@ -27,7 +29,6 @@ from whit.schedule.stages.choose import Kernel
 from whit.schedule.stages.epilogue import DEEP, LARGE, is_heavy
 from whit.target import Target
 
-RANGES_A_KERNEL = 10_000  # more than any kernel has
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
 ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
 SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
@@ -60,6 +61,7 @@ class Group:
     reduces: int = 0
     sorts: frozenset[Any] = frozenset()
     is_chained: bool = False
+    reduce_ids: int = 0  # of the reduce ranges of its kernels, all below this
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,15 +307,15 @@ def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bo
     return (may_wait and not group.is_read) or all(other.level < group.level for other in needed if other is not group)
 
 
-def _own_ranges(kernel: Kernel, number: int) -> dict[UOp, UOp]:
+def _own_ranges(kernel: Kernel, first: int) -> dict[UOp, UOp]:
     """New reduce ranges for a kernel, since those of two kernels are numbered alike and one may be inside the other."""
     found = [r for node in kernel.value.topological() if node.op is ops.REDUCE for r in node.src[1:]]
-    return {r: UOp.range(r.src[0], r.arg.id + number * RANGES_A_KERNEL, r.arg.kind) for r in found if number}
+    return {r: UOp.range(r.src[0], first + r.arg.id, r.arg.kind, r.arg.owner) for r in found if first}
 
 
 def _joined(group: Group, kernel: Kernel, known: Facts) -> tuple[UOp, list[UOp]]:
     """The value of a kernel in a group, and what it reads there while it is at hand."""
-    value = kernel.value.substitute(_own_ranges(kernel, len(group.kernels)))
+    value = kernel.value.substitute(_own_ranges(kernel, group.reduce_ids))
     inside = [r for r in known.reads if r in group.values]
     at_hand = {read_value(root, group.positions[root]): group.values[root] for root in inside}
     return value.substitute(at_hand) if at_hand else value, inside
@@ -321,6 +323,7 @@ def _joined(group: Group, kernel: Kernel, known: Facts) -> tuple[UOp, list[UOp]]
 
 def _join(group: Group, kernel: Kernel, known: Facts) -> None:
     group.values[kernel.root], _ = _joined(group, kernel, known)
+    group.reduce_ids += next_id(Owner.REDUCE, kernel.value.topological())
     group.is_chained |= kernel.is_chained
     group.here = max(group.here, _where(kernel.position), key=len)
     group.rows = max(group.rows, prod_of(kernel.root.shape))

@@ -15,8 +15,9 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
-from whit.schedule.lower import REDUCE_IDS, fill_free_ranges
+from whit.schedule.lower import fill_free_ranges
 
 
 def share_loops(root: UOp) -> UOp:
@@ -35,7 +36,7 @@ def share_loops(root: UOp) -> UOp:
         for old in node.src[1:]:
             key = (depth[node], outer, old.src[0], free[node])
             if key not in shared:
-                shared[key] = UOp.range(old.src[0], REDUCE_IDS + len(shared), RangeKind.REDUCE)
+                shared[key] = UOp.range(old.src[0], len(shared), RangeKind.REDUCE, Owner.REDUCE)
             renamed[old] = shared[key]
             outer = (*outer, shared[key])
     return root.substitute(renamed)

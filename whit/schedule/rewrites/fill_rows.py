@@ -26,7 +26,7 @@ def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
     fill_free_ranges(body, free)
     nodes = topological((body,))
     ends = {r: _end(r, nodes, free, longer) for r in nodes if r.op is ops.RANGE}
-    new = {r: UOp.range(end, r.arg.id, r.arg.kind) for r, end in ends.items() if end}
+    new = {r: r.resized(end) for r, end in ends.items() if end}
     return _over(nodes, new)[body] if new else body
 
 

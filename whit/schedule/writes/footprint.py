@@ -110,7 +110,7 @@ def distinct_ranges(position: Position) -> set[UOp]:
     found: set[UOp] = set()
     for i in position:
         terms, _ = linear_form(i)
-        ranges = sorted((abs(factor), base.arg.id, base) for base, factor in terms.items() if base.op is ops.RANGE)
+        ranges = sorted((abs(factor), base.arg.order, base) for base, factor in terms.items() if base.op is ops.RANGE)
         reach = 1  # the residues so far
         taken: list[UOp] = []
         best: list[UOp] = []

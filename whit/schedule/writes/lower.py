@@ -120,7 +120,7 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
     new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
     apart = distinct_ranges(place)
     together = [r for r in ranges if r not in apart]
-    renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED) for r in together}
+    renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED, r.arg.owner) for r in together}
     may_be_none = not all(isinstance(r.size, int) and r.size for r in together)
     if together and (may_be_none or store.arg.combine not in ONCE_IS_ENOUGH):
         each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))

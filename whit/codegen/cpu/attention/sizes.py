@@ -13,6 +13,7 @@ from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import FIRST_ID, PADDING, ZERO, Values
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.attention_bounds import find_bounds
 from whit.kernel.attention_form import Chain
@@ -25,7 +26,7 @@ MANY_ROWS = 192  # of a block where they are not, and columns are copied for eac
 MOST_KEYS, FEW_KEYS = 4096, 256  # of one block; of a block, if there are several
 MOST_BYTES = 1 << 21  # of the keys of one block: they lie on the stack
 ITEMS = 4  # for each core, so that none waits long for another
-LOOP_IDS, BUFFER_IDS, PHASE = 100, FIRST_ID + 1000, 20
+BUFFER_IDS = FIRST_ID + 1000
 
 
 class Cut:
@@ -54,9 +55,9 @@ class Cut:
         self.panels = min(max(rows // self.rows, 1), count)  # tiles of rows in a block
         self.slots = self.panels * self.rows
         self.row_blocks = -(-count // self.panels)
-        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
+        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.order)
         self._share(prod(sizes_of(self.batch)), target.cores)
-        self.buffers = self.phases = 0
+        self.buffers = self.loops_so_far = 0
 
     def _share(self, heads: int, cores: int) -> None:
         """What the cores take at a time: a part of the blocks of rows of a head, or all, if sums go over all rows."""
@@ -64,13 +65,13 @@ class Cut:
         self.each = -(-self.row_blocks // parts)
         self.parts = -(-self.row_blocks // self.each)
         total = heads * self.parts
-        self.core = core = UOp.range(total, 0, RangeKind.CORE) if total > 1 else ZERO
+        self.core = core = UOp.range(total, 0, RangeKind.CORE, Owner.CORE) if total > 1 else ZERO
         self.values: Values = {}
         left = self.parts
         for r in reversed(self.batch):
             self.values[r] = core // left % size_of(r)
             left *= size_of(r)
-        self.step = loop(self.each, 1)
+        self.step = loop(self.each, 0, Owner.ROUND)
         self.block = core % self.parts * self.each + self.step
 
     def __str__(self) -> str:
@@ -110,17 +111,19 @@ class Cut:
 
     def loops(self, *counts: int | UOp) -> list[UOp]:
         """Loops that one phase has to itself."""
-        self.phases += 1
-        return [loop(count, LOOP_IDS + PHASE * self.phases + i) for i, count in enumerate(counts)]
+        first = self.loops_so_far
+        self.loops_so_far += len(counts)
+        return [loop(count, first + i, Owner.PHASE) for i, count in enumerate(counts)]
 
     def deep_loop(self, count: int | UOp) -> UOp:
         """The innermost loop of the phase that was begun last."""
-        return UOp.range(count, LOOP_IDS + PHASE * self.phases + PHASE - 1)
+        self.loops_so_far += 1
+        return UOp.range(count, self.loops_so_far - 1, owner=Owner.PHASE)
 
 
-def loop(count: int | UOp, id: int) -> UOp:
+def loop(count: int | UOp, id: int, owner: Owner) -> UOp:
     """A range; 0 for one that would run once."""
-    return UOp.range(count, id) if not isinstance(count, int) or count > 1 else ZERO
+    return UOp.range(count, id, owner=owner) if not isinstance(count, int) or count > 1 else ZERO
 
 
 def staged(memory: UOp, stores: list[UOp], loops: list[UOp]) -> UOp:

@@ -10,12 +10,13 @@ With several blocks of keys, the walk is a loop over them, and what goes on from
 
 from __future__ import annotations
 
-from whit.codegen.cpu.attention.sizes import LOOP_IDS, Cut, staged
+from whit.codegen.cpu.attention.sizes import Cut, staged
 from whit.codegen.cpu.panel_sizes import Depth, Tiling, Way, ways_of_b
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.codegen.strategy.fill_panels import ZERO, Filler, Values
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.attention_form import Chain, Inner, Product, Statistic, with_values
 from whit.kernel.contraction import Contraction, is_gated, is_unit
@@ -55,7 +56,7 @@ class Sweep:
         self.late: UOp | None = None  # how many of its first keys the block before it has too
         if cut.chunks > 1:
             begin = first // span
-            self.chunk = UOp.range((last + span - 1) // span - begin, LOOP_IDS - self.number)
+            self.chunk = UOp.range((last + span - 1) // span - begin, self.number, owner=Owner.CHUNK)
             new = (begin + self.chunk) * span
             self.start = as_index(cut.n - span).minimum(new)
             self.late = new - self.start if cut.n % span else None

@@ -27,7 +27,7 @@ from whit.codegen.gpu.gemm.atoms import halves_of
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values
 from whit.ir import ops
-from whit.ir.args import Memory, RangeKind
+from whit.ir.args import Memory
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.attention_form import find_chain
@@ -61,7 +61,7 @@ class _Kernel(ChainRows):
 
     def write(self) -> UOp:
         w, size = self.w, self.size
-        with w.loop(self.number(self.blocks), RangeKind.BLOCK), w.loop(self.number(self.threads), RangeKind.THREAD):
+        with w.walk(self.in_program(self.block)), w.walk(self.in_program(self.thread)):
             self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, None), {})
             begin, self.count = self._seen()
             self.begins = dict.fromkeys(self._fixed_begin(), begin)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.math.expand import EXPAND_MATH_ON_GPU
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.passes.lanes import lane_numbers
@@ -19,8 +20,9 @@ from whit.codegen.passes.vector_access import VECTOR_ACCESS
 from whit.codegen.strategy.fill_panels import Values, unflat
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import MatrixArg, RangeKind
+from whit.ir.args import MatrixArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.attention_bounds import find_bounds, inside_of_bounds
@@ -142,16 +144,16 @@ class GpuCut:
         self.most_shared = target.shared_bytes
         self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
-        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.id)
+        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.order)
         self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
         self.blocks = self.row_blocks * prod(sizes_of(self.batch))
         self.bounds, self.seen = find_bounds(chain), inside_of_bounds(chain)
         self.threads = 32 * size.warps
-        self.block = UOp.range(self.blocks, 0, RangeKind.BLOCK)
-        self.thread = UOp.range(self.threads, 1, RangeKind.THREAD)
-        self.step = UOp.range(self.key_blocks, 2)
-        self.stage_now = UOp.range(size.stages, 4)
-        self.begin = UOp.range(self.key_blocks, 3) if self.bounds.after is not None else as_index(0)
+        self.block = block_range(self.blocks)
+        self.thread = thread_range(self.threads)
+        self.step = UOp.range(self.key_blocks, 0, owner=Owner.ROUND)
+        self.stage_now = UOp.range(size.stages, 2, owner=Owner.ROUND)
+        self.begin = UOp.range(self.key_blocks, 1, owner=Owner.ROUND) if self.bounds.after is not None else as_index(0)
         number = self.block % self.row_blocks
         if self.bounds.before is not None:  # rows that see most first: others fill in what they leave
             number = as_index(self.row_blocks - 1) - number
@@ -221,7 +223,7 @@ class GpuCut:
 
     def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, dtype: DType) -> Tile:
         """The tile of an operand: keys of scores may be what products are of, too."""
-        common = UOp.range(size_of(along), HELD)
+        common = UOp.range(size_of(along), 0, owner=Owner.UNKNOWN)
         value = simplify(with_values(value, {along: common}))  # what is the same is written the same
         if (value, lines, dtype) not in self.tiles:
             start = self._used().get(dtype, 0)

@@ -34,20 +34,21 @@ from whit.codegen.gpu.gemm.im2col import find_window
 from whit.codegen.gpu.gemm.matrices import Operand, first_place, matrix_at
 from whit.codegen.gpu.gemm.staged import gated, staged, staged_dtype
 from whit.codegen.gpu.gemm.tma_store import box_stores, reads_matrix, results_of, with_pairs
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import unflat
 from whit.codegen.strategy.panels import with_total
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, Memory, RangeKind, StageArg, place_of
+from whit.ir.args import BlockMmaArg, Digit, Memory, StageArg, place_of
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, find_contraction
 from whit.kernel.ranges import free_ranges, sizes_of, stride
 from whit.simplify import simplify
 from whit.target import Target
 
-BLOCK_ID, THREAD_ID, LOOP_ID = 0, 1, 16  # of ranges: in the order in which they nest
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
@@ -162,7 +163,7 @@ class Tile:
         self.row = row + beside * atom.tile[0] if atom.parts == 1 else row
         self.stored = [beside.eq(0)] if atom.parts > 1 else []  # by the block that has the sums
         self.batches = unflat(batch, found.batch)
-        self.thread = UOp.range(prod(digit.count for digit in atom.threads), THREAD_ID, RangeKind.THREAD)
+        self.thread = thread_range(prod(digit.count for digit in atom.threads))
         count = prod(digit.count for digit in atom.elements)
         self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
 
@@ -211,12 +212,12 @@ def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
     """Which of so many tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
     cluster = atom.cluster * atom.parts
     clusters = min(total, max(cores * atom.stays // cluster, 1)) if atom.stays else total
-    block = UOp.range(clusters * cluster, BLOCK_ID, RangeKind.BLOCK)
+    block = block_range(clusters * cluster)
     number, beside = block // cluster, block % cluster
     if clusters == total:
         return number, beside
     rounds = (as_index(total + clusters - 1) - number) // clusters
-    return UOp.range(rounds, LOOP_ID) * clusters + number, beside
+    return UOp.range(rounds, 0, owner=Owner.ROUND) * clusters + number, beside
 
 
 def _where(number: UOp, rows: int, columns: int, atom: Atom) -> tuple[UOp, UOp, UOp]:

@@ -26,13 +26,14 @@ from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, is_unit, merged, neighbours
 from whit.kernel.online_softmax import narrow
 from whit.kernel.ranges import replace_ranges, sizes_of
 from whit.target import Target
 
-PIECE_ID, SHARED_ID = 100, 1  # of the loop along the depth; of the buffer
+SHARED_ID = 1  # of the buffer
 ZERO = as_index(0)
 
 
@@ -92,7 +93,7 @@ def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
     """The registers of a thread when all pieces have been added."""
     depth = atom.tile[2]
     total = prod(sizes_of(found.along))
-    piece = UOp.range(-(-total // depth), PIECE_ID, RangeKind.REDUCE)
+    piece = UOp.range(-(-total // depth), 0, RangeKind.REDUCE, Owner.DEPTH)
     sides = [
         _side(found, atom, dtype, value, ranges, first, rows)
         for value, ranges, first, rows in (

@@ -20,15 +20,16 @@ from itertools import product
 from math import prod
 
 from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, Free, digits_of, matrix_of
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.target import Target
 
-BLOCK_ID, THREAD_ID, LOOP_ID, SHARED_ID = 0, 1, 10_000, 20_000  # of ranges: in the order in which they nest
 THREADS = 512
 MOST_BESIDE = 16  # threads along the columns of a row
 LEAST_BESIDE = 4  # with 16 bytes each
@@ -48,6 +49,11 @@ class Block:
     lanes: int
     beside: int  # threads along the columns
     steps: int  # that a thread has on its way
+
+    @property
+    def shared(self) -> list[UOp]:
+        """The ranges that threads share."""
+        return in_order(set(self.along.values()))
 
     @property
     def columns(self) -> int:
@@ -98,11 +104,11 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     beside = _beside(rows, column, lanes, sums // wide, target)
     if beside is None or count > MOST_TOGETHER:
         return None
-    thread = UOp.range(THREADS, THREAD_ID, RangeKind.THREAD)
+    thread = thread_range(THREADS)
     ranges = [*in_order(rows - {column}), column]
     columns = lanes * beside
     blocks = prod(map(size_of, ranges)) // columns
-    digits = digits_of(UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK), ranges, columns)
+    digits = digits_of(block_range(blocks), ranges, columns)
     steps = max(ON_THE_WAY // count, LEAST_ON_THE_WAY)
     block = Block(free, known, column, thread, digits[column] * columns, lanes, beside, steps)
     stores, buffers = [], 0
@@ -180,7 +186,7 @@ def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
     rounds = as_index(size_of(r) // (block.parts * steps))
     if size_of(r) % block.parts or not isinstance(r.size, int):
         rounds = (as_index(r.size) + (block.parts - 1) - block.part) // block.parts
-    loop = UOp.range(rounds, LOOP_ID + r.arg.id, r.arg.kind)
+    loop = UOp.range(rounds, block.shared.index(r), r.arg.kind, Owner.PART)
     places = [(loop * steps + step) * block.parts + block.part for step in range(steps)]
     part = functools.reduce(lambda a, b: make(op, (a, b)), (replace_ranges(value, {r: at}, {}) for at in places))
     total = part.reduce(op, ranges=(*(other for other in ranges if other is not r), loop))
@@ -194,5 +200,5 @@ def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
         at, is_first = at + lane_numbers(block.lanes), UOp.stack(*([is_first] * block.lanes))
     fill = memory.store(near, at, gate=is_first)
     filled = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
-    every = UOp.range(warps, SHARED_ID + id, RangeKind.REDUCE)
+    every = UOp.range(warps, id, RangeKind.REDUCE, Owner.TEAM)
     return filled.index(every * line + (block.thread % line if is_wide else as_index(0))).reduce(op, ranges=(every,))

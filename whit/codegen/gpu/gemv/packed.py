@@ -24,8 +24,6 @@ from math import prod
 from operator import add
 
 from whit.codegen.gpu.gemv.rows import (
-    BLOCK_ID,
-    THREAD_ID,
     WARP,
     Few,
     digits_of,
@@ -34,18 +32,19 @@ from whit.codegen.gpu.gemv.rows import (
     with_products,
 )
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
+from whit.ir.args import AcrossArg, Memory, PrefetchArg, StageArg
 from whit.ir.graph import joined, topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import in_order, replace_ranges, size_of
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 
-ROUND_ID = 2  # of the loop over groups of rows
 BYTES_ID, SUMS_ID, OTHERS = 21_000, 22_000, 100  # of buffers in shared memory
 NUMBERS, MOST_NUMBERS = 32, 64  # of x that a thread has in registers; the most of several rows
 LANES, FEW_LANES, FEW_LOADS = 8, 4, 8  # of which so many are neighbours; where scales of blocks are simple, fewer
@@ -102,15 +101,15 @@ def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if shape is None:
         return None
     rows, rounds = shape
-    thread = UOp.range(threads, THREAD_ID, RangeKind.THREAD)
+    thread = thread_range(threads)
     groups = prod(map(size_of, few.rows)) // rows
     blocks = -(-groups // rounds)
-    block = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK)
+    block = block_range(blocks)
     first = _first_row(block, few, rows)
     packed = Packed(few, rows, lanes, thread, first, first)
     if rounds > 1:
         left = (groups - 1 - block) // blocks + 1 if groups % blocks else as_index(rounds)
-        number = UOp.range(left, ROUND_ID, RangeKind.LOOP)
+        number = UOp.range(left, 0, owner=Owner.ROUND)
         here, there = number * blocks + block, (number + 1) * blocks + block
         following = _first_row(there, few, rows), there < groups
         packed = Packed(few, rows, lanes, thread, first, _first_row(here, few, rows), following, number % 2)

@@ -30,18 +30,20 @@ from math import prod
 
 from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
+from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 
-BLOCK_ID, THREAD_ID, LOOP_ID, SHARED_ID = 0, 1, 10_000, 20_000  # of ranges: in the order in which they nest
+SHARED_ID = 20_000  # of buffers in shared memory
 THREADS, WARP = 128, 32
 MOST_TOGETHER = 8  # results that share what they read of the matrix
 MOST_ROWS = 4  # of the matrix, for each group of threads
@@ -81,6 +83,11 @@ class Few:
         return max(size_of(r) * blocks.get(node, 1) for node, r in self.along.items())
 
     @property
+    def shared(self) -> list[UOp]:
+        """The ranges that threads share."""
+        return in_order({*self.along.values(), *self.blocks.values()})
+
+    @property
     def matrices(self) -> tuple[UOp, ...]:
         """What is read of them, one load of each."""
         return tuple(self.matrix.values())
@@ -102,10 +109,10 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
         threads //= 2
     copies = _rows_of_a_group(few, threads, target)
     groups = THREADS // threads
-    thread = UOp.range(THREADS, THREAD_ID, RangeKind.THREAD)
+    thread = thread_range(THREADS)
     count = prod(size_of(r) for r in few.rows) // copies
     blocks = -(-count // groups)
-    number = UOp.range(blocks, BLOCK_ID, RangeKind.BLOCK) * groups + thread // threads
+    number = block_range(blocks) * groups + thread // threads
     digits = digits_of(number, few.rows, copies)
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
     is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
@@ -290,7 +297,7 @@ def _computed_rows(few: Few) -> dict[UOp, UOp]:
 def of_block(new: UOp, old: UOp, few: Few, thread: UOp, steps: int, number: int) -> tuple[UOp, UOp]:
     """A reduction by all threads of a block: shared memory with what each warp has, and the result."""
     memory = _of_warps(_across(new, old, few, thread, size_of(thread), steps), thread, number)
-    warp = UOp.range(size_of(thread) // WARP, SHARED_ID + number + 1, RangeKind.REDUCE)
+    warp = UOp.range(size_of(thread) // WARP, number, RangeKind.REDUCE, Owner.TEAM)
     return memory, memory.index(warp).reduce(new.arg.op, ranges=(warp,))
 
 
@@ -329,7 +336,7 @@ def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int
     while steps > 1 and count % (parts * steps):
         steps -= 1
     rounds = (count + (parts - 1) - part) // parts if count % parts else as_index(count // (parts * steps))
-    loop = UOp.range(rounds, LOOP_ID + shared.arg.id, shared.arg.kind)
+    loop = UOp.range(rounds, few.shared.index(shared), shared.arg.kind, Owner.PART)
     values = []
     for step in range(steps):
         number = (loop * steps + step) * parts + part

@@ -21,7 +21,7 @@ from math import gcd, prod
 from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.reduce import GROUP, spread
 from whit.codegen.gpu.scatter.threads import PARTS, loads_of, row_of
-from whit.codegen.gpu.thread_index import digits_of, lanes_of, width_of
+from whit.codegen.gpu.thread_index import block_range, digits_of, lanes_of, thread_range, width_of
 from whit.codegen.math.expand import EXPAND_MATH_ON_GPU
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.passes.lanes import all_of, lane_numbers, without_each
@@ -30,9 +30,9 @@ from whit.codegen.passes.vector_access import VECTOR_ACCESS
 from whit.codegen.passes.writer import Variable, Writer
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
@@ -46,7 +46,7 @@ MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a
 WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
 TOGETHER = 4  # rows that are read at once, a power of two: 0.073 ms for 16384 rows of 768, 8 0.076
 MOST_KEPT = 4  # vectors that a thread keeps from one to the next of these
-THERE_ID = 3  # of a range that is 1 where there is such a row
+THERE = UOp.range(2, 0, owner=Owner.GUARD)  # stands for 1 where there is such a row
 I32, U16 = dtypes.int32, dtypes.uint16
 
 
@@ -138,13 +138,13 @@ class Scatter:
         self.counts, self.sums = w.buffer(I32, self.threads), w.buffer(I32, self.groups)
         self.listed = w.buffer(U16, step)  # places in a piece
         self.keys = w.buffer(U16, step) if self.shares > 1 else None
-        block, thread = UOp.range(self.blocks, 0, RangeKind.BLOCK), UOp.range(self.threads, 1, RangeKind.THREAD)
-        piece = UOp.range(pieces, 2)
+        block, thread = block_range(self.blocks), thread_range(self.threads)
+        piece = UOp.range(pieces, 0, owner=Owner.ROUND)
+        loops = [fix_index_dtype(r, self.index) for r in (block, thread, piece)]
         adds = [self._add(thread, copy) for copy in range(-(-self.vectors // self.width))]
-        sizes = [const(self.index, size) for size in (self.blocks, self.threads, pieces)]
-        with w.loop(sizes[0], RangeKind.BLOCK), w.loop(sizes[1], RangeKind.THREAD) as me:
+        with w.walk(loops[0]), w.walk(loops[1]) as me:
             kept = [self._nothing(store) if len(adds) <= MOST_KEPT else None for store in adds]
-            with w.loop(sizes[2]) as at:
+            with w.walk(loops[2]) as at:
                 first = w.value(at * step)
                 count = self._list(me, *self._lowered(*self._mine(block, thread, piece, step)))
                 if self.keys is None:
@@ -229,7 +229,7 @@ class Scatter:
         values = digits_of(number, self.parallel, dict.fromkeys(self.parallel[-1:], self.lanes))
         values.update({r: spread(values[r], self.lanes) for r in self.parallel[-1:]})
         new = replace_ranges(self.store, values, {})
-        there = UOp.range(2, THERE_ID).ne(0) if self.keys is None else None
+        there = THERE.ne(0) if self.keys is None else None
         gate = all_of(there, number < self.vectors if self.vectors % self.width else None)
         (store,) = self._lowered(new if gate is None else gated(new, gate))
         return store
@@ -245,7 +245,7 @@ class Scatter:
         is_there = None if count is None else m < count
         known = {self.along: w.load(self.listed, m, gate=is_there).cast(self.index) + first}
         if is_there is not None:
-            known[UOp.range(2, THERE_ID)] = is_there.cast(self.index)
+            known[THERE] = is_there.cast(self.index)
         values = {fix_index_dtype(r, self.index): w.value(value) for r, value in known.items()}
         new, place, *gate = (w.value(source.substitute(values)) for source in store.src[1:])
         return [new, place, *(w.value(g.index(0)) if g.shape else g for g in gate)]  # the same for all lanes

@@ -14,11 +14,12 @@ from __future__ import annotations
 from whit.codegen.gpu.gemm.staged import gated
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
-from whit.kernel.ranges import free_ranges
+from whit.kernel.ranges import free_ranges, next_id
 from whit.simplify.sums import build_sum, linear_form
 
-PART_ID = 5_000  # of the range over parts
 PARTS = (1021, 509, 251, 127, 61, 31, 13)  # primes: rows of a power of two are spread over all of them
 
 
@@ -27,7 +28,7 @@ def in_parts(body: UOp, parallel: list[UOp], threads: int, most: int) -> tuple[U
     count = next((n for n in PARTS if n * threads <= most), 1)
     if count == 1 or not all(loads_of(store.src[2]) for store in body.src):
         return body, []
-    part = UOp.range(count, PART_ID)
+    part = UOp.range(count, next_id(Owner.OUTPUT, topological((body,))))
     stores = []
     for store in body.src:
         decide = [load for s in store.src[2:] for load in loads_of(s)]
