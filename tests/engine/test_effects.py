@@ -8,6 +8,7 @@ import pytest
 
 from whit.config import Context
 from whit.dtype import dtypes
+from whit.engine.memory.holders import Kept
 from whit.engine.memory.storage import from_bytes, storage
 from whit.engine.memory.values import dtype_of_array, from_numpy, to_numpy
 from whit.engine.realize import realize as realize_module
@@ -99,6 +100,7 @@ def test_a_chain_of_part_assignments_stays_in_place() -> None:
 
 def test_a_part_is_written_into_a_copy_if_the_old_tensor_is_held() -> None:
     old = own([1, 2, 3, 4])
+    _holder = Kept(old)
     assigned = part(old, 1, own([7, 8]))
     assert values(assigned) == [1, 7, 8, 4]
     assert values(old) == [1, 2, 3, 4]
@@ -107,6 +109,7 @@ def test_a_part_is_written_into_a_copy_if_the_old_tensor_is_held() -> None:
 def test_a_part_is_written_into_a_copy_if_a_reader_is_held() -> None:
     old = own([1, 2, 3, 4])
     reader = old.reshape((2, 2)) * 2
+    _holder = Kept(reader)
     assigned = part(old, 1, own([7, 8]))
     del old
     assert values(assigned) == [1, 7, 8, 4]
@@ -116,6 +119,7 @@ def test_a_part_is_written_into_a_copy_if_a_reader_is_held() -> None:
 def test_a_part_is_written_into_a_copy_if_a_reader_inside_the_graph_is_held() -> None:
     old = own([1, 2, 3, 4])
     doubled = old.shrink(((0, 2),)) * 2
+    _holder = Kept(doubled)
     assigned = part(old, 1, doubled + 1)
     del old
     assert values(assigned) == [1, 3, 5, 4]
@@ -194,6 +198,7 @@ def test_an_update_of_something_that_was_never_realised() -> None:
 
 def test_an_update_through_a_reshape_and_with_positions() -> None:
     old = own([1, 2, 3, 4])
+    _holder = Kept(old)
     grid = old.reshape((2, 2))
     assigned = grid.after(grid.shrink(((0, 2), (1, 1))).store(own([8, 9]).reshape((2, 1))))
     assert values(assigned) == [[1, 8], [3, 9]]
@@ -244,6 +249,7 @@ def test_a_row_moves_the_bytes_of_a_row() -> None:
 
 def test_the_copy_of_what_is_held_is_no_kernel() -> None:
     old = own(np.arange(100.0))
+    _holder = Kept(old)
     kernels, _ = counted(part(old, 3, own([1, 2])))
     assert (kernels, GlobalCounters.copy_count) == (1, 1)
     if Where.name == "CPU":
@@ -322,6 +328,7 @@ def test_a_large_tensor_is_replaced_in_its_memory() -> None:
 def test_a_large_tensor_that_is_held_or_read_elsewhere_stays() -> None:
     start = np.arange(20_000, dtype=np.float32)
     held = own(start)
+    _holders = [Kept(held)]
     (result,) = realize([held.after(held.store(held + 1))])
     np.testing.assert_array_equal(to_numpy(held), start)
     np.testing.assert_array_equal(to_numpy(result), start + 1)
@@ -331,6 +338,7 @@ def test_a_large_tensor_that_is_held_or_read_elsewhere_stays() -> None:
     np.testing.assert_array_equal(to_numpy(realize([assigned])[0]), start[::-1])
     x = own(start)
     lazy = x * 2
+    _holders.append(Kept(lazy))
     assigned = x.after(x.store(x + lazy))
     del x
     np.testing.assert_array_equal(to_numpy(realize([assigned])[0]), start * 3)
@@ -486,6 +494,7 @@ def test_branches_of_a_chain() -> None:
     x = own(np.zeros(4))
     shared = part(x, 0, own([1]))
     left, right = part(shared, 1, own([2])), part(shared, 2, own([3]))
+    _holders = [Kept(left), Kept(shared)]
     both = left + right + shared
     del x
     found = realize([both, right])

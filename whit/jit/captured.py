@@ -10,17 +10,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from operator import attrgetter
-from sys import getrefcount
 from typing import Any
 
 from whit.engine.devices.disk import allocate
-from whit.engine.memory.ownership import MAPPED, is_writable_alone
+from whit.engine.memory.holders import Kept, newer_than, newest
+from whit.engine.memory.ownership import base_of, own_memories, reached
 from whit.engine.memory.storage import nbytes_of, storage
 from whit.engine.programs.overlay import slot_of, tensor_type
 from whit.engine.programs.program import Program
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
-from whit.jit.records import Change, Seen, Site, base_of, shown_base
+from whit.jit.records import Change, Seen, Site, shown_base
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
 from whit.runtime.fields import watch_field
@@ -57,14 +57,14 @@ class Captured:
         self._ids: list[int] | None = None  # of what they showed the last time
         self._watched: list[Any] = []
         self._gone: list[Any] = []  # those of the nodes that are gone: their ids may be used again
-        self._own: list[int] = []  # numbers of those that are written in place
+        self._own: dict[UOp, Any] = {}  # those that are written in place, by their BUFFERs
         self._own_memory: list[Buffer] = []
-        self._own_references: list[int] = []
+        self._looked_at = -1  # the newest holder of which it is known that it sees none of these
         can_look = program.is_native() and not self._grads  # gradients are other tensors in each call
         self._quick = watch_field(tensor_type(), slot_of("uop"), self.tensors) if can_look else None
-        self._is_noted = False  # `_quick` knows what they show and which are written in place
+        self._is_noted = False  # `_quick` knows what they show
         self._views = -1  # how many views of buffers there had been when none was of those
-        self._kept: list[UOp] = []  # what they show, if something was computed from it once
+        self._kept: list[Kept] = []  # what they show, if something was computed from it once
 
     def sites(self) -> set[int]:
         """The sites through which they are seen."""
@@ -86,20 +86,25 @@ class Captured:
         ids = list(map(id, nodes))
         if (self._gone or ids != self._ids) and not self._refresh(nodes, ids):
             return None
-        if list(map(getrefcount, list(map(nodes.__getitem__, self._own)))) != self._own_references:
-            return False
         if self._quick is not None and not self._is_noted:
-            self._quick.note(ids, self._own)
+            self._quick.note(ids)
             self._is_noted = True
         return self._is_unshared()
 
     def _is_unshared(self) -> bool:
-        """Whether no other buffer shows the memory of those that are written in place."""
+        """Whether nobody has begun to look at the memory of those that are written in place: no buffer, no graph."""
         count = buffer.views_made
         if count != self._views:
             if any(map(_shares, self._own_memory)):
                 return False
             self._views = count
+        last = newest()
+        if self._own and last > self._looked_at:
+            new = [(holder, holder.node()) for holder in newer_than(self._looked_at)]
+            others = [node for holder, node in new if node is not None and self._own.get(node) is not holder()]
+            if reached(self._own, others):
+                return False
+            self._looked_at = last
         return True
 
     def _refresh(self, nodes: list[UOp], ids: list[int]) -> bool:
@@ -136,11 +141,12 @@ class Captured:
         return True
 
     def _compute_pruned(self, before: Program) -> None:
-        """What depends on captured tensors alone. Their nodes are kept, so that nobody writes to their memory."""
+        """What depends on captured tensors alone, whose memory nobody may write to then."""
         sites = [site for site in self._by_site if self._sites[site].placeholder in before.inputs]
-        self._kept = [base_of(self._by_site[site][0].tensor) for site in sites]
+        bases = [base_of(self._by_site[site][0].tensor) for site in sites]
+        self._kept = [Kept(base) for base in bases]
         table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
-        for site, found in zip(sites, realize(self._kept), strict=True):
+        for site, found in zip(sites, realize(bases), strict=True):
             table[before.inputs[self._sites[site].placeholder]] = storage(found)
         for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
             memory = allocate(str(placeholder.device), nbytes_of(placeholder.dtype, placeholder.shape))
@@ -151,16 +157,19 @@ class Captured:
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""
-        own: dict[int, Change] = {}
+        last = newest()
+        can_be: list[tuple[Any, Change]] = []
         for change in self._changes:
-            number = self._number_of.get(change.seen)
+            number = self._number_of.get(change.seen, -1)
             is_there = change.state.is_part or change.state.can_overwrite
-            if is_there and number in self._writable and is_writable_alone(self._seen[number].tensor):
-                own[number] = change
-        self._own = list(own)
-        self._own_memory = [storage(self._seen[number].tensor.uop) for number in own]
-        self._own_references = [MAPPED + 2] * len(own)  # the tensor refers to it, and two lists
-        for change, memory in zip(own.values(), self._own_memory, strict=True):
+            if is_there and number in self._writable and self.tensors[number]._family is None:
+                can_be.append((self.tensors[number], change))
+        memories = own_memories([tensor for tensor, _ in can_be])
+        own = {can_be[number][0].uop: can_be[number] for number in memories}
+        self._own = {base: tensor for base, (tensor, _) in own.items()}
+        self._own_memory = list(memories.values())
+        self._looked_at = last
+        for (_, change), memory in zip(own.values(), self._own_memory, strict=True):
             self.table[change.state.place] = memory
-        in_place = {id(change) for change in own.values()}
+        in_place = {id(change) for _, change in own.values()}
         self.others = [change for change in self._changes if id(change) not in in_place]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whit.config import Context
+from whit.engine.memory.holders import Kept, renew
 from whit.engine.memory.values import to_numpy
 from whit.engine.programs.overlay import all_leaves
 from whit.engine.programs.trace import generator
@@ -28,6 +29,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         self.tensors = [(t, t.uop, t._family, t.grad, t._wanted) for t in all_leaves()]
+        self._kept = [Kept(uop) for _, uop, _, _, _ in self.tensors]
         families = {id(family): family for _, _, family, _, _ in self.tensors if family is not None}
         self.families = [
             (family, family.uop, [(member, member.uop) for member in family.members()]) for family in families.values()
@@ -38,10 +40,12 @@ class Snapshot:
         """Puts everything back."""
         for tensor, uop, family, grad, wanted in self.tensors:
             tensor.uop, tensor._family, tensor.grad, tensor._wanted = uop, family, grad, wanted
+            renew(tensor)
         for family, uop, members in self.families:
             family.uop = uop
             for member, view in members:
                 member.uop, member._family = view, family
+                renew(member)
         generator().reserve(0, *self.random)
 
     def changed(self) -> dict[int, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whit.dtype import DType
+from whit.engine.memory.ownership import base_of
 from whit.engine.memory.storage import is_known, nbytes_of
 from whit.engine.programs.overlay import tensor_type
 from whit.engine.programs.program import State
@@ -52,6 +53,10 @@ class Change:
     writes_first: bool  # but was written to before that: it must have none
     dtype: DType
     shape: tuple[Any, ...]
+
+    def can_stay(self) -> bool:
+        """Whether the new value may lie where the old one was."""
+        return self.seen >= 0 and (self.state.is_part or self.state.can_overwrite)
 
 
 @dataclass(slots=True)
@@ -158,7 +163,7 @@ class Guards:
         """Lets native code look at what can be hundreds of tensors."""
         self.quick = watch_field(tensor_type(), vars(tensor_type())["requires_grad"], self.asked)
         if self.quick is not None:
-            self.quick.note(list(map(id, self.requires_grad)), ())
+            self.quick.note(list(map(id, self.requires_grad)))
 
     def constants_hold(self) -> bool:
         """Whether captured tensors without a device are the same constants."""
@@ -175,12 +180,6 @@ def shown_base(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
     if base is node:
         return base if seen.start is placeholder else None
     return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
-
-
-def base_of(tensor: Any) -> UOp:
-    """The node of a tensor, or of what it is a view of."""
-    node: UOp = tensor.uop if tensor._family is None else tensor._family.uop
-    return node
 
 
 def _is_same_shape(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

@@ -18,8 +18,9 @@ from typing import Any
 
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.history import note_written
+from whit.engine.memory.holders import holding
 from whit.engine.memory.origins import note_result
-from whit.engine.memory.ownership import attachment, own_memory
+from whit.engine.memory.ownership import attachment, base_of, own_memories
 from whit.engine.memory.placeholder import given_away
 from whit.engine.memory.storage import attach, attach_known, new_buffer, storage
 from whit.engine.programs.overlay import raw_set
@@ -29,7 +30,7 @@ from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
-from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, base_of, shown_base
+from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, shown_base
 from whit.jit.signature import Result, rebound
 from whit.runtime.buffer import Buffer
 
@@ -104,9 +105,9 @@ class Replay:
         if not self._bind(arguments, table):
             return MISSED
         then: list[tuple[Any, ...]] = []
-        for change in captured.others if owns else self.changes:
-            if not self._place(change, arguments, table, then):
-                return MISSED
+        changes = captured.others if owns else self.changes
+        if changes and not self._place_all(changes, arguments, table, then):
+            return MISSED
         donations = self._take_donations(arguments, then) if self.program.donations else {}
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, output, tensor in zip(self.program.outputs, self.outputs, made, strict=True):
@@ -210,45 +211,65 @@ class Replay:
             node = attach(memory, output.dtype, rebound(output.shape, bindings))
         return output.kind._of_buffer(node, output.where, output.name, output.asks)
 
-    def _place(self, change: Change, arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]) -> bool:
-        """Where a new value goes: to the old memory, or to new memory that the tensor gets afterwards. False if others
-        would see a write of it that the program does not do."""
-        state, tensor = change.state, change.tensor
-        if change.seen >= 0:
-            seen = self.seen[change.seen]
-            tensor = seen.tensor if seen.argument < 0 else arguments[seen.argument]
-        family = tensor._family
-        if change.writes_first and family is not None:
+    def _place_all(
+        self, changes: Sequence[Change], arguments: Sequence[Any], table: list[Any], then: list[tuple[Any, ...]]
+    ) -> bool:
+        """Where new values go: to the old memory, or to new memory that the tensor gets afterwards. False if others
+        would see a write that the program does not do."""
+        tensors = [self._changed_by(change, arguments) for change in changes]
+        if any(
+            change.writes_first and tensor._family is not None for change, tensor in zip(changes, tensors, strict=True)
+        ):
             return False
-        is_open = family is None or not change.is_replaced
-        if is_open and change.seen >= 0 and (state.is_part or state.can_overwrite):
-            memory = own_memory(tensor, family)
-            if memory is not None:
-                table[state.place] = memory
-                return True
+        can_stay = [
+            number
+            for number, (change, tensor) in enumerate(zip(changes, tensors, strict=True))
+            if change.can_stay() and (tensor._family is None or not change.is_replaced)
+        ]
+        memories = own_memories([tensors[number] for number in can_stay])
+        own = {can_stay[place]: memory for place, memory in memories.items()}
+        for number, (change, tensor) in enumerate(zip(changes, tensors, strict=True)):
+            if number in own:
+                table[change.state.place] = own[number]
+            else:
+                self._move(change, tensor, table, then)
+        return True
+
+    def _changed_by(self, change: Change, arguments: Sequence[Any]) -> Any:
+        """The tensor that has another value afterwards."""
+        if change.seen < 0:
+            return change.tensor
+        seen = self.seen[change.seen]
+        return seen.tensor if seen.argument < 0 else arguments[seen.argument]
+
+    def _move(self, change: Change, tensor: Any, table: list[Any], then: list[tuple[Any, ...]]) -> None:
+        """New memory for a new value."""
+        state, family = change.state, tensor._family
         node = new_buffer(change.dtype, change.shape, state.device or tensor.device)
         table[state.place] = storage(node)
         if state.is_part:
             (before,) = realize([tensor.uop if family is None else family.uop])
             storage(node).copy_from(storage(before))
         if change.is_replaced:
-            then += [(raw_set("uop"), tensor, node), (raw_set("_family"), tensor, None)]
+            then += [(raw_set("uop"), tensor, node), (raw_set("_family"), tensor, None), *holding(tensor)]
         else:
             note_written(node, base_of(tensor))
             then += attachment(tensor, family, node)
-        return True
 
     def _take_donations(self, arguments: Sequence[Any], then: list[tuple[Any, ...]]) -> dict[int, Buffer]:
         """The memory of arguments that results get; the arguments have no value afterwards."""
-        found: dict[int, Buffer] = {}
+        numbers: list[int] = []
+        tensors: list[Any] = []
         for number, placeholder in self.program.donations.items():
             seen = next(seen for seen in self._arguments if seen.start is placeholder)
-            tensor = arguments[seen.argument]
-            memory = own_memory(tensor, None) if tensor._family is None else None
-            if memory is not None:
-                found[number] = memory
-                then.append((raw_set("uop"), tensor, given_away(tensor.dtype, tensor.shape, tensor.device)))
-        return found
+            if arguments[seen.argument]._family is None:
+                numbers.append(number)
+                tensors.append(arguments[seen.argument])
+        memories = own_memories(tensors)
+        for place in memories:
+            tensor = tensors[place]
+            then.append((raw_set("uop"), tensor, given_away(tensor.dtype, tensor.shape, tensor.device)))
+        return {numbers[place]: memory for place, memory in memories.items()}
 
     # ---- random numbers
 

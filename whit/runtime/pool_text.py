@@ -255,40 +255,8 @@ wake:
 }}
 """
 
-# What `fields` calls: the fields of objects, what they should refer to, and how many references that may have.
-_IS_SAME = """
-define i64 @whit_is_same(ptr %fields, ptr %objects, ptr %limits, i64 %count) nounwind {
-entry:
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %look, label %same
-look:
-  %i = phi i64 [ 0, %entry ], [ %next, %few ]
-  %at = getelementptr ptr, ptr %fields, i64 %i
-  %field = load ptr, ptr %at, align 8
-  %object = load i64, ptr %field, align 8
-  %at1 = getelementptr i64, ptr %objects, i64 %i
-  %known = load i64, ptr %at1, align 8
-  %is = icmp eq i64 %object, %known
-  br i1 %is, label %referred, label %other
-referred:
-  %start = inttoptr i64 %object to ptr
-  %references = load i64, ptr %start, align 8
-  %at2 = getelementptr i64, ptr %limits, i64 %i
-  %limit = load i64, ptr %at2, align 8
-  %fits = icmp sle i64 %references, %limit
-  br i1 %fits, label %few, label %other
-few:
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %look, label %same
-same:
-  ret i64 1
-other:
-  ret i64 0
-}
-"""
-
-# What `words` calls: where words are, what they should be; the first that is not, or -1. Later ones are not looked at.
+# What `words` and `fields` call: where words are, what they should be; the first that is not, or -1. Later ones are not
+# looked at.
 _FIRST_OTHER = """
 define i64 @whit_first_other(ptr %words, ptr %values, i64 %count) nounwind {
 entry:
@@ -322,7 +290,7 @@ def pool_text(target: Target) -> str:
     """The module for a target. Only Linux has workers; elsewhere everything runs on the calling thread."""
     head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n' + KERNELS
     if target.system != "linux":
-        return head + _IS_SAME + _FIRST_OTHER + _SEQUENTIAL + _RUN_ALONE
+        return head + _FIRST_OTHER + _SEQUENTIAL + _RUN_ALONE
     name, argument = _PAUSE[target.family]
     leaves = f"""
 define internal void @futex(ptr %word, i32 %what, i32 %value) nounwind {{
@@ -340,4 +308,4 @@ define internal void @relax() nounwind {{
 declare void @{name}({argument.partition(" ")[0]})
 declare i64 @syscall(i64, ...)
 """
-    return head + _IS_SAME + _FIRST_OTHER + _SEQUENTIAL + _RUN + leaves
+    return head + _FIRST_OTHER + _SEQUENTIAL + _RUN + leaves

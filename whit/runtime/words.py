@@ -72,7 +72,7 @@ class Words:
         """The number of the first word that is something else now, or -1."""
         if self._call is None:
             self._call = self._addresses.buffer_info()[0], self._values.buffer_info()[0], len(self._addresses)
-        return int(_function()(*self._call))
+        return int(first_other()(*self._call))
 
 
 def version_of(value: dict[Any, Any]) -> int:
@@ -85,7 +85,8 @@ def _word(address: int) -> int:
 
 
 @functools.cache
-def _function() -> Any:
+def first_other() -> Any:
+    """The native function: addresses of words, what they should be, how many -> the first that is not, or -1."""
     # Python's lock is held: nothing changes meanwhile.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     return signature(own_library().address("whit_first_other"))

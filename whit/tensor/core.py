@@ -12,14 +12,13 @@ a write through one is seen through the other.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, dtypes, least_upper_float, to_dtype
 from whit.engine.devices.device import Device, is_disk
+from whit.engine.memory.holders import Holder, clock, forget, hold, holders
 from whit.engine.programs.overlay import current, register_tensor
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
@@ -31,18 +30,15 @@ from whit.tensor.family import Family
 from whit.tensor.place import Place, here, spell_place, user_method
 
 _new = object.__new__
-# By identity: a set would compare tensors with ==, which is elementwise. 0.4 us a tensor.
-_leaves: dict[int, weakref.ref[Core]] = {}
 
 
-def mark_leaf(tensor: Core) -> None:
-    """From now on the tensor is one of the leaves."""
-    key = id(tensor)
-    # A callback of C: an interrupt in one of Python would be lost together with what it does.
-    _leaves[key] = weakref.ref(tensor, partial(_leaves.pop, key))
+class Leaf(Holder):
+    """A tensor that is no result of operations."""
+
+    __slots__ = ()
 
 
-class _Cut(weakref.ref["Core"]):
+class _Cut(Leaf):
     """A leaf that is the result of a captured function: whose, and whether tensors asked it for gradients."""
 
     __slots__ = ("asks", "name")
@@ -50,18 +46,21 @@ class _Cut(weakref.ref["Core"]):
     asks: bool
 
 
+def mark_leaf(tensor: Core) -> None:
+    """From now on the tensor is one of the leaves."""
+    hold(tensor, Leaf)
+
+
 def mark_result(tensor: Core, name: str, asks: bool) -> None:
     """From now on the tensor is a leaf where a gradient ends that should go on."""
-    key = id(tensor)
-    cut = _Cut(tensor, partial(_leaves.pop, key))
+    cut = hold(tensor, _Cut)
     cut.name, cut.asks = name, asks
-    _leaves[key] = cut
 
 
 def result_of(tensor: Core) -> tuple[str, bool] | None:
     """The captured function that a leaf is the result of, and whether tensors asked it for gradients."""
-    cut = _leaves.get(id(tensor))
-    return (cut.name, cut.asks) if isinstance(cut, _Cut) and cut() is tensor else None
+    cut = tensor._holder
+    return (cut.name, cut.asks) if isinstance(cut, _Cut) else None
 
 
 def leaves() -> list[Core]:
@@ -72,18 +71,20 @@ def leaves() -> list[Core]:
 
 def all_leaves() -> list[Core]:
     """The same, also while a function is traced that has nothing to do with them."""
-    return [tensor for reference in list(_leaves.values()) if (tensor := reference()) is not None]
+    found = [holder() for holder in list(holders) if isinstance(holder, Leaf)]
+    return [tensor for tensor in found if tensor is not None]
 
 
 class Core:
     """A node and its place. `uop` is the graph that computes the tensor, or the BUFFER that holds it."""
 
-    __slots__ = ("__weakref__", "_family", "_place", "_wanted", "grad", "requires_grad", "uop")
+    __slots__ = ("__weakref__", "_family", "_holder", "_place", "_wanted", "grad", "requires_grad", "uop")
 
     uop: UOp
     grad: Any  # the gradient, a tensor, once there is one
     requires_grad: bool | None
     _family: Family | None  # the tensors that share elements with this one; None as long as there was none
+    _holder: Holder  # its entry among those who can ask for what a memory holds
     _place: Place | None
     _wanted: str | None  # the device that was asked for where the node has none, as constants do
 
@@ -105,6 +106,9 @@ class Core:
         result._wanted = self._wanted
         result.grad = None
         result.requires_grad = None
+        result._holder = holder = Holder(result, forget)
+        holder.number = next(clock)
+        holders[holder] = holder
         return result
 
     def _view(self, uop: UOp) -> Self:
@@ -117,6 +121,9 @@ class Core:
         result._wanted = self._wanted
         result.grad = None
         result.requires_grad = self.requires_grad and None  # False stays
+        result._holder = holder = Holder(result, forget)
+        holder.number = next(clock)
+        holders[holder] = holder
         family = self._family
         if family is None:
             family = self._family = Family(self)

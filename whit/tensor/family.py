@@ -17,9 +17,11 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import starmap
 from math import prod
+from operator import call
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from whit.engine.memory.holders import holding
 from whit.ir import ops
 from whit.ir.sizes import quotient, same_size, settled
 from whit.ir.uop import UOp, make
@@ -98,9 +100,12 @@ def change_all(changes: Sequence[Change]) -> None:
     A family whose members show different bases could not be written to any more. The loop is one of C, which no
     interrupt enters; what the fields held goes when it has ended.
     """
-    before = [getattr(owner, name, None) for owner, name, _ in changes]
-    deque(starmap(setattr, changes), maxlen=0)
-    del before
+    _before = [getattr(owner, name, None) for owner, name, _ in changes]
+    calls: list[tuple[Any, ...]] = [(setattr, *change) for change in changes]
+    for owner, name, _ in changes:
+        if name == "uop" and not isinstance(owner, Family):
+            calls += holding(owner)
+    deque(starmap(call, calls), maxlen=0)
 
 
 def moved(view: UOp, known: dict[UOp, UOp]) -> UOp:

@@ -46,6 +46,16 @@ def note_written(buffer: UOp, before: UOp) -> None:
     _was[buffer] = _Past(tuple(_with_former(before)), False)
 
 
+def buffer_now(node: UOp) -> UOp | None:
+    """The BUFFER that a tensor of this node has become."""
+    return _now.get(node)
+
+
+def has_former(buffer: UOp) -> bool:
+    """Whether a graph still has the node of a tensor that has become this BUFFER."""
+    return any(reference() is not None for reference in (_was.get(buffer) or _NONE).nodes)
+
+
 def is_realised(node: UOp) -> bool:
     """Whether a BUFFER was computed from others: it has no graph, but had one."""
     return (_was.get(node) or _NONE).is_computed

@@ -1,72 +1,130 @@
-"""Whose memory may be overwritten: that of a tensor to which nothing but the tensor and its views refers.
+"""Whose memory may be written over: what no holder can ask for any more but those that are given the new content.
 
 w = Tensor(...); f()                w is written in place
-lazy = w * 2; f()                   the graph of `lazy` refers to w's BUFFER: w gets new memory, `lazy` the old value
+lazy = w * 2; f()                   the graph of `lazy` reads w's BUFFER: w gets new memory, `lazy` the old value
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from sys import getrefcount
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from whit.engine.memory.storage import computed_entries, storage
+from whit.engine.memory.history import buffer_now, has_former
+from whit.engine.memory.holders import ComputedHolder, Holder, holding, newer_than
+from whit.engine.memory.storage import computed, computed_entries, storage
 from whit.engine.programs.overlay import raw_set
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 
-_probe = [object()]
-MAPPED = next(map(getrefcount, _probe))  # references to what is in one list and nowhere else, seen through `map`
+
+def reached(memories: Collection[UOp], roots: Iterable[UOp], stop: Collection[UOp] = ()) -> set[UOp]:
+    """The BUFFERs among these that graphs read, or that have the value of something in them: a gradient may ask for
+    what is below. Nodes in `stop` are not entered."""
+    found: set[UOp] = set()
+    seen = set(stop)
+    stack = list(roots)
+    while stack and len(found) < len(memories):
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in memories:
+            found.add(node)
+        stack += node.src
+        stack += [known for known in (computed(node), buffer_now(node)) if known is not None]
+    return found
 
 
-def _is_writable(node: UOp) -> bool:
+def unseen(memories: Collection[UOp], realised: Collection[UOp]) -> tuple[set[UOp], list[UOp]]:
+    """The BUFFERs among these whose content nobody can ask for once some nodes are `realised`; and expressions whose
+    remembered values are in one of these."""
+    if not memories:
+        return set(), []
+    shown = [node for node in _remembered(memories) if computed(node) in memories]
+    is_older = any(node not in realised for node in shown) or any(map(has_former, memories))
+    held = [node for _, node in _held(-1 if is_older else _oldest(memories))]
+    return set(memories) - reached(memories, held, realised), shown
+
+
+def _oldest(memories: Iterable[UOp]) -> int:
+    return int(min(memory.arg.id for memory in memories))
+
+
+def _held(number: int) -> list[tuple[Holder, UOp]]:
+    """The tensors newer than a number, and what they hold. Who has a memory through a remembered value may be older
+    than that memory."""
+    found = [(holder, holder.node()) for holder in newer_than(number) if not isinstance(holder, ComputedHolder)]
+    return [(holder, node) for holder, node in found if node is not None]
+
+
+def _remembered(memories: Iterable[UOp]) -> list[UOp]:
+    """The expressions whose values were remembered since there are these memories."""
+    found = [holder() for holder in newer_than(_oldest(memories)) if isinstance(holder, ComputedHolder)]
+    return [node for node in found if node is not None]
+
+
+# ---- memory that a captured function writes, whose BUFFERs stay what they are
+
+
+def is_writable(node: UOp) -> bool:
+    """Whether a node is memory that may be written if nobody else sees it."""
     if node.op is not ops.BUFFER:
         return False
     buffer = storage(node)
     return buffer.writable and not buffer.is_shared
 
 
-def is_writable_alone(tensor: Any) -> bool:
-    """Whether a tensor has no views, and memory that may be written if nobody else sees it."""
-    return tensor._family is None and _is_writable(tensor.uop)
+def base_of(tensor: Any) -> UOp:
+    """The node of a tensor, or of what it is a view of."""
+    node: UOp = tensor.uop if tensor._family is None else tensor._family.uop
+    return node
 
 
-def own_memory(tensor: Any, family: Any) -> Buffer | None:
-    """The memory of a tensor, if it may be written: nothing but the tensor and its views can see it."""
-    node: list[UOp] = [tensor.uop if family is None else family.uop]
-    if not _is_writable(node[0]):
-        return None
-    if family is None:
-        return storage(node[0]) if next(map(getrefcount, node)) == MAPPED + 1 else None
-    return storage(node[0]) if _is_family_alone(family, node) else None
-
-
-def _is_family_alone(family: Any, base: list[UOp]) -> bool:
-    """Whether only the members of a family refer to its base, and to the views of it."""
-    order: list[UOp] = [base[0]]
-    listed = {id(base[0])}
-    held: Counter[int] = Counter({id(base[0]): 2})  # the family, and `base`
-    for tensor in family.members():
-        view = tensor.uop
-        held[id(view)] += 1
-        while id(view) not in listed:
-            listed.add(id(view))
-            order.append(view)
-            view = view.src[0]
-            held[id(view)] += 1
-    view = None
-    if list(map(getrefcount, order)) != [MAPPED + held[key] for key in map(id, order)]:
-        return False
-    for key in map(id, order):  # what was computed of a view is the old value
+def own_memories(tensors: Sequence[Any]) -> dict[int, Buffer]:
+    """The memories of tensors that may be written, by the tensors' numbers: only they and their views see them."""
+    bases = {number: base_of(tensor) for number, tensor in enumerate(tensors)}
+    bases = {number: base for number, base in bases.items() if is_writable(base)}
+    if not bases:
+        return {}
+    memories = set(bases.values())
+    owners = {(base, id(tensors[number]._family or tensors[number])) for number, base in bases.items()}
+    views = _views_of(tensors[number] for number in bases)
+    remembered = _remembered(memories)
+    is_older = any(computed(node) in memories for node in remembered) or any(map(has_former, memories))
+    held = _held(-1 if is_older else _oldest(memories))
+    roots = [node for holder, node in held if id(holder()) not in views]
+    chains = {link for view in views.values() for link in view}
+    roots += [node for node in remembered if node not in chains]
+    others = reached(memories, roots) | {
+        base for base, count in Counter(base for base, _ in owners).items() if count > 1
+    }
+    for key in map(id, chains):  # what was computed of a view is the old value
         computed_entries.pop(key, None)
-    return True
+    return {number: storage(base) for number, base in bases.items() if base not in others}
+
+
+def _views_of(tensors: Iterable[Any]) -> dict[int, list[UOp]]:
+    """The tensors that share elements with some, by identity, with the views through which each shows them."""
+    found: dict[int, list[UOp]] = {}
+    for tensor in tensors:
+        family = tensor._family
+        for member in (tensor,) if family is None else family.members():
+            found[id(member)] = chain = []
+            view = member.uop
+            while view is not base_of(tensor):
+                chain.append(view)
+                view = view.src[0]
+    return found
 
 
 def attachment(tensor: Any, family: Any, node: UOp) -> list[tuple[Any, ...]]:
     """The calls that give a tensor, and all that share its elements, other memory."""
     if family is None:
-        return [(raw_set("uop"), tensor, node)]
+        return [(raw_set("uop"), tensor, node), *holding(tensor)]
     fresh = family.shown_on(node)
-    members = [(raw_set("uop"), member, fresh.same_view(member.uop, family.uop)) for member in family.members()]
-    return [(setattr, family, "uop", node), *members]
+    calls: list[tuple[Any, ...]] = [(setattr, family, "uop", node)]
+    for member in family.members():
+        calls += [(raw_set("uop"), member, fresh.same_view(member.uop, family.uop)), *holding(member)]
+    return calls

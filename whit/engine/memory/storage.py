@@ -10,7 +10,6 @@ remembered of an expression goes with the expression.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.engine.devices.device import Device, canonicalize
 from whit.engine.devices.disk import allocate
+from whit.engine.memory.holders import ComputedHolder, add, clock, computing, forget
 from whit.engine.memory.node_table import NodeTable
 from whit.engine.memory.placeholder import escaped, is_placeholder
 from whit.errors import DTypeError, InternalError
@@ -31,7 +31,6 @@ from whit.simplify.fold import fold
 
 _buffers: NodeTable[Buffer] = NodeTable()
 _computed: NodeTable[UOp] = NodeTable()
-_ids = itertools.count()
 
 # Asked for every node of every graph, so without a call in between.
 computed_entries = _computed._entries
@@ -46,6 +45,7 @@ def remember(node: UOp, buffer: UOp) -> None:
     """The value of this expression is in this BUFFER."""
     if node is not buffer:
         _computed[node] = buffer
+        add(ComputedHolder(node, forget))
 
 
 def nbytes_of(dtype: DType, shape: Shape) -> int:
@@ -78,7 +78,7 @@ def attach_known(buffer: Buffer, dtype: DType, shape: Shape) -> UOp:
 
 
 def _attached(buffer: Buffer, dtype: DType, shape: Shape, make_node: Callable[..., UOp]) -> UOp:
-    node = make_node(next(_ids), dtype, shape, buffer.device)
+    node = make_node(next(clock), dtype, shape, buffer.device)
     _buffers[node] = buffer
     if (recorder := hooks.recorder) is not None:
         recorder.typed(buffer, dtype, shape)
@@ -109,12 +109,16 @@ def storage(node: UOp) -> Buffer:
     return found
 
 
-def taking_over(node: UOp, shown: UOp, top: UOp, content: UOp) -> list[tuple[Any, ...]]:
+def taking_over(node: UOp, top: UOp, content: UOp) -> list[tuple[Any, ...]]:
     """The calls, of C, after a memory has been written over: the BUFFER with the old content has none any more, and the
-    value of `top` is in `content`. The old one was that of `shown`: should somebody build that again, it is computed
-    again."""
-    calls = [_buffers.dropping(node), _computed.dropping(shown)]
-    return calls if top is content else [*calls, _computed.setting(top, content)]
+    value of `top` is in `content`."""
+    calls = [_buffers.dropping(node)]
+    return calls if top is content else [*calls, _computed.setting(top, content), *computing(top)]
+
+
+def forgetting(node: UOp) -> tuple[Any, ...]:
+    """The call, of C, that forgets the value of an expression: should somebody build it again, it is computed again."""
+    return _computed.dropping(node)
 
 
 def size_value(size: int | UOp, variables: Mapping[str, int] | None = None) -> int:

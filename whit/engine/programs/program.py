@@ -367,7 +367,7 @@ def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effe
 def _effects(order: list[UOp]) -> list[Effect]:
     """The changes of parts of memories in a graph."""
     tops = [node for node in last_changes(order) if node.device is not None]
-    found = [effect_of(top, set()) for top in tops]
+    found = [effect_of(top) for top in tops]
     return [effect for effect in found if effect is not None]
 
 

@@ -6,15 +6,13 @@ content with the new elements, in memory of its own, so that nobody who refers t
     after(b, store(b, v))                  covers all of b: the result simply is v, and b is not read
     after(b, store(shrink(b), v))          a part: v is written into a copy of b
 
-This is copy-on-write. The copy is saved where nobody could notice: the old content belongs to this graph alone
-(`is_private`).
+This is copy-on-write. The copy is saved where nobody could notice: no holder can ask for the old content
+(`memory.ownership`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from sys import getrefcount
+from collections.abc import Callable, Collection
 
 from whit.engine.devices.device import is_disk
 from whit.engine.memory.storage import computed, computed_entries
@@ -82,24 +80,13 @@ def memory_under(node: UOp) -> UOp | None:
     return base if base.op is ops.BUFFER else computed(base)
 
 
-def replaced(node: UOp) -> list[UOp]:
-    """What an AFTER that replaces a whole tensor refers to besides the new value: sources first, itself last."""
-    nodes = [node, node.src[1]]
-    old = node.src[0]
-    while old is not under(node):
-        nodes.append(old)
-        old = old.src[0]
-    return [*nodes, old][::-1]
-
-
 @dataclass(slots=True)
 class Effect:
     """The last of a chain of AFTERs that change one memory."""
 
     top: UOp
     chain: list[UOp]  # the AFTERs, the first one first
-    base: UOp  # what the first one changes: a BUFFER, or something computed
-    memory: UOp  # the BUFFER
+    memory: UOp  # the BUFFER that the first one changes, or that holds what it changes
     in_place: bool
 
 
@@ -118,92 +105,21 @@ def joins(node: UOp) -> bool:
     return old.op is ops.CONST and len(stores) > 1
 
 
-def effect_of(top: UOp, private: set[int]) -> Effect | None:
-    """The chain under an AFTER; None if what it changes is not in memory. Takes the memory out of `private`."""
+def chain_under(top: UOp) -> list[UOp]:
+    """The AFTERs that change one memory one after another, up to this one."""
     chain = [top]
     while is_partial(under(chain[-1])):
         chain.append(under(chain[-1]))
-    base = under(chain[-1])
-    memory = memory_under(chain[-1])
-    if memory is None:
-        return None
-    in_place = id(memory) in private
-    private.discard(id(memory))
-    return Effect(top, chain[::-1], base, memory, in_place)
+    return chain[::-1]
 
 
-# ---- whose memory may be overwritten
+def memory_changed(top: UOp) -> UOp | None:
+    """The BUFFER that a chain of AFTERs changes, if what it changes is in memory."""
+    return memory_under(chain_under(top)[0])
 
 
-def private_memories(order: list[UOp], realised: set[int]) -> set[int]:
-    """The ids of BUFFERs that AFTERs change and of whose content nobody can ask for any more after this.
-
-    `order` is everything below what is about to be `realised` (ids). References are counted: a node that depends on a
-    content and is held by anything else (a Tensor, another graph) could be computed later. So the caller must hold no
-    node but in that list, and those that are realised.
-    """
-    candidates = _changed_memories(order)
-    if not candidates:
-        return set()
-    held: list[int] = []  # a node for each reference to it from inside; counted at once
-    depends: dict[int, int] = {}  # node -> the candidates it depends on, as bits
-    for node in order:
-        sources = node.src
-        held += map(id, sources)
-        bits = candidates.get(id(node), 0)
-        entry = computed_entries.get(id(node))
-        if entry is not None:
-            bits |= candidates.get(id(entry[0]), 0)
-            held.append(id(entry[0]))
-        else:
-            if node.op is ops.AFTER and (value := stored_value(node)) is not None:
-                sources = (value,)
-            for s in sources:
-                bits |= depends.get(id(s), 0)
-        if bits:
-            depends[id(node)] = bits
-    node = entry = s = value = sources = None  # type: ignore[assignment]
-    inside = Counter(held)
-    inside.update(map(id, order))
-    public = _held(order, depends, realised, inside) | _held_contents(order, candidates, inside)
-    return {memory for memory, bit in candidates.items() if not bit & public}
-
-
-def _changed_memories(order: list[UOp]) -> dict[int, int]:
-    """The BUFFERs that chains of AFTERs end in, by id, with a bit for each."""
-    found: dict[int, int] = {}
-    for node in order:
-        if node.op is ops.AFTER and id(node) not in computed_entries:
-            memory = memory_under(node)
-            if memory is not None and id(memory) not in found:
-                found[id(memory)] = 1 << len(found)
-    return found
-
-
-_PROBE = [object()]
-_ALONE = getrefcount(_PROBE[0])  # of something that nothing but its place in a list holds
-
-
-def _held(order: list[UOp], depends: dict[int, int], realised: set[int], inside: Counter[int]) -> int:
-    """The candidates that nodes depend on which somebody outside of the graph holds."""
-    public = 0
-    for place in range(len(order)):
-        key = id(order[place])
-        bits = depends.get(key, 0)
-        if bits & ~public and key not in realised and getrefcount(order[place]) > inside[key] - 1 + _ALONE:
-            public |= bits
-    return public
-
-
-def _held_contents(order: list[UOp], candidates: dict[int, int], inside: Counter[int]) -> int:
-    """The same for BUFFERs that are not in the graph themselves, as something computed stands for them."""
-    listed = {id(node) for node in order}
-    public = 0
-    for node in order:
-        entry = computed_entries.get(id(node))
-        if entry is None or id(entry[0]) in listed:
-            continue
-        key = id(entry[0])
-        if key in candidates and getrefcount(entry[0]) > inside[key] - 1 + _ALONE:
-            public |= candidates[key]
-    return public
+def effect_of(top: UOp, private: Collection[UOp] = ()) -> Effect | None:
+    """The chain under an AFTER; None if what it changes is not in memory."""
+    chain = chain_under(top)
+    memory = memory_under(chain[0])
+    return None if memory is None else Effect(top, chain, memory, memory in private)

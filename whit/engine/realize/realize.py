@@ -15,6 +15,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import starmap
 from math import prod
@@ -30,10 +31,13 @@ from whit.engine.compile.schedules import find_or_make
 from whit.engine.devices.device import Device, canonicalize, is_disk
 from whit.engine.devices.disk import allocate, not_computed
 from whit.engine.devices.file_views import compute_into_file, copy_into_file, read_view
+from whit.engine.memory.holders import keeping
+from whit.engine.memory.ownership import unseen
 from whit.engine.memory.storage import (
     attach,
     computed,
     computed_entries,
+    forgetting,
     from_bytes,
     nbytes_of,
     new_buffer,
@@ -47,10 +51,9 @@ from whit.engine.realize.effects import (
     Effect,
     effect_of,
     last_changes,
+    memory_changed,
     memory_under,
     on_views,
-    private_memories,
-    replaced,
     stored_value,
     under,
     views_between,
@@ -94,19 +97,19 @@ def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
         if has_special:
             copies = [node for node in order if node.op is ops.COPY and id(node) not in computed_entries]
             if copies:
-                del order  # a list of its nodes would make every one of them look used
-                _copy_all(copies)
+                with keeping(node for node, _ in todo):  # what is copied first may write to what these read
+                    _copy_all(copies)
                 order, _ = below([node for node, _ in todo])
         todo += [(node, str(node.device)) for node in to_store(order) if _known(node) is None]
         todo = list(dict.fromkeys(todo))
         changed = [node for node in last_changes(order) if node.device is not None] if has_special else []
         assigned = [root for root in roots if _is_worth_reusing(root)]
-        private = _private(todo, order, changed, assigned) if changed or assigned else set()
+        old = _old_contents(todo, changed, assigned)
         if changed:
-            found = _change(todo, order, changed, private, assigned)
+            found = _change(todo, order, changed, old)
             todo = [pair for pair in todo if pair not in found and _known(pair[0]) is None]
             order, _ = below([node for node, _ in todo])
-        found.update(_compute_all(todo, order, _free_memories(assigned, private)))
+        found.update(_compute_all(todo, order, old))
     results: list[UOp] = [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
     return _apart(roots, results) if len(roots) > 1 else results
 
@@ -135,35 +138,37 @@ def _is_worth_reusing(root: UOp) -> bool:
     return memory_under(root) is not None
 
 
-def _private(todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], assigned: list[UOp]) -> set[int]:
-    """The ids of memories that nobody can ask for any more once all this is realised."""
-    length = len(order)
-    kept = [*(node for node, _ in todo if node.device is not None), *changed, *assigned]
-    if assigned:
-        listed = {id(node) for node in order}
-        for root in assigned:
-            for node in replaced(root):
-                if id(node) not in listed:  # each once, so that each reference is counted once
-                    listed.add(id(node))
-                    order.append(node)
-        del node
-    private = private_memories(order, {id(node) for node in kept})
-    del order[length:]
-    return private
+@dataclass(slots=True)
+class OldContents:
+    """Memories that are about to have another content: what nobody can ask for any more."""
+
+    private: set[UOp] = field(default_factory=set)  # BUFFERs that may be changed in place
+    free: dict[UOp, UOp] = field(default_factory=dict)  # a value that replaces a whole tensor -> the BUFFER it replaces
+    shown: list[UOp] = field(default_factory=list)  # expressions with a remembered value in memory that is changed
+
+    def forgetting(self, memory: UOp) -> list[tuple[Any, ...]]:
+        """The calls, of C, that forget the values that have been in a memory."""
+        return [forgetting(node) for node in self.shown if computed(node) is memory]
 
 
-def _free_memories(assigned: list[UOp], private: set[int]) -> dict[UOp, UOp]:
-    """Values that replace a whole tensor, with what they replace, where nobody needs the memory of that any more."""
-    found: dict[UOp, UOp] = {}
+def _old_contents(todo: list[tuple[UOp, str]], changed: list[UOp], assigned: list[UOp]) -> OldContents:
+    """What nobody can ask for once all this is realised."""
+    memories = {memory for top in changed if (memory := memory_changed(top)) is not None}
+    memories |= {memory for root in assigned if (memory := memory_under(root)) is not None}
+    realised = {*(node for node, _ in todo if node.device is not None), *changed, *assigned}
+    old = OldContents()
+    old.private, old.shown = unseen(memories, realised)
+    tops = {memory_changed(top) for top in changed}
     for root in assigned:
         memory = memory_under(root)
-        if memory is not None and id(memory) in private and nbytes_of(root.dtype, root.shape) == storage(memory).nbytes:
-            private.discard(id(memory))
-            found.setdefault(_value(root), under(root))
-    return found
+        if memory is None or memory in tops or memory not in old.private:
+            continue
+        if nbytes_of(root.dtype, root.shape) == storage(memory).nbytes and memory not in old.free.values():
+            old.free.setdefault(_value(root), memory)
+    return old
 
 
-def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], free: dict[UOp, UOp]) -> dict[tuple[UOp, str], UOp]:
+def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], old: OldContents) -> dict[tuple[UOp, str], UOp]:
     """The values of nodes on their devices, where there are no effects; what is remembered is not in the result."""
     found: dict[tuple[UOp, str], UOp] = {}
     batches: dict[str, list[UOp]] = {}
@@ -176,7 +181,7 @@ def _compute_all(todo: list[tuple[UOp, str]], order: list[UOp], free: dict[UOp, 
         else:
             batches.setdefault(name, []).append(node)
     for name, batch in batches.items():
-        results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name, free)
+        results = _compute(batch, order if len(batch) == len(todo) else below(batch)[0], name, old)
         for node, result in zip(batch, results, strict=True):
             _keep(node, name, result, found)
     return found
@@ -197,13 +202,6 @@ def _value(root: UOp) -> UOp:
 def _known(node: UOp) -> UOp | None:
     """The BUFFER of a node, if it has one."""
     return node if node.op is ops.BUFFER else computed(node)
-
-
-def _memory_of(node: UOp) -> UOp:
-    """The BUFFER of a node that has one."""
-    found = _known(node)
-    assert found is not None, "the node was computed before"
-    return found
 
 
 def _keep(node: UOp, device: str, result: UOp, found: dict[tuple[UOp, str], UOp]) -> None:
@@ -247,11 +245,8 @@ def _encoded(node: UOp) -> bytes:
 
 
 def _copy_all(copies: list[UOp]) -> None:
-    """Copies between devices, sources before users. Empties the list as it goes, so that what is done looks used by
-    nobody."""
-    copies.reverse()
-    while copies:
-        node = copies.pop()
+    """Copies between devices, sources before users."""
+    for node in copies:
         if computed(node) is None:
             _copy(node)
 
@@ -301,7 +296,7 @@ def _count_copy(target: Buffer) -> None:
 
 
 def _change(
-    todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], private: set[int], assigned: list[UOp]
+    todo: list[tuple[UOp, str]], order: list[UOp], changed: list[UOp], old: OldContents
 ) -> dict[tuple[UOp, str], UOp]:
     """Carries out the changes of parts of tensors in a graph, and computes what is wanted besides in the same schedule.
 
@@ -312,16 +307,16 @@ def _change(
         if is_disk(top.device):
             why = "a file is written at once, by write_view, and never by a graph"
             raise not_computed(str(top.device), "realize", why)
-        effect = effect_of(top, private)
+        effect = effect_of(top, old.private)
         effects, others = batches.setdefault(str(top.device), ([], []))
-        if effect is not None:
-            effects.append(effect)
-        else:
+        if effect is None:
             others.append(top)
-    free = _free_memories(assigned, private)
+        else:
+            old.private.discard(effect.memory)  # another effect on it works on a copy
+            effects.append(effect)
     tops = set(changed)
     memories = {effect.memory for effects, _ in batches.values() for effect in effects}
-    memories.update(_memory_of(base) for base in free.values())
+    memories.update(old.free.values())
     for node, name in todo:
         if name in batches and not _shows(node, tops) and _needs_kernel(node, memories):
             batches[name][1].append(node)
@@ -330,7 +325,7 @@ def _change(
         roots = list(dict.fromkeys(others))
         is_all = len(batches) == 1 and len(todo) == 1
         nodes = order if is_all else below([*roots, *(effect.top for effect in effects)])[0]
-        for node, result in zip(roots, _carry_out(roots, effects, nodes, name, free), strict=True):
+        for node, result in zip(roots, _carry_out(roots, effects, nodes, name, old), strict=True):
             _keep(node, name, result, found)
     return found
 
@@ -350,24 +345,22 @@ def _shows(node: UOp, changed: set[UOp]) -> bool:
     return True
 
 
-def _carry_out(
-    roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, free: dict[UOp, UOp]
-) -> list[UOp]:
+def _carry_out(roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, old: OldContents) -> list[UOp]:
     """Runs one schedule: the values of the roots, and the new contents of memories, in place or in copies."""
     changed = {effect.memory for effect in effects}
-    graph = normalise_effects(roots, effects, order, find_windows(order, changed | _free_to_take(free)))
-    results = _results(roots, graph, device, free)
+    graph = normalise_effects(roots, effects, order, find_windows(order, changed | {*old.free.values()}))
+    results = _results(roots, graph, device, old.free)
     views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
     memories = [_memory_for(effect, shown) for effect, shown in zip(effects, views, strict=True)]
     contents: list[UOp] = []  # of the last AFTERs
-    then = _let_go(roots, results, free)
+    then = _let_go(roots, results, old)
     for effect, buffer, shown in zip(effects, memories, views, strict=True):
         content = attach(buffer, effect.memory.dtype, effect.memory.shape)
         contents.append(on_views(shown, content, lambda size: size))
         if effect.in_place:
             if shown:
                 contents[-1] = _known(contents[-1]) or _as_it_lies(contents[-1])
-            then += taking_over(effect.memory, effect.base, effect.top, contents[-1])
+            then += old.forgetting(effect.memory) + taking_over(effect.memory, effect.top, contents[-1])
     _run(graph, [*(storage(result) for result in results), *memories], device, then)
     for effect, content in zip(effects, contents, strict=True):
         if not effect.in_place:
@@ -408,13 +401,13 @@ def _views(effect: Effect) -> list[UOp]:
 # ---- then everything else
 
 
-def _compute(roots: list[UOp], order: list[UOp], device: str, free: dict[UOp, UOp]) -> list[UOp]:
+def _compute(roots: list[UOp], order: list[UOp], device: str, old: OldContents) -> list[UOp]:
     """Runs the schedule of these roots; the BUFFERs with their values."""
     if is_disk(device):
         return [compute_into_file(root, device, realize_one) for root in roots]
-    graph = normalise(roots, order, find_windows(order, _free_to_take(free)))
-    results = _results(roots, graph, device, free)
-    _run(graph, [storage(result) for result in results], device, _let_go(roots, results, free))
+    graph = normalise(roots, order, find_windows(order, {*old.free.values()}))
+    results = _results(roots, graph, device, old.free)
+    _run(graph, [storage(result) for result in results], device, _let_go(roots, results, old))
     return results
 
 
@@ -422,7 +415,7 @@ def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, U
     """BUFFERs for the values of roots: new ones, or in memory that is free, and that the schedule can overwrite."""
     results = []
     for slot, root in enumerate(roots):
-        memory = _memory_of(free[root]) if root in free else None
+        memory = free.get(root)
         if memory is not None and _is_free(storage(memory), device) and _can_overwrite(graph, slot, memory, device):
             results.append(attach(storage(memory), root.dtype, root.shape))
         else:
@@ -430,23 +423,18 @@ def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, U
     return results
 
 
-def _free_to_take(free: dict[UOp, UOp]) -> set[UOp]:
-    """The memories in which results may lie: of these the schedule has to see all reads."""
-    return {_memory_of(base) for base in free.values()}
-
-
 def _is_free(buffer: Buffer, device: str) -> bool:
     """Whether a buffer that nobody asks for can be written to; views of it may have been made a moment ago."""
     return buffer.device == device and buffer.writable and not buffer.is_shared
 
 
-def _let_go(roots: list[UOp], results: list[UOp], free: dict[UOp, UOp]) -> list[tuple[Any, ...]]:
+def _let_go(roots: list[UOp], results: list[UOp], old: OldContents) -> list[tuple[Any, ...]]:
     """The calls that take the memory that has a new content from the BUFFERs that had the old one."""
     calls: list[tuple[Any, ...]] = []
     for root, result in zip(roots, results, strict=True):
-        memory = _memory_of(free[root]) if root in free else None
+        memory = old.free.get(root)
         if memory is not None and storage(memory) is storage(result):
-            calls += taking_over(memory, free[root], root, result)
+            calls += old.forgetting(memory) + taking_over(memory, root, result)
     return calls
 
 

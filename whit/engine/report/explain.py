@@ -145,8 +145,7 @@ def _graph_of(node: UOp) -> tuple[Normalised, int]:
     """The graph that `realize` would schedule for a node, and how many memories it changes."""
     order, has_special = below([node])
     tops = [top for top in last_changes(order) if top.device is not None] if has_special else []
-    nobody: set[int] = set()  # whose memory is private depends on who holds it; this function holds it too
-    found = [(top, effect_of(top, nobody)) for top in tops]
+    found = [(top, effect_of(top)) for top in tops]
     effects = [effect for _, effect in found if effect is not None]
     if not effects:
         return normalise([node], order, find_windows(order), is_named=True), 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from whit.engine.memory.ownership import base_of
 from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of, new_buffer, storage
 from whit.engine.programs.overlay import result_type
@@ -22,7 +23,7 @@ from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
 from whit.jit.files.program import Json, Reader, Writer, at, program_from, program_to
 from whit.jit.files.result import Classes, template_from, template_to
-from whit.jit.records import Change, Grad, Guards, Output, Seen, Shared, Site, base_of
+from whit.jit.records import Change, Grad, Guards, Output, Seen, Shared, Site
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result
 
