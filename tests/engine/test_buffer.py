@@ -288,3 +288,23 @@ def test_a_child_process_has_its_own_copy() -> None:
     assert status == 0
     # Python's mmap maps shared memory unless told otherwise: both processes would write the same pages.
     assert bytes(buffer.memory()[:4]) == b"mine"
+
+
+AT_EXIT = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pytest import MonkeyPatch
+from engine.fake_gpu import fake_gpu
+from whit import Tensor
+patched = fake_gpu(MonkeyPatch())
+patched.__enter__()
+kept = [Tensor([1.0, 2.0, 3.0]).to(device).realize() for device in ("CPU", "CUDA")]
+kept += [(tensor * 2).realize() for tensor in kept] + [tensor[1:].realize() for tensor in kept]
+os.kept = kept, patched, list(sys.modules.values())  # goes when the names in all modules are None
+"""
+
+
+def test_what_is_left_when_python_ends_goes_without_a_word() -> None:
+    tests = os.path.dirname(os.path.dirname(__file__))
+    done = subprocess.run([sys.executable, "-c", AT_EXIT, tests], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

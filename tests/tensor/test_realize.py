@@ -1,6 +1,7 @@
 """Values through the engine, on the device that is the oracle and on the CPU."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tensor.check import some, value
 from whit import Context, Tensor
 from whit.dtype import dtypes
+from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
 
 X = some(dtypes.float32, (3, 4))
@@ -134,3 +136,49 @@ def test_a_tensor_can_move_itself() -> None:
     assert same_one is x
     assert x.device == "PYTHON"
     np.testing.assert_array_equal(x.numpy(), [1, 2])
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "permute": lambda t: t.permute(1, 0),
+    "reshape": lambda t: t.reshape(16, 32),
+    "flip": lambda t: t.flip(0, 1),
+    "shrink": lambda t: t[3:9, 1:],
+    "expand": lambda t: t.reshape(1, 32, 16).expand(4, 32, 16),
+}
+
+
+ARRAY = np.arange(512, dtype=np.float32).reshape(32, 16)
+
+
+@pytest.mark.parametrize("is_copied", (False, True))
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_a_value_that_is_gone_is_stored_once(name: str, is_copied: bool) -> None:
+    base = Tensor(ARRAY).clone().realize()
+    wanted = VIEWS[name](base).numpy() * 2
+    value = base * 2
+    shown = VIEWS[name](value.contiguous() if is_copied else value)
+    del value
+    is_copy_read_again = is_copied and name == "expand"
+    expected = (2, wanted.nbytes + ARRAY.nbytes) if is_copy_read_again else (1, wanted.nbytes)
+    assert counted(shown) == expected
+    np.testing.assert_array_equal(shown.numpy(), wanted)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_a_copy_shows_the_memory_of_the_copy(name: str) -> None:
+    base = Tensor(ARRAY).clone().realize()
+    wanted = VIEWS[name](base).numpy() * 2
+    copy = (base * 2).contiguous()
+    shown = VIEWS[name](copy)
+    assert counted(shown) == (1, ARRAY.nbytes)
+    np.testing.assert_array_equal(shown.numpy(), wanted)
+    copy += 1
+    np.testing.assert_array_equal(shown.numpy(), wanted + 1)
+    np.testing.assert_array_equal(base.numpy(), ARRAY)
+
+
+def counted(tensor: Tensor) -> tuple[int, int]:
+    """Kernels, and bytes written, of realising a tensor."""
+    GlobalCounters.reset()
+    tensor.realize()
+    return GlobalCounters.kernel_count, GlobalCounters.bytes_written

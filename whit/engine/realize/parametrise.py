@@ -39,6 +39,7 @@ BY_CONSTANT = frozenset(
     {ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD, ops.SHL, ops.SHR, ops.AND, ops.OR, ops.XOR, ops.POW}
 )
 SPREADS = frozenset({ops.RESHAPE, ops.EXPAND})
+REARRANGED = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.SHRINK})  # a root that shows each element at most once
 SAME_VALUE = frozenset(ops.SAME_VALUE)
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
@@ -209,6 +210,23 @@ class Normaliser:
         number = number_of(value)
         return self.done[value] if number.op is not ops.CONST else self.filled(value, number)
 
+    def root(self, root: UOp, roots: Sequence[UOp], order: list[UOp]) -> UOp:
+        """What is stored for a root.
+
+        permute(stage(x))  ->  permute(x)       the root is in memory of its own anyway: nobody else reads the copy
+        """
+        if root.op not in REARRANGED:
+            return self.stored(root)
+        chain: list[UOp] = []
+        node = root
+        while node.op in REARRANGED and len(node.src) == 1 and id(node) not in computed_entries:
+            chain.append(node)
+            (node,) = node.src
+        is_copy = node.op is ops.STAGE and len(node.src) == 1 and id(node) not in computed_entries
+        if not is_copy or not is_read_by_one([*chain[1:], node], roots, order):
+            return self.stored(root)
+        return on_views(chain[::-1], self.done[node].src[0], self.done.__getitem__)
+
     def filled(self, node: UOp, number: UOp) -> UOp:
         """A number in some shape, passed in memory."""
         shapes: list[UOp] = []
@@ -287,6 +305,12 @@ class Normaliser:
         return self.done[variable]
 
 
+def is_read_by_one(chain: list[UOp], roots: Sequence[UOp], order: list[UOp]) -> bool:
+    """Whether nobody reads any of these but the one before it, and the first has one reader."""
+    inside = set(chain)
+    return inside.isdisjoint(roots) and sum(not inside.isdisjoint(node.src) for node in order) == len(chain)
+
+
 _params: dict[tuple[int, DType, Shape], UOp] = {}
 register_cache(_params.clear, "engine.params")
 
@@ -354,7 +378,7 @@ def normalise(
     """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
     state = Normaliser(len(roots), windows)
     state.visit(order)
-    stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
+    stores = [output(state, slot, root, state.root(root, roots, order)) for slot, root in enumerate(roots)]
     return normalised(state, make(ops.GROUP, tuple(stores)), is_named)
 
 

@@ -32,7 +32,7 @@ def normalise_effects(
     of other memories; `is_named`: with the places of nodes."""
     state = EffectNormaliser(len(roots), effects, order, windows)
     state.visit(order)
-    stores = [output(state, slot, root, state.stored(root)) for slot, root in enumerate(roots)]
+    stores = [output(state, slot, root, state.root(root, roots, order)) for slot, root in enumerate(roots)]
     for number, effect in enumerate(effects):
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))

@@ -15,7 +15,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import starmap
 from math import prod
@@ -72,6 +72,7 @@ from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.recording import hooks
+from whit.records import dataclass
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 MOST_PLANS = 10_000

@@ -332,7 +332,7 @@ def _realize_all(batch: list[Core], device: str | None) -> None:
         note_realised(node, buffer)
         if family is None:
             tensor.uop = buffer
-        elif family.uop is node and node is not buffer:
+        elif family.uop is node and node is not buffer and (tensor.uop is node or node.op is not ops.STAGE):
             family.rebase(buffer)
         if tensor.uop is buffer:
             mark_leaf(tensor)
@@ -357,10 +357,11 @@ def _settle(tensor: Core) -> None:
 
 
 def _to_realize(tensor: Core) -> UOp:
-    """The node to compute for a tensor: for views of what was written to, the whole of it, which is computed anyway."""
+    """The node to compute for a tensor: for views of what was written to, or copied, the whole of it, which is computed
+    anyway."""
     family = tensor._family
     if family is None:
         return tensor.uop
     if tensor.uop is not family.uop and len(family.members()) == 1:
         family = tensor._family = family.without_others(tensor)
-    return family.uop if family.uop.op in (ops.AFTER, ops.BUFFER) else tensor.uop
+    return family.uop if family.uop.op in (ops.AFTER, ops.BUFFER, ops.STAGE) else tensor.uop
