@@ -16,6 +16,7 @@ from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
+from whit.kernel.forms import forms_of
 from whit.render.ptx.launch import launch_of
 from whit.target import parse_target
 from whit.tensor.graphs.convolution.channels_last import summed
@@ -35,7 +36,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def slide(height: int, width: int, kernel: int = 3, stride: int = 1, padding: int = 1, dilation: int = 1) -> Sliding:
     return Sliding(
-        (stride,) * 2, (dilation,) * 2, 1, (height, width), (kernel,) * 2, ((padding,) * 2,) * 2, 0, last=True
+        (stride,) * 2, (dilation,) * 2, 1, (height, width), (kernel,) * 2, ((padding,) * 2,) * 2, forms=forms_of(TARGET)
     )
 
 

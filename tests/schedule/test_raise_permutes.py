@@ -7,6 +7,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp, const
+from whit.kernel.forms import forms_of
 from whit.schedule import schedule
 from whit.target import parse_target
 from whit.tensor.graphs.convolution.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
@@ -22,7 +23,7 @@ def half(slot: int, *shape: int) -> UOp:
 def conv(x: UOp, w: UOp, stride: int = 1) -> UOp:
     kernel = tuple(w.shape[2:])
     pads = tuple((k // 2, k // 2) for k in kernel)
-    slide = Sliding((stride,) * 2, (1, 1), 1, tuple(x.shape[2:]), kernel, pads, last=True)
+    slide = Sliding((stride,) * 2, (1, 1), 1, tuple(x.shape[2:]), kernel, pads, forms=forms_of(GPU))
     return convolve(x.cast(F32), w.cast(F32), slide).cast(BF16)
 
 
@@ -67,7 +68,7 @@ def test_small_images_are_turned_after_the_product() -> None:
 
 def test_a_weight_gradient_alone_copies_no_images() -> None:
     x, dy = (half(slot, 4, 8, 8, 64).permute((0, 3, 1, 2)).cast(F32) for slot in range(2))
-    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (3, 3), ((1, 1), (1, 1)), last=True)
+    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (3, 3), ((1, 1), (1, 1)), forms=forms_of(GPU))
     dw = gradient_of_weight(x, dy, slide).cast(BF16).permute((0, 2, 3, 1))
     found = [call.src[0].arg.name for call in schedule(stored(dw), GPU).src]
     assert not any(name.startswith("stage") for name in found), found
@@ -117,7 +118,7 @@ def test_long_sums_of_few_columns_are_summed_in_parts(name: str) -> None:
 
 
 def test_few_channels_are_folded() -> None:
-    slide = Sliding((2, 2), (1, 1), 1, (32, 32), (7, 7), ((3, 3), (3, 3)), last=True)
+    slide = Sliding((2, 2), (1, 1), 1, (32, 32), (7, 7), ((3, 3), (3, 3)), forms=forms_of(GPU))
     x, dy = half(0, 8, 3, 32, 32).cast(F32), half(1, 8, 64, 16, 16).cast(F32)
     y = convolve(x, half(2, 64, 3, 7, 7).cast(F32), slide).cast(BF16)
     assert names(y) == ["stage_8x19x16x64", "add_reduce_8x64x16x16"]
@@ -125,7 +126,7 @@ def test_few_channels_are_folded() -> None:
 
 
 def test_a_gradient_of_images_that_is_added_to_another_is_stored_in_halves() -> None:
-    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (1, 1), ((0, 0), (0, 0)), last=True)
+    slide = Sliding((1, 1), (1, 1), 1, (8, 8), (1, 1), ((0, 0), (0, 0)), forms=forms_of(GPU))
     pairs = [(half(2 * i, 4, 8, 8, 64).permute((0, 3, 1, 2)), half(2 * i + 1, 64, 64, 1, 1)) for i in range(2)]
     one, other = (gradient_of_input(dy.cast(F32), w.cast(F32), slide) for dy, w in pairs)
     calls = schedule(stored((one + other).cast(BF16).permute((0, 2, 3, 1))), GPU).src

@@ -9,12 +9,15 @@ from whit import Tensor
 from whit.dtype import DType, dtypes
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.uop import UOp
-from whit.tensor.graphs.convolution.channels_last import _parts
+from whit.kernel.convolution_cost import parts_of_images
+from whit.kernel.forms import NO_PREFERENCE, forms_of
+from whit.target import parse_target
 from whit.tensor.graphs.convolution.convolve import Sliding, convolve, gradient_of_input, gradient_of_weight
 from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 
 pytestmark = pytest.mark.slow
 
+GPU = forms_of(parse_target("CUDA:PTX:sm_90a"))
 BF16, F32 = dtypes.bfloat16, dtypes.float32
 ONE, TWO = ((1, 1), (1, 1)), ((2, 2), (2, 2))
 # channels, sliding
@@ -41,7 +44,7 @@ def test_channels_last_change_no_value(name: str) -> None:
     x = UOp.param(0, BF16, (2, channels, *slide.sizes)).cast(F32)
     w = UOp.param(1, BF16, (64, channels, *slide.kernel)).cast(F32)
     dy = UOp.param(2, BF16, (2, 64, *slide.outputs)).cast(F32)
-    last = replace(slide, last=True)
+    last = replace(slide, forms=GPU)
     for function, operands in ((convolve, (x, w)), (gradient_of_weight, (x, dy)), (gradient_of_input, (dy, w))):
         plain, kept = (function(*operands, how).cast(BF16) for how in (slide, last))
         assert plain is not kept
@@ -52,16 +55,17 @@ def test_a_product_of_channels_and_pixels_in_memory_is_read_from_there() -> None
     slide = Sliding((1, 1), (1, 1), 1, (5, 4), (1, 1), ((0, 0), (0, 0)))
     x, w = UOp.param(0, BF16, (2, 64, 5, 4)), UOp.param(1, BF16, (64, 64, 1, 1)).cast(F32)
     for value, is_read in ((x, True), (x.reshape((2, 64, 20)).reshape((2, 64, 5, 4)), True), (x * 2, False)):
-        plain, last = (convolve(value.cast(F32), w, replace(slide, last=is_last)) for is_last in (False, True))
+        plain, last = (convolve(value.cast(F32), w, replace(slide, forms=forms)) for forms in (NO_PREFERENCE, GPU))
         assert (plain.src[0] is last.src[0]) == is_read
     turned = UOp.param(0, BF16, (2, 5, 4, 64)).permute((0, 3, 1, 2)).cast(F32)
-    assert convolve(turned, w, slide).src[0] is not convolve(turned, w, replace(slide, last=True)).src[0]
+    assert convolve(turned, w, slide).src[0] is not convolve(turned, w, replace(slide, forms=GPU)).src[0]
 
 
 def test_parts_of_a_sum_over_images_are_whole_pieces_and_fill_the_chip() -> None:
-    assert _parts(64, 56 * 56, 256, 2304) == 16  # 384 tiles, of 396 that three rounds have
-    assert _parts(128, 7 * 7, 512, 4608) == 1
-    assert _parts(3, 7 * 7, 64, 576) == 1  # not a whole piece
+    assert parts_of_images(64, 56 * 56, 256, 2304, cores=132) == 16  # 384 tiles, of 396 that three rounds have
+    assert parts_of_images(64, 56 * 56, 256, 2304, cores=40) == 8  # 192 of 200, of five rounds
+    assert parts_of_images(128, 7 * 7, 512, 4608, cores=132) == 1
+    assert parts_of_images(3, 7 * 7, 64, 576, cores=132) == 1  # not a whole piece
 
 
 POOLS = {

@@ -8,7 +8,8 @@ import pytest
 
 from tensor.interpreted import interpreted
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable
-from whit.tensor.graphs.convolution.winograd import POINTS, best_tile, matrices
+from whit.kernel.convolution_cost import best_winograd_tile, fastest_winograd_tile
+from whit.tensor.graphs.convolution.winograd import POINTS, matrices
 
 pytestmark = pytest.mark.slow  # every case is compiled
 
@@ -83,7 +84,7 @@ def test_compiled_tiles_of_four() -> None:
     x, w = (Tensor(RNG.standard_normal(shape).astype(np.float32)).realize() for shape in ((1, 3, 70, 9), (2, 3, 3, 3)))
     with Context(WINO=0):
         wanted = x.conv2d(w, padding=1).numpy()
-    assert best_tile(x.uop, w.uop, 1, (70, 9), always=True) == 4
+    assert fastest_winograd_tile(1, 3, 2, 1, (70, 9)) == 4
     with Context(WINO=1):
         y = x.conv2d(w, padding=1)
     GlobalCounters.reset()
@@ -143,8 +144,7 @@ CHOICES = {  # batch, in, out, size: m
 @pytest.mark.parametrize("sizes", CHOICES, ids=str)
 def test_the_tile_that_is_estimated_to_be_fastest(sizes: tuple[int, int, int, int]) -> None:
     batch, inputs, outputs, size = sizes
-    x, w = Tensor.empty(batch, inputs, size, size).uop, Tensor.empty(outputs, inputs, 3, 3).uop
-    assert best_tile(x, w, 1, (size, size)) == CHOICES[sizes]
+    assert best_winograd_tile(batch, inputs, outputs, 1, (size, size)) == CHOICES[sizes]
 
 
 def test_gradients_follow_the_setting_of_the_convolution() -> None:

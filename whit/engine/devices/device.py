@@ -214,5 +214,33 @@ class Devices:
 
 
 Device = Devices()
+_targets: dict[str, Target | None] = {}  # of devices by their canonical names
+
+
+def target_of(name: str) -> Target | None:
+    """What kernels of a device, by its canonical name, are compiled for; None where nothing is compiled.
+
+    A GPU is opened, which alone knows what it is. One that is not here counts as the oldest: its graphs can be built.
+    """
+    if name not in _targets:
+        _targets[name] = _target_of(name)
+    return _targets[name]
+
+
+def _target_of(name: str) -> Target | None:
+    from whit.target import parse_target  # lazy: as above
+
+    kind = name.partition(":")[0]
+    if kind in WITH_TARGET:
+        return parse_target(target_text(name))
+    if kind != "CUDA":
+        return None
+    try:
+        return Device[name].target
+    except DeviceError:
+        return parse_target(kind)
+
+
 register_cache(Device.close, "engine.devices")
+register_cache(_targets.clear, "engine.targets")
 register_cache(_canonical.clear, "engine.device_names")

@@ -15,16 +15,14 @@ from math import prod
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.kernel.convolution_cost import CHANNELS_TOGETHER, parts_of_images
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
-CHANNELS = 64  # that are copied together
-TILE, CORES = (128, 192), 132  # of a product; so many compute one each at the same time
-PART = 1e-5  # what it takes to store a tile and add it up, beside computing it
 
 
 def is_copied(x: UOp) -> bool:
     """Whether a value (batch, channels, *space) is made of halves, and of enough channels to copy it by the pixel."""
-    return is_of_halves(x) and x.shape[1] % CHANNELS == 0
+    return is_of_halves(x) and x.shape[1] % CHANNELS_TOGETHER == 0
 
 
 def is_of_halves(x: UOp) -> bool:
@@ -72,23 +70,16 @@ def summed(x: UOp, w: UOp, count: int) -> UOp:
     return total.permute((0, 1 + count, *range(1, 1 + count)))
 
 
-def summed_weight(x: UOp, dy: UOp, count: int) -> UOp:
+def summed_weight(x: UOp, dy: UOp, count: int, cores: int) -> UOp:
     """(batch, 1, out, *space, in, *window), both -> (out, in, *window): summed over pixels, kept channels innermost."""
     batch, _, outputs, *rest = x.shape
     space, (inputs, *kernel) = rest[:count], rest[count:]
-    parts = _parts(batch, prod(space), outputs, inputs * prod(kernel))
+    parts = parts_of_images(batch, prod(space), outputs, inputs * prod(kernel), cores)
     shape = (parts, batch // parts, outputs, *rest)
     order = (0, 2, *range(4 + count, 4 + 2 * count), 3 + count, 1, *range(3, 3 + count))
     left, right = (operand.reshape(shape).permute(order) for operand in (x, dy))
     total = (left * right).reduce(ops.ADD, tuple(range(3 + count, 4 + 2 * count))).stage()  # (parts, out, *window, in)
     return total.reduce(ops.ADD, (0,)).permute((0, 1 + count, *range(1, 1 + count)))
-
-
-def _parts(batch: int, pixels: int, rows: int, columns: int) -> int:
-    """In how many parts, of whole pieces, a sum over so many images is computed: rounds of tiles are full then."""
-    tiles = -(-rows // TILE[0]) * -(-columns // TILE[1])
-    found = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS == 0]
-    return min(found or [1], key=lambda n: -(-tiles * n // CORES) / n + PART * tiles * n)
 
 
 def narrowed(total: UOp, like: UOp) -> UOp:

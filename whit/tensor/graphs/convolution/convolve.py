@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from math import prod
 
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
+from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
+from whit.kernel.forms import NO_PREFERENCE, Forms
 from whit.records import dataclass
 from whit.tensor.graphs.convolution.channels_last import (
     channels_last,
@@ -45,7 +49,7 @@ class Sliding:
     kernel: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]  # zeros around it, before and after
     winograd: int = NEVER  # the setting where the convolution was written: its gradients follow it, wherever
-    last: bool = False  # whether operands are kept with their channels last, where that suits them
+    forms: Forms = NO_PREFERENCE  # what the device prefers, where the convolution was written
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -68,7 +72,7 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
         return value
     name = f"{name} {slide.stride} {slide.dilation} {slide.groups} {slide.sizes} {slide.kernel} {slide.padding}"
     name += f" winograd {slide.winograd}" if slide.winograd != NEVER else ""
-    name += " channels last" if slide.last else ""
+    name += f" channels last, {slide.forms.cores} cores" if slide.forms.channels_last else ""
     if name not in FORMULAS:
         derivative(name)(partial(rule, slide))
     return value.formula(name, *operands)
@@ -78,7 +82,7 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
     total = _by_winograd(x, w, slide)
     count = len(slide.kernel)
-    if total is None and slide.last and slide.groups == 1:
+    if total is None and slide.forms.channels_last and slide.groups == 1:
         total = _by_pixels(x, w, slide)
     if total is None:
         seen, weight = _operands(x, w, slide)
@@ -92,7 +96,7 @@ def _by_pixels(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
     """The same of operands that are kept with channels last, if they are halves."""
     if folds(x, slide.kernel, slide.dilation) and is_of_halves(w):
         folding = _folding(x, slide)
-        return _by_pixels(folding.image(x), folding.weight(w), _folded(folding))
+        return _by_pixels(folding.image(x), folding.weight(w), _folded(folding, slide.forms))
     if not is_copied(x) or not is_copied(w) or (slide.is_product and lies_as_shown(x)):
         return None
     return summed(*_operands(channels_last(x), channels_last(w), slide), len(slide.kernel))
@@ -105,9 +109,9 @@ def _folding(x: UOp, slide: Sliding) -> Folding:
     return Folding(x.shape[1], (down, right), strides, across, before, outputs)
 
 
-def _folded(folding: Folding) -> Sliding:
+def _folded(folding: Folding, forms: Forms) -> Sliding:
     """How a folded weight slides over a folded image."""
-    return Sliding((1, 1), (1, 1), 1, folding.sizes, (folding.taps, 1), ((0, 0), (0, 0)), last=True)
+    return Sliding((1, 1), (1, 1), 1, folding.sizes, (folding.taps, 1), ((0, 0), (0, 0)), forms=forms)
 
 
 def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
@@ -116,10 +120,22 @@ def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
         return None
     if not x.dtype.is_float or not all(isinstance(size, int) for size in slide.sizes):
         return None
-    from whit.tensor.graphs.convolution.winograd import best_tile, winograd  # lazy: loads fractions
+    m = _winograd_tile(x, w, slide)
+    if not m:
+        return None
+    from whit.tensor.graphs.convolution.winograd import winograd  # lazy: loads fractions
 
-    m = best_tile(x, w, slide.groups, slide.outputs, always=slide.winograd == ALWAYS)
-    return winograd(x, w, m, slide.groups, slide.padding, slide.outputs) if m else None
+    return winograd(x, w, m, slide.groups, slide.padding, slide.outputs)
+
+
+def _winograd_tile(x: UOp, w: UOp, slide: Sliding) -> int:
+    """The tile, 0 for none."""
+    always, (outputs, inputs, *_) = slide.winograd == ALWAYS, w.shape
+    batch = x.shape[0]
+    if not isinstance(batch, int) or not batch * outputs * inputs * prod(slide.outputs):
+        return WINOGRAD_TILES[0] if always else 0
+    choose = fastest_winograd_tile if always else best_winograd_tile
+    return choose(batch, inputs, outputs, slide.groups, slide.outputs)
 
 
 def _operands(x: UOp, w: UOp, slide: Sliding) -> tuple[UOp, UOp]:
@@ -150,10 +166,10 @@ def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
     """What the weight gets: (out, in / groups, *window)."""
     batch, outputs, groups, count = dy.shape[0], dy.shape[1], slide.groups, len(slide.kernel)
     part = x.shape[1] // groups
-    is_last = slide.last and groups == 1 and is_copied(dy)
+    is_last = slide.forms.channels_last and groups == 1 and is_copied(dy)
     if is_last and folds(x, slide.kernel, slide.dilation):
         folding = _folding(x, slide)
-        total = folding.unfolded(gradient_of_weight(folding.image(x), dy, _folded(folding)))
+        total = folding.unfolded(gradient_of_weight(folding.image(x), dy, _folded(folding, slide.forms)))
         return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
     is_last = is_last and is_copied(x)
     if is_last:
@@ -162,7 +178,7 @@ def gradient_of_weight(x: UOp, dy: UOp, slide: Sliding) -> UOp:
     given = dy.reshape((batch, groups, outputs // groups, *slide.outputs, *(1,) * (1 + count)))
     seen, given = _seen(x, slide).expand(full), given.expand(full)
     if is_last:
-        total = summed_weight(seen, given, count)
+        total = summed_weight(seen, given, count, slide.forms.cores)
     else:
         total = (seen * given).reduce(ops.ADD, (0, *range(3, 3 + count))).reshape((outputs, part, *slide.kernel))
     return _known(total, "weight gradient of convolution", slide, _of_weight_gradient, x, dy)
@@ -204,7 +220,7 @@ def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: 
     inside = dy if tuple(size for _, size in kept) == tuple(dy.shape) else dy.shrink(kept)  # dy itself is kept once
     count = len(sizes)
     space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
-    back = Sliding((1,) * count, slide.dilation, slide.groups, space, kernel, tuple(pads), slide.winograd, slide.last)
+    back = replace(slide, stride=(1,) * count, sizes=space, kernel=kernel, padding=tuple(pads))
     return convolve(inside, _turned(w, slide.groups), back)
 
 
@@ -212,7 +228,7 @@ def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
     """A transposed convolution for each remainder of the positions by the strides."""
     batch, inputs, count = dy.shape[0], w.shape[1] * slide.groups, len(slide.sizes)
     before = tuple(low for low, _ in slide.padding)
-    is_last = slide.last and slide.groups == 1 and is_copied(dy) and is_copied(w)
+    is_last = slide.forms.channels_last and slide.groups == 1 and is_copied(dy) and is_copied(w)
     if all(s == 1 for s in slide.stride):
         total = _slid_back(dy, w, slide, before, slide.sizes)
         return narrowed(total, dy) if is_last else total
@@ -220,20 +236,28 @@ def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:
     pieces: list[UOp] = []
     for residue in itertools.product(*(range(s) for s in slide.stride)):
         # position i of the input is q*s + r with its padding counted, and the first i of this residue is at its place
-        places = [(p + i) for p, i in zip(before, residue, strict=True)]
-        parts = [place % s for place, s in zip(places, slide.stride, strict=True)]
-        taps = [-(-(k - r) // s) for k, r, s in zip(slide.kernel, parts, slide.stride, strict=True)]
-        if any(tap <= 0 for tap in taps):
+        places = [p + i for p, i in zip(before, residue, strict=True)]
+        part = _met_by(places, w, slide)
+        if part is None:
             zero = const(dy.dtype, 0).reshape((1,) * (2 + count))
             pieces.append(zero.expand((batch, inputs, *rows)))
             continue
-        part = w
-        for axis, (r, s, tap) in enumerate(zip(parts, slide.stride, taps, strict=True), 2):
-            part = _every(part, axis, r, s, tap)
         starts = tuple(place // s for place, s in zip(places, slide.stride, strict=True))
         piece = _slid_back(dy, part, slide, starts, rows)
         pieces.append(rounded(piece, dy) if is_last else piece.stage())
     return _interleaved(pieces, slide, (batch, inputs), rows)
+
+
+def _met_by(places: list[int], w: UOp, slide: Sliding) -> UOp | None:
+    """The elements of the window that positions with these remainders meet; None if there are none."""
+    remainders = [place % s for place, s in zip(places, slide.stride, strict=True)]
+    taps = [-(-(k - r) // s) for k, r, s in zip(slide.kernel, remainders, slide.stride, strict=True)]
+    if any(tap <= 0 for tap in taps):
+        return None
+    part = w
+    for axis, (r, s, tap) in enumerate(zip(remainders, slide.stride, taps, strict=True), 2):
+        part = _every(part, axis, r, s, tap)
+    return part
 
 
 def _every(w: UOp, axis: int, start: int, step: int, count: int) -> UOp:

@@ -12,8 +12,9 @@ at stride 1.
 from __future__ import annotations
 
 from whit.ir.uop import UOp
+from whit.kernel.convolution_cost import CHANNELS_TOGETHER
 from whit.records import dataclass
-from whit.tensor.graphs.convolution.channels_last import CHANNELS, is_of_halves
+from whit.tensor.graphs.convolution.channels_last import is_of_halves
 from whit.tensor.graphs.convolution.sliding import window
 
 
@@ -41,7 +42,7 @@ class Folding:
     @property
     def padded(self) -> int:
         """With zeros up to a whole piece."""
-        return -(-self.folded // CHANNELS) * CHANNELS
+        return -(-self.folded // CHANNELS_TOGETHER) * CHANNELS_TOGETHER
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -74,7 +75,7 @@ class Folding:
 
 def folds(x: UOp, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> bool:
     """Whether a value has too few channels to be copied by the pixel, and can be folded."""
-    return len(kernel) == 2 and dilation[0] == 1 and x.shape[1] < CHANNELS and is_of_halves(x)
+    return len(kernel) == 2 and dilation[0] == 1 and x.shape[1] < CHANNELS_TOGETHER and is_of_halves(x)
 
 
 def _placed(x: UOp, axis: int, before: int, size: int) -> UOp:

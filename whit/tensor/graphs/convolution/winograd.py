@@ -31,29 +31,6 @@ Pads = Sequence[tuple[int, int]]
 # Points besides 0, each with its opposite. For m = 4 the usual 1 and 2 would have four times the error.
 POINTS = {2: (Fraction(1),), 4: (Fraction(3, 4), Fraction(3, 2))}
 
-# Measured on two cores of Ice Lake (bench/results/2026-11-15-convolutions.md): a byte that is written or read between
-# kernels takes as long as 8 floating-point operations; more work around a product of m = 4; what is written instead
-# runs at 0.8 of the speed of those matrix products; five kernels instead of one. And what must be gained.
-BYTE, AROUND, DIRECT, LAUNCHES, MARGIN = 8, {2: 1.0, 4: 1.3}, 1.2, 1e7, 1.15
-
-
-def best_tile(x: UOp, w: UOp, groups: int, sizes: tuple[int, ...], *, always: bool = False) -> int:
-    """The m that is estimated to be fastest; 0 if no other way than to multiply and add up is worth it."""
-    batch, (outputs, inputs, *_) = x.shape[0], w.shape
-    if not isinstance(batch, int) or not batch * outputs * inputs * prod(sizes):
-        return 2 if always else 0
-    costs = {m: _cost(m, batch, inputs, outputs, groups, sizes) for m in POINTS}
-    best = min(costs, key=lambda m: costs[m])
-    direct = DIRECT * 2 * 9 * batch * inputs * outputs * prod(sizes)
-    return best if always or costs[best] * MARGIN < direct else 0
-
-
-def _cost(m: int, batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> float:
-    """In floating-point operations. `inputs` is those of a group."""
-    tiles, points = batch * prod(-(-size // m) for size in sizes), (m + 2) ** 2
-    between = points * (tiles * (inputs * groups + outputs) + inputs * outputs)  # elements
-    return AROUND[m] * (2 * points * inputs * outputs * tiles + BYTE * 2 * 4 * between) + LAUNCHES
-
 
 @cache
 def matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:

@@ -9,15 +9,26 @@ from typing import Any, Self
 
 from whit.config import WINO
 from whit.dtype import DType
-from whit.engine.devices.device import is_gpu
+from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, ShapeError
-from whit.ir.op import spell_shape
+from whit.ir.op import Shape, spell_shape
+from whit.kernel.forms import forms_of
 from whit.tensor.core import storable, whole
 from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve
 from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
+
+
+def _check_channels(inputs: int, weight: Shape, groups: int, made: str) -> None:
+    outputs, part = weight[:2]
+    if groups < 1 or inputs != part * groups or outputs % groups:
+        raise ShapeError(
+            f"conv2d: {inputs} input channels do not fit a weight {spell_shape(weight)} in {groups} groups",
+            made,
+            "The weight is (out, in / groups, *window), and groups divides out.",
+        )
 
 
 class Convolutions(Topic):
@@ -51,14 +62,8 @@ class Convolutions(Topic):
                 "Both need the same number of axes: (batch, in, *space) and (out, in / groups, *window).",
             )
         groups = whole("conv2d", "groups", groups, made)
-        inputs = self.shape[1]
-        outputs, part = kernels.shape[:2]
-        if groups < 1 or inputs != part * groups or outputs % groups:
-            raise ShapeError(
-                f"conv2d: {inputs} input channels do not fit a weight {spell_shape(kernels.shape)} in {groups} groups",
-                made,
-                "The weight is (out, in / groups, *window), and groups divides out.",
-            )
+        _check_channels(self.shape[1], kernels.shape, groups, made)
+        outputs = kernels.shape[0]
         offset = self._bias("conv2d", bias, outputs)
         left, right = self._together("conv2d", (kernels,))
         narrow = left.dtype if dtype is None else storable("conv2d", dtype)
@@ -70,9 +75,9 @@ class Convolutions(Topic):
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         check_fits("conv2d", self, kernel, gaps, around)
-        fewer = int(WINO) if WINO >= 0 or self.device.startswith("CPU") else NEVER  # estimates are of CPUs
-        last = is_gpu(self.device)
-        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, last)
+        forms = forms_of(target_of(self.device))
+        fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
+        slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, forms)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
         return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))

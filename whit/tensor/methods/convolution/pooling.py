@@ -6,11 +6,12 @@ from math import prod
 from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_float
-from whit.engine.devices.device import is_gpu
+from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
+from whit.kernel.forms import forms_of
 from whit.tensor.core import Core, expand_to, spread
 from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 from whit.tensor.graphs.convolution.sliding import windows
@@ -45,23 +46,25 @@ def paddings(
     if padding == "valid":
         return [(0, 0)] * count
     if padding == "same":
-        if any(s != 1 for s in stride):
-            raise ArgumentError(f'{name}: padding="same" and stride {stride}', fix="The stride must be 1.")
-        totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-        return [(total // 2, total - total // 2) for total in totals]
+        return _same_sizes(name, kernel, stride, dilation)
     if isinstance(padding, str):
         raise ArgumentError(f"{name}: there is no padding {padding!r}", fix='Use numbers, "same" or "valid".')
-    if (
-        isinstance(padding, tuple | list)
-        and len(padding) == count
-        and all(isinstance(p, tuple | list) for p in padding)
-    ):
-        pairs = [each(name, "padding", pair, 2) for pair in padding]
+    given = padding if isinstance(padding, tuple | list) else ()
+    if len(given) == count and all(isinstance(p, tuple | list) for p in given):
+        pairs = [each(name, "padding", pair, 2) for pair in given]
         return [(before, after) for before, after in pairs]
-    if isinstance(padding, tuple | list) and len(padding) == 2 * count and count:
-        flat = each(name, "padding", padding, 2 * count)
+    if count and len(given) == 2 * count:
+        flat = each(name, "padding", given, 2 * count)
         return [(flat[i], flat[i + 1]) for i in range(0, 2 * count, 2)][::-1]
     return [(p, p) for p in each(name, "padding", padding, count)]
+
+
+def _same_sizes(name: str, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Pads:
+    """The padding that keeps the sizes."""
+    if any(s != 1 for s in stride):
+        raise ArgumentError(f'{name}: padding="same" and stride {stride}', fix="The stride must be 1.")
+    totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    return [(total // 2, total - total // 2) for total in totals]
 
 
 def check_fits(
@@ -164,7 +167,8 @@ class Pooling(Topic):
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
         is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
-        if is_of_images and self.dtype.is_float and is_gpu(self.device) and not return_indices:
+        gathers = forms_of(target_of(self.device)).pools_gather
+        if gathers and is_of_images and self.dtype.is_float and not return_indices:
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
         if any(pad for pair in both for pad in pair):

@@ -8,16 +8,18 @@ steps. `mean` divides the sum by the number of elements. `max` and `min` give Na
 from __future__ import annotations
 
 import math
+import operator
 from math import prod
 from typing import Any, Self
 
 from whit.dtype import DType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, resolve_weak
-from whit.engine.devices.device import is_gpu
+from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.sizes import value_now
 from whit.ir.uop import UOp
+from whit.kernel.forms import forms_of
 from whit.tensor.core import check_number, either, keeps, storable
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
@@ -215,7 +217,7 @@ class Reductions(Topic):
         axes = self._axes(name, axis)
         x = self._wide()
         count = count_of(x, axes, correction)
-        if is_gpu(self.device) and axes:
+        if axes and forms_of(target_of(self.device)).sums_together:
             flat = mean_of(x, axes)
             found = squares_from_mean(x, flat, axes) / count, flat
             if not keepdim:
@@ -356,30 +358,36 @@ class Reductions(Topic):
         """(self - mean) * invstd * weight + bias, each of which has the sizes of the axes named."""
         axes = self._axes("batchnorm", axis)
         shape = tuple(size if i in axes else 1 for i, size in enumerate(self.shape))
-        given = [None if t is None else self._operand("batchnorm", t) for t in (mean, invstd, weight, bias)]
+        flat = tuple(self.shape[axis] for axis in axes)
+        given = self._numbers_of_channels(axes, mean=mean, invstd=invstd, weight=weight, bias=bias)
         present = [t for t in given if t is not None]
-        self._one_device("batchnorm", *present)
-        for role, t in zip(("mean", "invstd", "weight", "bias"), given, strict=True):
-            if t is not None and t.ndim != self.ndim and t.numel() != prod(shape):
+        narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
+        wide = sum_dtype(narrow)
+        is_flat = all(t is not None and t.shape in (shape, flat) for t in given)
+        if is_flat and forms_of(target_of(self.device)).sums_together:
+            middle, scale, factor, offset = (t.cast(wide).reshape(flat).uop for t in present)
+            others = tuple(axis for axis in range(self.ndim) if axis not in axes)
+            return self._wrap(scaled(self.cast(wide).uop, others, middle, scale * factor, offset)).cast(narrow)
+
+        result = self.cast(wide)
+        for combine, t in zip((operator.sub, operator.mul, operator.mul, operator.add), given, strict=True):
+            if t is not None:
+                result = combine(result, t.cast(wide).reshape(t.shape if t.ndim == self.ndim else shape))
+        return result.cast(narrow)
+
+    def _numbers_of_channels(self, axes: tuple[int, ...], **given: Any) -> list[Self | None]:
+        """What a batch norm was given, by its roles: a number for each position of these axes."""
+        found = {role: None if t is None else self._operand("batchnorm", t) for role, t in given.items()}
+        self._one_device("batchnorm", *(t for t in found.values() if t is not None))
+        count = prod(self.shape[axis] for axis in axes)
+        for role, t in found.items():
+            if t is not None and t.ndim != self.ndim and t.numel() != count:
                 raise ShapeError(
                     f"batchnorm: {role} has shape {spell_shape(t.shape)}, for axes {axes} of {spell_shape(self.shape)}",
                     f"the tensor {self._made()}, {role} {t._made()}",
                     "Give one number for each position of these axes.",
                 )
-        narrow = least_upper_float(resolve_weak(least_upper_dtype(self.dtype, *(t.dtype for t in present))))
-        wide = sum_dtype(narrow)
-        flat = tuple(size for i, size in enumerate(self.shape) if i in axes)
-        if is_gpu(self.device) and all(t is not None and t.shape in (shape, flat) for t in given):
-            middle, scale, factor, offset = (t.cast(wide).reshape(flat).uop for t in present)
-            others = tuple(axis for axis in range(self.ndim) if axis not in axes)
-            return self._wrap(scaled(self.cast(wide).uop, others, middle, scale * factor, offset)).cast(narrow)
-        shift, *times, plus = (
-            None if t is None else t.cast(wide).reshape(t.shape if t.ndim == self.ndim else shape) for t in given
-        )
-        result = self.cast(wide) if shift is None else self.cast(wide) - shift
-        for by in times:
-            result = result if by is None else result * by
-        return (result if plus is None else result + plus).cast(narrow)
+        return list(found.values())
 
     def normalize(self, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, axis: Any = None) -> Self:
         """self divided by its p-norm along an axis, or by eps if that is larger."""

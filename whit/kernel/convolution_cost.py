@@ -1,0 +1,56 @@
+"""What forms of convolutions cost: Winograd's transforms, and sums over images in parts."""
+
+from __future__ import annotations
+
+from math import prod
+
+# ---- Winograd's F(m x m, 3 x 3)
+
+WINOGRAD_TILES = (2, 4)  # m: rows and columns of results that a tile has
+
+# Measured on two cores of Ice Lake (bench/results/2026-11-15-convolutions.md). In floating-point operations that take
+# as long: a byte that is written or read between kernels, and five kernels instead of one. Then how much more work is
+# around a product, by m; how much longer the same products take without transforms; and what must be gained.
+OPS_PER_BYTE, OPS_OF_LAUNCHES = 8, 1e7
+AROUND, DIRECT, LEAST_GAIN = {2: 1.0, 4: 1.3}, 1.2, 1.15
+
+
+def best_winograd_tile(batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> int:
+    """The m that is estimated to be fastest; 0 where none is worth it. `inputs` is the channels of a group."""
+    costs = {m: _winograd_cost(m, batch, inputs, outputs, groups, sizes) for m in WINOGRAD_TILES}
+    best = min(WINOGRAD_TILES, key=lambda m: costs[m])
+    direct = DIRECT * 2 * 9 * batch * inputs * outputs * prod(sizes)
+    return best if costs[best] * LEAST_GAIN < direct else 0
+
+
+def fastest_winograd_tile(batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> int:
+    """The m that is estimated to be fastest, whatever another way would cost."""
+    return min(WINOGRAD_TILES, key=lambda m: _winograd_cost(m, batch, inputs, outputs, groups, sizes))
+
+
+def _winograd_cost(m: int, batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> float:
+    """In floating-point operations."""
+    points = (m + 2) ** 2
+    tiles = batch * prod(-(-size // m) for size in sizes)
+    elements_between = points * (tiles * (inputs * groups + outputs) + inputs * outputs)
+    products = 2 * points * inputs * outputs * tiles
+    return AROUND[m] * (products + OPS_PER_BYTE * 2 * 4 * elements_between) + OPS_OF_LAUNCHES
+
+
+# ---- gradients of weights, on matrix units
+
+CHANNELS_TOGETHER = 64  # neighbours along a sum that matrix units read at once
+TILE_ROWS, TILE_COLUMNS = 128, 192  # of results, that a core computes at once
+COST_OF_STORE = 1.32e-3  # to store a tile and add it up, beside computing it for all images
+
+
+def parts_of_images(batch: int, pixels: int, rows: int, columns: int, cores: int) -> int:
+    """In how many parts, each of whole pieces, a sum over so many images is computed: rounds of tiles are full then."""
+    tiles = -(-rows // TILE_ROWS) * -(-columns // TILE_COLUMNS)
+    whole = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS_TOGETHER == 0]
+
+    def cost(parts: int) -> float:
+        rounds = -(-tiles * parts // cores)
+        return rounds / parts + COST_OF_STORE * tiles * parts / cores
+
+    return min(whole or [1], key=cost)

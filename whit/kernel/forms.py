@@ -1,0 +1,40 @@
+"""Which of several graphs of one value a target computes fastest.
+
+    forms_of(parse_target("CPU"))                  Winograd's transforms, where an estimate says so
+    forms_of(parse_target("CUDA:PTX:sm_90a"))      channels last, gradients that gather, all sums of a channel at once
+
+The graphs differ in their gradients too, and a gradient is taken of what was written. So a form is chosen where an
+expression is written, not by the scheduler: methods of Tensor ask for the record of their device, and hand it on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whit.records import dataclass
+
+if TYPE_CHECKING:
+    from whit.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What a target prefers. Without any preference operations are written one by one."""
+
+    has_transforms: bool = False  # convolutions by Winograd's algorithm; its estimates were measured on CPUs
+    channels_last: bool = False  # operands of convolutions of 16-bit floats, as matrix units want them
+    pools_gather: bool = False  # the gradient of max pooling reads windows, rather than adding them up
+    sums_together: bool = False  # variances and batch norms by the sums of each channel, in one pass over elements
+    cores: int = 1  # that compute a tile of a product each, at the same time
+
+
+NO_PREFERENCE = Forms()
+
+
+def forms_of(target: Target | None) -> Forms:
+    """The forms for a target; for None, an interpreter or a file, no preference."""
+    if target is None:
+        return NO_PREFERENCE
+    if target.is_gpu:
+        return Forms(channels_last=True, pools_gather=True, sums_together=True, cores=target.cores)
+    return Forms(has_transforms=True, cores=target.cores)
