@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -145,11 +145,8 @@ def summary(model: Any) -> str:
     total = sum(counts.values())
     table = []
     for row in _rows(model):
-        shapes = [f"{name} {spell_shape(tensor.shape)}" for name, tensor in row.tensors if id(tensor) in parameters]
-        others = [name for name, tensor in row.tensors if id(tensor) not in parameters]
         own = sum(counts.pop(id(tensor), 0) for _, tensor in row.tensors)
-        text = ", ".join(shapes) + ("; " * bool(shapes and others)) + ", ".join(others)
-        table.append((row.name, row.layer, text, f"{own:,}" if own else ""))
+        table.append((row.name, row.layer, _text_of(row, parameters), f"{own:,}" if own else ""))
     widths = [max((len(line[column]) for line in table), default=0) for column in range(4)]
     lines = [f"{type(model).__name__}: {total:,} parameter{'' if total == 1 else 's'}"]
     for *words, count in table:
@@ -158,27 +155,40 @@ def summary(model: Any) -> str:
     return "\n".join(lines)
 
 
+def _text_of(row: _Row, parameters: Mapping[int, Tensor]) -> str:
+    """Parameters with their shapes; the other tensors."""
+    shapes = [f"{name} {spell_shape(tensor.shape)}" for name, tensor in row.tensors if id(tensor) in parameters]
+    others = [name for name, tensor in row.tensors if id(tensor) not in parameters]
+    return "; ".join(", ".join(names) for names in (shapes, others) if names)
+
+
 def _rows(model: Any) -> list[_Row]:
     """The layers of a model: what holds tensors, what is a Module without layers in it, and functions in lists."""
     rows: list[_Row] = []
     stack: list[tuple[str, Any, tuple[int, ...], bool]] = [("", model, (), False)]
     while stack:
         name, value, parents, is_listed = stack.pop()
-        is_function = is_listed and inspect.isroutine(value)
-        if is_function:
+        if is_listed and inspect.isroutine(value):
             rows.append(_Row(name, value.__name__, []))
-        if is_function or isinstance(value, Tensor) or id(value) in parents:
             continue
-        inside = list(parts_of(value))
-        tensors = [(key, part) for key, part in inside if isinstance(part, Tensor)]
+        if isinstance(value, Tensor) or id(value) in parents:
+            continue
+        tensors, rest = _split(value)
         is_container = isinstance(value, list | tuple | dict)
         is_list = is_container or isinstance(value, Sequential)
-        rest = [(key, part) for key, part in inside if not isinstance(part, Tensor)]
-        deeper = [(f"{name}.{key}".strip("."), part, (*parents, id(value)), is_list) for key, part in rest]
-        if tensors or (isinstance(value, Module) and not any(_holds(part, is_list) for _, part in rest)):
+        is_layer = isinstance(value, Module) and not any(_holds(part, is_list) for _, part in rest)
+        if tensors or is_layer:
             rows.append(_Row(name, "" if is_container or not name else _described(value), tensors))
-        stack += reversed(deeper)
+        below = (*parents, id(value))
+        stack += [(f"{name}.{key}".strip("."), part, below, is_list) for key, part in reversed(rest)]
     return [row for row in rows if row.name or row.tensors]
+
+
+def _split(value: Any) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Any]]]:
+    """The tensors among the parts of something, and the other parts."""
+    inside = list(parts_of(value))
+    tensors = [(key, part) for key, part in inside if isinstance(part, Tensor)]
+    return tensors, [(key, part) for key, part in inside if not isinstance(part, Tensor)]
 
 
 def _holds(part: Any, is_listed: bool) -> bool:

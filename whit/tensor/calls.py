@@ -159,12 +159,9 @@ def _function(name: str, members: list[UOp], order: list[UOp]) -> tuple[list[UOp
         if op.opaque or not sources:
             done[node] = node
             continue
-        has_numbers = op.elementwise or op in SPREADS
         src = []
         for place, source in enumerate(sources):
-            found = done.get(source)
-            if found is not None and has_numbers and source.op is ops.CONST and (op.elementwise or not place):
-                found = None if is_varied(node, place, source) else found
+            found = None if _is_number_to_vary(node, place) else done.get(source)
             if found is None:
                 found = params.get(source)
                 if found is None:
@@ -173,3 +170,12 @@ def _function(name: str, members: list[UOp], order: list[UOp]) -> tuple[list[UOp
         done[node] = make(op, tuple(src), node.arg)
     argument = FunctionArg(name, tuple([node.arg for node in params.values()]))
     return list(params), make(ops.FUNCTION, (UOp.group(*[done[node] for node in members]),), argument)
+
+
+def _is_number_to_vary(node: UOp, place: int) -> bool:
+    """Whether a source is a number that a program may write differently the next time."""
+    source = node.src[place]
+    if source.op is not ops.CONST:
+        return False
+    takes_numbers = node.op.elementwise or (node.op in SPREADS and not place)
+    return takes_numbers and is_varied(node, place, source)

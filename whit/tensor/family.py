@@ -169,21 +169,28 @@ def strides_of(view: UOp, base: UOp, strides: tuple[int, ...] | None) -> tuple[i
     chain = chain_of(view, base)
     while chain:
         link = chain.pop(0)
-        before = link.src[0].shape
-        if link.op is ops.PERMUTE:
-            strides = tuple(strides[axis] for axis in link.arg)
-        elif link.op is ops.FLIP:
-            strides = tuple(-stride if axis in link.arg else stride for axis, stride in enumerate(strides))
-        elif link.op is ops.EXPAND:
-            sizes_and_strides = zip(before, link.shape, strides, strict=True)
-            strides = tuple(stride if old == new else 0 for old, new, stride in sizes_and_strides)
-        elif link.op is ops.RESHAPE and _is_diagonal(link, chain[:4]):
+        if link.op is ops.RESHAPE and _is_diagonal(link, chain[:4]):
             strides = (*strides[:-2], strides[-2] + strides[-1])
             del chain[:4]
-        elif link.op is ops.RESHAPE:
-            strides = regroup(before, strides, link.shape)
+            continue
+        strides = _strides_after(link, strides)
         if strides is None:
             return None
+    return strides
+
+
+def _strides_after(link: UOp, strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of one movement, of what has these."""
+    before = link.src[0].shape
+    if link.op is ops.PERMUTE:
+        return tuple(strides[axis] for axis in link.arg)
+    if link.op is ops.FLIP:
+        return tuple(-stride if axis in link.arg else stride for axis, stride in enumerate(strides))
+    if link.op is ops.EXPAND:
+        sizes_and_strides = zip(before, link.shape, strides, strict=True)
+        return tuple(stride if old == new else 0 for old, new, stride in sizes_and_strides)
+    if link.op is ops.RESHAPE:
+        return regroup(before, strides, link.shape)
     return strides
 
 

@@ -51,7 +51,9 @@ class Topic(Core):
             'Write "x is None".' if other is None and name in ("eq", "ne") else "Use a tensor, a number or an array.",
         )
 
-    def _pair(self, name: str, other: Any, reverse: bool = False, real: bool = False) -> tuple[UOp, UOp]:
+    def _pair(  # complex: every operator runs it, and a call more would be 1 of 11
+        self, name: str, other: Any, reverse: bool = False, real: bool = False
+    ) -> tuple[UOp, UOp]:
         """Both operands in one dtype and in shapes that fit. `real`: integers become floats."""
         left = self.uop
         dtype = left.dtype

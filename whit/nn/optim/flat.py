@@ -90,17 +90,28 @@ def _common_step(nodes: list[UOp]) -> Step | None:
     if any(node.op is not first.op or node.arg != first.arg for node in nodes):
         return None
     if first.op is ops.CAST:
-        widens = all(node.src[0].dtype is first.src[0].dtype for node in nodes) and is_wider(first, first.src[0])
+        (source,) = first.src
+        widens = is_wider(first, source) and all(node.src[0].dtype is source.dtype for node in nodes)
         return Step(ops.CAST, first.arg, 0, ()) if widens else None
     if not first.op.elementwise or any(node.dtype is not first.dtype for node in nodes):
         return None
-    numbers = [[_number(s) for s in node.src] for node in nodes]
     for place in range(len(first.src)):
-        others = [tuple(row[:place] + row[place + 1 :]) for row in numbers]
-        same = all(found == others[0] for found in others) and None not in others[0]
-        if same and all(_is_value(node, place, first) for node in nodes):
-            return Step(first.op, first.arg, place, tuple(n.reshape(()) for n in others[0] if n is not None))
+        beside = _numbers_beside(first, place)
+        if beside is not None and all(_is_like(node, first, place, beside) for node in nodes):
+            return Step(first.op, first.arg, place, tuple(n.reshape(()) for n in beside))
     return None
+
+
+def _numbers_beside(node: UOp, place: int) -> list[UOp] | None:
+    """The numbers that the other sources of a node repeat; None if one of them is more than a number."""
+    found = [_number(source) for i, source in enumerate(node.src) if i != place]
+    numbers = [number for number in found if number is not None]
+    return numbers if len(numbers) == len(found) else None
+
+
+def _is_like(node: UOp, first: UOp, place: int, beside: list[UOp]) -> bool:
+    """Whether a node does to the source at a place what the first one does to its own."""
+    return _is_value(node, place, first) and _numbers_beside(node, place) == beside
 
 
 def is_wider(node: UOp, source: UOp) -> bool:

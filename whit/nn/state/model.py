@@ -103,18 +103,19 @@ def _put(tensor: Tensor, value: Tensor) -> None:
 
 def _check(own: dict[str, Tensor], given: Mapping[str, Any], strict: bool, verbose: bool) -> None:
     """All problems in one error, before anything is changed."""
-    loaded = {id(own[name]) for name in own if name in given}
-    missing = [name for name in own if name not in given and id(own[name]) not in loaded]
+    both = [name for name in own if name in given]
+    loaded = {id(own[name]) for name in both}
+    missing = [name for name, tensor in own.items() if id(tensor) not in loaded]
     unexpected = [name for name in given if name not in own]
-    shapes = [name for name in own if name in given and not _fits(own[name].shape, tuple(given[name].shape))]
+    shapes = [name for name in both if not _fits(own[name].shape, tuple(given[name].shape))]
     lines = _listed("shapes differ", [f"{name}: {_differ(own[name], given[name])}" for name in shapes])
     names = _listed("missing", [f"{name}{nearest(name, unexpected)}" for name in missing])
     names += _listed("unexpected", [f"{name}{nearest(name, missing)}" for name in unexpected])
-    if lines or (strict and names):
-        count = len(shapes) + (len(missing) + len(unexpected) if strict else 0)
+    count = len(shapes) + (len(missing) + len(unexpected)) * strict
+    if count:
         raise StateError(
             f"load_state_dict: {count} of {len(own)} tensors of the model and {len(given)} given ones do not fit",
-            "\n".join(lines + (names if strict else [])),
+            "\n".join(lines + names * strict),
             _fix(missing, unexpected, bool(shapes)),
         )
     if names and verbose:

@@ -10,6 +10,7 @@ Tensors are parts of the file, read when they are needed.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +120,21 @@ def _storage_key(source: Source, key: Any, length: int) -> Any:
 # ---- legacy
 
 
+def _places_of_storages(
+    source: Source, reader: Reader, names: list[str], sizes: Mapping[Any, int]
+) -> dict[str, tuple[int, int]]:
+    """Where each storage begins, and its bytes; they follow one another, each after its number of elements."""
+    places: dict[str, tuple[int, int]] = {}
+    for name in names:
+        count = reader.number("q")
+        nbytes = count * sizes.get(name, 1)
+        if count < 0 or nbytes > reader.left:
+            raise source.error(f"the storage {name!r:.80} is cut off", f"{reader.left} of {nbytes} bytes", CUT_OFF)
+        places[name] = reader.place, nbytes
+        reader.place += nbytes
+    return places
+
+
 def _load_legacy(source: Source) -> Any:
     reader = Reader(source)
     if source.read_up_to(0, 1) != b"\x80" or Unpickler(reader, {}).load() != MAGIC:
@@ -144,14 +160,7 @@ def _load_legacy(source: Source) -> Any:
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_list or set(sizes) - set(names):
         raise source.error("its storages are not those that it refers to", "", CUT_OFF)
-    places: dict[str, tuple[int, int]] = {}
-    for name in names:
-        count = reader.number("q")
-        nbytes = count * sizes.get(name, 1)
-        if count < 0 or nbytes > reader.left:
-            raise source.error(f"the storage {name!r:.80} is cut off", f"{reader.left} of {nbytes} bytes", CUT_OFF)
-        places[name] = reader.place, nbytes
-        reader.place += nbytes
+    places = _places_of_storages(source, reader, names, sizes)
 
     def storage(key: Any) -> Storage:
         _, dtype, name, _, _, part = _storage_key(source, key, 6)

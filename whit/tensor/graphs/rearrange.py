@@ -34,10 +34,8 @@ def parse_formula(formula: str, rank: int, made: str) -> tuple[list[Group], list
         raise wrong(str(error), "Use names, 1, ... and parentheses that are not nested.") from None
     if any(_DOTS in group for group in left):
         raise wrong("... stands in parentheses on the left", "It can be joined on the right only.")
-    for side in (left, right):
-        names = [_DOTS if name == _ALONE else name for name in _names(side)]
-        if len(set(names)) != len(names):
-            raise wrong("a name stands twice on one side", "Name each axis once.")
+    if _repeats_a_name(left) or _repeats_a_name(right):
+        raise wrong("a name stands twice on one side", "Name each axis once.")
     extra = rank - len(left) + (1 if [_ALONE] in left else 0)
     if extra < 0 or (extra and [_ALONE] not in left):
         raise wrong(f"{len(left)} axes are named for a tensor of {rank}", "Name each axis, or use ....")
@@ -46,6 +44,11 @@ def parse_formula(formula: str, rank: int, made: str) -> tuple[list[Group], list
         odd = sorted(set(_names(left)) ^ set(_names(right)))
         raise wrong(f"{', '.join(odd)} stands on one side only", "Both sides need the same names.")
     return left, right
+
+
+def _repeats_a_name(groups: list[Group]) -> bool:
+    names = [_DOTS if name == _ALONE else name for name in _names(groups)]
+    return len(set(names)) != len(names)
 
 
 def _names(groups: list[Group]) -> list[str]:

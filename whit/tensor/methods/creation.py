@@ -139,13 +139,8 @@ class Creation(Topic):
             raise ArgumentError("arange: the step is 0", fix="Use a positive or negative one.")
         if isinstance(start, UOp) or isinstance(stop, UOp):
             return cls._fresh(_counted_by_variable(start, stop, step, dtype), device, requires_grad)
-        for what, value in (("start", start), ("stop", stop), ("step", step)):
-            check_number("arange", what, value)
-        if not math.isfinite(start) or not math.isfinite(stop) or math.isnan(step):
-            raise ArgumentError(f"arange: from {start} to {stop} by {step} never ends", fix="Use finite numbers.")
+        count = _count_of(start, stop, step)
         wanted = resolve_weak(weak_dtype([start, stop, step])) if dtype is None else storable("arange", dtype)
-        whole = all(isinstance(value, int) for value in (start, stop, step))
-        count = max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0)
         if wanted.is_int and count:
             for value in (start, start + (count - 1) * step):
                 if not wanted.min <= value <= wanted.max:
@@ -193,6 +188,17 @@ class Creation(Topic):
         row = UOp.arange(shape[0], dtypes.int32).reshape((shape[0], 1)).expand(shape)
         column = UOp.arange(shape[1], dtypes.int32).reshape((1, shape[1])).expand(shape)
         return cls._fresh(row.eq(column).where(const(wanted, 1), const(wanted, 0)), device, requires_grad)
+
+
+def _count_of(start: Any, stop: Any, step: Any) -> int:
+    """How many numbers there are from start on before stop."""
+    for what, value in (("start", start), ("stop", stop), ("step", step)):
+        check_number("arange", what, value)
+    if not math.isfinite(start) or not math.isfinite(stop) or math.isnan(step):
+        raise ArgumentError(f"arange: from {start} to {stop} by {step} never ends", fix="Use finite numbers.")
+    if all(isinstance(value, int) for value in (start, stop, step)):
+        return int(max(-((start - stop) // step), 0))
+    return int(max(math.ceil((stop - start) / step), 0))
 
 
 def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> UOp:

@@ -6,6 +6,11 @@
     v, i = x.max(1)              two rows in NumPy and tinygrad, values and positions in PyTorch: the same
 
 Where both readings come to the same, as with conv2d(w, b, 1), that is what is done.
+
+The second is found by what the caller does next: the instruction that it is in. There is no other sign. Unpacking calls
+`__iter__`, and so do `for row in x.max(1)` and `list(x.max(1))`, which are right and mean the same in all libraries.
+Raising in each would break these; raising in none would give the first row where values of all rows are meant, silently
+and only for tensors of two rows. A result that is a tuple in PyTorch's manner would not be a tensor to anybody else.
 """
 
 from __future__ import annotations

@@ -117,9 +117,9 @@ class Resizing(Topic):
         return self._wrap(x if keeps else x.cast(least_upper_float(self.dtype)))
 
     def _new_sizes(self, size: Any, scale_factor: Any) -> tuple[list[int], list[float | None]]:
-        given = size if scale_factor is None else scale_factor
-        if given is None or (size is not None and scale_factor is not None):
+        if (size is None) == (scale_factor is None):
             raise ArgumentError("interpolate: give either size or scale_factor", self._made(), "One of them.")
+        given = size if scale_factor is None else scale_factor
         values = list(given) if isinstance(given, tuple | list) else [given] * max(self.ndim - 2, 1)
         what = "size" if scale_factor is None else "scale_factor"
         for value in values:

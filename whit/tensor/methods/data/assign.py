@@ -97,28 +97,23 @@ class Assignment(Topic):
         family = self._family
         base = self.uop if family is None else family.uop
         chain = chain_of(target, base)
-        if (family is not None and family.is_read_only) or is_repeating(target, base):
+        is_read_only = family is not None and family.is_read_only
+        if is_read_only or is_repeating(target, base):
             raise ArgumentError(
                 f"{name}: the tensor repeats elements by expand(), so writing to it has no single meaning",
                 self._made(),
                 "Write to the tensor that was expanded, or to a clone().",
             )
-        has_memory = base.op is ops.BUFFER or base.op is ops.AFTER
         if gate is not None and not positions:
             value, gate = gate.where(value, target), None
-        if any(link.op is ops.DETACH for link in chain):
-            target = base
-            for link in chain:
-                if link.op is not ops.DETACH:
-                    target = link.replace(src=(target, *link.src[1:]))
-        if positions and any(link.op is ops.PAD for link in chain):  # of a step: to be seen never to be reached
-            positions = tuple(p.maximum(0).minimum(size - 1) for p, size in zip(positions, target.shape, strict=False))
-        whole = None if positions or gate is not None or combine else value_for_base(chain, base, value)
+        is_whole = not positions and gate is None and combine is None
+        whole = value_for_base(chain, base, value) if is_whole else None
         if whole is None:
-            new = base.after(target.store(value, *positions, combine=combine, gate=gate))
+            shown = _without_detach(target, base, chain)
+            new = base.after(shown.store(value, *_inside(positions, shown, chain), combine=combine, gate=gate))
         else:
-            new = base.after(base.store(whole)) if has_memory else whole
-        device = value.device or next((place.device for place in positions if place.device), None)
+            new = base.after(base.store(whole)) if base.op in (ops.BUFFER, ops.AFTER) else whole
+        device = next((node.device for node in (value, *positions) if node.device), None)
         members = [self] if family is None else family.members()
         # a constant is nowhere until something is written into it
         wanted: list[Change] = [(tensor, "_wanted", tensor._wanted or device) for tensor in members]
@@ -146,6 +141,24 @@ class Assignment(Topic):
             )
         self._write(name, self.uop, node)
         return self
+
+
+def _without_detach(target: UOp, base: UOp, chain: list[UOp]) -> UOp:
+    """The same view of the base, without the links that only cut gradients."""
+    if not any(link.op is ops.DETACH for link in chain):
+        return target
+    target = base
+    for link in chain:
+        if link.op is not ops.DETACH:
+            target = link.replace(src=(target, *link.src[1:]))
+    return target
+
+
+def _inside(positions: tuple[UOp, ...], target: UOp, chain: list[UOp]) -> tuple[UOp, ...]:
+    """Positions in a view with a step, which is padded: to be seen never to be reached there."""
+    if not any(link.op is ops.PAD for link in chain):
+        return positions
+    return tuple(p.maximum(0).minimum(size - 1) for p, size in zip(positions, target.shape, strict=False))
 
 
 def kind(dtype: DType) -> int:

@@ -67,33 +67,31 @@ class Backward(Topic):
         if not self.requires_grad:
             self._check_graph("backward")
         below = set(flow((self.uop,)))
-        used: dict[int, UOp] = {}  # what tensors were when they were used, by their ids
-        targets = []
-        for tensor in leaves():
-            node = self._used_as("backward", tensor, below) if _takes_gradient(tensor) else None
-            if node is not None:
-                used[id(tensor)] = node
-                targets.append(tensor)
+        targets = self._leaves_below(below)
         # Else data that is used again would gather gradients that nobody asks for, with all weights that they need.
-        asking = [tensor for tensor in targets if tensor.requires_grad]
+        asking = [(tensor, node) for tensor, node in targets if tensor.requires_grad]
         trace = current()
         if trace is not None:
             trace.check_gradient(self.uop, _takes_gradient_outside, all_leaves(), bool(asking))
-        found = gradients(self.uop, seed, [used[id(tensor)] for tensor in asking])
+        found = gradients(self.uop, seed, [node for _, node in asking])
         if all(node is None for node in found):
-            asking, found = targets, gradients(self.uop, seed, [used[id(tensor)] for tensor in targets])
-        _check_results(asking, targets)
-        partial = [target for target, node in zip(asking, found, strict=True) if node is not None]
-        self._check_cuts("backward", [tensor for tensor in leaves() if tensor.requires_grad], partial, below)
-        for target, node in zip(asking, found, strict=True):
-            if node is None:
-                continue
+            asking, found = targets, gradients(self.uop, seed, [node for _, node in targets])
+        _check_results([tensor for tensor, _ in asking], [tensor for tensor, _ in targets])
+        given = [(tensor, node) for (tensor, _), node in zip(asking, found, strict=True) if node is not None]
+        wanted = [tensor for tensor in leaves() if tensor.requires_grad]
+        self._check_cuts("backward", wanted, [tensor for tensor, _ in given], below)
+        for target, node in given:
             fresh = self._gradient_of(target, node)
             target.grad = fresh if target.grad is None else target.grad + fresh
         key = id(self)
         reference: weakref.ref[Core] = weakref.ref(self, functools.partial(_roots.pop, key))
-        _roots[key] = (reference, frozenset(id(target) for target in asking))
+        _roots[key] = (reference, frozenset(id(target) for target, _ in asking))
         return self
+
+    def _leaves_below(self, below: set[UOp]) -> list[tuple[Core, UOp]]:
+        """The leaves that this was made of and that may have gradients, each with what it was when it was used."""
+        used = [(tensor, self._used_as("backward", tensor, below)) for tensor in leaves() if _takes_gradient(tensor)]
+        return [(tensor, node) for tensor, node in used if node is not None]
 
     def contiguous_backward(self) -> Self:
         """The same value, whose gradient is kept in memory before it is passed on."""

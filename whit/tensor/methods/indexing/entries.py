@@ -59,7 +59,7 @@ class Parsing(Selection):
 
     __slots__ = ()
 
-    def _entries(self, name: str, index: Any) -> list[Any]:
+    def _entries(self, name: str, index: Any) -> list[Any]:  # complex: every x[i] runs it, in a loop over entries
         """One entry for each axis, and those for new axes."""
         entries = list(index) if type(index) is tuple or isinstance(index, tuple) else [index]
         used = dots = 0

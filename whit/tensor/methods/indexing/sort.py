@@ -8,6 +8,7 @@ need them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, floor
 from typing import Any, Self
 
@@ -154,11 +155,7 @@ class Sorting(Topic):
         dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         given = q.tolist() if isinstance(q, Sorting) else q
         several = isinstance(given, tuple | list)
-        for fraction in given if several else [given]:
-            check_number("quantile", "q", fraction, self._made())
-        fractions = [float(f) for f in (given if several else [given])]
-        if not fractions or any(not 0 <= f <= 1 for f in fractions):
-            raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")
+        fractions = self._fractions(given if several else [given], given)
         flat = self if dim is not None else self.reshape((self.numel(),))
         axis = flat._axis("quantile", 0 if dim is None else dim)
         size = flat._some("quantile", axis)
@@ -170,6 +167,15 @@ class Sorting(Topic):
         if keepdim and dim is None:
             found = [x.reshape((1,) * self.ndim) for x in found]
         return self._narrow(UOp.stack(*found) if several else found[0])
+
+    def _fractions(self, values: Sequence[Any], given: Any) -> list[float]:
+        """Checked numbers from 0 to 1."""
+        for value in values:
+            check_number("quantile", "q", value, self._made())
+        fractions = [float(value) for value in values]
+        if not fractions or any(not 0 <= f <= 1 for f in fractions):
+            raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")
+        return fractions
 
     def mode(
         self, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False

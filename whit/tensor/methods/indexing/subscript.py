@@ -109,7 +109,7 @@ class Subscripts(Parsing):
         rest: list[int] = []
         is_apart = is_over = False
         for entry in entries:
-            if entry is None or entry is Ellipsis or isinstance(entry, slice | Window):
+            if _is_sign(entry) or isinstance(entry, slice | Window):
                 is_over = place is not None
                 if entry is not Ellipsis:  # one that stands for no axes only keeps its neighbours apart
                     rest.append(len(rest) + len(chosen))
@@ -117,18 +117,14 @@ class Subscripts(Parsing):
                 continue
             is_apart = is_apart or is_over
             place = len(rest) if place is None else place
-            if isinstance(entry, Picked):
-                shapes.append(entry.shape)
-                chosen.append((len(rest) + len(chosen), entry.places.node, entry.places.gate))
-                basic.append(slice(None))
-            elif isinstance(entry, Mask):
-                count = self._counted_mask(entry)
-                shapes.append((count,))
-                for node in nonzero_places(entry.node, count) if count else [UOp.arange(0)] * len(entry.node.shape):
-                    chosen.append((len(rest) + len(chosen), node, None))
-                    basic.append(slice(None))
-            else:
+            if not isinstance(entry, Picked | Mask):
                 basic.append(entry)
+                continue
+            shape, positions = self._positions(entry)
+            shapes.append(shape)
+            for node, gate in positions:
+                chosen.append((len(rest) + len(chosen), node, gate))
+                basic.append(slice(None))
         common = self._common(shapes)
         view = picked(self.uop, basic)
         if not chosen:  # only masks of shape ()
@@ -136,9 +132,17 @@ class Subscripts(Parsing):
             rest = [axis + 1 for axis in rest]
             chosen.append((0, UOp.arange(common[0]), None))
         view = moved_axes(view, [*(axis for axis, _, _ in chosen), *rest])
-        positions = tuple(expand_to(node, common) for _, node, _ in chosen)
+        places = tuple(expand_to(node, common) for _, node, _ in chosen)
         gate = both(*(None if gate is None else expand_to(gate, common) for _, _, gate in chosen))
-        return _Target(view, positions, gate, len(common), 0 if is_apart else place or 0)
+        return _Target(view, places, gate, len(common), 0 if is_apart else place or 0)
+
+    def _positions(self, entry: Picked | Mask) -> tuple[Shape, list[tuple[UOp, UOp | None]]]:
+        """Their shape, and for each axis that the entry stands for the positions on it, with their gate."""
+        if isinstance(entry, Picked):
+            return entry.shape, [(entry.places.node, entry.places.gate)]
+        count = self._counted_mask(entry)
+        nodes = nonzero_places(entry.node, count) if count else [UOp.arange(0)] * len(entry.node.shape)
+        return (count,), [(node, None) for node in nodes]
 
     def _common(self, shapes: list[Shape]) -> Shape:
         result: Shape | None = ()
@@ -157,20 +161,14 @@ class Subscripts(Parsing):
 
     def _put_by_mask(self, name: str, entries: list[Any], value: UOp) -> bool:
         """x[mask] = value, where nothing but slices stands beside the mask: no positions are needed."""
-        masks = [entry for entry in entries if isinstance(entry, Mask)]
-        basic_kinds = Mask | slice | Window
-        others = [entry for entry in entries if not isinstance(entry, basic_kinds) and entry not in (None, Ellipsis)]
-        if len(masks) != 1 or others or not masks[0].node.shape:
+        place = _place_of_only_mask(entries)
+        if place is None:
             return False
-        mask = masks[0].node
-        basic: list[Any] = []
-        before = 0
-        for entry in entries:
-            if isinstance(entry, Mask):
-                before = len([e for e in basic if e is not Ellipsis])
-                basic += [slice(None)] * len(mask.shape)
-            elif entry is not Ellipsis:
-                basic.append(entry)
+        mask = entries[place].node
+        basic = [entry for entry in entries[:place] if entry is not Ellipsis]
+        before = len(basic)
+        basic += [slice(None)] * len(mask.shape)
+        basic += [entry for entry in entries[place + 1 :] if entry is not Ellipsis]
         view = picked(self.uop, basic)
         after = len(view.shape) - before - len(mask.shape)
         shape = value.shape
@@ -184,7 +182,7 @@ class Subscripts(Parsing):
         if padded[before] == 1:
             node = node.reshape((*padded[:before], *(1,) * len(mask.shape), *padded[before + 1 :]))
         else:
-            self._check_count(name, masks[0], padded[before])
+            self._check_count(name, entries[place], padded[before])
             node = _spread_out(node, mask, before)
         node = fitted(name, self, node, view.shape)
         self._write(name, view, node, gate=expand_to(gate, view.shape))
@@ -198,6 +196,20 @@ class Subscripts(Parsing):
                 self._made(),
                 "Give one value for each, or one for all.",
             )
+
+
+def _place_of_only_mask(entries: list[Any]) -> int | None:
+    """Where a mask of one axis or more stands, if nothing but slices, None and `...` stands beside it."""
+    others = [i for i, entry in enumerate(entries) if not (isinstance(entry, slice | Window) or _is_sign(entry))]
+    if len(others) != 1:
+        return None
+    (place,) = others
+    entry = entries[place]
+    return place if isinstance(entry, Mask) and entry.node.shape else None
+
+
+def _is_sign(entry: Any) -> bool:
+    return entry is None or entry is Ellipsis
 
 
 def _spread_out(values: UOp, mask: UOp, axis: int) -> UOp:
@@ -223,31 +235,13 @@ def picked(node: UOp, entries: list[Any]) -> UOp:
         if entry is Ellipsis:
             continue
         axis, size = next(sizes)
-        if isinstance(entry, Window):
-            windows.append((entry.start, entry.length))
-            if entry.step < 0:
-                flips.append(axis)
-            steps.append((entry.count, abs(entry.step)))
-            shape.append(entry.count)
-            continue
-        if not isinstance(entry, slice):
-            windows.append((entry, 1))
-            steps.append((1, 1))
-            continue
-        if entry == _ALL:  # also where the size is symbolic
-            windows.append((0, size))
-            steps.append((size, 1))
-            shape.append(size)
-            continue
-        positions = range(size)[entry]
-        count, step = len(positions), abs(positions.step)
-        low = min(positions[0], positions[-1]) if count else 0
-        span = (count - 1) * step + 1 if count else 0
-        windows.append((low, span))
-        if positions.step < 0 and count > 1:
+        window = _window(entry, size)
+        windows.append((window.start, window.length))
+        steps.append((window.count, abs(window.step)))
+        if window.step < 0:
             flips.append(axis)
-        steps.append((count, step if count > 1 else 1))
-        shape.append(count)
+        if isinstance(entry, Window | slice):
+            shape.append(window.count)
     if any(window != (0, size) for window, size in zip(windows, node.shape, strict=True)):
         node = node.shrink(windows)
     if flips:
@@ -257,6 +251,21 @@ def picked(node: UOp, entries: list[Any]) -> UOp:
 
 
 _ALL = slice(None)
+
+
+def _window(entry: Any, size: Any) -> Window:
+    """What an integer, a slice or a window shows of an axis."""
+    if isinstance(entry, Window):
+        return entry
+    if not isinstance(entry, slice):
+        return Window(entry, 1, 1, 1)
+    if entry == _ALL:  # also where the size is symbolic
+        return Window(0, size, size, 1)
+    positions = range(size)[entry]
+    count, step = len(positions), positions.step
+    if count < 2:
+        return Window(positions[0] if count else 0, count, count, 1)
+    return Window(min(positions[0], positions[-1]), (count - 1) * abs(step) + 1, count, step)
 
 
 def _every(node: UOp, steps: list[tuple[Any, int]]) -> UOp:

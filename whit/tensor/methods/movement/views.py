@@ -7,6 +7,7 @@ as in NumPy; what may show an element twice or not at all (pad, repeat, cat) has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise, starmap
 from math import prod
 from typing import Any, Self, TypeVar, overload
 
@@ -125,8 +126,7 @@ class Views(Topic):
         padded = (1,) * lead + old if lead >= 0 else old
         new = tuple(o if n is None or n == -1 else settled(n) for o, n in zip(padded, sizes, strict=False))
         fits = lead >= 0 and all(o is n or o in (1, n) for o, n in zip(padded, new, strict=True))
-        adds_unknown = any(isinstance(n, int) and n == -1 for n in sizes[: max(lead, 0)])
-        if not fits or adds_unknown or any(isinstance(n, int) and n < 0 for n in new):
+        if not fits or _has_negative(sizes[:lead]) or _has_negative(new):
             raise ShapeError(
                 f"expand: {spell_shape(old)} does not become {spell_shape(tuple(n for n in sizes if n is not None))}",
                 self._made(),
@@ -186,14 +186,15 @@ class Views(Topic):
             )
         windows = [(0, size) if pair is None else tuple(pair) for size, pair in zip(self.shape, arg, strict=True)]
         for axis, ((start, end), size) in enumerate(zip(windows, self.shape, strict=True)):
-            if not (is_at_most(0, start) and is_at_most(start, end) and is_at_most(end, size)):
-                known = is_known((start, end, size))
-                raise ShapeError(
-                    f"shrink: {spell_shape((start, end))} is not inside axis {axis} of {spell_shape(self.shape)}",
-                    self._made(),
-                    "A window goes from start up to end, 0 <= start <= end <= size"
-                    + ("." if known else ", for all values of their variables. Change the bounds of these."),
-                )
+            if _are_in_order(0, start, end, size):
+                continue
+            known = is_known((start, end, size))
+            always = "." if known else ", for all values of their variables. Change the bounds of these."
+            raise ShapeError(
+                f"shrink: {spell_shape((start, end))} is not inside axis {axis} of {spell_shape(self.shape)}",
+                self._made(),
+                f"A window goes from start up to end, 0 <= start <= end <= size{always}",
+            )
         if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
             return self
         return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
@@ -373,6 +374,14 @@ def _tensors(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
         found = f"{given[0]!r:.60} is no tensor" if given else "there are no tensors"
         raise ArgumentError(f"{name}: {found}", fix=f"Give at least one: Tensor.{name}([a, b]).")
     return given
+
+
+def _are_in_order(*sizes: Any) -> bool:
+    return all(starmap(is_at_most, pairwise(sizes)))
+
+
+def _has_negative(sizes: Sequence[Any]) -> bool:
+    return any(isinstance(size, int) and size < 0 for size in sizes)
 
 
 def _is_window(pair: Any) -> bool:
