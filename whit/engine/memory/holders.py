@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import starmap
+from itertools import starmap, takewhile
 from operator import call
 from typing import Any, TypeVar
 
@@ -136,9 +136,10 @@ def newest() -> int:
     return -1 if holder is None else holder.number
 
 
-def newer_than(number: int) -> Iterator[Holder]:
-    """The holders with a higher number."""
-    for holder in reversed(list(holders)):  # others may come and go meanwhile
-        if holder.number <= number:
-            return
-        yield holder
+def newer_than(number: int) -> list[Holder]:
+    """The holders with a higher number, the newest first. Older ones cost nothing, however many there are."""
+    while True:
+        try:
+            return list(takewhile(lambda holder: holder.number > number, reversed(holders)))
+        except RuntimeError:  # holders came or went meanwhile: in another thread, or collected with what they held
+            continue
