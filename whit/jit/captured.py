@@ -16,7 +16,7 @@ from whit.engine.devices.disk import allocate
 from whit.engine.memory.holders import Kept, newer_than, newest
 from whit.engine.memory.ownership import base_of, own_memories, reached
 from whit.engine.memory.storage import nbytes_of, storage
-from whit.engine.programs.overlay import slot_of, tensor_type
+from whit.engine.programs.overlay import slot_of
 from whit.engine.programs.program import Program
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
@@ -24,6 +24,7 @@ from whit.jit.records import Change, Seen, Site, shown_base
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
 from whit.runtime.fields import watch_field
+from whit.tensor.core import Core
 
 _uop = attrgetter("uop")
 _shares = attrgetter("shares")
@@ -61,7 +62,7 @@ class Captured:
         self._own_memory: list[Buffer] = []
         self._looked_at = -1  # the newest holder of which it is known that it sees none of these
         can_look = program.is_native() and not self._grads  # gradients are other tensors in each call
-        self._quick = watch_field(tensor_type(), slot_of("uop"), self.tensors) if can_look else None
+        self._quick = watch_field(Core, slot_of("uop"), self.tensors) if can_look else None
         self._is_noted = False  # `_quick` knows what they show
         self._views = -1  # how many views of buffers there had been when none was of those
         self._kept: list[Kept] = []  # what they show, if something was computed from it once

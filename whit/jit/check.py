@@ -13,13 +13,12 @@ from typing import Any
 from whit.config import Context
 from whit.engine.memory.holders import Kept, renew
 from whit.engine.memory.values import to_numpy
-from whit.engine.programs.overlay import all_leaves
-from whit.engine.programs.trace import generator
 from whit.engine.realize.realize import realize
 from whit.errors import JitError
 from whit.ir.uop import UOp
-from whit.jit.replayer import MISSED
-from whit.jit.signature import result_of
+from whit.jit.signature import MISSED, result_of
+from whit.tensor.core import all_leaves
+from whit.tensor.graphs.threefry import generator
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}  # kernels may round in another order
 
@@ -34,7 +33,7 @@ class Snapshot:
         self.families = [
             (family, family.uop, [(member, member.uop) for member in family.members()]) for family in families.values()
         ]
-        self.random = generator().reserve(0, None, 0)
+        self.random = generator.reserve(0, None, 0)
 
     def restore(self) -> None:
         """Puts everything back."""
@@ -46,7 +45,7 @@ class Snapshot:
             for member, view in members:
                 member.uop, member._family = view, family
                 renew(member)
-        generator().reserve(0, *self.random)
+        generator.reserve(0, *self.random)
 
     def changed(self) -> dict[int, Any]:
         """The values of tensors that are something else now, by their numbers."""

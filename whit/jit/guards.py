@@ -36,7 +36,7 @@ from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from whit.dtype import DType
-from whit.engine.programs.overlay import Wrapper, tensor_type
+from whit.engine.programs.overlay import Wrapper
 from whit.errors import JitError
 from whit.ir.uop import UOp
 from whit.jit.guard_rows import (
@@ -60,6 +60,7 @@ from whit.jit.opaque import OpaqueError, decimal_context, has_no_value, is_pytho
 from whit.jit.origin import is_library_file, is_users, is_users_module, is_whit
 from whit.runtime.fields import offset_of
 from whit.runtime.words import Words, can_watch, version_of
+from whit.tensor.core import Core
 
 MOST_STEPS = 200_000
 _HIDDEN = frozenset({"__init__", "__new__", "__del__", "__init_subclass__", "__class_getitem__"})
@@ -178,7 +179,7 @@ class Watch:
             words.bases(kind)
         for function in self._functions.objects:
             words.function(function)
-        offset = offset_of(tensor_type(), vars(tensor_type())["requires_grad"])
+        offset = offset_of(Core, vars(Core)["requires_grad"])
         for tensor in self._asking.objects:
             if offset is not None:
                 words.field(tensor, offset)
@@ -266,10 +267,10 @@ class Watch:
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        if isinstance(value, tensor_type()):
+        if isinstance(value, Core):
             self.tensors.setdefault(id(value), label)
             self._asking.add(value, f"{label}.requires_grad")
-            if kind is not tensor_type():
+            if kind is not Core:
                 self._object(value, kind, label)
         elif isinstance(value, Wrapper):
             self._follow(value.wrapped(), label)
@@ -333,7 +334,7 @@ class Watch:
             self._follow(value.__wrapped__, label)
             for result in self._caches.add(value, f"the cache of {label}"):
                 self._follow(result, f"the cache of {label}")
-        elif native not in _PLAIN and not isinstance(value, tensor_type()) and not hasattr(native, "__get__"):
+        elif native not in _PLAIN and not isinstance(value, Core) and not hasattr(native, "__get__"):
             self._value(value, label)
 
     def _weak(self, value: Any, label: str) -> None:
@@ -390,7 +391,7 @@ class Watch:
             for name in list(fields):
                 if is_all or counts(name):
                     self._item(fields, name, f"{label}.{name}")
-        for base in kind.__mro__ if not isinstance(value, tensor_type()) else ():
+        for base in kind.__mro__ if not isinstance(value, Core) else ():
             for name, slot in base.__dict__.items():
                 if type(slot) is not types.MemberDescriptorType or (id(value), slot) in self._noted:
                     continue
@@ -477,7 +478,7 @@ class Watch:
         """Attributes of attributes of a value. From where it is not known what they lead to, names count for all."""
         for place, name in enumerate(attributes):
             kind: Any = type(value)
-            is_object = is_python_class(kind) and not isinstance(value, type | tensor_type() | Wrapper)
+            is_object = is_python_class(kind) and not isinstance(value, type | Core | Wrapper)
             if not is_object:
                 self._names.update(attributes[place:])
                 if isinstance(value, type):  # C.method(something)

@@ -16,22 +16,19 @@ values of what is no tensor, the settings. What a trace has found besides is che
 from __future__ import annotations
 
 import functools
-import gc
 import os
-import sys
 import threading
 import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import Wrapper, current
-from whit.engine.programs.trace import Trace
 from whit.errors import ArgumentError, JitError
-from whit.jit.signature import Arguments, Key
+from whit.jit.signature import MISSED, Arguments, Key
 from whit.recording import hooks
 
 __all__ = ["JitError", "TinyJit"]
@@ -91,33 +88,44 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             for replay, watch in reversed(variants):
                 if watch.holds() or watch.changed() is None:
                     result = self._run(replay, arguments, args, kwargs)
-                    if result is not _modules().MISSED:
+                    if result is not MISSED:
                         if (recorder := hooks.recorder) is not None:
                             recorder.event("jit replay", name=self._name)
                         return result
-            if len(variants) >= MANY_VARIANTS and not self._is_told:
-                self._tell(variants)
-            found = self._capture(args, kwargs, arguments, variants)
-            if (recorder := hooks.recorder) is not None:
-                recorder.event("jit capture", name=self._name, kernels=found.replay.program.kernels())
-            if found.change is None:
-                self._changing.pop(key, None)
-                variants.append((found.replay, found.watch))
-                del variants[:-MOST_VARIANTS]
-            else:
-                self._changing[key] = self._changing.get(key, 0) + 1
-                if self._changing[key] > MOST_CHANGES:
-                    raise found.change
-            result = found.replay(arguments.tensors, arguments.bindings)
-            if result is _modules().MISSED:
-                raise _does_not_fit(self._name)
-            return result if found.change is None else found.result
+            return self._first_call(key, variants, arguments, args, kwargs)
+
+    def _first_call(
+        self, key: Key, variants: list[Any], arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """No program fits: the function is captured, and runs."""
+        from whit.jit.first_call import FirstCall  # lazy: it loads the runtime, which `import whit` must not
+
+        if len(variants) >= MANY_VARIANTS and not self._is_told:
+            self._tell(variants)
+        first = FirstCall(self._name, self._function, args, kwargs, arguments, self._prune, self._donate)
+        found = first.capture(any(replay.views for replay, _ in variants))
+        if (recorder := hooks.recorder) is not None:
+            recorder.event("jit capture", name=self._name, kernels=found.replay.program.kernels())
+        if found.change is None:
+            self._changing.pop(key, None)
+            variants.append((found.replay, found.watch))
+            del variants[:-MOST_VARIANTS]
+        else:
+            self._changing[key] = self._changing.get(key, 0) + 1
+            if self._changing[key] > MOST_CHANGES:
+                raise found.change
+        result = found.replay(arguments.tensors, arguments.bindings)
+        if result is MISSED:
+            raise _does_not_fit(self._name)
+        return result if found.change is None else found.result
 
     def _run(self, replay: Any, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._calls += 1
         if not JIT_CHECK or self._calls % JIT_CHECK.value:
             return replay(arguments.tensors, arguments.bindings)
-        return _modules().check(
+        from whit.jit.check import check  # lazy: the debug mode
+
+        return check(
             self._name,
             lambda: self._function(*args, **kwargs),
             lambda: replay(arguments.tensors, arguments.bindings),
@@ -133,72 +141,8 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
                 f"{change.label} has changed from {change.before!r:.40} to {change.now!r:.40}. Pass it as an argument, "
                 "as a tensor or a bound Variable if it changes often; or keep it where the function does not read it.",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-
-    # ---- capturing
-
-    def _capture(self, args: Any, kwargs: Any, arguments: Arguments, variants: list[Any]) -> _Found:
-        views = any(replay.views for replay, _ in variants)
-        try:
-            return self._traced(args, kwargs, arguments, views)
-        except _modules().NeedsViewsError:
-            return self._traced(args, kwargs, arguments, True)
-
-    def _traced(self, args: Any, kwargs: Any, arguments: Arguments, views: bool) -> _Found:
-        roots = {self._name: self._function} | {f"argument {i}": value for i, value in enumerate(arguments.objects)}
-        parts = _modules()
-        watch = parts.Watch(roots)
-        trace = Trace(self._name, views)
-        default = next((t.uop.device for t in arguments.tensors if t.uop.device is not None), Device.DEFAULT)
-        for tensor in arguments.tensors:
-            if id(tensor) not in watch.tensors:  # else the function may read it without being given it
-                trace.arguments[id(tensor)] = tensor._wanted or default
-        draws = _python_draws()
-
-        def run() -> Any:
-            for tensor in arguments.tensors:
-                trace.entry(tensor)
-            returned = self._function(*args, **kwargs)
-            trace.check()
-            return returned
-
-        result = trace.run(parts.refusing_calls(trace, run) if watch.may_ask() else run)
-        if not _is_same_state(draws, _python_draws()):
-            raise JitError(
-                f"{self._name}: the function draws random numbers of Python or a library, which a replay would repeat",
-                fix="Use Tensor.rand() and the like, which a replay draws anew; or pass the number as an argument.",
-            )
-        change = _change_of(self._name, watch, trace, result)
-        if change is None:
-            watch = self._settled(watch, roots, trace)
-        named = dict(enumerate(args)) | kwargs
-        donated = [named[name] for name in self._donate if hasattr(named.get(name), "uop")]
-        kept = None if change is None else trace.alive()
-        try:
-            replay = parts.capture(trace, arguments.tensors, result, default, self._prune, donated, kept)
-        except parts.NeedsViewsError:
-            if change is not None:  # the function has done what it does once
-                raise change from None
-            raise
-        return _Found(replay, watch, change, result)
-
-    def _settled(self, watch: Any, roots: dict[str, Any], trace: Trace) -> Any:
-        """What to compare before replays. All tensors that the function takes from elsewhere must be found by it."""
-        seen = [tensor for place in trace.places.values() for tensor in place.tensors]
-        grads = {id(entry.first_grad) for entry in trace.shown.values()}
-        own = [tensor for tensor in seen if id(tensor) not in trace.arguments and id(tensor) not in grads]
-        if any(id(tensor) not in watch.tensors for tensor in own):
-            watch = _modules().Watch(roots, is_open=True)  # a module that was imported just now, or an odd name
-        watch.settle()
-        for tensor in own:
-            if id(tensor) not in watch.tensors:
-                raise JitError(
-                    f"{self._name}: the function reads a tensor from an object that cannot be looked into",
-                    f"the tensor was {tensor._made()}",
-                    "Pass it as an argument, or keep it in an attribute, a list or a dictionary.",
-                )
-        return watch
 
     # ---- methods
 
@@ -267,7 +211,9 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         captures = [(key, *found) for key, variants in self._captures.items() for found in variants]
         if not captures:
             raise JitError(f"save: nothing of {self._name} is captured yet", fix="Call it first.")
-        _modules().save(path, self._name, captures)
+        from whit.jit.files.jit import save  # lazy: few programs write files
+
+        save(path, self._name, captures)
 
     @staticmethod
     def load(path: str | os.PathLike[str], types: Iterable[type] = ()) -> Any:
@@ -276,7 +222,9 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         `types` are the classes of results (dataclasses, named tuples) that a file has only the names of. A file has
         machine code: load what you trust, as with any program.
         """
-        return _modules().load(path, types)
+        from whit.jit.files.jit import load  # lazy: the same
+
+        return load(path, types)
 
     def reset(self) -> None:
         """Forgets all programs, and what they hold."""
@@ -310,76 +258,11 @@ class _Holder(Wrapper):
         return _Holder, (None,)
 
 
-@functools.cache
-def _modules() -> types.ModuleType:
-    from whit.jit import parts as jit_parts  # lazy: they load the runtime, which `import whit` must not
-
-    return jit_parts
-
-
-class _Found(NamedTuple):
-    """A captured function. `change`: it has changed something besides tensors, and its program runs once, for the call
-    that has done that; the error is for functions that do so in every call. `result` is what this call returns."""
-
-    replay: Any
-    watch: Any
-    change: JitError | None
-    result: Any
-
-
-def _change_of(name: str, watch: Any, trace: Trace, result: Any) -> JitError | None:
-    """What a function has changed that a replay would not, as an error; None if there is nothing."""
-    edge = watch.changed()
-    if edge is None:
-        tensors = {id(tensor) for tensor in _modules().result_of(name, result, {})[1]}
-        tensors |= {id(entry.grad) for entry in trace.shown.values()}
-        if all(id(tensor) in tensors for tensor in trace.alive()):
-            return None
-        gc.collect()  # what is left in circles is nowhere
-        kept = [tensor for tensor in trace.alive() if id(tensor) not in tensors]
-        if not kept:
-            return None
-        where, what = "an object that cannot be looked into", f"the tensor was {kept[0]._made()}"
-        is_tensor = True
-    else:
-        where, what = edge.label, f"from {edge.before!r:.40} to {edge.now!r:.40}"
-        is_tensor = hasattr(edge.now, "uop") and trace.is_made(edge.now)
-    if is_tensor:
-        return JitError(
-            f"{name}: the function keeps a tensor in {where} in every call, and a replay would not",
-            what if edge is None else "",
-            "Return it, or write into a tensor that is there before: x.assign(...).",
-        )
-    return JitError(
-        f"{name}: the function changes {where} in every call, and a replay would not",
-        what,
-        "Do it outside, or keep it in a tensor and assign to that.",
-    )
-
-
 def _does_not_fit(name: str) -> JitError:
     return JitError(
         f"{name}: what the function reads has changed while it was captured",
         fix="Another thread may have changed it. Guard it with a lock.",
     )
-
-
-def _python_draws() -> tuple[Any, ...]:
-    """Where the random numbers of other libraries are."""
-    python, numpy, torch = map(sys.modules.get, ("random", "numpy.random", "torch"))
-    return (
-        None if python is None else python.getstate(),
-        None if numpy is None else numpy.get_state()[1:3],
-        None if torch is None or not hasattr(torch, "get_rng_state") else torch.get_rng_state(),
-    )
-
-
-def _is_same_state(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
-    if before[0] != after[0]:
-        return False
-    if before[1] is not None and not (before[1][1] == after[1][1] and (before[1][0] == after[1][0]).all()):
-        return False
-    return before[2] is None or bool((before[2] == after[2]).all())
 
 
 def _after_fork() -> None:

@@ -16,7 +16,8 @@ import threading
 import types
 from typing import Any
 
-from whit.engine.programs.overlay import Wrapper, tensor_type
+from whit.engine.programs.overlay import Wrapper
+from whit.tensor.core import Core
 
 MOST_BYTES = 1 << 20  # comparing so many takes about 50 us
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made while Python runs; by C code that allows no changes
@@ -104,7 +105,7 @@ def _bytes_of(value: Any) -> memoryview | None:
 class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         """Code and tensors count by what they are, not by what is in them: that is compared elsewhere."""
-        if isinstance(value, (*_BY_IDENTITY, tensor_type())):
+        if isinstance(value, (*_BY_IDENTITY, Core)):
             return id(value)
         return None
 

@@ -15,11 +15,11 @@ from typing import Any
 from whit.dtype import DType
 from whit.engine.memory.ownership import base_of
 from whit.engine.memory.storage import is_known, nbytes_of
-from whit.engine.programs.overlay import tensor_type
 from whit.engine.programs.program import State
 from whit.ir.uop import UOp
 from whit.jit.signature import unbound
 from whit.runtime.fields import FieldWatch, watch_field
+from whit.tensor.core import Core
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Guards:
 
     def use_native(self) -> None:
         """Lets native code look at what can be hundreds of tensors."""
-        self.quick = watch_field(tensor_type(), vars(tensor_type())["requires_grad"], self.asked)
+        self.quick = watch_field(Core, vars(Core)["requires_grad"], self.asked)
         if self.quick is not None:
             self.quick.note(list(map(id, self.requires_grad)))
 

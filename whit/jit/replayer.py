@@ -25,17 +25,17 @@ from whit.engine.memory.placeholder import given_away
 from whit.engine.memory.storage import attach, attach_known, new_buffer, storage
 from whit.engine.programs.overlay import raw_set
 from whit.engine.programs.program import Program
-from whit.engine.programs.trace import Drawn, generator
+from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
 from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, shown_base
-from whit.jit.signature import Result, rebound
+from whit.jit.signature import MISSED, Result, rebound
 from whit.runtime.buffer import Buffer
+from whit.tensor.graphs.threefry import generator
 
 running = threading.RLock()  # who replays: programs write memory that others read, and share an arena
-MISSED = object()  # what a replay returns if the program does not fit
 NEVER = -1
 COUNTER = 64  # bytes from the counter of a draw to the next
 
@@ -287,7 +287,7 @@ class Replay:
 
     def _fill_counters(self) -> None:
         """Draws numbers that nobody had before, as many as the function would."""
-        source = generator()
+        source = generator
         seed, start = source.reserve(self._relative, self.seed, self.drawn)
         for number, drawn in enumerate(self.draws):
             first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)

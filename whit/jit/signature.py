@@ -19,12 +19,12 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType
-from whit.engine.programs.overlay import tensor_type
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.jit.origin import is_users
+from whit.tensor.core import Core
 
 Key = tuple[Any, ...]
 
@@ -43,7 +43,7 @@ class Arguments:
 
     def key(self, value: Any, name: Any) -> Any:
         """What stands for a value in the key. The name is for messages; a number is the place of an argument."""
-        if isinstance(value, tensor_type()):
+        if isinstance(value, Core):
             return self._tensor(value)
         kind = type(value)
         if kind in PLAIN:
@@ -145,7 +145,7 @@ class Arguments:
 
 
 def _static(key: Any, name: str) -> Any:
-    if isinstance(key, tensor_type()):
+    if isinstance(key, Core):
         raise JitError(f"{name}: a tensor is a key of a dictionary", fix="Use names or numbers.")
     return (type(key), key)
 
@@ -173,6 +173,8 @@ def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, .
 
 
 # ---- results
+
+MISSED = object()  # what a replay returns if the program does not fit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result
     places: dict[int, int] = {}
 
     def hole(part: Any) -> Any:
-        if not isinstance(part, tensor_type()):
+        if not isinstance(part, Core):
             return part
         if id(part) in numbers:
             return Hole(numbers[id(part)], True)

@@ -6,12 +6,9 @@
 `tensor.py` is the list of its topics, each a file or a folder of `methods/`.
 """
 
-from whit.engine.programs.overlay import register_result
 from whit.tensor.graphs import derivatives  # noqa: F401  # registers them
 from whit.tensor.methods.linear_algebra import decompose_gradients  # noqa: F401  # registers them
 from whit.tensor.recompute import checkpoint
 from whit.tensor.tensor import Tensor
-
-register_result(Tensor)
 
 __all__ = ["Tensor", "checkpoint"]

@@ -275,7 +275,7 @@ class Core:
             )
 
 
-register_tensor(Core, all_leaves)
+register_tensor(Core)
 
 
 def without_views(node: UOp) -> UOp:

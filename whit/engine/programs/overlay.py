@@ -47,8 +47,6 @@ class Overlay:
     tensor: type = type(None)
     slots: dict[str, _Slot]
     properties: dict[str, property]
-    leaves: Callable[[], list[Any]]
-    result: type
 
 
 _active: dict[int, Trace] = {}  # thread -> what it traces
@@ -214,10 +212,9 @@ def _is_set(slot: _Slot, tensor: Any) -> bool:
     return True
 
 
-def register_tensor(kind: type, leaves: Callable[[], list[Any]]) -> None:
-    """The class whose instances are seen through the overlay, with FIELDS as slots; and what gives all leaves."""
+def register_tensor(kind: type) -> None:
+    """The class whose instances are seen through the overlay, with FIELDS as slots."""
     Overlay.tensor = kind
-    Overlay.leaves = leaves
     Overlay.slots = {name: kind.__dict__[name] for name in FIELDS}
     Overlay.properties = {name: _property(name) for name in FIELDS}
 
@@ -230,26 +227,6 @@ def slot_of(name: str) -> Any:
 def raw_set(name: str) -> Any:
     """What sets a field of a tensor, also while there is an overlay: a function of C, which no interrupt enters."""
     return Overlay.slots[name].__set__
-
-
-def register_result(kind: type) -> None:
-    """The class of tensors that are made from a file of captured functions."""
-    Overlay.result = kind
-
-
-def result_type() -> Any:
-    """That class."""
-    return Overlay.result
-
-
-def all_leaves() -> list[Any]:
-    """The living tensors that are no results of operations."""
-    return Overlay.leaves()
-
-
-def tensor_type() -> type:
-    """The class of tensors."""
-    return Overlay.tensor
 
 
 def _after_fork() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from whit.engine.memory.origins import behind, cuts
 from whit.engine.memory.placeholder import new_placeholder
@@ -251,26 +251,3 @@ class Trace:
                         f"input {place.tensors[0]._made()}, computed from one {tensor._made()}",
                         "Compute the input inside, or pass its detach() if the gradient shall end there.",
                     )
-
-
-class Generator(Protocol):
-    """The random numbers of the process, for replays."""
-
-    def reserve(self, count: int, reseed: int | None, used: int) -> tuple[int, int]:
-        """The seed and the first of `count` counters; sets another seed, of which `used` are gone, if one is given."""
-
-    def counter_bytes(self, seed: int, start: int) -> bytes:
-        """What the memory of a draw holds."""
-
-
-_generators: list[Generator] = []
-
-
-def register_generator(generator: Generator) -> None:
-    """Says where random numbers come from."""
-    _generators[:] = [generator]
-
-
-def generator() -> Generator:
-    """Where random numbers come from."""
-    return _generators[0]

@@ -25,8 +25,8 @@ from whit.errors import DeviceError, FileMissingError, JitError, WhitError
 from whit.jit.files.program import Json, Reader, Writer
 from whit.jit.files.replay import TensorWriter, read_tensors, replay_from, replay_to
 from whit.jit.files.result import Classes, spell_key
-from whit.jit.replayer import MISSED, Replay
-from whit.jit.signature import Arguments, Key
+from whit.jit.replayer import Replay
+from whit.jit.signature import MISSED, Arguments, Key
 from whit.runtime.buffer import OutOfMemoryError
 
 MAGIC = b"whit captured functions\n"

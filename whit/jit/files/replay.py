@@ -16,7 +16,6 @@ from typing import Any
 from whit.engine.memory.ownership import base_of
 from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of, new_buffer, storage
-from whit.engine.programs.overlay import result_type
 from whit.engine.programs.program import State, on_other_leaves
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
@@ -26,6 +25,7 @@ from whit.jit.files.result import Classes, template_from, template_to
 from whit.jit.records import Change, Grad, Guards, Output, Seen, Shared, Site
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result
+from whit.tensor.tensor import Tensor
 
 NOT_THERE = -1
 USED_UP = -2  # a gradient that a captured step has used
@@ -117,7 +117,7 @@ def read_tensors(rows: Json, reader: Reader, classes: Classes) -> dict[str, Any]
     for base, strides, is_read_only in rows["families"]:
         if strides is not None:
             strides = tuple(stride if type(stride) is int else reader.node(*stride) for stride in strides)
-        families.append(result_type()._new_family(at(bases, base), strides, is_read_only))
+        families.append(Tensor._new_family(at(bases, base), strides, is_read_only))
     found: dict[str, Any] = {}
     for name, kind, base, family, view, requires_grad, wanted, _ in rows["tensors"]:
         (node,) = on_other_leaves([reader.node(view)], shown)
@@ -206,7 +206,7 @@ def _shared_from(row: list[Any], reader: Reader, tensors: list[Any], outputs: in
         return Shared(output, argument, tensor)
     view, base, strides, is_read_only = shown
     node = reader.node(base)
-    family = result_type()._new_family(node, None if strides is None else tuple(strides), is_read_only)
+    family = Tensor._new_family(node, None if strides is None else tuple(strides), is_read_only)
     return Shared(output, argument, tensor, reader.node(view), node, family, is_whole)
 
 
@@ -289,7 +289,7 @@ def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
     if value == USED_UP:
         node = reader.node(used)
         gradient = gradient_used_up(node.dtype, node.shape, str(node.device))
-        return Grad(tensor, argument, result_type()._of_buffer(gradient, None), output)
+        return Grad(tensor, argument, Tensor._of_buffer(gradient, None), output)
     return Grad(tensor, argument, None if value == NOT_THERE else at(tensors, value), output)
 
 

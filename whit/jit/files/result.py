@@ -15,12 +15,12 @@ from enum import Enum
 from typing import Any
 
 from whit.dtype import DType, to_dtype
-from whit.engine.programs.overlay import result_type
 from whit.errors import JitError
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.jit.files.program import Reader, Writer
 from whit.jit.signature import PLAIN, Hole
+from whit.tensor.tensor import Tensor
 
 _IN_JSON = (bool, int, float, str, type(None))
 
@@ -29,7 +29,7 @@ class Classes:
     """The classes that results consist of, by name."""
 
     def __init__(self, known: Iterable[type] = ()) -> None:
-        self._known: dict[str, type] = {kind.__name__: kind for kind in (result_type(), *known)}
+        self._known: dict[str, type] = {kind.__name__: kind for kind in (Tensor, *known)}
 
     def to(self, kind: type) -> str:
         """The name of a class."""

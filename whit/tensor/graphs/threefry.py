@@ -23,7 +23,6 @@ from typing import Any
 
 from whit.dtype import DType, dtypes, encode
 from whit.engine.programs.overlay import current
-from whit.engine.programs.trace import register_generator
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
 from whit.ir.sizes import is_at_most, settled
@@ -105,7 +104,7 @@ def next_draw(count: int, device: str) -> UOp:
     with _lock:
         draw = Draw(_state.seed, _state.used, count)
         _state.used += count
-    node = from_bytes(_generator.counter_bytes(draw.seed, draw.start), dtypes.uint32, (4,), device)
+    node = from_bytes(generator.counter_bytes(draw.seed, draw.start), dtypes.uint32, (4,), device)
     _draws[node] = draw
     return node
 
@@ -128,8 +127,7 @@ class _Generator:
         return struct.pack("<4I", seed & _WORD, seed >> 32, start & _WORD, start >> 32 & _WORD)
 
 
-_generator = _Generator()
-register_generator(_generator)
+generator = _Generator()
 
 
 def draw_of(node: UOp) -> Draw | None:
