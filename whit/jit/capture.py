@@ -25,6 +25,7 @@ from whit.ir.uop import UOp
 from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result, result_of
+from whit.tensor.core import Core
 
 
 class NeedsViewsError(Exception):
@@ -33,12 +34,12 @@ class NeedsViewsError(Exception):
 
 def capture(
     trace: Trace,
-    arguments: Sequence[Any],
+    arguments: Sequence[Core],
     returned: Any,
     device: str,
     is_pruned: bool = False,
-    donated: Sequence[Any] = (),
-    kept: Sequence[Any] | None = None,
+    donated: Sequence[Core] = (),
+    kept: Sequence[Core] | None = None,
 ) -> Replay:
     """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get. `kept`:
     it runs once; then the tensors that the trace has made, and the function has put elsewhere, have their values."""
@@ -114,7 +115,7 @@ class _Changed(NamedTuple):
     value: UOp
     old: UOp | None
     seen: int
-    tensor: Any
+    tensor: Core
     is_replaced: bool = False
     writes_first: bool = False
 
@@ -177,15 +178,15 @@ def _cannot(trace: Trace, what: str, fix: str) -> JitError:
 
 
 def _find_shared(
-    trace: Trace, returns: Sequence[Any], numbers: Mapping[int, int], is_alone: bool
-) -> tuple[list[tuple[Any, UOp]], list[Shared]]:
+    trace: Trace, returns: Sequence[Core], numbers: Mapping[int, int], is_alone: bool
+) -> tuple[list[tuple[Core, UOp]], list[Shared]]:
     """Tensors and values for which memory is made, and what each result shows then; nothing if each shows its own.
 
     y, y[1:] -> [y], [y, a view of y]               w, x[1:] -> [], [w, a view of the argument]
     """
     grads = {id(entry.first_grad) for entry in trace.shown.values()}  # each call may find others there
     families = [None if is_alone else _family_to_share(trace, tensor) for tensor in returns]
-    made: list[tuple[Any, UOp]] = []
+    made: list[tuple[Core, UOp]] = []
     places: dict[int, int] = {}  # of what families show, among those
     found: list[Shared] = []
     for tensor, family in zip(returns, families, strict=True):
@@ -217,7 +218,7 @@ def _find_shared(
     return made, [] if is_plain else found
 
 
-def _family_to_share(trace: Trace, tensor: Any) -> Any:
+def _family_to_share(trace: Trace, tensor: Core) -> Any:
     """The family of a result that the trace has made, if what it shows depends on no variable."""
     family = trace.raw_family(tensor) if trace.is_made(tensor) else None
     if family is None or not is_known(family.uop.shape):
@@ -230,7 +231,7 @@ def _family_to_share(trace: Trace, tensor: Any) -> Any:
     return family
 
 
-def _find_escapes(trace: Trace, kept: Sequence[Any]) -> list[Escape]:
+def _find_escapes(trace: Trace, kept: Sequence[Core]) -> list[Escape]:
     """What gets memory after a program that runs once: tensors that the trace has made, views with what they show."""
     found: dict[int, Escape] = {}
     for tensor in kept:
@@ -249,7 +250,7 @@ def _find_escapes(trace: Trace, kept: Sequence[Any]) -> list[Escape]:
 
 def _find_gradients(
     trace: Trace, changes: list[_Changed], numbers: Mapping[int, int], is_once: bool
-) -> tuple[list[Grad], list[Any]]:
+) -> tuple[list[Grad], list[Core]]:
     """What `.grad` of tensors becomes, and the gradients that are to be computed for that.
 
     A gradient that the same function has used to change its tensor is not kept: it would have to be stored in every
@@ -257,7 +258,7 @@ def _find_gradients(
     """
     written = {id(one.tensor) for one in changes}
     found: list[Grad] = []
-    kept: list[Any] = []
+    kept: list[Core] = []
     for entry in trace.shown.values():
         if not entry.writes_grad or entry.grad is entry.first_grad:
             continue
@@ -275,7 +276,7 @@ def _find_gradients(
     return found, kept
 
 
-def _guards(trace: Trace, arguments: Sequence[Any], numbers: Mapping[int, int]) -> Guards:
+def _guards(trace: Trace, arguments: Sequence[Core], numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
     reads = [e for e in trace.shown.values() if e.reads_grad]
     without = [e.tensor for e in reads if e.first_grad is None]
@@ -300,7 +301,7 @@ def _given_grad(trace: Trace, entry: Shown, argument: int) -> tuple[Any, int, UO
     return None if argument >= 0 else entry.tensor, argument, node
 
 
-def _output(trace: Trace, tensor: Any, value: UOp, device: str, numbers: Mapping[int, int]) -> Output:
+def _output(trace: Trace, tensor: Core, value: UOp, device: str, numbers: Mapping[int, int]) -> Output:
     reached = _reached(trace, value)
     return Output(
         type(tensor),

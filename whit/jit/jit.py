@@ -22,7 +22,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.devices.device import Device
@@ -30,6 +30,12 @@ from whit.engine.programs.overlay import Wrapper, current
 from whit.errors import ArgumentError, JitError
 from whit.jit.signature import MISSED, Arguments, Key
 from whit.recording import hooks
+
+if TYPE_CHECKING:
+    from whit.jit.guards import Watch
+    from whit.jit.replayer import Replay
+
+    Variant = tuple[Replay, Watch]  # a program, and what to compare before each of its runs
 
 __all__ = ["JitError", "TinyJit"]
 
@@ -58,7 +64,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
-        self._captures: dict[Key, list[Any]] = {}
+        self._captures: dict[Key, list[Variant]] = {}
         self._changing: dict[Key, int] = {}  # calls in a row that have changed something besides tensors
         self._lock = threading.RLock()
         self._attribute = ""
@@ -95,7 +101,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             return self._first_call(key, variants, arguments, args, kwargs)
 
     def _first_call(
-        self, key: Key, variants: list[Any], arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, key: Key, variants: list[Variant], arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """No program fits: the function is captured, and runs."""
         from whit.jit.first_call import FirstCall  # lazy: it loads the runtime, which `import whit` must not
@@ -119,7 +125,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             raise _does_not_fit(self._name)
         return result if found.change is None else found.result
 
-    def _run(self, replay: Any, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, replay: Replay, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._calls += 1
         if not JIT_CHECK or self._calls % JIT_CHECK.value:
             return replay(arguments.tensors, arguments.bindings)
@@ -131,7 +137,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             lambda: replay(arguments.tensors, arguments.bindings),
         )
 
-    def _tell(self, variants: list[Any]) -> None:
+    def _tell(self, variants: list[Variant]) -> None:
         """Says, once, why a function is captured again and again."""
         change = variants[-1][1].changed()
         if change is not None:
@@ -178,7 +184,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         return self._function
 
     @property
-    def captured(self) -> list[Any]:
+    def captured(self) -> list[Replay]:
         """The programs, in the order of their capture. `program.explain()` of one says what a run does."""
         return [replay for variants in self._captures.values() for replay, _ in variants]
 

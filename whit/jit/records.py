@@ -20,6 +20,7 @@ from whit.ir.uop import UOp
 from whit.jit.signature import unbound
 from whit.runtime.fields import FieldWatch, watch_field
 from whit.tensor.core import Core
+from whit.tensor.family import Family
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Site:
 class Seen:
     """A tensor that the function reads: an argument, a captured one, or the gradient of one."""
 
-    tensor: Any
+    tensor: Any  # a Core, or None where the number says which
     argument: int  # its number, or -1
     owner: Any  # what it is the gradient of, or None
     owner_argument: int  # the number of that, if it is an argument, or -1
@@ -48,7 +49,7 @@ class Change:
 
     state: State
     seen: int  # the number of the `Seen` through which it is found; -1: `tensor`, which was a constant
-    tensor: Any
+    tensor: Any  # a Core, or None where the number says which
     is_replaced: bool  # the tensor leaves its family
     writes_first: bool  # but was written to before that: it must have none
     dtype: DType
@@ -63,9 +64,9 @@ class Change:
 class Grad:
     """What the gradient of a tensor becomes."""
 
-    tensor: Any
+    tensor: Any  # a Core, or None where the number says which
     argument: int  # the number of the tensor, or -1
-    value: Any  # a tensor from outside, or None
+    value: Core | None  # a tensor from outside, or None
     output: int  # -1, or which of the gradients that are computed
 
 
@@ -73,8 +74,8 @@ class Grad:
 class Escape:
     """A tensor that a function has made and put somewhere, and the family of views that it belongs to."""
 
-    tensor: Any
-    family: Any
+    tensor: Core
+    family: Family | None
 
 
 @dataclass(slots=True)
@@ -87,13 +88,13 @@ class Shared:
 
     output: int  # -1, or which of the tensors that are made
     argument: int  # -1, or which argument
-    tensor: Any
+    tensor: Any  # a Core, or None where the number says which
     view: UOp | None = None
     base: UOp | None = None
-    family: Any = None  # around `base`
+    family: Any = None  # a Family around `base`
     is_whole: bool = False  # what is shown is what the tensor shows; else it is what the tensor itself is a view of
 
-    def of(self, made: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    def of(self, made: Sequence[Core], arguments: Sequence[Core]) -> Any:
         """The result of this call."""
         owner = self.tensor
         if self.output >= 0:
@@ -129,16 +130,16 @@ class Output:
 class Guards:
     """What must be as it was."""
 
-    same: list[tuple[int, Any]]  # arguments that are captured tensors, too
-    constants: list[tuple[Any, UOp]]  # captured tensors without a device, which are in the code
-    without_grad: list[Any]
+    same: list[tuple[int, Core]]  # arguments that are captured tensors, too
+    constants: list[tuple[Core, UOp]]  # captured tensors without a device, which are in the code
+    without_grad: list[Core]
     arguments_without_grad: list[int]
-    with_grad: list[tuple[Any, int, UOp | None]]  # a tensor, or which argument it is; the constant that is its gradient
-    asked: list[Any]  # tensors that gradients may go to, and what they say about that
+    with_grad: list[tuple[Core, int, UOp | None]]  # a tensor, or which argument; the constant that is its gradient
+    asked: list[Core]  # tensors that gradients may go to, and what they say about that
     requires_grad: list[bool | None]
     quick: FieldWatch | None = None  # of these
 
-    def hold(self, arguments: Sequence[Any]) -> bool:
+    def hold(self, arguments: Sequence[Core]) -> bool:
         """Whether it is."""
         for number, tensor in self.same:
             if arguments[number] is not tensor:
@@ -170,14 +171,14 @@ class Guards:
         return all(tensor.uop is node for tensor, node in self.constants)
 
 
-def shown_base(seen: Seen, tensor: Any, placeholder: UOp) -> UOp | None:
+def shown_base(seen: Seen, tensor: Core, placeholder: UOp) -> UOp | None:
     """What a placeholder stands for now, if the tensor shows it in the same way; else None."""
     node, family, base = tensor.uop, tensor._family, base_of(tensor)
     if base.dtype is not placeholder.dtype or not _is_same_shape(base.shape, placeholder.shape):
         return None
     if base.device is not None and base.device != placeholder.device:
         return None
-    if base is node:
+    if family is None or base is node:
         return base if seen.start is placeholder else None
     return base if family.shown_on(placeholder).same_view(node, base) is seen.start else None
 

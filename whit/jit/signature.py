@@ -37,7 +37,7 @@ class Arguments:
     __slots__ = ("bindings", "objects", "tensors")
 
     def __init__(self) -> None:
-        self.tensors: list[Any] = []
+        self.tensors: list[Core] = []
         self.bindings: dict[str, int] = {}
         self.objects: list[Any] = []  # what is static by identity: it is looked into like a captured object
 
@@ -58,7 +58,7 @@ class Arguments:
             return (dict, *[(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()])
         return self._other(value, kind, name)
 
-    def _tensor(self, tensor: Any) -> Any:
+    def _tensor(self, tensor: Core) -> Any:
         for place, known in enumerate(self.tensors):
             if known is tensor:
                 return ("same", place)
@@ -210,9 +210,9 @@ class Result:
         return _mapped(template, fill, "", "")
 
 
-def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result, list[Any]]:
+def result_of(name: str, value: Any, numbers: Mapping[int, int]) -> tuple[Result, list[Core]]:
     """A function's result, and the tensors to make for it; `numbers` are those of arguments, by id."""
-    tensors: list[Any] = []
+    tensors: list[Core] = []
     places: dict[int, int] = {}
 
     def hole(part: Any) -> Any:
