@@ -215,6 +215,7 @@ def test_saved_functions_run_in_another_process(tmp_path: Path) -> None:
     expected = calls(jits)
     code = f"""
 import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
 from jit.test_files import TinyJit, calls
 found = {{name: TinyJit.load({str(tmp_path)!r} + "/" + name) for name in {list(jits)}}}
 print("\\n".join(calls(found)))
