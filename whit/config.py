@@ -316,7 +316,7 @@ NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vecto
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
 ATTENTION_BLOCKS = ContextVar(
     "ATTENTION_BLOCKS",
-    1,
+    True,
     "Attention never stores its scores. 0: two matrix products and a softmax, as written.",
     True,
 )

@@ -21,6 +21,7 @@ import sys
 from dataclasses import replace
 
 from whit.cache import register_cache
+from whit.dtype import DType, dtypes
 from whit.errors import DeviceError, nearest
 from whit.records import dataclass
 
@@ -63,6 +64,18 @@ class Target:
     def is_gpu(self) -> bool:
         """Whether code is run by blocks of threads."""
         return self.family == "nvptx64"
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether tensor cores multiply what a copy engine brings into shared memory: Hopper's own instructions."""
+        return self.arch == "sm_90a"
+
+    @property
+    def attention_dtypes(self) -> tuple[DType, ...] | None:
+        """What attention is computed of block by block, so that its scores are never stored; None: anything."""
+        if not self.is_gpu:
+            return None
+        return (dtypes.float16, dtypes.bfloat16) if "sm_80" in self.features else (dtypes.float16,)
 
     @property
     def has_half(self) -> bool:
@@ -327,6 +340,10 @@ def _described(renderer: str, arch: str, system: str, device: str = "CPU") -> Ta
         system=system,
         shared_bytes=row.shared,
     )
+
+
+# For graphs that are scheduled for no machine: what is right on any processor.
+ANY_CPU = _described("LLVM", "x86-64", "linux")
 
 
 def parse_target(text: str, spelled: str = "") -> Target:

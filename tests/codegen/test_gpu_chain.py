@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,11 +78,11 @@ class Emulated:
 
 
 @pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Emulated:
     found = Emulated()
     monkeypatch.setattr(python, "run", found)
-    with Context(ATTENTION_BLOCKS=2):
-        yield found
+    monkeypatch.setattr(python.PythonDevice, "target", property(lambda device: found.target))
+    return found
 
 
 def tensors(*shapes: tuple[int, ...], dtype: DType = BF16) -> list[Tensor]:
@@ -303,7 +302,7 @@ def test_large_values_of_fp8_are_stored_as_halves_once(
     form: Any, emulated: Emulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(python.PythonDevice, "target", TARGET)
-    monkeypatch.setattr(operands, "LARGE", 1)
+    monkeypatch.setattr(operands, "LARGE_PRODUCT", 1)
     monkeypatch.setattr(operands, "USES", 32)
     q, k, v = tensors(*[(2, 64, 64)] * 3, dtype=E4M3)
     before = GlobalCounters.kernel_count
@@ -350,22 +349,22 @@ def test_what_tensor_cores_do_not_compute_is_computed_as_written(emulated: Emula
 
 def test_turing_multiplies_float16(emulated: Emulated) -> None:
     emulated.target = parse_target("CUDA:PTX:sm_75")
-    with Context(ATTENTION_BLOCKS=3):  # what is of bfloat16 is computed as written
-        for dtype, count in ((F16, 3), (BF16, 0)):
-            q, k, v, g = tensors(*[(1, 70, 32)] * 4, dtype=dtype)
-            out = q.scaled_dot_product_attention(k, v, is_causal=True)
-            found = [out, *out.gradient(q, k, v, gradient=g)]
-            Tensor.realize(*found)
-            assert is_close(found, expected(wide(q, k, v, g), causal(70, 70)), dtype)
-            assert len(emulated.programs) == count
-            emulated.programs.clear()
-            on_turing = [Tensor.empty(1, 64, 64, dtype=dtype, device="NULL:PTX:sm_75") for _ in range(3)]
-            reasons = [
-                each
-                for x in on_turing[0].scaled_dot_product_attention(on_turing[1], on_turing[2]).kernels()
-                for each in x.reasons
-            ]
-            assert ["attention by tensor cores" in each for each in reasons].count(True) == (dtype is F16)
+    # What is of bfloat16 is computed as written.
+    for dtype, count in ((F16, 3), (BF16, 0)):
+        q, k, v, g = tensors(*[(1, 70, 32)] * 4, dtype=dtype)
+        out = q.scaled_dot_product_attention(k, v, is_causal=True)
+        found = [out, *out.gradient(q, k, v, gradient=g)]
+        Tensor.realize(*found)
+        assert is_close(found, expected(wide(q, k, v, g), causal(70, 70)), dtype)
+        assert len(emulated.programs) == count
+        emulated.programs.clear()
+        on_turing = [Tensor.empty(1, 64, 64, dtype=dtype, device="NULL:PTX:sm_75") for _ in range(3)]
+        reasons = [
+            each
+            for x in on_turing[0].scaled_dot_product_attention(on_turing[1], on_turing[2]).kernels()
+            for each in x.reasons
+        ]
+        assert ["attention by tensor cores" in each for each in reasons].count(True) == (dtype is F16)
 
 
 # Of an A100, of what is in workstations, and of Turing.
@@ -445,11 +444,11 @@ def test_texts_assemble_and_hardly_a_register_is_spilled(
             if "tensor cores" in program.explanation:
                 programs[f"k{len(programs)}"] = program.linear
 
-    with Context(ATTENTION_BLOCKS=2):
-        q, k, v, g = tensors(*[(1, 256, 128)] * 4)
-        monkeypatch.setattr(python, "run", generated)
-        out = q.scaled_dot_product_attention(k, v, is_causal=True)
-        Tensor.realize(out, *out.gradient(q, k, v, gradient=g))
+    monkeypatch.setattr(python.PythonDevice, "target", target)
+    q, k, v, g = tensors(*[(1, 256, 128)] * 4)
+    monkeypatch.setattr(python, "run", generated)
+    out = q.scaled_dot_product_attention(k, v, is_causal=True)
+    Tensor.realize(out, *out.gradient(q, k, v, gradient=g))
     assert len(programs) == 3
     source = tmp_path / "kernel.ptx"
     source.write_text(render(programs, target))

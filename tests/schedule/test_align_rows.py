@@ -10,7 +10,8 @@ from whit.ir.interpret import evaluate, run
 from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
-from whit.schedule import align_rows, schedule
+from whit.schedule import schedule
+from whit.schedule.rewrites.align_rows import align_rows
 from whit.schedule.rewrites.fill_rows import fill_rows
 
 OUT = 100

@@ -12,7 +12,7 @@ from whit.engine.realize.parametrise import below, normalise
 from whit.ir import ops
 from whit.ir.rewrite import counting
 from whit.ir.uop import UOp
-from whit.schedule import calls, movement, pipeline
+from whit.schedule import call_kernels, calls, movement
 from whit.schedule.pipeline import schedule
 from whit.schedule.stages import choose as choose_stages
 
@@ -80,7 +80,7 @@ def test_a_layer_more_costs_what_the_one_before_did(monkeypatch: pytest.MonkeyPa
 
 
 def test_equal_layers_without_functions_have_equal_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, pipeline, "_made")
+    made = counted(monkeypatch, call_kernels, "_made")
     found = []
     for layers in (6, 12):
         made.clear()

@@ -19,6 +19,7 @@ from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.rewrites import split_reduce
 from whit.schedule.rewrites.split_reduce import PIECES, SPLIT_REDUCE
 from whit.schedule.stages.choose import choose_stages
+from whit.target import ANY_CPU
 
 A, B, W = param(0, 6, 8), param(1, 6, 8), param(2, 8, 5)
 
@@ -138,7 +139,7 @@ def test_softmax_has_two_loops_over_the_row() -> None:
 def test_a_long_reduction_is_split_and_stays_what_it_was(size: int, op: ops.Op) -> None:
     x = param(0, size, dtype=dtypes.int32)
     node = x.reduce(op, (0,))
-    split = rewrite(node, SPLIT_REDUCE, once=True)
+    split = rewrite(node, SPLIT_REDUCE, ANY_CPU, once=True)
     stages = [n for n in split.topological() if n.op is ops.STAGE]
     assert len(stages) == 1
     assert 32 <= stages[0].shape[0] <= 2 * PIECES
@@ -149,16 +150,16 @@ def test_a_long_reduction_is_split_and_stays_what_it_was(size: int, op: ops.Op) 
 
 def test_a_short_reduction_is_not_split() -> None:
     node = param(0, 6, 8).reduce(ops.ADD, (0, 1))
-    assert rewrite(node, SPLIT_REDUCE, once=True) is node
+    assert rewrite(node, SPLIT_REDUCE, ANY_CPU, once=True) is node
 
 
 def test_a_reduction_with_many_results_is_not_split() -> None:
     node = param(0, 64, 1 << 16).reduce(ops.ADD, (1,))
-    assert rewrite(node, SPLIT_REDUCE, once=True) is node
+    assert rewrite(node, SPLIT_REDUCE, ANY_CPU, once=True) is node
 
 
 def test_the_longest_axis_is_split() -> None:
-    split = rewrite(param(0, 3, 1 << 17, 2).reduce(ops.ADD, (0, 1)), SPLIT_REDUCE, once=True)
+    split = rewrite(param(0, 3, 1 << 17, 2).reduce(ops.ADD, (0, 1)), SPLIT_REDUCE, ANY_CPU, once=True)
     assert split.shape == (2,)
     (stage,) = [n for n in split.topological() if n.op is ops.STAGE]
     assert stage.shape == (64, 2)
@@ -204,7 +205,7 @@ def cheap_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def parts_of(node: UOp) -> list[tuple[int, ...]]:
     """The shapes of what is kept when a reduction is split."""
-    split = rewrite(node, SPLIT_REDUCE, once=True)
+    split = rewrite(node, SPLIT_REDUCE, ANY_CPU, once=True)
     return [n.shape for n in split.topological() if n.op is ops.STAGE]
 
 
@@ -217,7 +218,7 @@ def test_the_depth_of_a_product_is_split_and_the_product_stays_what_it_was(m: in
     assert 4 <= parts[0] <= 16 and parts[1:] == (m, n)
     rng = np.random.default_rng(0)
     values = {a: rng.integers(-9, 9, (m, k)).astype(np.int32), b: rng.integers(-9, 9, (k, n)).astype(np.int32)}
-    assert np.array_equal(evaluate(rewrite(node, SPLIT_REDUCE, once=True), values), values[a] @ values[b])
+    assert np.array_equal(evaluate(rewrite(node, SPLIT_REDUCE, ANY_CPU, once=True), values), values[a] @ values[b])
 
 
 @pytest.mark.usefixtures("cheap_parts")

@@ -4,8 +4,9 @@
     b = block(a, w2)   ->   values read t1, t2            ->   block's kernels(t1, w2 -> t2); ...]
 
 A call is cut out of the graph: what it returns becomes a buffer that the rest reads, what it is given becomes one more
-value to store (unless it is memory already). The rest is scheduled as if there were no call; `needs` tells which values
-have to be stored before somebody may read a result. Then the kernels of the bodies are put in between.
+value to store (unless it is memory already). The rest is scheduled as if there were no call; `filled_before`
+tells which values have to be stored before somebody may read a result. Then the kernels of the bodies are put in
+between.
 
 A contiguous part of a memory is passed as it is. Of a value whose parts are passed to many calls, as a step of a
 recurrent layer gets its input, all is stored once. Results that are stacked are written where they are wanted.
@@ -16,7 +17,7 @@ function, so it calls one that returns more, and the function itself is then not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from math import prod
 
@@ -33,11 +34,10 @@ PARTS = (ops.RESHAPE, ops.SHRINK)
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
 # (FUNCTION of values, target, settings) -> the LINEAR that stores them into its first params
-_schedules: dict[tuple[UOp, Target | None, tuple[int | float | str, ...]], UOp] = {}
+_schedules: dict[tuple[UOp, Target, tuple[int | float | str, ...]], UOp] = {}
 register_cache(_schedules.clear, "schedule.bodies")
 
 Scheduler = Callable[[UOp], UOp]
-WithoutCalls = Callable[[UOp, Mapping[UOp, Collection[UOp]]], UOp]
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Cut:
+class Cut:
     """The state of cutting the calls out of one graph."""
 
     written: set[UOp]  # params that the graph stores to
@@ -60,6 +60,7 @@ class _Cut:
     owners: dict[UOp, list[_Call]] = field(default_factory=dict)  # memory -> the calls that write to it
     kept: dict[UOp, UOp] = field(default_factory=dict)  # argument -> the buffer it is stored to
     inside: dict[UOp, UOp] = field(default_factory=dict)  # result -> the part of another memory that it is written to
+    homes: dict[UOp, UOp] = field(default_factory=dict)  # result -> where it is written in the end, if elsewhere
     buffers: int = 0
 
     def new_buffer(self, value: UOp) -> UOp:
@@ -130,12 +131,11 @@ def _shared(order: Iterable[UOp]) -> set[UOp]:
     return {base for base, found in parts.items() if 2 * sum(prod(part.shape) for part in found) >= prod(base.shape)}
 
 
-def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutCalls, target: Target | None) -> UOp:
-    """A GROUP of STOREs whose values contain calls -> LINEAR. `schedule` does it for bodies, `without_calls` for what
-    is left of this graph."""
+def cut_calls(graph: UOp) -> tuple[UOp, Cut]:
+    """A GROUP of STOREs whose values contain calls -> the same without them, and what was cut out."""
     graph = merge_calls(graph)
     order = topological((graph,))
-    state = _Cut({_memory(store.src[0]) for store in graph.src}, _shared(order))
+    state = Cut({_memory(store.src[0]) for store in graph.src}, _shared(order))
     for node in order:
         if node.op is ops.CALL:
             state.cut(node)
@@ -147,8 +147,12 @@ def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutC
             memory = state.stack(src, node) if node.op is ops.STACK else None
             state.done[node] = _with_sources(node, src) if memory is None else memory
     stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.kept.items())]
-    homes, stores = _homes(stores, state)
-    linear = without_calls(UOp.group(*stores), _needs(state))
+    state.homes, stores = _homes(stores, state)
+    return UOp.group(*stores), state
+
+
+def put_calls_back(linear: UOp, cut: Cut, schedule: Scheduler, target: Target) -> UOp:
+    """The LINEAR of what was left of a graph -> with the kernels of the calls. `schedule` is for bodies."""
     settings = settings_key()
 
     def of_body(function: UOp) -> UOp:
@@ -157,7 +161,7 @@ def schedule_with_calls(graph: UOp, schedule: Scheduler, without_calls: WithoutC
             _schedules[key] = _body_schedule(function, schedule)
         return _schedules[key]
 
-    return _with_bodies(linear, state, homes, of_body)
+    return _with_bodies(linear, cut, of_body)
 
 
 def merge_calls(graph: UOp) -> UOp:
@@ -224,7 +228,7 @@ def _memory(target: UOp) -> UOp:
     return target
 
 
-def _homes(stores: list[UOp], state: _Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
+def _homes(stores: list[UOp], state: Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
     """Where results are written: to the param that they are stored to as they are, or inside of another memory. The
     other stores."""
     homes: dict[UOp, UOp] = {}
@@ -240,7 +244,7 @@ def _homes(stores: list[UOp], state: _Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
     return homes, others
 
 
-def _needs(state: _Cut) -> dict[UOp, frozenset[UOp]]:
+def filled_before(state: Cut) -> dict[UOp, frozenset[UOp]]:
     """For each memory that calls write the buffers that are filled before it is known."""
     found: dict[UOp, frozenset[UOp]] = {}
     filled = set(state.kept.values())
@@ -255,9 +259,9 @@ def _needs(state: _Cut) -> dict[UOp, frozenset[UOp]]:
     return found
 
 
-def _with_bodies(linear: UOp, state: _Cut, homes: dict[UOp, UOp], of_body: Scheduler) -> UOp:
+def _with_bodies(linear: UOp, state: Cut, of_body: Scheduler) -> UOp:
     """The kernels of each call before the first that reads its results, and those that nobody reads at the end."""
-    owners = state.owners
+    owners, homes = state.owners, state.homes
     listed: list[UOp] = []
     emitted: set[int] = set()
     scratch = _Scratch(FIRST_BUFFER << 1)

@@ -24,7 +24,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from whit.cache import register_cache
-from whit.config import ATTENTION_BLOCKS, CHECK_PLAN, DEBUG, Context, settings_key
+from whit.config import CHECK_PLAN, DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.compile.progress import Compiling
 from whit.engine.compile.schedules import find_or_make
@@ -580,21 +580,9 @@ def _scheduled(graph: UOp, device: str) -> UOp:
 
 def load_scheduler(device: str, traced: Traced | None = None) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
-    package = importlib.import_module("whit.schedule")  # lazy: the first realize does
-    schedule: Callable[..., UOp] = package.schedule
+    schedule: Callable[..., UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
     target = Device[device].target
-    if target is None:
-        return lambda graph: schedule(graph, None, traced)
-
-    def for_target(graph: UOp) -> UOp:
-        blocks = min(int(ATTENTION_BLOCKS), 1)
-        if target.is_gpu and blocks:
-            blocks = 2 if "sm_80" in target.features else 3  # what tensor cores compute, of halves or of float16
-        with Context(ATTENTION_BLOCKS=blocks):
-            linear = schedule(graph, target, traced)
-        return package.align_rows(linear) if target.is_gpu else linear
-
-    return for_target
+    return lambda graph: schedule(graph, target, traced)
 
 
 def _after_fork() -> None:

@@ -20,14 +20,14 @@ from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import find_chain
 from whit.kernel.ranges import next_id
+from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.records import dataclass
 from whit.schedule.lower import is_join, prod_of, read_value
 from whit.schedule.movement import ZERO, Position
-from whit.schedule.rewrites.stage_operands import reads_memory
 from whit.schedule.stages.attention import is_computed
 from whit.schedule.stages.choose import Kernel
-from whit.schedule.stages.epilogue import DEEP, LARGE, is_heavy
-from whit.target import Target
+from whit.schedule.stages.epilogue import DEEP, is_heavy
+from whit.target import ANY_CPU, Target
 
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
 ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
@@ -49,7 +49,7 @@ class Group:
     first: int  # the lowest level at which one of its kernels could run
     here: Position  # the ranges of its innermost values
     rows: int = 0  # how many elements they have
-    is_read: bool = False  # a group of a higher level needs it, so that it cannot run later
+    readers: set[Group] = field(default_factory=set)  # groups of higher levels, which need it: it cannot run later
     kernels: list[Kernel] = field(default_factory=list)
     values: dict[UOp, UOp] = field(default_factory=dict)  # root -> its element, reading what other groups keep
     positions: dict[UOp, Position] = field(default_factory=dict)  # root -> where that element is
@@ -62,6 +62,24 @@ class Group:
     sorts: frozenset[Any] = frozenset()
     is_chained: bool = False
     reduce_ids: int = 0  # of the reduce ranges of its kernels, all below this
+
+    def run_after(self, level: int) -> None:
+        """Runs later, if need be, and so do those that read it."""
+        stack = [(self, level)]
+        while stack:
+            group, level = stack.pop()
+            if group.level <= level:
+                group.level = level + 1
+                stack.extend((reader, group.level) for reader in group.readers)
+
+    def is_before(self, others: Collection[Group]) -> bool:
+        """Whether one of these has to run after this one."""
+        stack, seen = [self], {self}
+        while stack:
+            fresh = [reader for reader in stack.pop().readers if reader not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+        return any(other in seen for other in others if other is not self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +101,7 @@ def group_kernels(
     kernels: dict[UOp, Kernel],
     earlier: Mapping[UOp, Collection[UOp]] | None = None,
     needs: Mapping[UOp, Collection[UOp]] | None = None,
-    target: Target | None = None,
+    target: Target = ANY_CPU,
 ) -> list[Group]:
     """The kernels in an order in which they can run, merged where that saves reading.
 
@@ -106,7 +124,7 @@ def group_kernels(
         first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
         needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
         level = 1 + max((other.level for other in needed), default=-1)
-        home = None if is_alone else _find_home(kernel, known, beside, of_root, needed, first, level)
+        home = None if is_alone else _find_home(kernel, known, beside, of_root, needed, first, level, target)
         if home is None:
             home = Group(level, level, here)
             groups.append(home)
@@ -117,8 +135,8 @@ def group_kernels(
         home.first = min(home.first, level)
         for other in needed:
             if other is not home:
-                other.is_read = True
-                home.level = max(home.level, other.level + 1)
+                other.readers.add(home)
+                home.run_after(other.level)
     return sorted(groups, key=lambda group: group.level)
 
 
@@ -127,7 +145,7 @@ def _where(position: Sequence[UOp]) -> Position:
     return tuple(i for i in position if i is not ZERO)
 
 
-def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target | None = None) -> Facts:
+def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target = ANY_CPU) -> Facts:
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
@@ -161,8 +179,8 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target | Non
         frozenset(sorts),
         len(nodes),
         reduces,
-        target is not None and target.is_gpu,
-        reads_memory(target) and is_heavy(kernel.value, kernel.root, 1),
+        target.is_gpu,
+        target.has_wgmma and is_heavy(kernel.value, kernel.root, 1),
     )
 
 
@@ -193,19 +211,21 @@ def _find_home(
     needed: list[Group],
     first: list[Group],
     level: int,
+    target: Target,
 ) -> Group | None:
     """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
     of those that must be `first`."""
     here = _where(kernel.position)
     if kernel.is_chained:
-        return _home_of_chain(kernel, known, beside, needed, first)
+        return _home_of_chain(kernel, known, beside, needed, first, target)
     is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
     for group in reversed(beside[-LOOK_BACK:]):
         wait = max(level, group.level) - min(level, group.first)
         is_near = is_small and wait <= LATER
-        if group in first or not _fits(known, group, needed, is_near or bool(known.contracts)):
+        may_wait = is_near or bool(known.contracts)
+        if group in first or not _fits(known, group) or not _is_in_time(group, needed, may_wait):
             continue
-        if group.is_chained and not _is_chain_with(group, kernel, known):
+        if group.is_chained and not _is_chain_with(group, kernel, known, target):
             continue
         inside = [r for r in known.reads if of_root.get(r) is group]
         if inside and not known.moved.intersection(inside) and not (known.is_heavy and _is_short(group)):
@@ -228,14 +248,15 @@ def _find_home(
             and is_at_hand
             and not group.is_chained
             and group not in first
-            and _fits(known, group, needed, is_small)
+            and _fits(known, group)
+            and _is_in_time(group, needed, is_small)
         ):
             return group
     return None
 
 
 def _home_of_chain(
-    kernel: Kernel, known: Facts, beside: list[Group], needed: list[Group], first: list[Group]
+    kernel: Kernel, known: Facts, beside: list[Group], needed: list[Group], first: list[Group], target: Target
 ) -> Group | None:
     """A group that computes blocks of the same matrix, of which this kernel has statistics of rows, or products."""
     here = _where(kernel.position)
@@ -244,19 +265,28 @@ def _home_of_chain(
     ):
         if not group.is_chained or here[: len(group.here)] != group.here or group in first:
             continue
-        if _fits(known, group, needed, True) and _is_chain_with(group, kernel, known):
+        may_join = _is_in_time(group, needed, True) or (
+            _waits_for_product(group, target) and not group.is_before(needed)
+        )
+        if may_join and _fits(known, group) and _is_chain_with(group, kernel, known, target):
             return group
     return None
 
 
-def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
+def _waits_for_product(group: Group, target: Target) -> bool:
+    """Whether a group is statistics of a matrix of which tensor cores compute nothing alone: whoever reads them waits,
+    too."""
+    return target.attention_dtypes is not None and find_chain(list(group.values.values())) is None
+
+
+def _is_chain_with(group: Group, kernel: Kernel, known: Facts, target: Target) -> bool:
     """Whether a group that computes blocks of a matrix still has that form with one kernel more."""
     value, inside = _joined(group, kernel, known)
     if known.moved.intersection(inside):
         return False
     both = find_chain([*group.values.values(), value])
     if both is not None:
-        if not is_computed(both):
+        if not is_computed(both, target):
             return False
         before, alone = find_chain(list(group.values.values())), find_chain([value])
         return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
@@ -267,7 +297,7 @@ def _is_chain_with(group: Group, kernel: Kernel, known: Facts) -> bool:
 def _is_short(group: Group) -> bool:
     """Whether a group is a large product of few steps, after which nothing heavy is computed."""
     depths = [prod_of(tuple(sizes)) for sizes in group.contracts if sizes is not SEVERAL]
-    return bool(depths) and group.rows * min(depths) >= LARGE and min(depths) < DEEP
+    return bool(depths) and group.rows * min(depths) >= LARGE_PRODUCT and min(depths) < DEEP
 
 
 def _contract_together(known: Facts, group: Group, wait: int) -> bool:
@@ -290,8 +320,13 @@ def _save_a_launch(known: Facts, group: Group, wait: int, is_near: bool) -> bool
     return is_near or (wait <= LATER and not group.reads.isdisjoint(known.reads))
 
 
-def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bool:
-    """Whether nothing forbids that a kernel joins a group."""
+def _is_in_time(group: Group, needed: list[Group], may_wait: bool) -> bool:
+    """Whether all that a kernel needs runs before a group, or the group can wait for it."""
+    return (may_wait and not group.readers) or all(other.level < group.level for other in needed if other is not group)
+
+
+def _fits(known: Facts, group: Group) -> bool:
+    """Whether nothing forbids that a kernel joins a group, whenever that runs."""
     if len(group.reads | known.reads) + len(group.values) + 1 > MOST_BUFFERS:
         return False
     if len(group.scanned | known.scanned) > 1:
@@ -301,10 +336,7 @@ def _fits(known: Facts, group: Group, needed: list[Group], may_wait: bool) -> bo
     if group.sorts != known.sorts:
         return False
     has_product = known.contracts or group.contracts
-    if known.alone and has_product and known.reduces and group.reduces and not group.is_chained:
-        return False
-    # Else something that this kernel needs runs after the group, or beside it, unless the group can wait for that.
-    return (may_wait and not group.is_read) or all(other.level < group.level for other in needed if other is not group)
+    return not (known.alone and has_product and known.reduces and group.reduces and not group.is_chained)
 
 
 def _own_ranges(kernel: Kernel, first: int) -> dict[UOp, UOp]:

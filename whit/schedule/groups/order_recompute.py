@@ -20,7 +20,7 @@ from whit.schedule.stages.choose import Kernel
 from whit.schedule.writes.order import in_circles
 
 
-def order_again(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, list[UOp]]) -> Mapping[UOp, Collection[UOp]]:
+def order_again(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, Collection[UOp]]) -> Mapping[UOp, Collection[UOp]]:
     """For each kernel what must run before it although it does not read it."""
     known: dict[UOp, tuple[UOp, ...]] = {}
     found: dict[UOp, list[UOp]] = {}

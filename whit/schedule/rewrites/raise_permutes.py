@@ -16,8 +16,8 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.kernel.tensor_cores import HALVES
 from whit.schedule.lower import is_contraction, prod_of
-from whit.schedule.rewrites.stage_operands import HALVES
 
 Order = tuple[int, ...]
 COLUMNS = 128  # of a tile that keeps tensor cores busy

@@ -28,8 +28,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
+from whit.kernel.tensor_cores import TILE_ROWS
 from whit.schedule.lower import distinct, is_serial, prod_of
-from whit.schedule.rewrites.stage_operands import few_rows_of, reads_memory, sides_of
+from whit.schedule.rewrites.stage_operands import few_rows_of, sides_of
 from whit.target import Target
 
 PIECES = 64
@@ -48,18 +49,18 @@ GPU_PIECES, GPU_PIECE = (1024, 512, 256, 128), 1 << 13  # of a reduction, the mo
 GPU_ROW = 1 << 17  # elements of a row that blocks share: fewer are read by one in the time of another kernel
 GPU_ROW_PIECE = 1 << 12  # elements of a piece at least
 GPU_FEW, GPU_MANY = 2, 8  # rows for each multiprocessor, of which as many run at once; pieces for each at most
-GPU_ROWS, GPU_TILE = 17, 128  # rows and columns of a product that is computed by tiles on a GPU; those of a tile
+GPU_TILE = 128  # rows and columns of a tile
 GPU_PARTS = (4, 3, 2)  # the most first: 30 -> 15 us for 32 x 4096 x 4096, 55 -> 43 us for 768 x 16384 x 768 (H200)
 GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 
 
 @function_rule(ops.REDUCE)
-def split_long_reduce(node: UOp, target: Target | None) -> UOp | None:
+def split_long_reduce(node: UOp, target: Target) -> UOp | None:
     """reduce over n -> reduce over 64 of stage of reduce over n/64"""
     if not node.arg.axes:  # a reduction of single elements, of which there is nothing to split
         return None
-    split = _split_serial(node, target is not None and target.is_gpu)
-    if split is None and target is not None and target.is_gpu:
+    split = _split_serial(node, target.is_gpu)
+    if split is None and target.is_gpu:
         split = _split_rows(node, target.cores)
     return _split_deep(node, target) if split is None else split
 
@@ -149,14 +150,14 @@ def _padded(value: UOp, axis: int, pieces: int, node: UOp) -> UOp:
 # ---- contractions
 
 
-def _split_deep(node: UOp, target: Target | None) -> UOp | None:
+def _split_deep(node: UOp, target: Target) -> UOp | None:
     """sum over k of a * b -> sum over 8 of stage of sum over k/8 of a * b, and what is left of k"""
     value = node.src[0]
     if node.arg.op is not ops.ADD or value.op is not ops.MUL:
         return None
-    if reads_memory(target) and few_rows_of(node):
+    if target.has_wgmma and few_rows_of(node):
         return None  # blocks share the depth of a tile
-    if target is not None and target.is_gpu and (sides := sides_of(node)) is not None and sides[0] >= GPU_ROWS:
+    if target.is_gpu and (sides := sides_of(node)) is not None and sides[0] >= TILE_ROWS:
         axis = max(node.arg.axes, key=lambda a: value.shape[a])
         parts = gpu_parts(*sides, value.shape[axis], target.cores)
         return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None

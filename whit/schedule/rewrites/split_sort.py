@@ -45,9 +45,9 @@ BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more
 
 
 @function_rule(ops.SORT)
-def split_long_sort(node: UOp, target: Target | None) -> UOp | None:
+def split_long_sort(node: UOp, target: Target) -> UOp | None:
     """sort of a long row -> sort of its sorted halves"""
-    if target is not None and target.is_gpu:
+    if target.is_gpu:
         return _split_for_gpu(node)
     key, value = node.src
     arg, size = node.arg, node.src[0].shape[node.arg.axis]
@@ -122,10 +122,10 @@ def sorts_of(root: UOp) -> list[UOp]:
     return [node for node in topological((root,)) if node.op is ops.SORT]
 
 
-def scratch_of(body: UOp, first_id: int, target: Target | None) -> list[UOp]:
+def scratch_of(body: UOp, first_id: int, target: Target) -> list[UOp]:
     """Memory for the sorts of a kernel, which all have the same keys; numbered from an id on."""
     found = sorts_of(body)
-    if not found or (target is not None and target.is_gpu):
+    if not found or target.is_gpu:
         return []
     key, _, along, _ = found[0].src
     arg, size = found[0].arg, along.size

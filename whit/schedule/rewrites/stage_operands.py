@@ -36,38 +36,37 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
+from whit.kernel.tensor_cores import (
+    BYTES,
+    COPY_BYTES,
+    FP8S,
+    HALVES,
+    LARGE_PRODUCT,
+    SKINNY_COLUMNS,
+    SKINNY_ROWS,
+    SMALL_PRODUCT,
+)
 from whit.schedule.lower import distinct, is_contraction, prod_of
 from whit.target import Target
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
-FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
-BYTES = (*FP8S, dtypes.int8, dtypes.uint8)
-LARGE = 1 << 30  # products of numbers, from which on a kernel more costs next to nothing
 USES = 128  # of an element. 4 bytes to store and load it: 1 ps. Two operations at 700 instead of 220 TFLOP/s save 6 fs
 MOST_NODES = 300  # that weights are computed of
-SMALL, FEW_USES = 1 << 20, 16  # from which on a product is worth tiles
+FEW_USES = 16  # of an element, from which on a product is worth tiles
 LONGEST_ROW, MOST_READ = 1 << 14, 4  # elements of a row that products compute; rows that it is made of
 MANY_COLUMNS = 512  # of a matrix, beside which what a row costs is little
-ALIGNED = 16  # bytes at a multiple of which the copy engine wants rows
-FEW, LEAST_BESIDE = (2, 64), 512  # rows that are few; columns beside them
 
 
-def reads_memory(target: Target | None) -> bool:
-    """Whether tensor cores have their operands brought by a copy engine."""
-    return target is not None and target.arch == "sm_90a"
-
-
-def to_keep_for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target | None) -> list[UOp]:
+def to_keep_for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target) -> list[UOp]:
     """What a kernel that computes these nodes had better read from memory, whether it is kept so far or not."""
-    if target is None or not target.is_gpu:
+    if not target.is_gpu:
         return []
     root, *others = nodes
     reduces = [node for node in (root, *others) if node.op is ops.REDUCE]
     products = [node for node in reduces if is_contraction(node)]
     found = [node for node in reduces if node is not products[0]] if products else []
-    if root in found and _is_large(products[0], SMALL, FEW_USES):  # sum(x * (a @ b)) -> sum(x * kept( a @ b ))
+    if root in found and _is_large(products[0], SMALL_PRODUCT, FEW_USES):  # sum(x * (a @ b)) -> sum(x * kept( a @ b ))
         found.append(products[0])
-    found += _operands_of(products, kept) if reads_memory(target) else []
+    found += _operands_of(products, kept) if target.has_wgmma else []
     return [node for node in found if node is not root]
 
 
@@ -79,7 +78,7 @@ def _operands_of(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
         for side in sides:
             other = node.src[0].src[side is node.src[0].src[0]]
             value = _to_read(side, other, kept)
-            if value is not None and value.shape[-1] * value.dtype.itemsize % ALIGNED == 0:
+            if value is not None and value.shape[-1] * value.dtype.itemsize % COPY_BYTES == 0:
                 found.append(value)
     return found
 
@@ -88,13 +87,13 @@ def few_rows_of(node: UOp) -> tuple[UOp, ...]:
     """The operand of a product that has few rows, lying along the depth, beside a matrix of halves in memory."""
     value = node.src[0]
     sizes = sides_of(node) if node.arg.op is ops.ADD and value.op is ops.MUL else None
-    if sizes is None or sizes[2] > 1 or not FEW[0] <= sizes[0] <= FEW[1] or sizes[1] < LEAST_BESIDE:
+    if sizes is None or sizes[2] > 1 or not SKINNY_ROWS[0] <= sizes[0] <= SKINNY_ROWS[1] or sizes[1] < SKINNY_COLUMNS:
         return ()
     few, matrix = sorted(value.src, key=distinct)
     depth = prod_of(value.shape) // (sizes[0] * sizes[1])
     narrow = [_narrow(side) for side in (few, matrix)]
     are_halves = all(side is not None and side.dtype in HALVES for side in narrow)
-    is_aligned = depth * 2 % ALIGNED == 0 and sizes[1] * 2 % ALIGNED == 0
+    is_aligned = depth * 2 % COPY_BYTES == 0 and sizes[1] * 2 % COPY_BYTES == 0
     is_turned = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
     is_memory = not _path(matrix)[-1].op.elementwise
     return (few,) if are_halves and is_aligned and is_memory and not is_turned else ()
@@ -110,7 +109,7 @@ def sides_of(node: UOp) -> tuple[int, int, int] | None:
     return rows, columns, max(results // (rows * columns), 1)
 
 
-def _is_large(node: UOp, large: int = LARGE, uses: int = USES) -> bool:
+def _is_large(node: UOp, large: int = LARGE_PRODUCT, uses: int = USES) -> bool:
     """Whether a value is a product of matrices whose elements are all used many times."""
     value = node.src[0] if node.op is ops.REDUCE and node.arg.op is ops.ADD else node
     if value.op is not ops.MUL or value is node or not all(isinstance(size, int) for size in value.shape):
@@ -218,7 +217,7 @@ def _rounded(x: UOp) -> UOp:
 @function_rule(ops.REDUCE)
 def widen_values(node: UOp) -> UOp | None:
     """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are made of fp8"""
-    if ATTENTION_BLOCKS < 2 or not _is_large(node, LARGE, 1):
+    if not ATTENTION_BLOCKS or not _is_large(node, LARGE_PRODUCT, 1):
         return None
     for weights, values in (node.src[0].src, node.src[0].src[::-1]):
         *path, base = _path(values)

@@ -7,7 +7,8 @@ Goes in: the values to compute. Comes out: the nodes of such matrices, which no 
 compute again (its gradients do), and the values that get a kernel of this form each.
 
 Whatever computes with a matrix of scores must be such a kernel, or a statistic of its rows. A matrix that something
-else reads, as a mask whose gradient is asked for, is stored as any other value.
+else reads, as a mask whose gradient is asked for, is stored as any other value. Where tensor cores compute it, a kernel
+of statistics alone would not be one for them: some product must compute its own, with which they share a kernel.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import field
 
-from whit.config import ATTENTION_BLOCKS
-from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -24,6 +23,7 @@ from whit.kernel.attention_form import Chain, find_chain
 from whit.kernel.online_softmax import as_online
 from whit.records import dataclass
 from whit.schedule.lower import narrowest, prod_of
+from whit.target import Target
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 POSITIONS = frozenset({ops.ARANGE, ops.CONST})
@@ -59,9 +59,9 @@ class _Part:
         return {*self.nodes, *products, *_by_position(beside)}
 
 
-def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains:
-    """The chains below these values. `lower` gives the expression of a value, if some nodes are computed there, and
-    others kept."""
+def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower, target: Target) -> Chains:
+    """The chains below these values that the target computes. `lower` gives the expression of a value if some nodes are
+    computed there and others kept."""
     order = topological(roots)
     found = Chains()
     candidates = [node for node in order if _is_contraction(node)]
@@ -86,7 +86,7 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower) -> Chains
         if not computed.isdisjoint(part.nodes):
             continue  # what another chain computes is read from memory
         aside, inline = _aside(part), part.inline()
-        tops = _tops(part, users, ends, _lowering(inline, aside, lower))
+        tops = _tops(part, users, ends, _Forms(part, inline, aside, lower, target))
         if tops is not None and _is_closed(part, tops, users):
             found.inline.update(inline)
             found.scores.update(part.scores)
@@ -209,14 +209,31 @@ def _aside(part: _Part) -> list[UOp]:
     return found
 
 
-def _lowering(inline: set[UOp], aside: list[UOp], lower: Lower) -> Callable[[UOp, Collection[UOp]], UOp]:
-    return lambda top, kept: lower(top, inline, [*aside, *kept])
+@dataclass(slots=True)
+class _Forms:
+    """Which values would be kernels of this form."""
+
+    part: _Part
+    inline: set[UOp]
+    aside: list[UOp]
+    lower: Lower
+    target: Target
+    with_statistics: set[UOp] = field(default_factory=set)  # those whose kernels compute statistics, as they need them
+
+    def has(self, top: UOp) -> bool:
+        """Whether the kernel of a value has the form of a chain, with statistics computed there or kept."""
+        for kept in ((), self.part.statistics):
+            chain = find_chain([self.lower(top, self.inline, [*self.aside, *kept])])
+            if chain is not None and is_computed(chain, self.target):
+                if chain.statistics:
+                    self.with_statistics.add(top)
+                return chain.is_worth_blocks() and bool(chain.columns.size <= WIDEST)
+        return False
 
 
-def _tops(
-    part: _Part, users: dict[UOp, list[UOp]], ends: set[UOp], lower: Callable[[UOp, Collection[UOp]], UOp]
-) -> list[UOp] | None:
-    """For each product, the value to keep: as much of what is computed of it as its kernel can do."""
+def _tops(part: _Part, users: dict[UOp, list[UOp]], ends: set[UOp], forms: _Forms) -> list[UOp] | None:
+    """For each product, the value to keep: as much of what is computed of it as its kernel can do. None if one has no
+    kernel of this form."""
     tops: list[UOp] = []
     for product in part.products:
         size = prod_of(product.shape)
@@ -229,11 +246,12 @@ def _tops(
             if any(prod_of(narrowest(s).shape) >= size for s in others):
                 break  # more to read: it may be computed of this kernel's statistics, and joins it later if not
             above.append(user)
-        top = next((top for top in reversed(above) if _is_chain(top, part, lower)), None)
+        top = next((top for top in reversed(above) if forms.has(top)), None)
         if top is None:
             return None
         tops.append(top)
-    return tops
+    has_statistics = forms.target.attention_dtypes is None or not forms.with_statistics.isdisjoint(tops)
+    return tops if has_statistics else None
 
 
 def _is_closed(part: _Part, tops: list[UOp], users: dict[UOp, list[UOp]]) -> bool:
@@ -257,18 +275,9 @@ def _is_closed(part: _Part, tops: list[UOp], users: dict[UOp, list[UOp]]) -> boo
     return reached
 
 
-def _is_chain(top: UOp, part: _Part, lower: Callable[[UOp, Collection[UOp]], UOp]) -> bool:
-    """Whether the kernel of a value has the form of a chain, with statistics computed there or kept."""
-    for kept in ((), part.statistics):
-        chain = find_chain([lower(top, kept)])
-        if chain is not None and is_computed(chain):
-            return chain.is_worth_blocks() and bool(chain.columns.size <= WIDEST)
-    return False
-
-
-def is_computed(chain: Chain | None) -> bool:
-    """Whether the target has code for what may be a chain: CPUs for anything, tensor cores not for all chains."""
-    if ATTENTION_BLOCKS < 2:
+def is_computed(chain: Chain, target: Target) -> bool:
+    """Whether the target has code for a chain: CPUs for any, tensor cores not for all."""
+    if target.attention_dtypes is None:
         return True
-    online = None if chain is None else as_online(chain)
-    return online is not None and (ATTENTION_BLOCKS == 2 or online.dtype is dtypes.float16)
+    online = as_online(chain)
+    return online is not None and online.dtype in target.attention_dtypes

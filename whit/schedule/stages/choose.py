@@ -36,12 +36,12 @@ from whit.schedule.lower import (
     weigh,
 )
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.rewrites.stage_operands import is_short_row, multiplies, reads_memory, to_keep_for_products
+from whit.schedule.rewrites.stage_operands import is_short_row, multiplies, to_keep_for_products
 from whit.schedule.stages.attention import find_chains
 from whit.schedule.stages.epilogue import narrowing, too_much_after
 from whit.schedule.stages.join import lower_join, to_compute
 from whit.schedule.writes.lower import lower_write
-from whit.target import Target
+from whit.target import ANY_CPU, Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
@@ -87,9 +87,7 @@ class Writes:
 NO_WRITES = Writes({})
 
 
-def choose_stages(
-    outputs: Iterable[UOp], writes: Writes = NO_WRITES, target: Target | None = None
-) -> dict[UOp, Kernel]:
+def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES, target: Target = ANY_CPU) -> dict[UOp, Kernel]:
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
     order = topological(roots)
@@ -116,7 +114,7 @@ class Stages:
     kept: set[UOp]
     uses: Counter[UOp]  # of nodes, in the graph
     narrowing: dict[UOp, UOp]  # nodes that are used once, by a cast to a narrower dtype
-    target: Target | None = None
+    target: Target
     kernels: dict[UOp, Kernel] = field(default_factory=dict)
     numbers: dict[UOp, int] = field(default_factory=dict)  # in which order they were lowered
     count: int = 0  # of all that were
@@ -133,20 +131,18 @@ class Stages:
 
     def compute_in_blocks(self, roots: list[UOp]) -> None:
         """Finds the matrices that are never kept, and keeps what is made of them."""
-        if (
-            NOOPT or not ATTENTION_BLOCKS
-        ):  # without tiles, a matrix would be computed for each column of what is made of it
+        if NOOPT or not ATTENTION_BLOCKS:  # without tiles, a matrix would be computed for each column made of it
             return
 
         def lower(root: UOp, inline: Collection[UOp], kept: Collection[UOp]) -> UOp:
             more = [node for node in kept if node not in self.kept]
             self.kept.update(more)  # for now: a copy of all would take longer with every layer
             try:
-                return lower_kernel(root, self.kept, self.writes, inline, self.positions, self._is_gpu())[0].value
+                return lower_kernel(root, self.kept, self.writes, inline, self.positions, self.target.is_gpu)[0].value
             finally:
                 self.kept.difference_update(more)
 
-        found = find_chains(roots, self.kept, lower)
+        found = find_chains(roots, self.kept, lower, self.target)
         self.inline |= found.inline
         self.scores |= found.scores
         self.kept.update(self.narrowing.get(node, node) for node in found.kept)
@@ -159,7 +155,7 @@ class Stages:
             root = todo.pop()
             if root in kernels:
                 continue
-            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions, self._is_gpu())
+            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions, self.target.is_gpu)
             if self.scores and not self.scores.isdisjoint(kernel.fused):
                 kernel = replace(kernel, is_chained=True)
             to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
@@ -167,7 +163,7 @@ class Stages:
                 to_keep += _way_stations(kernel, kept, self.uses, self.inline)
             parts = [*(to_compute(root, kept) if is_join(root) else ()), *kernel.views]
             if not kernel.is_chained:
-                if reads_memory(self.target):
+                if self.target.has_wgmma:
                     to_keep += too_much_after(root, kernel.value, kernel.fused)
                 wanted = to_keep_for_products((root, *kernel.fused), kept, self.target)
                 for_products = [self.narrowing.get(node, node) for node in wanted]
@@ -220,13 +216,10 @@ class Stages:
     def _is_row_of_products(self, kernel: Kernel) -> bool:
         """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
         while the first rows of a matrix are on their way, every group of threads computes it."""
-        if not self._is_gpu() or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
+        if not self.target.is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
             return False
         readers = [self.kernels[root] for root in self._reading(kernel.root)]
         return bool(readers) and all(multiplies(kernel.root, reader.value) for reader in readers)
-
-    def _is_gpu(self) -> bool:
-        return self.target is not None and self.target.is_gpu
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.schedule.lower import distinct, prod_of
 
 HEAVY = frozenset(
@@ -27,7 +28,6 @@ HEAVY = frozenset(
         *(ops.EXP2, ops.LOG2, ops.EXP, ops.LOG, ops.SIGMOID, ops.TANH, ops.ERF),
     }
 )
-LARGE = 1 << 30  # products of numbers: others take less time than a launch
 MANY = 5  # values that are read for a sum
 SHALLOW, DEEP = 256, 2048  # steps: not more than of attention, whose scores are no values of their own; that hide it
 
@@ -95,7 +95,7 @@ def _is_large(node: UOp) -> bool:
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or node.src[0].op is not ops.MUL:
         return False
     shape = node.src[0].shape
-    return all(isinstance(size, int) for size in shape) and bool(prod_of(shape) >= LARGE)
+    return all(isinstance(size, int) for size in shape) and bool(prod_of(shape) >= LARGE_PRODUCT)
 
 
 def _depth_of_two(product: UOp) -> int:

@@ -24,13 +24,13 @@ from whit.schedule.movement import flat_position
 from whit.schedule.stages.choose import Kernel, Writes, choose_stages
 from whit.schedule.writes.effects import value_order
 from whit.schedule.writes.footprint import box_of
-from whit.target import Target
+from whit.target import ANY_CPU, Target
 
 ONE_BY_ONE = 8  # so many conflicts are solved alone, to copy as little as possible; then all that are left at once
 
 
 def choose_writes(
-    outputs: Iterable[UOp], over: dict[UOp, UOp], target: Target | None = None
+    outputs: Iterable[UOp], over: dict[UOp, UOp], target: Target = ANY_CPU
 ) -> tuple[dict[UOp, Kernel], dict[UOp, list[UOp]]]:
     """The kernels of outputs and writes, and for each write the kernels that must run before it."""
     writes = Writes(over)

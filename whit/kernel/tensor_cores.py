@@ -1,0 +1,21 @@
+"""What tensor cores take, and from which size on a product is worth it: what schedule and codegen both go by.
+
+The schedule stores operands, splits depths and ends kernels so that a kernel has the form that a code generator has
+tiles for. Both ask here, so that neither guesses what the other does.
+"""
+
+from __future__ import annotations
+
+from whit.dtype import dtypes
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
+BYTES = (*FP8S, dtypes.int8, dtypes.uint8)  # whose operands tensor cores read along the depth
+
+# Numbers are multiply-adds of a product, rows and columns of its result, and bytes.
+LARGE_PRODUCT = 1 << 30  # multiply-adds from which on one kernel more costs next to nothing
+SMALL_PRODUCT = 1 << 20  # multiply-adds from which on a product is worth tiles
+SKINNY_ROWS = (2, 64)  # rows beside a large matrix whose blocks share the depth (skinny GEMM, split-k)
+SKINNY_COLUMNS = 512  # columns beside them, at least
+TILE_ROWS = 17  # rows below which a tile is mostly empty
+COPY_BYTES = 16  # the copy engine wants rows at multiples of it
