@@ -19,6 +19,7 @@ from whit.dtype import dtypes
 from whit.errors import VerifyError
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.free import NO_RANGES, Free, free_ranges
 from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, KERNEL, PROGRAM, SCHEDULE, TENSOR, Stage
 from whit.ir.text import excerpt
@@ -152,43 +153,15 @@ def _kernel_roots(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
             yield node, "is no effect that a kernel can have"
 
 
-_CLOSING = frozenset({ops.REDUCE, ops.STAGE})
-_NO_RANGES: frozenset[UOp] = frozenset()
-
-
-def free_ranges(nodes: Nodes) -> dict[UOp, frozenset[UOp]]:
-    """For each node (sources first) the ranges that its value varies with: all below it but those it was reduced or
-    staged over. A scan still varies with its range; an effect has no value."""
-    free: dict[UOp, frozenset[UOp]] = {}
-    for node in nodes:
-        if node.op is ops.STORE or node.op.opaque:
-            free[node] = _NO_RANGES
-            continue
-        found = _NO_RANGES
-        for source in node.src:
-            other = free[source]
-            if other and other is not found:
-                found = found | other if found else other
-        if node.op is ops.RANGE:
-            found |= {node}
-        elif node.op in _CLOSING:
-            closed = node.src[1:]
-            found = free[node.src[0]].difference(closed)
-            for size in (size for r in closed for size in r.src):
-                found |= free[size]
-        elif node.op is ops.SORT:
-            found = found.difference(node.src[2:3])
-        free[node] = found
-    return free
-
-
 def _stored_once(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
     """A STORE's value varies only with ranges that its positions or gate name or that run in order, or it combines."""
-    free = free_ranges(nodes)
+    free: Free = {}
+    for node in nodes:
+        free_ranges(node, free)
     for node in nodes:
         if node.op is ops.STORE and node.arg.combine is None:
             _, value, *places = node.src
-            chosen = _NO_RANGES.union(*(free[place] for place in places))
+            chosen = NO_RANGES.union(*(free[place] for place in places))
             left = [r for r in free[value] - chosen if r.arg.kind is not RangeKind.ORDERED]
             for leftover in sorted(left, key=lambda r: r.arg.order):
                 yield node, f"writes one place for all values of {leftover.arg.name}"

@@ -21,6 +21,7 @@ from math import prod
 
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.free import Free, free_ranges
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
@@ -102,11 +103,9 @@ def find_chain(values: Sequence[UOp]) -> Chain | None:
 class _Reader:
     def __init__(self, values: Sequence[UOp]) -> None:
         self.values = values
-        self.free: dict[UOp, frozenset[UOp]] = {}
-        for node in topological(values):
-            found = frozenset().union(*(self.free[s] for s in node.src)) if not node.op.opaque else frozenset()
-            bound = node.src[1:] if node.op is ops.REDUCE else ()
-            self.free[node] = (found | {node} if node.op is ops.RANGE else found).difference(bound)
+        self.free: Free = {}
+        for value in values:
+            free_ranges(value, self.free)
         self.leaves: dict[UOp, UOp] = {}  # reduction that is no inner one -> leaf
         self.found: dict[tuple[object, ...], UOp] = {}  # what a reduction is -> leaf
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.free import free_ranges as free_ranges
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.sizes import reach
@@ -37,25 +38,6 @@ def sizes_of(ranges: Iterable[UOp]) -> list[int]:
 def is_open(r: UOp) -> bool:
     """Whether the size of a range is known only when the kernel runs."""
     return not isinstance(r.size, int)
-
-
-def free_ranges(root: UOp) -> dict[UOp, frozenset[UOp]]:
-    """For every node below root, the ranges it depends on that nothing inside it binds."""
-    free: dict[UOp, frozenset[UOp]] = {}
-    for node in topological((root,)):
-        found: frozenset[UOp] = frozenset()
-        for s in node.src:
-            inside = free[s]
-            if inside and inside is not found:
-                found = found | inside if found else inside
-        if node.op is ops.RANGE:
-            found = found | {node}
-        elif node.op is ops.REDUCE or node.op is ops.STAGE:
-            found = found - set(node.src[1:])
-        elif node.op is ops.SORT:
-            found = found - set(node.src[2:3])
-        free[node] = found
-    return free
 
 
 def scanned_ranges(body: UOp) -> set[UOp]:

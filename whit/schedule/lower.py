@@ -22,6 +22,7 @@ from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, RangeKind
+from whit.ir.free import free_ranges
 from whit.ir.graph import joined
 from whit.ir.nesting import Owner
 from whit.ir.op import Sources
@@ -71,7 +72,7 @@ class Lowering:
     path: list[Request] = field(default_factory=list)  # what is being computed, from the root down
     depth: int = 0  # how many reductions and scans are on that path
     reduce_ranges: int = 0  # how many there are
-    free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # memo of free_ranges
+    free: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # what `free_ranges` has found so far
     positions: Positions = field(default_factory=dict)  # memo of source_position, of all kernels of a schedule
     is_gpu: bool = False
 
@@ -241,9 +242,7 @@ class Lowering:
 
     def ranges_of(self, node: UOp) -> frozenset[UOp]:
         """The ranges that an expression depends on and that nothing inside it binds."""
-        if node not in self.free:
-            fill_free_ranges(node, self.free)
-        return self.free[node]
+        return self.free[node] if node in self.free else free_ranges(node, self.free)[node]
 
     def _compute(self, request: Request) -> Step:
         node, position, gate, loops = request.node, request.position, request.gate, request.loops
@@ -512,40 +511,6 @@ def prod_of(shape: tuple[Any, ...]) -> Any:
 
 def _known(size: Any) -> int:
     return size if isinstance(size, int) else max(reach(size)[1] or 1, 1)
-
-
-NO_RANGES: frozenset[UOp] = frozenset()
-
-
-def fill_free_ranges(root: UOp, known: dict[UOp, frozenset[UOp]]) -> None:
-    """The free ranges of everything below root, sources first."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node.op.opaque:  # the memory of a kept value, and below it the graph that computes that
-            known[stack.pop()] = NO_RANGES
-            continue
-        missing = [s for s in node.src if s not in known]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        known[node] = _free_of(node, known)
-
-
-def _free_of(node: UOp, known: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
-    free: frozenset[UOp] = frozenset()
-    for s in node.src:
-        inside = known[s]
-        if inside and inside is not free:
-            free = free | inside if free else inside
-    if node.op is ops.RANGE:
-        return free | {node}
-    if node.op is ops.REDUCE or node.op is ops.STAGE:
-        return free - set(node.src[1:])
-    if node.op is ops.SORT:
-        return free - set(node.src[2:3])
-    return free
 
 
 FEW, MANY = 8, 1 << 15

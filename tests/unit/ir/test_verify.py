@@ -12,11 +12,10 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, VerifyError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, Memory, ParamArg, RangeKind, StageArg
-from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, Stage
 from whit.ir.parse import parse
 from whit.ir.uop import UOp, const, make
-from whit.ir.verify import INVARIANTS, free_ranges, verify
+from whit.ir.verify import INVARIANTS, verify
 
 f32, index = dtypes.float32, dtypes.weakint
 n = UOp.variable("n", 1, 64)
@@ -131,22 +130,6 @@ def test_a_staged_value_is_indexed_by_other_ranges() -> None:
     i, j, k, m = (UOp.range(size, id) for id, size in enumerate((4, 8, 4, 8)))
     tile = source.index(i, j).stage(i, j, arg=StageArg(Memory.SHARED))
     verify(out.store(tile.index(k, m), m, k), Stage.KERNEL)
-
-
-def test_free_ranges_are_those_a_value_varies_with() -> None:
-    size = UOp.range(4, 0)
-    i, k = UOp.range(size + 1, 1), UOp.range(8, 2, RangeKind.REDUCE)
-    value = UOp.param(0, f32, (9, 8)).index(i, k)
-    summed = value.reduce(ops.ADD, ranges=(k,))
-    over_both = value.reduce(ops.ADD, ranges=(i, k))
-    scanned = value.scan(ops.ADD, range=k)
-    stored = UOp.param(1, f32, (9,)).store(summed, i)
-    free = free_ranges(topological((value, summed, over_both, scanned, stored)))
-    assert free[value] == {size, i, k}
-    assert free[summed] == {size, i}
-    assert free[over_both] == {size}  # the number of iterations depends on it
-    assert free[scanned] == {size, i, k}
-    assert free[stored] == set()
 
 
 # ---- broken graphs

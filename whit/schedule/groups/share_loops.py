@@ -14,16 +14,15 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.free import free_ranges
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
-from whit.schedule.lower import fill_free_ranges
 
 
 def share_loops(root: UOp) -> UOp:
     """The graph with as few reduce ranges as can be."""
-    free: dict[UOp, frozenset[UOp]] = {}
-    fill_free_ranges(root, free)
+    free = free_ranges(root)
     depth: dict[UOp, int] = {}
     shared: dict[Any, UOp] = {}
     renamed: dict[UOp, UOp] = {}

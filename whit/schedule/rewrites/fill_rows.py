@@ -15,15 +15,14 @@ from collections.abc import Collection
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.free import free_ranges
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.schedule.lower import fill_free_ranges
 
 
 def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
     """The body with loops to the ends of rows."""
-    free: dict[UOp, frozenset[UOp]] = {}
-    fill_free_ranges(body, free)
+    free = free_ranges(body)
     nodes = topological((body,))
     ends = {r: _end(r, nodes, free, longer) for r in nodes if r.op is ops.RANGE}
     new = {r: r.resized(end) for r, end in ends.items() if end}

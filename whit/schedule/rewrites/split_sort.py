@@ -27,10 +27,11 @@ from math import nan, prod
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.free import free_ranges
 from whit.ir.graph import topological
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
-from whit.schedule.lower import fill_free_ranges, prod_of
+from whit.schedule.lower import prod_of
 from whit.target import Target
 
 SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
@@ -132,8 +133,7 @@ def scratch_of(body: UOp, first_id: int, target: Target) -> list[UOp]:
     assert isinstance(size, int), "rows that are sorted have a known size"
     if arg.runs or size <= SHORT:
         return []
-    free: dict[UOp, frozenset[UOp]] = {}
-    fill_free_ranges(body, free)
+    free = free_ranges(body)
     rows = prod(int(r.size) for r in free[key] - {along} if isinstance(r.size, int))
     piece = arg.piece or size
     blocks = rows * -(-size // piece)
