@@ -68,6 +68,14 @@ class RangeArg:
         return f"{self.owner.stem}{self.id}"
 
 
+# Slots of params that stand for something as long as one pass works. Those of functions are counted from 0.
+LANES_SLOT = 1_000_000  # values that need as many lanes as they have, while what is around them is simplified
+PLACE_SLOT = 1 << 40  # memory, in the targets of stores
+LARGEST_SLOT = (1 << 41) - 1  # the largest score of attention so far
+LEAF_SLOT = 1 << 41  # the reductions in what attention computes
+HELD_SLOT = 1 << 50  # what a thread has in registers
+
+
 @dataclass(frozen=True, slots=True)
 class ParamArg:
     """The parameter in place `slot` of a function or kernel."""

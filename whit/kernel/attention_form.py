@@ -20,7 +20,7 @@ from dataclasses import field
 from math import prod
 
 from whit.ir import ops
-from whit.ir.args import RangeKind
+from whit.ir.args import LEAF_SLOT, RangeKind
 from whit.ir.free import Free, free_ranges
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
@@ -29,7 +29,6 @@ from whit.ir.uop import UOp, make
 from whit.records import dataclass
 from whit.simplify.rules import simplify
 
-LEAF = 1 << 41  # slots of leaves
 MANY_HEADS = 8  # from which on each has a core to itself
 MOST_TURNED, MOST_SUMS = 1024, 1 << 16  # rows, and elements of the sums, of a product that is turned round
 LEAST_ROWS, LEAST_KEYS, LEAST_COLUMNS, LEAST_DEPTH = 16, 32, 16, 8  # below, the matrix is as well stored
@@ -256,7 +255,7 @@ class _Reader:
     def leaf(self, key: tuple[object, ...], node: UOp) -> UOp:
         """A name for a reduction: the same for what is the same."""
         if key not in self.found:
-            self.found[key] = UOp.param(LEAF + len(self.found), node.dtype, ())
+            self.found[key] = UOp.param(LEAF_SLOT + len(self.found), node.dtype, ())
         return self.found[key]
 
 

@@ -19,16 +19,17 @@ from operator import mul
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.args import LARGEST_SLOT
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.kernel.attention_form import LEAF, Chain, Product, Statistic, with_values
+from whit.kernel.attention_form import Chain, Product, Statistic, with_values
 from whit.records import dataclass
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
 LOG2_E = 1 / log(2)
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
-OLD = UOp.param(LEAF - 1, dtypes.float32, ())  # the largest score before
+OLD = UOp.param(LARGEST_SLOT, dtypes.float32, ())  # the largest score before
 STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
 
 

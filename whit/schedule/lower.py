@@ -21,7 +21,7 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
-from whit.ir.args import FunctionArg, RangeKind
+from whit.ir.args import PLACE_SLOT, FunctionArg, RangeKind
 from whit.ir.free import free_ranges
 from whit.ir.graph import joined
 from whit.ir.nesting import Owner
@@ -41,7 +41,6 @@ LOOPS = frozenset({ops.REDUCE, ops.SCAN})
 DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
 GATHER = 3  # operations: finding elements here and there in the loop of a reduction, where vectors could be loaded
 WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
-PLACE = 1 << 40  # the slot of placeholders: params that stand for memory in the targets of stores
 
 Step = Generator[Any, UOp, UOp]
 
@@ -472,7 +471,7 @@ def narrowest(node: UOp) -> UOp:
 
 def is_join(node: UOp) -> bool:
     """Whether a value is a join: stores to a memory of which nothing is read."""
-    return node.op is ops.AFTER and node.src[0].op is ops.PARAM and node.src[0].arg.slot == PLACE
+    return node.op is ops.AFTER and node.src[0].op is ops.PARAM and node.src[0].arg.slot == PLACE_SLOT
 
 
 def zero_of(node: UOp) -> UOp:

@@ -10,11 +10,11 @@ or change places. So these are taken out, their vectors simplified beside the re
 from __future__ import annotations
 
 from whit.ir import ops
+from whit.ir.args import LANES_SLOT
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
 from whit.simplify import simplify
 
-FIRST_SLOT = 1_000_000  # of the params that stand for these nodes meanwhile
 MEMORY = (ops.PARAM, ops.BUFFER, ops.AFTER)
 
 
@@ -30,7 +30,7 @@ def simplify_lanes(body: UOp) -> UOp:
     found = [node for node in topological((body,)) if needs_lanes(node)]
     if not found:
         return simplify(body)
-    meanwhile = {node: UOp.param(FIRST_SLOT + i, node.dtype, node.shape) for i, node in enumerate(found)}
+    meanwhile = {node: UOp.param(LANES_SLOT + i, node.dtype, node.shape) for i, node in enumerate(found)}
     sources = [source for node in found for source in node.src]
     *simplified, result = simplify(UOp.group(*sources, body).substitute(meanwhile)).src
     done: dict[UOp, UOp] = {}  # what everything has become, the params first

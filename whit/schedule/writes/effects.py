@@ -23,12 +23,12 @@ from typing import Any
 
 from whit.errors import ArgumentError, InternalError, ShapeError
 from whit.ir import ops
-from whit.ir.args import StageArg
+from whit.ir.args import PLACE_SLOT, StageArg
 from whit.ir.graph import topological
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
-from whit.schedule.lower import PLACE, prod_of
+from whit.schedule.lower import prod_of
 from whit.schedule.movement import over
 from whit.schedule.stages.join import as_join
 from whit.schedule.writes.footprint import Box, box_of, target_position
@@ -63,7 +63,7 @@ class Settled:
 
 def place(value: UOp) -> UOp:
     """What stands for the memory of a value in the targets of stores."""
-    return UOp.param(PLACE, value.dtype, value.shape)
+    return UOp.param(PLACE_SLOT, value.dtype, value.shape)
 
 
 def part_targets(graph: UOp) -> UOp:

@@ -20,7 +20,7 @@ from whit.codegen.passes.vector_access import VECTOR_ACCESS
 from whit.codegen.strategy.fill_panels import Values, unflat
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import MatrixArg
+from whit.ir.args import HELD_SLOT, MatrixArg
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
@@ -35,7 +35,6 @@ from whit.target import Target
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
 COPIED = 16  # bytes that a thread copies at once
 QUAD = 4  # threads that have a row
-HELD = 1 << 50  # slots of params that stand for what is in registers
 F32 = dtypes.float32
 
 
@@ -313,7 +312,7 @@ class GpuCut:
 
     def held(self, number: int, lanes: int = 0) -> UOp:
         """What stands for registers until the program has them."""
-        return UOp.param(HELD + number, F32, (lanes,) if lanes else ())
+        return UOp.param(HELD_SLOT + number, F32, (lanes,) if lanes else ())
 
 
 def _as_wide(new: UOp, old: UOp) -> UOp:
