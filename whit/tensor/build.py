@@ -291,8 +291,10 @@ def _elements(data: Any, depth: int) -> Iterator[Any]:
 
 
 def _element(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
-        return value if type(value) in (bool, int, float) else float(value) if isinstance(value, float) else int(value)
+    if type(value) in (bool, int, float):
+        return value
+    if isinstance(value, int | float):  # subclasses, as np.float64
+        return float(value) if isinstance(value, float) else int(value)
     if isinstance(value, list | tuple):
         raise ShapeError("Tensor: a list stands where a number was expected", fix="Nest all lists equally deep.")
     if hasattr(value, "item"):

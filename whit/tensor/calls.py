@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from whit.cache import register_cache
@@ -104,7 +105,7 @@ def cut_out(name: str, results: list[Core], read: Mapping[UOp, None]) -> None:
     members = [node for node in bases if not _is_outside(node, read) and node.device is not None]
     order = _inside(members, read)
     shapes = {node.shape for node in order}
-    if not order or any(type(size) is not int for shape in shapes for size in shape):
+    if not order or any(type(size) is not int for size in chain.from_iterable(shapes)):
         return
     arguments, function = _function(name, members, order)
     call = function.call(*arguments)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypedDict, Unpack
 
 from whit.device import canonicalize
@@ -227,7 +228,7 @@ class OptimizerGroup(Optimizer):
         if not optimizers or not all(isinstance(part, Optimizer) for part in optimizers):
             raise ArgumentError("OptimizerGroup: nothing to group", repr(optimizers)[:200], "Give optimisers.")
         self.optimizers = optimizers
-        self.params = _checked("OptimizerGroup", [tensor for part in optimizers for tensor in part.params])
+        self.params = _checked("OptimizerGroup", list(chain.from_iterable(part.params for part in optimizers)))
         self.device, self.lr = optimizers[0].device, optimizers[0].lr
 
     def _parts(self) -> Sequence[Optimizer]:
@@ -238,7 +239,7 @@ class OptimizerGroup(Optimizer):
 
     def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
         """The tensors of all of them."""
-        return [tensor for part in self.optimizers for tensor in part.schedule_step(skip)]
+        return list(chain.from_iterable(part.schedule_step(skip) for part in self.optimizers))
 
 
 def wide_dtype(dtype: DType) -> DType:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 from whit.errors import ArgumentError
 
@@ -52,7 +53,7 @@ def _repeats_a_name(groups: list[Group]) -> bool:
 
 
 def _names(groups: list[Group]) -> list[str]:
-    return [name for group in groups for name in group]
+    return list(chain.from_iterable(groups))
 
 
 def _groups(side: str) -> list[Group]:

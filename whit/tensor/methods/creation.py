@@ -225,7 +225,8 @@ def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:
         inner = dtypes.float64 if dtype.itemsize == 8 else dtypes.float32
     elif dtype.itemsize < 4:
         inner = dtypes.float32 if dtype.is_float else dtypes.int32
-    place = UOp.arange(count, inner if inner.is_int else dtypes.int32 if count <= 2**31 else dtypes.int64).cast(inner)
+    counting = dtypes.int32 if count <= 2**31 else dtypes.int64
+    place = UOp.arange(count, inner if inner.is_int else counting).cast(inner)
     if step != 1:
         place = place * (float(step) if inner.is_float else convert(inner, step))
     if start != 0:

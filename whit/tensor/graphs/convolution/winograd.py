@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 from math import prod
 
 from whit.ir import ops
@@ -36,10 +37,10 @@ POINTS = {2: (Fraction(1),), 4: (Fraction(3, 4), Fraction(3, 2))}
 def matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
     """A' (m, m+2), G (m+2, 3), B' (m+2, m+2), folded."""
     zero, one, pairs = Fraction(0), Fraction(1), POINTS[m]
-    points = (zero, *(sign * p for p in pairs for sign in (1, -1)))
+    points = (zero, *chain.from_iterable((p, -p) for p in pairs))
     back = []
     for i in range(m):
-        powers = (p**i if i % 2 == parity else zero for p in pairs for parity in (0, 1))
+        powers = chain.from_iterable((zero, p**i) if i % 2 else (p**i, zero) for p in pairs)
         back.append((zero**i, *powers, Fraction(i == m - 1)))
     weights, inputs = [], []
     for p in (zero, *pairs):
@@ -81,21 +82,24 @@ def _combined(matrix: Matrix, values: Sequence[UOp]) -> list[UOp]:
     for row in matrix:
         terms = [(factor, value) for factor, value in zip(row, values, strict=True) if factor]
         terms.sort(key=lambda term: term[0] < 0)  # a positive one first: nothing is negated alone
-        total: UOp | None = None
-        for factor, value in terms:
-            size = abs(factor) if total is not None else factor
-            term = value if size == 1 else value * const(value.dtype, float(size))
-            total = term if total is None else total + term if factor > 0 else total - term
-        assert total is not None, "every row of a transform has a term"
+        (first, value), *others = terms
+        total = _times(value, first)
+        for factor, value in others:
+            term = _times(value, abs(factor))
+            total = total + term if factor > 0 else total - term
         results.append(total)
     return results
+
+
+def _times(value: UOp, factor: Fraction) -> UOp:
+    return value if factor == 1 else value * const(value.dtype, float(factor))
 
 
 def _both_ways(transform: Callable[[Sequence[UOp]], list[UOp]], square: list[list[UOp]]) -> UOp:
     """The transform of all columns, then of all rows, one after the other on a new first axis."""
     columns = [transform(column) for column in zip(*square, strict=True)]
     rows = [transform(row) for row in zip(*columns, strict=True)]
-    return UOp.stack(*(value for row in rows for value in row))
+    return UOp.stack(*chain.from_iterable(rows))
 
 
 def winograd(x: UOp, w: UOp, m: int, groups: int, padding: Pads, sizes: tuple[int, ...]) -> UOp:

@@ -71,7 +71,7 @@ class Convolutions(Topic):
         kernel = kernels.shape[2:]
         steps, gaps = each("conv2d", "stride", stride, count), each("conv2d", "dilation", dilation, count)
         pads = paddings("conv2d", padding, kernel, steps, gaps)
-        if any(number < 0 for pair in pads for number in pair):  # cuts off
+        if any(min(pair) < 0 for pair in pads):  # cuts off
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         check_fits("conv2d", self, kernel, gaps, around)

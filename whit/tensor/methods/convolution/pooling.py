@@ -171,7 +171,7 @@ class Pooling(Topic):
         if gathers and is_of_images and self.dtype.is_float and not return_indices:
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
-        if any(pad for pair in both for pad in pair):
+        if any(map(any, both)):
             inside = _padded(spread(const(dtypes.bool, True), self.shape), both)
             x = inside.where(x, const(x.dtype, x.dtype.min))
         op = ops.OR if self.dtype.is_bool else ops.MAX
@@ -246,7 +246,7 @@ class Pooling(Topic):
 
 def _padded(x: UOp, pads: Pads) -> UOp:
     """Zeros around the last axes."""
-    if not any(pad for pair in pads for pad in pair):
+    if not any(map(any, pads)):
         return x
     return x.pad([(0, 0)] * (len(x.shape) - len(pads)) + pads)
 

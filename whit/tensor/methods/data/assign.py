@@ -163,7 +163,11 @@ def _inside(positions: tuple[UOp, ...], target: UOp, chain: list[UOp]) -> tuple[
 
 def kind(dtype: DType) -> int:
     """The order of kinds of numbers: each is a part of the next."""
-    return 0 if dtype.is_bool else 1 if dtype.is_unsigned else 2 if dtype.is_int else 3
+    if dtype.is_bool:
+        return 0
+    if dtype.is_int:
+        return 1 if dtype.is_unsigned else 2
+    return 3
 
 
 def fitted(name: str, tensor: Core, value: UOp, shape: Shape) -> UOp:

@@ -72,13 +72,13 @@ class Scattering(Selection):
 
         reduce="add" or "multiply": combined with what is there.
         """
-        if reduce not in (None, "add", "multiply"):
+        combines = {None: None, "add": ops.ADD, "multiply": ops.MUL}
+        if reduce not in combines:
             raise ArgumentError(
                 f"scatter: there is no reduce={reduce!r}", self._made(), 'Use "add", "multiply", or scatter_reduce().'
             )
         values, positions, gate = self._scattering("scatter", dim, index, src)
-        combine = None if reduce is None else ops.ADD if reduce == "add" else ops.MUL
-        return self._wrap(self._stored(self.uop, values, positions, gate, combine))
+        return self._wrap(self._stored(self.uop, values, positions, gate, combines[reduce]))
 
     def scatter_add(self, dim: int, index: Any, src: Any) -> Self:
         """`scatter` with reduce="add"."""

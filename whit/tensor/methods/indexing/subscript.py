@@ -13,6 +13,7 @@ Their axes come first, those of the shape that they broadcast to in their place:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Self
 
 from whit.engine.devices.device import is_disk
@@ -273,5 +274,5 @@ def _every(node: UOp, steps: list[tuple[Any, int]]) -> UOp:
     if all(step == 1 for _, step in steps):
         return node
     node = node.pad([(0, count * step - size) for size, (count, step) in zip(node.shape, steps, strict=True)])
-    node = node.reshape(tuple(part for pair in steps for part in pair))
+    node = node.reshape(tuple(chain.from_iterable(steps)))
     return node.shrink([(0, 1 if i % 2 else size) for i, size in enumerate(node.shape)])

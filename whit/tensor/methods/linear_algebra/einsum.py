@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Self
 
 from whit.dtype import DTypeLike
@@ -110,8 +111,8 @@ class Einsum(Topic):
         right = self._operand("kron", other)
         rank = max(self.ndim, right.ndim)
         a, b = ((1,) * (rank - t.ndim) + t.shape for t in (self, right))
-        left = self.reshape(tuple(part for size in a for part in (size, 1)))
-        product = left * right.reshape(tuple(part for size in b for part in (1, size)))
+        left = self.reshape(tuple(chain.from_iterable((size, 1) for size in a)))
+        product = left * right.reshape(tuple(chain.from_iterable((1, size) for size in b)))
         return product.reshape(tuple(m * n for m, n in zip(a, b, strict=True)))
 
     def cross(self, other: Any, dim: int = -1) -> Self:

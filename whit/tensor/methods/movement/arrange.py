@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import prod
 from typing import Any, Self
 
@@ -77,8 +78,7 @@ class Arrangement(Topic):
         """Axes split, ordered and joined by a formula of names: "b (h w) c -> b c h w", h=4."""
         left, right = parse_formula(formula, self.ndim, self._made())
         lengths = self._lengths(formula, left, sizes)
-        names = [name for group in left for name in group]
-        order = [name for group in right for name in group]
+        names, order = (list(chain.from_iterable(side)) for side in (left, right))
         x = self.reshape(tuple(lengths[name] for name in names))
         x = x.permute(tuple(names.index(name) for name in order))
         return x.reshape(tuple(prod(lengths[name] for name in group) for group in right))

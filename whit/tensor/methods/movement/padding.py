@@ -9,6 +9,7 @@ Padding may be longer than the axis: it goes on back and forth, or round and rou
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Self
 
 from whit.dtype import dtypes
@@ -41,7 +42,7 @@ class Padding(Topic):
         pads = self._padding(padding)
         inner = self._cropped(pads)
         grow = [(larger(before, 0), larger(after, 0)) for before, after in pads]
-        if not any(isinstance(pad, UOp) or pad for pair in grow for pad in pair):
+        if not any(isinstance(pad, UOp) or pad for pad in chain.from_iterable(grow)):
             return self._wrap(inner.uop)
         if mode != "constant":
             return self._wrap(self._continued(inner.uop, grow, mode))
@@ -55,7 +56,7 @@ class Padding(Topic):
 
     def _cropped(self, pads: list[tuple[int, int]]) -> Self:
         """Without what negative padding takes away."""
-        if all(is_at_most(0, pad) for pair in pads for pad in pair):
+        if all(is_at_most(0, pad) for pad in chain.from_iterable(pads)):
             return self
         for axis, (size, (before, after)) in enumerate(zip(self.shape, pads, strict=True)):
             if not is_at_most(0, size + smaller(before, 0) + smaller(after, 0)):

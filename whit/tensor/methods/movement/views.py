@@ -7,7 +7,7 @@ as in NumPy; what may show an element twice or not at all (pad, repeat, cat) has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, starmap
+from itertools import chain, pairwise, starmap
 from math import prod
 from typing import Any, Self, TypeVar, overload
 
@@ -305,8 +305,8 @@ class Views(Topic):
                 "Give a number of at least 0 for each axis.",
             )
         shape = (1,) * lead + self.shape
-        paired = self.uop.reshape(tuple(part for size in shape for part in (1, size)))
-        tiled = paired.expand(tuple(part for count, size in zip(counts, shape, strict=True) for part in (count, size)))
+        paired = self.uop.reshape(tuple(chain.from_iterable((1, size) for size in shape)))
+        tiled = paired.expand(tuple(chain.from_iterable(zip(counts, shape, strict=True))))
         return self._wrap(tiled.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True))))
 
     @overload
