@@ -188,7 +188,7 @@ def test_kernels_for_a_gpu_come_from_disk_and_need_no_assembler(
 
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas (whit[ptx])")
 def test_an_assembler_that_refuses_a_kernel_leaves_log_and_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whit.render._RENDERERS", {"PTX": lambda programs, target: "nonsense"})
+    monkeypatch.setattr("whit.render.ptx.text.render_ptx", lambda programs, target: "nonsense")
     with pytest.raises(BackendError, match="ptxas refuses the code for CUDA:PTX:sm_90a") as caught:
         (Tensor.empty(47, device="NULL:PTX:sm_90a") * 1.75).realize()
     path = Path(caught.value.details.rpartition("the source is in ")[2])
@@ -306,7 +306,7 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path) -> No
 
 @needs_compiler
 def test_a_compiler_that_refuses_a_kernel_leaves_log_and_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whit.render._RENDERERS", {"C": lambda programs, target: "void kernel() { nonsense; }"})
+    monkeypatch.setattr("whit.render.c.text.render_c", lambda programs, target: "void kernel() { nonsense; }")
     with pytest.raises(BackendError) as caught:
         (Tensor(numbers(7), device="CPU:C") * 1.75).realize()
     assert "refuses the code for CPU:C:" in caught.value.what

@@ -7,7 +7,8 @@ lazy = w * 2; f()                   the graph of `lazy` reads w's BUFFER: w gets
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from whit.engine.memory.history import buffer_now, has_former
@@ -88,21 +89,28 @@ def own_memories(tensors: Sequence[Any]) -> dict[int, Buffer]:
     bases = {number: base for number, base in bases.items() if is_writable(base)}
     if not bases:
         return {}
-    memories = set(bases.values())
-    owners = {(base, id(tensors[number]._family or tensors[number])) for number, base in bases.items()}
     views = _views_of(tensors[number] for number in bases)
+    others = _seen_by_others(set(bases.values()), views) | _of_two([(base, tensors[n]) for n, base in bases.items()])
+    for view in chain.from_iterable(views.values()):  # what was computed of a view is the old value
+        computed_entries.pop(id(view), None)
+    return {number: storage(base) for number, base in bases.items() if base not in others}
+
+
+def _seen_by_others(memories: set[UOp], views: Mapping[int, Sequence[UOp]]) -> set[UOp]:
+    """The BUFFERs among these that somebody can see who is not among those with these views."""
     remembered = _remembered(memories)
     is_older = any(computed(node) in memories for node in remembered) or any(map(has_former, memories))
     held = _held(-1 if is_older else _oldest(memories))
     roots = [node for holder, node in held if id(holder()) not in views]
-    chains = {link for view in views.values() for link in view}
-    roots += [node for node in remembered if node not in chains]
-    others = reached(memories, roots) | {
-        base for base, count in Counter(base for base, _ in owners).items() if count > 1
-    }
-    for key in map(id, chains):  # what was computed of a view is the old value
-        computed_entries.pop(key, None)
-    return {number: storage(base) for number, base in bases.items() if base not in others}
+    own = set(chain.from_iterable(views.values()))
+    return reached(memories, [*roots, *[node for node in remembered if node not in own]])
+
+
+def _of_two(pairs: Iterable[tuple[UOp, Any]]) -> set[UOp]:
+    """The BUFFERs that two tensors show without knowing of each other."""
+    owners = {(base, id(tensor._family or tensor)) for base, tensor in pairs}
+    counts = Counter(base for base, _ in owners)
+    return {base for base, count in counts.items() if count > 1}
 
 
 def _views_of(tensors: Iterable[Any]) -> dict[int, list[UOp]]:
@@ -111,10 +119,10 @@ def _views_of(tensors: Iterable[Any]) -> dict[int, list[UOp]]:
     for tensor in tensors:
         family = tensor._family
         for member in (tensor,) if family is None else family.members():
-            found[id(member)] = chain = []
+            found[id(member)] = above = []
             view = member.uop
             while view is not base_of(tensor):
-                chain.append(view)
+                above.append(view)
                 view = view.src[0]
     return found
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.memory.view import view_of_buffer
@@ -74,6 +75,11 @@ class Plan:
             alive = {t.offset: t.nbytes for t in self.temporaries if t.first <= number <= t.last}
             found = max(found, sum(alive.values()))
         return found
+
+
+def plan_of(loaded: Any) -> Any:
+    """The plan in what a device has loaded."""
+    return getattr(loaded, "plan", loaded)
 
 
 def make_plan(linear: UOp, slots: int) -> Plan:

@@ -25,21 +25,22 @@ from whit.engine.devices.device import Device, canonicalize
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
+from whit.engine.plan.plan import plan_of
 from whit.engine.programs.dependencies import Access, accesses_of
 from whit.engine.programs.prune import prune
 from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, copy_queue, report
 from whit.engine.programs.submit import ALL as ALL  # these two also for those who only know programs
 from whit.engine.programs.submit import Part as Part
 from whit.engine.programs.submit import Submission, can_submit
-from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value, under, views_between
+from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value
 from whit.engine.realize.parametrise import Normalised, below, normalise
 from whit.engine.realize.parametrise_effects import normalise_effects
-from whit.engine.realize.realize import call_names, find_plan, memory_of_slot
-from whit.engine.realize.reuse import can_overwrite
+from whit.engine.realize.realize import call_names, can_lie_in, find_plan, memory_of_slot
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import keep_made, run_named, watched
 from whit.ir import ops
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graphs
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer, is_on_host
@@ -196,25 +197,22 @@ def _plain_calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) 
     return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
 
 
-def plan_of(loaded: Any) -> Any:
-    """The plan in what a device has loaded."""
-    return getattr(loaded, "plan", loaded)
-
-
 def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp]:
     """The same values without what only concerned gradients, and without stores that cover all of a tensor. `known` has
     what was found before, for callers that ask again and again."""
-    done: dict[UOp, UOp] = {} if known is None else known
-    new_roots = [root for root in roots if root not in done]
-    for node in topological(new_roots, stop=done) if new_roots else ():
-        if node.op in ops.SAME_VALUE:
-            done[node] = done[node.src[0]]
-            continue
-        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-        new = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
+
+    def change(node: UOp, src: Sources) -> UOp:
+        new = src[0] if node.op in ops.SAME_VALUE else _over(node, src)
         value = stored_value(new)
-        done[node] = new if value is None else value
+        return new if value is None else value
+
+    done = map_graphs(roots, change, known)
     return [done[root] for root in roots]
+
+
+def _over(node: UOp, src: Sources) -> UOp:
+    """A node over other sources, made where it was."""
+    return node if src == node.src else keep_made(make(node.op, src, node.arg), node)
 
 
 def build(
@@ -238,23 +236,25 @@ def build(
     values = _carry_copies(program, values)
     program.states = [State(old) for _, old in states]
     program.outputs = [-1] * len(outputs)
-    groups: dict[str, tuple[list[int], list[tuple[State, UOp]]]] = {}
-    for number, value in enumerate(values):
-        outs, changes = groups.setdefault(value.device or device, ([], []))
-        if number < len(outputs):
-            outs.append(number)
-        else:
-            state = program.states[number - len(outputs)]
-            state.device = value.device
-            changes.append((state, value))
-    for name, (outs, changes) in groups.items():
-        places = _add(program, [values[number] for number in outs], changes, name)
-        for number, place in zip(outs, places, strict=True):
-            program.outputs[number] = place
-        _donate(program, [(number, values[number]) for number in outs], [d for d in donated if d.device == name])
+    devices = [value.device or device for value in values]
+    for name in dict.fromkeys(devices):
+        _add_on(program, name, values, [number for number, each in enumerate(devices) if each == name], donated)
     if len(program.parts) == 1 and program.parts[0].places == list(range(program.size)):
         program.parts[0].places = ALL
     return program
+
+
+def _add_on(program: Program, device: str, values: list[UOp], numbers: list[int], donated: Sequence[UOp]) -> None:
+    """The part for one device: those of the values, results first, that are computed there."""
+    count = len(program.outputs)
+    outputs = [(number, values[number]) for number in numbers if number < count]
+    states = [(program.states[number - count], values[number]) for number in numbers if number >= count]
+    for state, value in states:
+        state.device = value.device
+    places = _add(program, [value for _, value in outputs], states, device)
+    for (number, _), place in zip(outputs, places, strict=True):
+        program.outputs[number] = place
+    _donate(program, outputs, [node for node in donated if node.device == device])
 
 
 def _donate(program: Program, outputs: list[tuple[int, UOp]], donated: list[UOp]) -> None:
@@ -265,7 +265,7 @@ def _donate(program: Program, outputs: list[tuple[int, UOp]], donated: list[UOp]
             is_alike = (value.dtype, value.shape) == (placeholder.dtype, placeholder.shape)
             if not is_alike or number in program.donations or part.graph is None:
                 continue
-            if _can_overwrite(part.graph, part.loaded, slot, placeholder):
+            if can_lie_in(part.graph, slot, placeholder, part.device):
                 program.donations[number] = placeholder
                 break
 
@@ -305,11 +305,7 @@ def _copied(source: str | None, target: str, nbytes: int) -> Buffer:
 
 def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]:
     """The same graphs with other nodes in the places of those that are `known`."""
-    done = dict(known)
-    for node in topological(tuple(roots)):
-        if node not in done:
-            src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-            done[node] = node if src == node.src else keep_made(make(node.op, src, node.arg), node)
+    done = map_graphs(roots, _over, dict(known))
     return [done[root] for root in roots]
 
 
@@ -338,18 +334,27 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
         if effect.top in changed:
             changed[effect.top].place = place
         else:
-            memory = effect.memory
-            program.copied.append((place, _input(program, memory, device)))
-            program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
+            _change_a_copy(program, effect.memory, place, device)
     inputs = [_input(program, slot, device) for slot in graph.slots]
     loaded = find_plan(graph, device)
     for slot, (state, new) in enumerate(others, len(values)):
-        old = state.placeholder
-        if old is not None and (old.device, old.dtype, old.shape) == (new.device, new.dtype, new.shape):
-            state.can_overwrite = _can_overwrite(graph, loaded, slot, old)
+        state.can_overwrite = _can_replace(state.placeholder, new, graph, slot)
     program.parts.append(Part(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
     program.variables.update(graph.variables)
     return places[: len(values)]
+
+
+def _change_a_copy(program: Program, memory: UOp, place: int, device: str) -> None:
+    """The content of a memory is copied to a place in each run, and changed there."""
+    program.copied.append((place, _input(program, memory, device)))
+    program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
+
+
+def _can_replace(old: UOp | None, new: UOp, graph: Normalised, slot: int) -> bool:
+    """Whether a new value can lie in the memory of the old one."""
+    if old is None or (old.device, old.dtype, old.shape) != (new.device, new.dtype, new.shape):
+        return False
+    return can_lie_in(graph, slot, old, str(new.device))
 
 
 def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effect]) -> dict[UOp, State]:
@@ -358,7 +363,7 @@ def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effe
     found: dict[UOp, State] = {}
     for state, value in states:
         effect = by_top.get(value)
-        if effect is not None and effect.memory is state.placeholder and not _views(effect) and value not in found:
+        if effect is not None and effect.memory is state.placeholder and not effect.views() and value not in found:
             state.is_part = True
             found[value] = state
     return found
@@ -371,13 +376,6 @@ def _effects(order: list[UOp]) -> list[Effect]:
     return [effect for effect in found if effect is not None]
 
 
-def _views(effect: Effect) -> list[UOp]:
-    views: list[UOp] = []
-    for node in effect.chain:
-        views += views_between(node.src[0], under(node)) or []
-    return views
-
-
 def _input(program: Program, node: UOp, device: str) -> int:
     """The place of what a slot holds."""
     place = program.inputs.get(node)
@@ -386,12 +384,6 @@ def _input(program: Program, node: UOp, device: str) -> int:
         if not is_placeholder(node):
             program.fixed[place] = memory_of_slot(node, device)
     return place
-
-
-def _can_overwrite(graph: Normalised, loaded: Any, slot: int, placeholder: UOp) -> bool:
-    if placeholder not in graph.slots:
-        return True
-    return can_overwrite(plan_of(loaded).linear, slot, graph.outputs + graph.slots.index(placeholder))
 
 
 def resident_of(device: str, loaded: Any) -> Any:

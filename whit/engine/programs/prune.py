@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from whit.engine.memory.placeholder import new_placeholder
+from whit.engine.memory.storage import is_known
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.uop import UOp, make
+from whit.ir.map_graph import map_graphs
+from whit.ir.uop import UOp
 
 LEFT = frozenset({ops.BUFFER, ops.CONST, *ops.MOVEMENT, *ops.SAME_VALUE, ops.BITCAST})
 
@@ -24,26 +26,25 @@ def prune(values: Sequence[UOp], fixed: Collection[UOp]) -> tuple[list[UOp], lis
     is_fixed: set[UOp] = set(fixed)
     costs: set[UOp] = set()  # of the fixed ones those that take work
     for node in order:
-        if node.op.opaque or node.op in (ops.AFTER, ops.STORE, ops.COPY, ops.BIND, ops.VARIABLE):
-            continue
-        known = [source for source in node.src if source in is_fixed]
-        others = [source for source in node.src if source not in is_fixed and source.device is not None]
-        if known and not others and node.device is not None and _has_known_shape(node):
+        if _can_be_fixed(node) and _depends_only_on(is_fixed, node):
             is_fixed.add(node)
-            if node.op not in LEFT or any(source in costs for source in known):
+            if node.op not in LEFT or not costs.isdisjoint(node.src):
                 costs.add(node)
-    taken = {node for node in values if node in costs}
-    for node in order:
-        if node not in is_fixed:
-            taken.update(source for source in node.src if source in costs)
-    done: dict[UOp, UOp] = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in taken}
+    read = {source for node in order if node not in is_fixed for source in node.src}
+    taken = costs & read.union(values)
+    done = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in order if node in taken}
     found = [(placeholder, node) for node, placeholder in done.items()]
-    for node in order:
-        if node not in done:
-            src = tuple([done[source] for source in node.src])
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
+    done = map_graphs(values, lambda node, src: None, done)
     return [done[value] for value in values], found
 
 
-def _has_known_shape(node: UOp) -> bool:
-    return all(isinstance(size, int) for size in node.shape)
+def _can_be_fixed(node: UOp) -> bool:
+    """Whether a node is a value of its own, of which the memory is known."""
+    is_value = not node.op.opaque and node.op not in (ops.AFTER, ops.STORE, ops.COPY, ops.BIND, ops.VARIABLE)
+    return is_value and node.device is not None and is_known(node.shape)
+
+
+def _depends_only_on(fixed: Collection[UOp], node: UOp) -> bool:
+    """Whether a node is made of some values, and besides of nothing but numbers."""
+    others = [source for source in node.src if source not in fixed]
+    return len(others) < len(node.src) and all(source.device is None for source in others)

@@ -89,6 +89,13 @@ class Effect:
     memory: UOp  # the BUFFER that the first one changes, or that holds what it changes
     in_place: bool
 
+    def views(self) -> list[UOp]:
+        """The views through which the last AFTER shows the memory."""
+        views: list[UOp] = []
+        for node in self.chain:
+            views += views_between(node.src[0], under(node)) or []
+        return views
+
 
 def last_changes(order: list[UOp]) -> list[UOp]:
     """The AFTERs of a graph that no other AFTER stands on, and that change a tensor."""

@@ -213,10 +213,8 @@ class Normaliser:
     def root(self, root: UOp, roots: Sequence[UOp], order: list[UOp]) -> UOp:
         """What is stored for a root.
 
-        permute(stage(x))  ->  permute(x)       the root is in memory of its own anyway: nobody else reads the copy
+        permute(stage(x))  ->  permute(x)       one that shows a copy is in memory of its own anyway
         """
-        if root.op not in REARRANGED:
-            return self.stored(root)
         chain: list[UOp] = []
         node = root
         while node.op in REARRANGED and len(node.src) == 1 and id(node) not in computed_entries:
@@ -378,7 +376,8 @@ def normalise(
     """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
     state = Normaliser(len(roots), windows)
     state.visit(order)
-    stores = [output(state, slot, root, state.root(root, roots, order)) for slot, root in enumerate(roots)]
+    values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
+    stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
     return normalised(state, make(ops.GROUP, tuple(stores)), is_named)
 
 

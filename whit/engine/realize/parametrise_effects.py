@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from whit.engine.memory.storage import computed_entries
 from whit.engine.realize.effects import Effect, on_views, under, views_between
-from whit.engine.realize.parametrise import NO_WINDOWS, Normalised, Normaliser, normalised, output, views_to
+from whit.engine.realize.parametrise import NO_WINDOWS, REARRANGED, Normalised, Normaliser, normalised, output, views_to
 from whit.engine.realize.windows import Anchor, Window
 from whit.ir import ops
 from whit.ir.uop import UOp, make
@@ -32,7 +32,8 @@ def normalise_effects(
     of other memories; `is_named`: with the places of nodes."""
     state = EffectNormaliser(len(roots), effects, order, windows)
     state.visit(order)
-    stores = [output(state, slot, root, state.root(root, roots, order)) for slot, root in enumerate(roots)]
+    values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
+    stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
     for number, effect in enumerate(effects):
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))

@@ -46,7 +46,7 @@ from whit.engine.memory.storage import (
     taking_over,
 )
 from whit.engine.memory.view import view_of_buffer
-from whit.engine.plan.plan import Plan, make_plan
+from whit.engine.plan.plan import Plan, make_plan, plan_of
 from whit.engine.realize.effects import (
     Effect,
     effect_of,
@@ -55,8 +55,6 @@ from whit.engine.realize.effects import (
     memory_under,
     on_views,
     stored_value,
-    under,
-    views_between,
 )
 from whit.engine.realize.failure import explain_failure
 from whit.engine.realize.many_sizes import note_program
@@ -91,28 +89,40 @@ register_cache(_reused.clear, "engine.reused")
 def realize(roots: Sequence[UOp], device: str | None = None) -> list[UOp]:
     """The BUFFERs that hold the values of these nodes. `device` is for values that have none: those of constants."""
     wanted = [(_value(root), root.device or canonicalize(device)) for root in roots]
-    todo = [pair for pair in dict.fromkeys(wanted) if _known(pair[0]) is None]
-    found: dict[tuple[UOp, str], UOp] = {}
-    if todo:
-        order, has_special = below([node for node, _ in todo])
-        if has_special:
-            copies = [node for node in order if node.op is ops.COPY and id(node) not in computed_entries]
-            if copies:
-                with keeping(node for node, _ in todo):  # what is copied first may write to what these read
-                    _copy_all(copies)
-                order, _ = below([node for node, _ in todo])
-        todo += [(node, str(node.device)) for node in to_store(order) if _known(node) is None]
-        todo = list(dict.fromkeys(todo))
-        changed = [node for node in last_changes(order) if node.device is not None] if has_special else []
-        assigned = [root for root in roots if _is_worth_reusing(root)]
-        old = _old_contents(todo, changed, assigned)
-        if changed:
-            found = _change(todo, order, changed, old)
-            todo = [pair for pair in todo if pair not in found and _known(pair[0]) is None]
-            order, _ = below([node for node, _ in todo])
-        found.update(_compute_all(todo, order, old))
+    todo = _unknown(wanted)
+    found = _realize_all(roots, todo) if todo else {}
     results: list[UOp] = [found[pair] if pair in found else _known(pair[0]) for pair in wanted]  # type: ignore[misc]
     return _apart(roots, results) if len(roots) > 1 else results
+
+
+def _unknown(pairs: list[tuple[UOp, str]]) -> list[tuple[UOp, str]]:
+    """Those of some nodes, with their devices, that are not in memory; each once."""
+    return [pair for pair in dict.fromkeys(pairs) if _known(pair[0]) is None]
+
+
+def _below(todo: list[tuple[UOp, str]]) -> tuple[list[UOp], bool]:
+    return below([node for node, _ in todo])
+
+
+def _realize_all(roots: Sequence[UOp], todo: list[tuple[UOp, str]]) -> dict[tuple[UOp, str], UOp]:
+    """Computes what the roots need: copies between devices, effects, everything else. What is remembered is not in the
+    result."""
+    order, has_special = _below(todo)
+    if has_special and _copy_first(order, todo):
+        order, _ = _below(todo)
+    marked = to_store(order)
+    if marked:
+        todo = _unknown([*todo, *[(node, str(node.device)) for node in marked]])
+    assigned = [root for root in roots if root.op is ops.AFTER and _is_worth_reusing(root)]
+    if not has_special and not assigned:
+        return _compute_all(todo, order, OldContents())
+    changed = [node for node in last_changes(order) if node.device is not None]
+    old = _old_contents(todo, changed, assigned)
+    if not changed:
+        return _compute_all(todo, order, old)
+    found = _change(todo, order, changed, old)
+    todo = [pair for pair in _unknown(todo) if pair not in found]
+    return found | _compute_all(todo, _below(todo)[0], old)
 
 
 def _apart(roots: Sequence[UOp], results: list[UOp]) -> list[UOp]:
@@ -132,7 +142,7 @@ def realize_one(node: UOp, device: str) -> UOp:
 
 def _is_worth_reusing(root: UOp) -> bool:
     """Whether a root replaces all of a tensor that is large enough to ask whether its memory is free now."""
-    if root.op is not ops.AFTER or id(root) in computed_entries or stored_value(root) is None:
+    if id(root) in computed_entries or stored_value(root) is None:
         return False
     if nbytes_of(root.dtype, root.shape) < REUSED or _known(_value(root)) is not None:
         return False
@@ -245,11 +255,14 @@ def _encoded(node: UOp) -> bytes:
 # ---- first copies between devices
 
 
-def _copy_all(copies: list[UOp]) -> None:
-    """Copies between devices, sources before users."""
-    for node in copies:
-        if computed(node) is None:
-            _copy(node)
+def _copy_first(order: list[UOp], todo: list[tuple[UOp, str]]) -> bool:
+    """Makes the copies between devices that a graph has, sources before users. Whether there are any."""
+    copies = [node for node in order if node.op is ops.COPY and id(node) not in computed_entries]
+    with keeping(node for node, _ in todo if copies):  # what is copied may write to what these read
+        for node in copies:
+            if computed(node) is None:
+                _copy(node)
+    return bool(copies)
 
 
 def _copy(node: UOp) -> None:
@@ -351,7 +364,7 @@ def _carry_out(roots: list[UOp], effects: list[Effect], order: list[UOp], device
     changed = {effect.memory for effect in effects}
     graph = normalise_effects(roots, effects, order, find_windows(order, changed | {*old.free.values()}))
     results = _results(roots, graph, device, old.free)
-    views = [_views(effect) for effect in effects]  # while it is known which of them are in memory
+    views = [effect.views() for effect in effects]  # while it is known which of them are in memory
     memories = [_memory_for(effect, shown) for effect, shown in zip(effects, views, strict=True)]
     contents: list[UOp] = []  # of the last AFTERs
     then = _let_go(roots, results, old)
@@ -391,14 +404,6 @@ def _memory_for(effect: Effect, shown: list[UOp]) -> Buffer:
     return copy
 
 
-def _views(effect: Effect) -> list[UOp]:
-    """The views through which the last AFTER shows the memory."""
-    views: list[UOp] = []
-    for node in effect.chain:
-        views += views_between(node.src[0], under(node)) or []
-    return views
-
-
 # ---- then everything else
 
 
@@ -417,7 +422,7 @@ def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, U
     results = []
     for slot, root in enumerate(roots):
         memory = free.get(root)
-        if memory is not None and _is_free(storage(memory), device) and _can_overwrite(graph, slot, memory, device):
+        if memory is not None and _is_free(storage(memory), device) and can_lie_in(graph, slot, memory, device):
             results.append(attach(storage(memory), root.dtype, root.shape))
         else:
             results.append(new_buffer(root.dtype, root.shape, device))
@@ -439,7 +444,7 @@ def _let_go(roots: list[UOp], results: list[UOp], old: OldContents) -> list[tupl
     return calls
 
 
-def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
+def can_lie_in(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
     """Whether an output can lie in a memory that the graph may read."""
     if memory not in graph.slots:
         return True
@@ -447,8 +452,7 @@ def _can_overwrite(graph: Normalised, slot: int, memory: UOp, device: str) -> bo
     key = (*_key(graph, device), slot, place)
     found = _reused.get(key)
     if found is None:
-        loaded = find_plan(graph, device)
-        linear = getattr(loaded, "plan", loaded).linear
+        linear = plan_of(find_plan(graph, device)).linear
         found = _reused[key] = can_overwrite(linear, slot, graph.outputs + place)
     return found
 
@@ -463,7 +467,7 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple
     buffers = outputs
     for slot in graph.slots:
         buffers.append(memory_of_slot(slot, device))
-    if CHECK_PLAN and isinstance(plan := getattr(loaded, "plan", loaded), Plan):  # a backend may keep something else
+    if CHECK_PLAN and isinstance(plan := plan_of(loaded), Plan):  # a backend may keep something else
         load_check("check_plan").check_shared(graph.graph, plan, buffers)
     backend: Any = Device[device]
     arguments: tuple[Any, ...] = (loaded, buffers, dict(graph.variables))

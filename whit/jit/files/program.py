@@ -21,8 +21,8 @@ from whit.engine.devices.device import Device
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
-from whit.engine.plan.plan import make_plan
-from whit.engine.programs.program import ALL, Part, Program, on_other_leaves, plan_of, resident_of
+from whit.engine.plan.plan import make_plan, plan_of
+from whit.engine.programs.program import ALL, Part, Program, on_other_leaves, resident_of
 from whit.engine.realize.parametrise import Normalised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
