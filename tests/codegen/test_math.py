@@ -24,7 +24,8 @@ from whit.codegen.math.expand import (
     EXPAND_MATH,
     EXPAND_MATH_ON_GPU,
     FUNCTIONS,
-    WIDEN_MATH,
+    compute_functions_in_float32,
+    compute_in_float32,
     expand_erf,
     expand_exp,
     expand_log,
@@ -38,6 +39,7 @@ from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.rewrite import rewrite
+from whit.ir.rules import Rules
 from whit.ir.uop import UOp
 from whit.schedule.lower import weigh
 
@@ -380,7 +382,8 @@ def test_exp_of_a_masked_score_multiplies_nothing_into_the_smallest_numbers(x: f
 def test_small_dtypes_are_computed_in_float32(op: Any) -> None:
     sources = tuple(UOp.param(i, dtypes.bfloat16, (3,)) for i in range(op.least))
     wide = sources[0].cast(dtypes.float32).alu(op, *(s.cast(dtypes.float32) for s in sources[1:]))
-    assert rewrite(sources[0].alu(op, *sources[1:]), WIDEN_MATH) is wide.cast(dtypes.bfloat16)
+    widen = Rules("widen", (compute_functions_in_float32, compute_in_float32))
+    assert rewrite(sources[0].alu(op, *sources[1:]), widen) is wide.cast(dtypes.bfloat16)
 
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=str)

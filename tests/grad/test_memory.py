@@ -33,14 +33,14 @@ def plan_of(tensors: list[Tensor]) -> Plan:
 
 def test_values_of_the_forward_pass_are_let_go_as_the_backward_pass_runs() -> None:
     """Results of the layers are needed from their kernel to that of their gradient, the last one first. At the peak all
-    of them are there, one gradient, and a truth value for each element of the last; at the end one gradient is left."""
+    of them are there, and one gradient; at the end one gradient is left."""
     loss, weights = network(LAYERS)
     plan = plan_of([loss, *loss.gradient(*weights)])
     alive = [sum(t.nbytes for t in plan.temporaries if t.first <= step <= t.last) for step in range(len(plan.steps))]
     large = sorted((t.first, t.last) for t in plan.temporaries if t.nbytes == N)
     forward = large[:LAYERS]
     assert [last for _, last in forward] == sorted((last for _, last in forward), reverse=True)
-    assert (plan.arena_bytes, max(alive), alive[-1]) == ((LAYERS + 1) * N + N // 4, (LAYERS + 1) * N + N // 4, N)
+    assert (plan.arena_bytes, max(alive), alive[-1]) == ((LAYERS + 1) * N, (LAYERS + 1) * N, N)
 
 
 def test_each_layer_costs_its_result_and_nothing_else() -> None:

@@ -29,7 +29,8 @@ __all__ = [
     "EXPAND_MATH_ON_GPU",
     "FUNCTIONS",
     "WIDEN_FUNCTIONS",
-    "WIDEN_MATH",
+    "compute_functions_in_float32",
+    "compute_in_float32",
     "expand_cos",
     "expand_erf",
     "expand_exp",
@@ -288,9 +289,8 @@ def expand_logaddexp_node(node: UOp) -> UOp:
     return expand_logaddexp(*node.src)
 
 
-# For targets that have the functions in float32, but not in smaller dtypes.
+# So that there are functions of float32 alone, before their expansion.
 WIDEN_FUNCTIONS = Rules("widen_functions", (compute_functions_in_float32,))
-WIDEN_MATH = Rules("widen_math", (compute_functions_in_float32, compute_in_float32))
 
 _EVERYWHERE = (
     compute_functions_in_float32,

@@ -22,12 +22,8 @@ from whit.ir.uop import UOp
 from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.schedule.lower import distinct, prod_of
 
-HEAVY = frozenset(
-    {
-        *(ops.FDIV, ops.RECIPROCAL, ops.SQRT, ops.POW, ops.SIN),
-        *(ops.EXP2, ops.LOG2, ops.EXP, ops.LOG, ops.SIGMOID, ops.TANH, ops.ERF),
-    }
-)
+FUNCTIONS = frozenset(op for op in ops.ELEMENTWISE if op.operations > 1)
+HEAVY = FUNCTIONS | {ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW}
 MANY = 5  # values that are read for a sum
 SHALLOW, DEEP = 256, 2048  # steps: not more than of attention, whose scores are no values of their own; that hide it
 
