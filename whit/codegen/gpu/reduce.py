@@ -12,6 +12,7 @@ Every thread has its result. The order is always the same, so sums are too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,9 +20,9 @@ from whit.codegen.passes.lanes import lane_numbers
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
-from whit.ir.op import Op
+from whit.ir.op import Op, Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import replace_ranges
 
@@ -96,20 +97,16 @@ def share_reductions(
 ) -> UOp:
     """Every reduction of `along` shared between the threads along its range; `lanes_of` says in which vectors. Ranges
     in `digits` are replaced."""
-    done = dict(digits)
-    count = 0
+    buffers = itertools.count(0, LEVELS)
     first_ids: dict[tuple[UOp, int], int] = {}  # of a range in such vectors: reductions alike share their loops
-    for node in topological((body,)):
-        if node in digits:
-            continue
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        if node in along:
-            new = _partial(new, along[node], team, lanes_of(node, along[node]), first_ids)
-            new = _combined(new, node.arg.op, team, count)
-            count += LEVELS
-        done[node] = new
-    return done[body]
+
+    def shared(node: UOp, src: Sources) -> UOp | None:
+        if node not in along:
+            return None
+        partial = _partial(rebuilt(node, src), along[node], team, lanes_of(node, along[node]), first_ids)
+        return _combined(partial, node.arg.op, team, next(buffers))
+
+    return map_graph(body, shared, dict(digits))
 
 
 def _partial(node: UOp, r: UOp, team: Team, lanes: int, first_ids: dict[tuple[UOp, int], int]) -> UOp:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import topological
+from whit.ir.map_graph import rebuilt
 from whit.ir.uop import UOp, const, make
 
 MOST_WORDS = 16  # registers of a thread for what is read ahead
@@ -116,7 +117,7 @@ def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
         if node in done:
             continue
         src = tuple([done.get(s, s) for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
+        done[node] = rebuilt(node, src)
         if done[node] not in listed:
             new.append(done[node])
             listed.add(done[node])

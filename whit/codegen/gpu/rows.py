@@ -29,6 +29,7 @@ from whit.codegen.gpu.thread_index import (
 )
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.map_graph import rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import Region, size_of
@@ -126,7 +127,7 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
         for copy, gate in zip(copies, gates, strict=True):
             if node not in copy:
                 src = tuple([copy[s] for s in node.src])
-                copy[node] = node if src == node.src else make(node.op, src, node.arg)
+                copy[node] = rebuilt(node, src)
                 if is_along and gate is not None and node.op is ops.INDEX and node.src[0].op is ops.PARAM:
                     memory, position, *given = src
                     copy[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))

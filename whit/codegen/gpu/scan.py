@@ -30,6 +30,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, StageArg
 from whit.ir.graph import topological
+from whit.ir.map_graph import rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
@@ -124,7 +125,7 @@ def share_scans(
             continue
         for copy, gate in zip(done, gates, strict=True):
             src = tuple([copy[s] for s in node.src])
-            new = node if src == node.src else make(node.op, src, node.arg)
+            new = rebuilt(node, src)
             if node.op is ops.STORE or (node.op is ops.INDEX and src[0].op is ops.PARAM):
                 is_along = src[2 if node.op is ops.STORE else 1].shape
                 new = _gated(node, src, gate if is_along else inside)

@@ -41,7 +41,9 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.atomic import is_atomic
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import (
     Region,
@@ -399,10 +401,9 @@ def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:
     """The kernel with every access inside of a loop that runs once, or not at all."""
     one, none = as_index(1), as_index(0)
     guard = UOp.range(inside.where(one, none), 0, owner=Owner.GUARD)
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.STORE or (node.op is ops.INDEX and free[node] & parallel):
-            src = (src[0].after(guard), *src[1:])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+
+    def guarded(node: UOp, src: Sources) -> UOp | None:
+        is_access = node.op is ops.STORE or (node.op is ops.INDEX and free[node] & parallel)
+        return make(node.op, (src[0].after(guard), *src[1:]), node.arg) if is_access else None
+
+    return map_graph(body, guarded)

@@ -13,6 +13,8 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import ParamArg, VariableArg
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
+from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const, make
 from whit.simplify.bounds import bounds
@@ -39,21 +41,19 @@ def fits_in_32_bits(body: UOp) -> bool:
 
 def fix_index_dtype(body: UOp, dtype: DType = dtypes.int64) -> UOp:
     """The kernel with every index of that dtype."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        if node.dtype is dtypes.weakint and node.op is ops.CONST:
-            done[node] = const(dtype, node.arg)
-        elif node.dtype is dtypes.weakint and node.op is ops.VARIABLE:
-            done[node] = make(ops.VARIABLE, (), VariableArg(node.arg.name, node.arg.low, node.arg.high, dtypes.int64))
-        elif node.op is ops.BIND:
-            done[node] = done[node.src[0]]
-        elif node.op is ops.CAST and node.dtype is dtypes.weakint:
-            done[node] = done[node.src[0]].cast(dtypes.int64)
-        elif node.op is ops.CAST:
-            done[node] = done[node.src[0]].cast(node.dtype)
-        elif node.op is ops.PARAM:
-            done[node] = with_room(node) if node.src else node
-        else:
-            src = tuple([done[s] for s in node.src])
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+
+    def sized(node: UOp, src: Sources) -> UOp | None:
+        is_weak = node.dtype is dtypes.weakint
+        if is_weak and node.op is ops.CONST:
+            return const(dtype, node.arg)
+        if is_weak and node.op is ops.VARIABLE:
+            return make(ops.VARIABLE, (), VariableArg(node.arg.name, node.arg.low, node.arg.high, dtypes.int64))
+        if node.op is ops.BIND:
+            return src[0]
+        if node.op is ops.CAST:
+            return src[0].cast(dtypes.int64 if is_weak else node.dtype)
+        if node.op is ops.PARAM:
+            return with_room(node) if node.src else node
+        return None
+
+    return map_graph(body, sized)

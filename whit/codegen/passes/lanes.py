@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.graph import joined, topological
-from whit.ir.uop import UOp, const, make
+from whit.ir.graph import joined
+from whit.ir.map_graph import map_graph
+from whit.ir.op import Sources
+from whit.ir.uop import UOp, const
 
 
 def lane_numbers(width: int) -> UOp:
@@ -36,18 +38,16 @@ def masked(graph: UOp, mask: UOp) -> UOp:
     What a horizontal reduction makes of a vector has lanes of its own, so its inside stays as it is; so does what fills
     a panel, whose lanes may run along another axis. A store to one place, of something that a row has once, has none.
     """
-    done: dict[UOp, UOp] = {}
-    for node in topological((graph,)):
+
+    def under_mask(node: UOp, src: Sources) -> UOp | None:
         if node.op is ops.STAGE or (node.op is ops.REDUCE and node.arg.axes):
-            done[node] = node
-            continue
-        src = tuple([done[s] for s in node.src])
+            return node
         if node.op is ops.INDEX and src[1].shape == mask.shape:
             param, position, *gate = src
-            done[node] = param.index(position, gate=all_of(*gate, mask))
-        elif node.op is ops.STORE and src[2].shape == mask.shape:
+            return param.index(position, gate=all_of(*gate, mask))
+        if node.op is ops.STORE and src[2].shape == mask.shape:
             target, value, position, *gate = src
-            done[node] = target.store(value, position, combine=node.arg.combine, gate=all_of(*gate, mask))
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[graph]
+            return target.store(value, position, combine=node.arg.combine, gate=all_of(*gate, mask))
+        return None
+
+    return map_graph(graph, under_mask)

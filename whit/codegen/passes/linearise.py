@@ -20,7 +20,9 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import joined, topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, in_order, next_id
@@ -160,25 +162,24 @@ def _separate_once(body: UOp) -> UOp:
     free = free_ranges(body)
     loop_of: dict[UOp, Loop] = {}  # range -> where its first reduction runs
     own: dict[tuple[UOp, Loop], UOp] = {}
-    done: dict[UOp, UOp] = {}
     first = next_id(Owner.APART, free)
-    for node in free:
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.REDUCE and len(src) > 1:
-            value, *ranges = src
-            new: dict[UOp, UOp] = {}
-            outer: Path = ()
-            for r in ranges:
-                loop = (free[node], outer)
-                if loop_of.setdefault(r, loop) != loop:
-                    if (r, loop) not in own:
-                        own[r, loop] = UOp.range(r.src[0], first + len(own), r.arg.kind, Owner.APART)
-                    new[r] = own[r, loop]
-                outer = (*outer, new.get(r, r))
-            if new:
-                src = (value.substitute(new), *outer)
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+
+    def with_own_loops(node: UOp, src: Sources) -> UOp | None:
+        if node.op is not ops.REDUCE or len(src) == 1:
+            return None
+        value, *ranges = src
+        new: dict[UOp, UOp] = {}
+        outer: Path = ()
+        for r in ranges:
+            loop = (free[node], outer)
+            if loop_of.setdefault(r, loop) != loop:
+                if (r, loop) not in own:
+                    own[r, loop] = UOp.range(r.src[0], first + len(own), r.arg.kind, Owner.APART)
+                new[r] = own[r, loop]
+            outer = (*outer, new.get(r, r))
+        return make(ops.REDUCE, (value.substitute(new), *outer), node.arg) if new else None
+
+    return map_graph(body, with_own_loops)
 
 
 def linearise(body: UOp, has_fma: bool = True) -> UOp:  # noqa: C901  one case for each kind of node, over shared tables

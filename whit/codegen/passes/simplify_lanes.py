@@ -12,6 +12,8 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.args import LANES_SLOT
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
 from whit.simplify import simplify
 
@@ -36,26 +38,13 @@ def simplify_lanes(body: UOp) -> UOp:
     done: dict[UOp, UOp] = {}  # what everything has become, the params first
     rest = iter(simplified)
     for node in found:  # inner ones first
-        src = tuple([_as_wide(_put_back(next(rest), done), source) for source in node.src])
+        src = tuple([_as_wide(map_graph(next(rest), _as_it_is, done), source) for source in node.src])
         done[meanwhile[node]] = make(node.op, src, node.arg)
-    return _put_back(result, done)
+    return map_graph(result, _as_it_is, done)
 
 
-def _put_back(root: UOp, done: dict[UOp, UOp]) -> UOp:
-    """A graph with what was taken out of it. `done` is for all of them: each node is looked at once."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        missing = [s for s in node.src if s not in done]
-        if missing:
-            stack.extend(missing)
-            continue
-        src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[root]
+def _as_it_is(node: UOp, src: Sources) -> None:
+    """What has become of its sources is all that changes."""
 
 
 def _as_wide(value: UOp, before: UOp) -> UOp:

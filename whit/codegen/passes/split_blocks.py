@@ -25,7 +25,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, next_id, replace_ranges, size_of, sizes_of
 from whit.simplify import simplify
@@ -80,12 +82,12 @@ def _split(body: UOp, r: UOp, levels: list[int]) -> UOp | None:
 
 def write_out_blocks(body: UOp) -> UOp:
     """The kernel with sums along short ranges that are used as numbers written out."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        done[node] = _written_out(new) if node.op is ops.REDUCE and len(node.src) > 2 else new
-    return done[body] if done[body] is body else simplify(done[body])
+
+    def written_out(node: UOp, src: Sources) -> UOp | None:
+        return _written_out(rebuilt(node, src)) if node.op is ops.REDUCE and len(src) > 2 else None
+
+    written = map_graph(body, written_out)
+    return body if written is body else simplify(written)
 
 
 def _written_out(reduce: UOp) -> UOp:
@@ -104,12 +106,11 @@ def _written_out(reduce: UOp) -> UOp:
 def write_out_fills(body: UOp) -> UOp:
     """The same in what fills panels: a store for each combination of the ranges that are used as numbers. Goes in
     simplified: a stride that is not looks like a number."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        done[node] = _filled_apart(new) if node.op is ops.STAGE and len(src) > 1 else new
-    return done[body]
+
+    def filled_apart(node: UOp, src: Sources) -> UOp | None:
+        return _filled_apart(rebuilt(node, src)) if node.op is ops.STAGE and len(src) > 1 else None
+
+    return map_graph(body, filled_apart)
 
 
 def _filled_apart(stage: UOp) -> UOp:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, const, make
 
 BITWISE = (ops.AND, ops.OR, ops.XOR, ops.SHR, ops.SHL)
@@ -20,14 +22,14 @@ BYTE = 255
 
 def widen_bits(body: UOp) -> UOp:
     """The kernel with bits unpacked in vectors of int32."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        if node.shape and node.op.elementwise and any(_is_half(s) for s in src):
-            src = tuple([_spread(s, node.shape[0]) if _is_half(s) else s for s in src])
-        new = node if src == node.src else make(node.op, src, node.arg)
-        done[node] = _widened(new) if node.op is ops.CAST and node.shape else new
-    return done[body]
+    return map_graph(body, _in_int32)
+
+
+def _in_int32(node: UOp, src: Sources) -> UOp | None:
+    if node.shape and node.op.elementwise and any(_is_half(s) for s in src):
+        src = tuple([_spread(s, node.shape[0]) if _is_half(s) else s for s in src])
+    new = rebuilt(node, src)
+    return _widened(new) if node.op is ops.CAST and node.shape else new
 
 
 def _is_half(node: UOp) -> bool:

@@ -27,7 +27,9 @@ from whit.codegen.strategy.split_scan import split_scan
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.records import dataclass
@@ -88,13 +90,12 @@ def _guarded(body: UOp, core: UOp | None, guards: list[UOp]) -> UOp:
     if not guards:
         return body
     free = free_ranges(body)
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        if node.op in (ops.INDEX, ops.STORE) and core in free[node]:
-            src = (src[0].after(*guards), *src[1:])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+
+    def guarded(node: UOp, src: Sources) -> UOp | None:
+        is_access = node.op in (ops.INDEX, ops.STORE) and core in free[node]
+        return make(node.op, (src[0].after(*guards), *src[1:]), node.arg) if is_access else None
+
+    return map_graph(body, guarded)
 
 
 def _choices(strategy: LoopStrategy) -> list[tuple[tuple[int, ...], tuple[Piece, ...]]]:
@@ -269,12 +270,11 @@ def _split_reductions(body: UOp, strategy: LoopStrategy) -> UOp:
     or holds a reduction of vectors which depends on the range, runs along it element by element.
     """
     free = free_ranges(body)
-    done: dict[UOp, UOp] = {}
     taken: dict[UOp, frozenset[UOp]] = {}  # node -> what reductions of vectors inside it depend on
     wide = frozenset(r for r in strategy.order if r in strategy.lanes)
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
+
+    def in_vectors(node: UOp, src: Sources) -> UOp:
+        new = rebuilt(node, src)
         inside = frozenset[UOp]().union(*(taken[s] for s in node.src if taken[s]))
         if node.op is ops.REDUCE and not wide & free[node]:
             vector = [r for r in node.src[1:] if r in strategy.lanes and r in free[node.src[0]] and r not in inside]
@@ -282,8 +282,9 @@ def _split_reductions(body: UOp, strategy: LoopStrategy) -> UOp:
                 new = _split_reduction(new, vector[0], strategy)
                 inside |= free[node]
         taken[node] = inside
-        done[node] = new
-    return done[body]
+        return new
+
+    return map_graph(body, in_vectors)
 
 
 def _split_reduction(node: UOp, r: UOp, strategy: LoopStrategy) -> UOp:

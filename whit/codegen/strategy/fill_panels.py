@@ -19,8 +19,9 @@ from whit.codegen.passes.lanes import all_of, lane_numbers, masked
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, end_of, is_unit, merged
 from whit.kernel.ranges import replace_ranges, size_of, sizes_of
@@ -323,25 +324,23 @@ class Filler:
 
 def gated(value: UOp, gate: UOp) -> UOp:
     """A value that reads memory only where the gate holds."""
-    done: Values = {}
-    for node in topological((value,)):
-        src = tuple([done[s] for s in node.src])
-        if node.op is ops.INDEX:
-            memory, position, *old = src
-            done[node] = memory.index(position, gate=all_of(gate, *old))
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[value]
+
+    def where_it_holds(node: UOp, src: Sources) -> UOp | None:
+        if node.op is not ops.INDEX:
+            return None
+        memory, position, *old = src
+        return memory.index(position, gate=all_of(gate, *old))
+
+    return map_graph(value, where_it_holds)
 
 
 def in_loop(value: UOp, loop: UOp) -> UOp:
     """A value that reads memory inside of a loop that may not run, even if no position depends on the loop."""
-    done: Values = {}
-    for node in topological((value,)):
-        src = tuple([done[s] for s in node.src])
-        src = (src[0].after(loop), *src[1:]) if node.op is ops.INDEX else src
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[value]
+
+    def inside(node: UOp, src: Sources) -> UOp | None:
+        return make(ops.INDEX, (src[0].after(loop), *src[1:]), node.arg) if node.op is ops.INDEX else None
+
+    return map_graph(value, inside)
 
 
 ZERO = const(dtypes.weakint, 0)

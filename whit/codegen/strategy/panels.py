@@ -44,7 +44,7 @@ from whit.codegen.strategy.fill_panels import (
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, end_of, may_overwrite
@@ -249,13 +249,4 @@ def _cores(found: Contraction, tiling: Tiling) -> tuple[UOp, Values]:
 
 def with_total(body: UOp, reduce: UOp, total: UOp, at: Values) -> UOp:
     """The stores with another value for the reduction, at other positions."""
-    done: Values = {reduce: total}
-    for node in topological((body,), stop=(reduce,)):
-        if node in done:
-            continue
-        if node in at:
-            done[node] = at[node]
-            continue
-        src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+    return map_graph(body, lambda node, src: None, {**at, reduce: total})

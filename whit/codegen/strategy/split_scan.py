@@ -14,7 +14,8 @@ from whit.codegen.cpu.loops import LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.op import Op
+from whit.ir.map_graph import map_graph
+from whit.ir.op import Op, Sources
 from whit.ir.uop import UOp, const, make
 
 
@@ -27,17 +28,12 @@ def split_scan(body: UOp, strategy: LoopStrategy) -> UOp:
     width, size = strategy.lanes.pop(along), along.size
     block = along.resized(-(-size // width))
     lanes = lane_numbers(width)
-    done: dict[UOp, UOp] = {along: block * width + lanes}
-    for node in topological((body,)):
-        if node in done:
-            continue
-        if node.op is ops.SCAN:
-            done[node] = _in_vectors(done[node.src[0]], block, node.arg.op, width)
-            continue
-        src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
+
+    def in_vectors(node: UOp, src: Sources) -> UOp | None:
+        return _in_vectors(src[0], block, node.arg.op, width) if node.op is ops.SCAN else None
+
+    result = map_graph(body, in_vectors, {along: block * width + lanes})
     strategy.order[strategy.order.index(along)] = block
-    result = done[body]
     is_whole = isinstance(size, int) and size % width == 0
     return result if is_whole else masked(result, lanes < (size - block * width))
 

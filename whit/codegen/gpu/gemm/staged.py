@@ -25,8 +25,9 @@ from whit.codegen.strategy.fill_panels import Values, as_one, unflat
 from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, MatrixArg, Memory, RangeKind, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, is_unit, merged, neighbours
 from whit.kernel.online_softmax import narrow
@@ -166,21 +167,18 @@ def _inside(value: UOp, row: UOp, k: UOp, sizes: tuple[int, int], side: Side) ->
 
 def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:
     """Stores, or a value, and all that they read of params but for what is known, where the gate holds."""
-    done: dict[UOp, UOp] = {node: node for node in known}
-    for node in topological((graph,), stop=known):
-        if node in done:
-            continue
-        src = tuple([done[s] for s in node.src])
+
+    def where_it_holds(node: UOp, src: Sources) -> UOp | None:
         if node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is not ops.CONST:
             memory, position, *given = src
-            done[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
-        elif node.op is ops.STORE:
+            return memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
+        if node.op is ops.STORE:
             memory, value, position, *given = src
             both = _as_wide(gate & given[0] if given else gate, position)
-            done[node] = memory.store(value, position, combine=node.arg.combine, gate=both)
-        else:
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[graph]
+            return memory.store(value, position, combine=node.arg.combine, gate=both)
+        return None
+
+    return map_graph(graph, where_it_holds, {node: node for node in known})
 
 
 def _as_wide(gate: UOp, position: UOp) -> UOp:

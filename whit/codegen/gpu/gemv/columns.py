@@ -15,6 +15,7 @@ Sums are in an order that depends on sizes alone.
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -24,8 +25,9 @@ from whit.codegen.gpu.thread_index import block_range, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.target import Target
@@ -162,15 +164,12 @@ def _beside(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) 
 def _shared(body: UOp, block: Block, values: dict[UOp, UOp], first: int) -> UOp:
     """Every reduction shared between the threads of a block. Ranges outside of them are replaced by values, but for the
     column, of which a thread has several inside of reductions and one outside."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((body,)):
-        if node in block.along:
-            done[node] = _combined(node, block, values, first)
-            first += 1
-            continue
-        src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[body]
+    ids = itertools.count(first)
+
+    def combined(node: UOp, src: Sources) -> UOp | None:
+        return _combined(node, block, values, next(ids)) if node in block.along else None
+
+    return map_graph(body, combined)
 
 
 def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:

@@ -37,7 +37,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, PrefetchArg, RangeKind, StageArg
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
 from whit.simplify.sums import build_sum, linear_form
@@ -260,23 +262,22 @@ def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
 def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
     """The kernel with other values for its products, each given with its operands as they are now. And the shared
     memory in which rows are that all threads of a block compute first, so many vectors at once."""
-    done: dict[UOp, UOp] = {}
     rows = _computed_rows(few)
     by_block = {node for node in topological(tuple(rows)) if node in few.along}
     known: list[UOp] = []
-    for node in topological((body,)):
-        src = tuple([done[s] for s in node.src])
-        new = node if src == node.src else make(node.op, src, node.arg)
+
+    def other_value(node: UOp, src: Sources) -> UOp | None:
+        new = rebuilt(node, src)
         if node in rows:
             known.append(_filled(new, rows[node], thread, len(known)))
-            new = known[-1].index(rows[node])
-        elif node in by_block:
+            return known[-1].index(rows[node])
+        if node in by_block:
             memory, new = of_block(new, node, few, thread, steps, len(known))
             known.append(memory)
-        elif node in few.along:
-            new = of(new, node)
-        done[node] = new
-    return done[body], known
+            return new
+        return of(new, node) if node in few.along else new
+
+    return map_graph(body, other_value), known
 
 
 def _computed_rows(few: Few) -> dict[UOp, UOp]:
