@@ -141,7 +141,8 @@ class DTypes:
     float64: Final = _float("float64", 18, 11, 52, "ieee", "d")
 
     fp8s: Final = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
-    floats: Final = (*fp8s, float16, bfloat16, float32, float64)
+    float16s: Final = (float16, bfloat16)  # floats of 16 bits
+    floats: Final = (*fp8s, *float16s, float32, float64)
     uints: Final = (uint8, uint16, uint32, uint64)
     sints: Final = (int8, int16, int32, int64)
     ints: Final = (*uints, *sints)

@@ -66,16 +66,56 @@ class Target:
         return self.family == "nvptx64"
 
     @property
+    def has_async_copies(self) -> bool:
+        """Of a GPU: whether memory is copied to shared memory while a thread goes on (`cp.async`)."""
+        return "sm_80" in self.features
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Of a GPU: whether it computes with bfloat16, and its tensor cores multiply it."""
+        return "sm_80" in self.features
+
+    @property
+    def has_tf32(self) -> bool:
+        """Of a GPU: whether tensor cores multiply float32 with 10 bits of mantissa."""
+        return "sm_80" in self.features
+
+    @property
+    def has_wide_mma(self) -> bool:
+        """Of a GPU: whether a warp multiplies 16 x 16 by 16 x 8 float16, or twice as deep int8, in one instruction."""
+        return "sm_80" in self.features
+
+    @property
+    def has_paired_conversions(self) -> bool:
+        """Of a GPU: whether two float32 become two 16-bit floats of one register in one instruction."""
+        return "sm_80" in self.features
+
+    @property
+    def has_extremes_of_nan(self) -> bool:
+        """Of a GPU: whether there is a maximum of float32 that is NaN if either number is."""
+        return "sm_80" in self.features
+
+    @property
+    def has_fp8(self) -> bool:
+        """Of a GPU: whether it converts fp8, and its tensor cores multiply it."""
+        return "sm_89" in self.features
+
+    @property
+    def has_early_launches(self) -> bool:
+        """Of a GPU: whether a kernel is started before the one that it waits for has finished (`griddepcontrol`)."""
+        return "sm_90" in self.features
+
+    @property
     def has_wgmma(self) -> bool:
-        """Whether tensor cores multiply what a copy engine brings into shared memory: Hopper's own instructions."""
-        return self.arch == "sm_90a"
+        """Of a GPU: whether four warps multiply together, tiles that a copy engine (TMA) brings and takes."""
+        return self.arch == "sm_90a"  # not on newer ones
 
     @property
     def attention_dtypes(self) -> tuple[DType, ...] | None:
         """What attention is computed of block by block, so that its scores are never stored; None: anything."""
         if not self.is_gpu:
             return None
-        return (dtypes.float16, dtypes.bfloat16) if "sm_80" in self.features else (dtypes.float16,)
+        return dtypes.float16s if self.has_bfloat16 else (dtypes.float16,)
 
     @property
     def has_half(self) -> bool:
@@ -136,6 +176,21 @@ class _Arch:
     def vector_registers(self) -> int:
         return 32 if self.family == "aarch64" or "avx512f" in self.features else 16
 
+
+@dataclass(frozen=True, slots=True)
+class GpuLimits:
+    """What all of these GPUs have in common, as far as kernels use it; what differs stands in a GPU's row."""
+
+    launch_blocks: int = (1 << 31) - 1
+    block_threads: int = 1024
+    warp_threads: int = 32
+    resident_threads: int = 2048  # that a multiprocessor runs at once
+    shared_bytes: int = 48 * KiB  # of a block that does not ask for more
+    most_shared_bytes: int = 227 * KiB  # of one that does: on sm_80 163 KiB, on sm_75 64 KiB
+    paired_shared_bytes: int = 113 * KiB  # of a block, where two are to run on a multiprocessor at once
+
+
+GPU_LIMITS = GpuLimits()
 
 # Of a GPU: cores are multiprocessors, vectors are what one thread loads at once, and l1 is a block's shared memory; if
 # it asks for more it gets `shared`. Features beyond the oldest are whole generations: the instructions that came with

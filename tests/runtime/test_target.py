@@ -96,6 +96,29 @@ def test_processors_are_recognised(vendor: str, family: int, model: int, flags: 
     assert target_module._x86_arch(processor) == arch
 
 
+@pytest.mark.parametrize(
+    ("arch", "copies", "fp8", "early", "wgmma"),
+    [
+        ("sm_75", False, False, False, False),
+        ("sm_80", True, False, False, False),
+        ("sm_89", True, True, False, False),
+        ("sm_90a", True, True, True, True),
+        ("sm_100", True, True, True, False),  # has other instructions for what wgmma does
+        ("sm_120", True, True, True, False),
+    ],
+)
+def test_gpus_say_what_they_have(arch: str, copies: bool, fp8: bool, early: bool, wgmma: bool) -> None:
+    target = parse_target(f"CUDA:PTX:{arch}")
+    assert (target.has_async_copies, target.has_fp8, target.has_early_launches, target.has_wgmma) == (
+        copies,
+        fp8,
+        early,
+        wgmma,
+    )
+    of_sm_80 = (target.has_bfloat16, target.has_tf32, target.has_wide_mma, target.has_extremes_of_nan)
+    assert (*of_sm_80, target.has_paired_conversions) == (copies,) * 5
+
+
 def test_asking_for_the_target_loads_no_compiler() -> None:
     program = "import sys; from whit.target import parse_target; parse_target('CPU'); print(*sys.modules)"
     root = Path(target_module.__file__).parent.parent

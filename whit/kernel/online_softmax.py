@@ -25,7 +25,6 @@ from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import Chain, Product, Statistic, with_values
 from whit.records import dataclass
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
 LOG2_E = 1 / log(2)
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
@@ -145,7 +144,7 @@ def narrow(value: UOp, dtype: DType) -> UOp | None:
     """The value in the narrower dtype that it was cast up from, if it was: gate ? cast(x) : 0 -> gate ? x : 0. Halves
     hold every fp8."""
     source = value.src[0].dtype if value.op is ops.CAST else None
-    if source is dtype or (source in dtypes.fp8s and dtype in HALVES):
+    if source is dtype or (source in dtypes.fp8s and dtype in dtypes.float16s):
         return value.src[0].cast(dtype)
     if value.op is ops.CONST and value.arg == 0:
         return const(dtype, 0.0)
@@ -165,7 +164,7 @@ def _operand_dtype(chain: Chain) -> DType | None:
     """The half that the scores are computed of. bfloat16 has the range of float32: other operands are rounded to it."""
     operands = [(inner.a, inner.b) for inner in chain.inner]
     rest = [side for pair in operands for side in pair] + [product.w for product in chain.products]
-    for dtype in HALVES:
+    for dtype in dtypes.float16s:
         if not any(narrow(a, dtype) is not None and narrow(b, dtype) is not None for a, b in operands):
             continue
         wide = [value for value in rest if narrow(value, dtype) is None]

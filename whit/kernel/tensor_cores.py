@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 BYTES = (*FP8S, dtypes.int8, dtypes.uint8)  # whose operands tensor cores read along the depth
 

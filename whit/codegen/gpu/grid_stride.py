@@ -16,10 +16,9 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import free_ranges, size_of
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
-MOST_BLOCKS = (1 << 31) - 1  # of a launch
-RESIDENT = 2048  # threads of a multiprocessor
+MOST_BLOCKS = GPU_LIMITS.launch_blocks
 
 
 def stride_blocks(body: UOp, target: Target) -> UOp:
@@ -28,7 +27,9 @@ def stride_blocks(body: UOp, target: Target) -> UOp:
     block, thread = counted.get(RangeKind.BLOCK), counted.get(RangeKind.THREAD)
     if block is None or thread is None or size_of(block) <= MOST_BLOCKS:
         return body
-    return by_blocks_that_stay(body, block, min(target.cores * max(RESIDENT // size_of(thread), 1), MOST_BLOCKS))
+    return by_blocks_that_stay(
+        body, block, min(target.cores * max(GPU_LIMITS.resident_threads // size_of(thread), 1), MOST_BLOCKS)
+    )
 
 
 def by_blocks_that_stay(body: UOp, block: UOp, resident: int) -> UOp:

@@ -56,14 +56,13 @@ from whit.kernel.ranges import (
     size_of,
     stride,
 )
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 THREADS = 256  # of a block
-MOST_THREADS = 1024
-WARP = 32
+MOST_THREADS, WARP = GPU_LIMITS.block_threads, GPU_LIMITS.warp_threads
 FEWEST_COLUMNS = 16  # of a block, threads that have them side by side
 COLUMN_BYTES = 8  # of neighbouring columns that a thread reads at once
-MOST_SHARED = 32  # reductions of a kernel that threads share
+MOST_SHARED_REDUCTIONS = 32  # of a kernel, each with memory that threads share
 TILE = 8  # rows of a register tile
 GATHERED = 4  # rows of a thread, one after the other: 0.182 ms; 1 0.197, 2 0.183, 8 0.185; all loads first 0.184
 ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
@@ -154,7 +153,7 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
         if size_of(best) < WARP:
             return {}
         along[reduce] = best
-    return along if len(along) <= MOST_SHARED else {}
+    return along if len(along) <= MOST_SHARED_REDUCTIONS else {}
 
 
 def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:

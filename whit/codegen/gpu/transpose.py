@@ -19,11 +19,11 @@ from whit.ir import ops
 from whit.ir.args import Memory, StageArg
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import Region, replace_ranges, stride
+from whit.target import GPU_LIMITS
 
 THREADS = 256
 LEAST = 16  # elements along both ranges that are worth a tile
 MOST_LOADS = 4  # of tiles in shared memory
-MOST_SHARED = 48 * 1024  # bytes of these
 
 Free = dict[UOp, frozenset[UOp]]
 
@@ -40,7 +40,7 @@ class Turned:
     @property
     def tile(self) -> int:
         """Elements along both sides: as many as there is room for, but not many more than there are."""
-        room = sum(64 * 65 * load.dtype.itemsize for load in self.loads) <= MOST_SHARED
+        room = sum(64 * 65 * load.dtype.itemsize for load in self.loads) <= GPU_LIMITS.shared_bytes
         return 64 if room and min(self.inner.size, self.across.size) > 32 else 32
 
     def lanes(self, r: UOp) -> int:

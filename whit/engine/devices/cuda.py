@@ -38,7 +38,7 @@ ARCHS = {
     (8, 0): "sm_80",
     (7, 5): "sm_75",
 }
-MOST_SHARED = 97  # attribute of a device: the bytes of shared memory of a block that asks for them
+SHARED_BYTES_ATTRIBUTE = 97  # of a device: the bytes of shared memory of a block that asks for them
 VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
 
 
@@ -88,7 +88,7 @@ class CudaDevice:
         self.target: Target = replace(
             parse_target(f"CUDA:PTX:{arch}"),
             cores=self.gpu.multiprocessors,
-            shared_bytes=self.gpu.attribute(MOST_SHARED),
+            shared_bytes=self.gpu.attribute(SHARED_BYTES_ATTRIBUTE),
         )
 
     def load(self, plan: Plan) -> LoadedPlan:

@@ -19,6 +19,7 @@ from whit.render.ptx.gemm import mma_tiles as ptx_tiles
 from whit.render.ptx.gemm import tma_loads as ptx_copies
 from whit.render.ptx.gemm import tma_stores as ptx_boxes
 from whit.render.ptx.values import lane_count
+from whit.target import GPU_LIMITS
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
 FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
@@ -27,8 +28,7 @@ COPIED_THREADS, HELD_THREADS, FEW_HELD = 896, 512, 40  # the same where copies a
 # thread loads more than so many floats
 MANY_THREADS, FEW_SCANNED = 1024, 192  # of a scan, in which a thread gets so many bytes of others at most
 FEW_HALVES = 32  # of a row, in a thread: log softmax of 16384 x 8192 0.140 -> 0.131 ms, 72 -> 64 registers
-MOST_SHARED = 48 * 1024  # bytes that a block may have without being asked
-MOST_ASKED = 227 * 1024  # and with: on sm_80 163 KiB, on sm_75 64 KiB
+MOST_UNASKED = GPU_LIMITS.shared_bytes
 
 
 def block_mma_of(linear: UOp) -> UOp | None:
@@ -80,7 +80,11 @@ def shared_bytes(linear: UOp) -> int:
     """The bytes of the program's own buffers in shared memory, which must be there."""
     buffers = [node for node in local_buffers_of(linear) if node.arg.memory is Memory.SHARED]
     used = sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
-    most = MOST_ASKED if used > MOST_SHARED and (has_chain(linear) or copies_of(linear)) else MOST_SHARED
+    most = (
+        GPU_LIMITS.most_shared_bytes
+        if used > MOST_UNASKED and (has_chain(linear) or copies_of(linear))
+        else MOST_UNASKED
+    )
     if used > most:
         raise NotSupportedError(
             f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
@@ -192,14 +196,14 @@ def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
     node = block_mma_of(linear)
     if node is None:
         asked = shared_bytes(linear)
-        return {"threads": threads, "shared": asked if asked > MOST_SHARED else 0, "maps": []}
+        return {"threads": threads, "shared": asked if asked > MOST_UNASKED else 0, "maps": []}
     if is_by_roles(node):
         shared = ptx_copies.stages_bytes(node.arg) + ptx_boxes.boxes_bytes(linear, node.arg)
         results = [ptx_boxes.result_map(*result) for result in ptx_boxes.results_of(linear)]
         maps = [*ptx_copies.tensor_maps(node), *results]
     elif ptx_tiles.is_staged(node):
         asked = shared_bytes(linear)
-        shared, maps = asked if asked > MOST_SHARED else 0, []
+        shared, maps = asked if asked > MOST_UNASKED else 0, []
     else:
         shared, maps = node.arg.stages * ptx_tiles.stage_bytes(node.arg, node.src[1].dtype.itemsize), []
     return {"threads": threads_of(node), "shared": shared, "maps": maps}

@@ -166,7 +166,7 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
 def _extreme_float(w: Writer, op: Op, dtype: DType, x: str, y: str) -> str:
     """The larger or smaller; NaN if either is."""
     kind = register_type(dtype)
-    if dtype is dtypes.float32 and w.has_sm_80:
+    if dtype is dtypes.float32 and w.target.has_extremes_of_nan:
         return w.value(kind, op.name, f"{op.name}.NaN.f32", x, y)
     wins = w.value("pred", "wins", f"setp.{'gt' if op is ops.MAX else 'lt'}.{kind}", x, y)
     result = w.value(kind, op.name, f"selp.{kind}", x, y, wins)  # a NaN on the right stays

@@ -59,7 +59,7 @@ from whit.render.ptx.values import Writer, lane_count, memory_type, number, regi
 from whit.render.ptx.words import bytewise
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
 # Versions of PTX: the first with so many parameters, and those that know a target.
@@ -89,14 +89,14 @@ class _Function(Writer):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
-        self.early = "sm_90" in target.features  # started before those it waits for finish (`cuda_graph`)
-        self.has_sm_80 = "sm_80" in target.features
+        self.early = target.has_early_launches  # started before those it waits for finish (`cuda_graph`)
+        self.target = target
         self.halves = instructions_of(target.arch)
         self.linear = emulate_small_floats(
             program_body(program),
             has_half=True,
-            has_bfloat=self.has_sm_80,
-            has_fp8="sm_89" in target.features,
+            has_bfloat=target.has_bfloat16,
+            has_fp8=target.has_fp8,
             computed=frozenset(self.halves),
         )
         check_program(self.linear, "PTX", GPU_RANGES)
@@ -107,7 +107,7 @@ class _Function(Writer):
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
         self.reciprocal = ptx_block.reciprocal_of(self.linear)
-        self.copies = ptx_block.copies_of(self.linear) if self.has_sm_80 else {}
+        self.copies = ptx_block.copies_of(self.linear) if target.has_async_copies else {}
         self.copied = set(self.copies.values())
         if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
@@ -200,7 +200,7 @@ class _Function(Writer):
             if tile is None or not ptx_block.is_by_roles(tile):
                 self.line("griddepcontrol.wait;")
         used = ptx_block.shared_bytes(self.linear)
-        self.asked = 0 if used > ptx_block.MOST_SHARED else None  # bytes so far, if the launch brings the memory
+        self.asked = 0 if used > GPU_LIMITS.shared_bytes else None  # bytes so far, if the launch brings the memory
         for node in local_buffers_of(self.linear):
             self.make_room(node)
         return parameters

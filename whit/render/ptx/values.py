@@ -20,6 +20,7 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.target import parse_target
 
 
 def register_type(dtype: DType) -> str:
@@ -102,7 +103,7 @@ class Writer:
 
     exp2 = "ex2.approx.f32"  # 2 ulps off at most
     halves: Mapping[tuple[Op, DType], str] = {}  # op, dtype -> what computes two at once
-    has_sm_80 = True  # whether there are the instructions of that architecture
+    target = parse_target("CUDA:PTX:sm_80")  # what it may use; a function's own stands here in its place
 
     def __init__(self) -> None:
         self.lines: list[str] = []

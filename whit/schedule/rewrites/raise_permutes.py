@@ -13,10 +13,10 @@ computes it, or, of small images, by one of its own.
 
 from __future__ import annotations
 
+from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
-from whit.kernel.tensor_cores import HALVES
 from whit.schedule.lower import is_contraction, prod_of
 
 Order = tuple[int, ...]
@@ -47,14 +47,14 @@ def _is_of_product(node: UOp) -> bool:
     while value.op is ops.CAST or value.op in ops.SAME_VALUE:
         value = value.src[0]
     if value.op is ops.REDUCE and value.arg.op is ops.MAX:
-        return value.dtype in HALVES
+        return value.dtype in dtypes.float16s
     return value.op is ops.REDUCE and is_contraction(value) and all(_is_half(x) for x in value.src[0].src)
 
 
 def _is_half(value: UOp) -> bool:
     while value.op in ops.MOVEMENT:
         value = value.src[0]
-    return value.op is ops.CAST and value.src[0].dtype in HALVES
+    return value.op is ops.CAST and value.src[0].dtype in dtypes.float16s
 
 
 class _Raising:

@@ -40,7 +40,6 @@ from whit.kernel.tensor_cores import (
     BYTES,
     COPY_BYTES,
     FP8S,
-    HALVES,
     LARGE_PRODUCT,
     SKINNY_COLUMNS,
     SKINNY_ROWS,
@@ -92,7 +91,7 @@ def few_rows_of(node: UOp) -> tuple[UOp, ...]:
     few, matrix = sorted(value.src, key=distinct)
     depth = prod_of(value.shape) // (sizes[0] * sizes[1])
     narrow = [_narrow(side) for side in (few, matrix)]
-    are_halves = all(side is not None and side.dtype in HALVES for side in narrow)
+    are_halves = all(side is not None and side.dtype in dtypes.float16s for side in narrow)
     is_aligned = depth * 2 % COPY_BYTES == 0 and sizes[1] * 2 % COPY_BYTES == 0
     is_turned = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
     is_memory = not _path(matrix)[-1].op.elementwise
@@ -131,7 +130,7 @@ def _to_read(side: UOp, other: UOp, kept: Collection[UOp]) -> UOp | None:
 
 def _narrow(side: UOp) -> UOp | None:
     """An operand before it is cast up to what products are added in."""
-    while side.dtype not in HALVES and side.dtype not in BYTES:
+    while side.dtype not in dtypes.float16s and side.dtype not in BYTES:
         if side.op is not ops.CAST and side.op not in ops.MOVEMENT:
             return None
         side = side.src[0]

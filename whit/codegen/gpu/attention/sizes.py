@@ -139,7 +139,7 @@ class GpuCut:
         self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
         self.is_aligned = target.vector_bytes >= COPIED
         self.width = 2 if self.is_aligned else 1  # elements that are stored at once
-        self.by_groups = WARP_GROUPS and target.arch == "sm_90a" and self._has_lines()
+        self.by_groups = WARP_GROUPS and target.has_wgmma and self._has_lines()
         self.most_shared = target.shared_bytes
         self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64

@@ -29,15 +29,13 @@ from math import prod
 from whit.config import TF32
 from whit.dtype import DType, dtypes
 from whit.ir.args import Digit, MatrixArg
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
 FP8S, INTS = (dtypes.fp8e4m3, dtypes.fp8e5m2), (dtypes.int8, dtypes.uint8)
 EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16 x 32 of a warp
 QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
 PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
 PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
-ROOM = 113 * 1024  # bytes of shared memory, of which two blocks have as much
 FEW = (8, 16, 24, 32, 48, 64)  # columns
 FEW_OF_128 = 16  # columns beside which stages of 128 rows are still many
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
@@ -84,7 +82,7 @@ def few(rows: int, columns: int, parts: int) -> Atom:
     them: there are few."""
     threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
     elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
-    stages = ROOM // ((rows + columns) * 128 + 16)
+    stages = GPU_LIMITS.paired_shared_bytes // ((rows + columns) * 128 + 16)
     return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, stays=1, parts=parts)
 
 
@@ -158,34 +156,34 @@ def multiplied(a: DType, b: DType, total: DType, target: Target) -> bool:
     if total is not dtypes.float32:
         return False
     if a in FP8S and b in FP8S:
-        return "sm_89" in target.features
+        return target.has_fp8
     return a is b and a in (*halves_of(target), dtypes.float32, dtypes.uint32)
 
 
 def halves_of(target: Target) -> tuple[DType, ...]:
     """The halves that tensor cores multiply."""
-    return HALVES if "sm_80" in target.features else HALVES[:1]
+    return dtypes.float16s if target.has_bfloat16 else (dtypes.float16,)
 
 
 def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
 ) -> Atom | None:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute, if there is one."""
-    groups = target.arch == "sm_90a" and all(matrix.copied == 16 for matrix in matrices)
-    if dtype not in HALVES:
+    groups = target.has_wgmma and all(matrix.copied == 16 for matrix in matrices)
+    if dtype not in dtypes.float16s:
         groups = groups and all(matrix.is_depth_major for matrix in matrices)
     if dtype.itemsize == 1:
         atoms = (WGMMA_FP8 if dtype in FP8S else WGMMA_INT) if groups else BYTES
-    elif dtype in HALVES:
+    elif dtype in dtypes.float16s:
         atoms = WGMMA if groups else MMA
     elif dtype is dtypes.uint32:
         atoms = WGMMA_TF32 if groups else ()
     else:
-        atoms = ROUNDED if TF32 and "sm_80" in target.features else FMA
+        atoms = ROUNDED if TF32 and target.has_tf32 else FMA
     if not atoms:
         return None
     atom = min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
-    return atom if "sm_80" in target.features else replace(atom, stages=2)  # what is on its way is in registers
+    return atom if target.has_async_copies else replace(atom, stages=2)  # what is on its way is in registers
 
 
 def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
@@ -198,8 +196,8 @@ def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:
     """The same for operands that are computed on their way to shared memory: two stages, without copies in flight."""
-    rounds = TF32 and "sm_80" in target.features
-    atoms = STAGED_MMA if dtype in HALVES else STAGED_ROUNDED if rounds else STAGED_FMA
+    rounds = TF32 and target.has_tf32
+    atoms = STAGED_MMA if dtype in dtypes.float16s else STAGED_ROUNDED if rounds else STAGED_FMA
     return min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, gcd, prod
 
-from whit.codegen.gpu.gemm.atoms import HALVES
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AxisArg, MatrixArg
@@ -118,7 +117,7 @@ def _load_under(value: UOp) -> tuple[UOp | None, list[UOp]]:
             return None, []
         else:
             value = value.src[0]
-    if value.op is not ops.INDEX or value.dtype not in HALVES or value.src[0].op is not ops.PARAM:
+    if value.op is not ops.INDEX or value.dtype not in dtypes.float16s or value.src[0].op is not ops.PARAM:
         return None, []
     parts.update(dict.fromkeys(joined(value.src[2], ops.AND) if value.arg else ()))
     return value, [part for part in parts if part.op is not ops.CONST or not part.arg]

@@ -22,7 +22,6 @@ from whit.codegen.gpu.arithmetic import with_short_epilogue
 from whit.codegen.gpu.gemm.atoms import (
     FEW,
     FP8S,
-    HALVES,
     INTS,
     Atom,
     choose_atom,
@@ -71,7 +70,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     if min(sizes[:2]) < LEAST_FEW or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
-    if target.arch == "sm_90a" and (a is None) != (b is None):
+    if target.has_wgmma and (a is None) != (b is None):
         a = a or _window(found, found.a, found.m, b)
         b = b or _window(found, found.b, found.n, a)
     if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
@@ -81,7 +80,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
             tile = Tile(found, choose_few((max(sizes[:2]), min(sizes[:2]), sizes[2]), target), target.cores)
             return tile.stores(body, tile.effect(a, b)), str(tile.atom)
         is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= LEAST_BESIDE
-        if is_small and (a.memory.dtype not in HALVES or not is_enough):
+        if is_small and (a.memory.dtype not in dtypes.float16s or not is_enough):
             return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
         if atom is not None:
@@ -113,7 +112,7 @@ def _turned(found: Contraction) -> Contraction:
 def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target) -> bool:
     """Whether an operand has few rows, so that the other is to be read at the speed of memory."""
     are_copied = all(each.matrix.copied == 16 and not each.matrix.axes for each in (x, matrix))
-    if target.arch != "sm_90a" or x.memory.dtype not in HALVES or not are_copied:
+    if not target.has_wgmma or x.memory.dtype not in dtypes.float16s or not are_copied:
         return False
     return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
 
@@ -133,7 +132,7 @@ def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) ->
 
 def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) -> Operand | None:
     """An operand that is an element of memory, or one cast up, with a stride along everything."""
-    is_narrow = value.op is ops.CAST and value.src[0].dtype in (*HALVES, *FP8S, *INTS)
+    is_narrow = value.op is ops.CAST and value.src[0].dtype in (*dtypes.float16s, *FP8S, *INTS)
     is_bits = value.op is ops.BITCAST and value.src[0].dtype is dtypes.uint32  # of float32, rounded
     load = value.src[0] if is_narrow or is_bits else value
     if load.op is not ops.INDEX or load.arg or load.src[0].op is not ops.PARAM:

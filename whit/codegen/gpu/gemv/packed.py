@@ -51,7 +51,8 @@ LANES, FEW_LANES, FEW_LOADS = 8, 4, 8  # of which so many are neighbours; where 
 LEAST_THREADS, MOST_THREADS = 64, 1024
 MOST_ROWS = 4  # at a time
 BLOCKS_A_CORE = 3  # that there should be
-MOST_RESIDENT, FEW_RESIDENT = 896, 512  # threads of a multiprocessor, the latter with several rows of x
+# Threads of a multiprocessor that leave each enough of its 65536 registers: 73 for one row of x, 128 for several.
+MOST_RESIDENT, FEW_RESIDENT = 896, 512
 SPARE = 2 << 10  # bytes of shared memory that a block has for other sums
 VECTOR = 16  # bytes
 ZERO = as_index(0)
@@ -84,7 +85,7 @@ def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with blocks of threads for each few rows of packed weights and why, if it is such a product."""
     if not any(node.op is ops.PARAM and node.dtype is dtypes.uint8 for node in topological((body,))):
         return None
-    if "sm_80" not in target.features:
+    if not target.has_async_copies:
         return None  # nothing is copied while others are multiplied
     body = write_out_blocks(split_blocks(body))
     few = find_few(body, target)

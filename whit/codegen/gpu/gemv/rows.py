@@ -57,7 +57,7 @@ ON_THE_WAY = 8  # loads of 16 bytes that a thread has started before it waits fo
 LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need registers
 MANY_LOADS = 8  # of a step, as of Q6_K: four rows of it take more registers than there are for enough warps
 MOST_LOADS = 64  # of any kind
-MOST_SHARED = 1 << 15  # bytes of a row that a block computes
+MOST_ROW_BYTES = 1 << 15  # of a row that every block computes first, in shared memory
 AHEAD, MOST_WARPS = 8 << 20, 16  # bytes that are asked for early, by so many warps of a multiprocessor: a decoder of
 # eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32
 
@@ -290,7 +290,7 @@ def _computed_rows(few: Few) -> dict[UOp, UOp]:
             while side.op is ops.CAST and side.src[0].dtype.itemsize < side.dtype.itemsize:
                 side = side.src[0]
             is_reduced = any(node.op is ops.REDUCE for node in topological((side,)))
-            if is_reduced and few.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_SHARED:
+            if is_reduced and few.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_ROW_BYTES:
                 found[side] = along
     return found
 

@@ -57,7 +57,7 @@ def exchange(w: Writer, registers: list[str]) -> None:
 def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
     """Numbers rounded to halves, two in a register."""
     kind = "bf16x2" if dtype.name == "bfloat16" else "f16x2"
-    if not w.has_sm_80:
+    if not w.target.has_paired_conversions:
         halves = [w.value("b16", "half", "cvt.rn.f16.f32", value) for value in values]
         pairs = zip(halves[::2], halves[1::2], strict=True)
         return [w.value("b32", "two", "mov.b32", f"{{{low}, {high}}}") for low, high in pairs]

@@ -19,7 +19,7 @@ DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8}  # elements; of bytes 32
 def multiply_square(w: Writer, kinds: Sequence[str], sums: list[str], left: list[str], right: list[str]) -> None:
     """sums += left * right, of kinds of sums, of the left and of the right."""
     depth = DEPTHS.get(kinds[1], 32)
-    if w.has_sm_80:
+    if w.target.has_wide_mma:
         _multiply(w, f"m16n8k{depth}", kinds, sums, left, right)
         return
     for k in (0, 1):

@@ -115,7 +115,7 @@ class Tiles:
         piece = w.value("b32", "piece", "mov.u32", "0")
         loop = f"PIECES{w.count}"
         w.label(loop)
-        if w.has_sm_80:
+        if w.target.has_async_copies:
             w.line(f"cp.async.wait_group {arg.stages - 2};")
         w.line("bar.sync 0;")
         loaded = self.copy(operands)
@@ -125,7 +125,7 @@ class Tiles:
         w.line(f"add.u32 {piece}, {piece}, 1;")
         more = w.value("pred", "more", "setp.lt.u32", piece, str(-(-arg.sizes[2] // arg.tile[2])))
         w.line(f"@{more} bra {loop};")
-        if w.has_sm_80:
+        if w.target.has_async_copies:
             w.line("cp.async.wait_all;")
         if self.is_exchanged:
             exchange(w, self.registers)
@@ -184,7 +184,7 @@ class Tiles:
         length, lines = (depth, rows) if matrix.is_depth_major else (rows, depth)
         turns = is_turned(arg, matrix) == matrix.is_depth_major
         elements = 1 if turns else matrix.copied // self.itemsize
-        if not w.has_sm_80:  # all of a copy is inside, or nothing
+        if not w.target.has_async_copies:  # all of a copy is inside, or nothing
             elements = gcd(elements, arg.sizes[2] if matrix.is_depth_major else size)
         in_line = length // elements
         line = w.value("b32", "line", "div.u32", self.thread, str(in_line))
@@ -230,7 +230,7 @@ class Tiles:
                 to, source = f"{target}+{i * target_step}", f"{copies.source}+{i * source_step}"
                 loaded += self.copy_one(to, source, copies.elements * self.itemsize, inside, count)
             w.line(f"add.s64 {copies.source}, {copies.source}, {matrix.depth * arg.tile[2] * self.itemsize};")
-        if w.has_sm_80:
+        if w.target.has_async_copies:
             w.line("cp.async.commit_group;")
         w.line(f"sub.s32 {self.left}, {self.left}, {arg.tile[2]};")
         self.advance(self.into)
@@ -258,7 +258,7 @@ class Tiles:
         """One copy, of `count` bytes and zeros after these where not all are inside. If it goes to registers, what
         stores these."""
         w = self.w
-        if nbytes >= 4 and w.has_sm_80:
+        if nbytes >= 4 and w.target.has_async_copies:
             kind = "cg" if nbytes == 16 else "ca"
             guard, given = ("", f", {count}") if count else (f"@{inside} ", "")
             w.line(f"{guard}cp.async.{kind}.shared.global [{to}], [{source}], {nbytes}{given};")

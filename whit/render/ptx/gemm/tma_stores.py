@@ -21,11 +21,11 @@ from whit.ir.uop import UOp
 from whit.render.ptx.gemm.tma_loads import LINE, short, stages_bytes
 from whit.render.ptx.parts import pair
 from whit.render.ptx.values import Writer, memory_type
+from whit.target import GPU_LIMITS
 
 BOX = 64 * LINE  # bytes
 MOST_BOXES = 2  # of a group
 GROUP = 128  # threads
-ROOM, ROOM_OF_TWO = 227 * 1024, 113 * 1024  # bytes of shared memory of a block, and of one of two
 
 
 def results_of(linear: UOp) -> dict[tuple[UOp, BlockStoreArg], int]:
@@ -37,7 +37,7 @@ def results_of(linear: UOp) -> dict[tuple[UOp, BlockStoreArg], int]:
 def boxes_of(arg: BlockMmaArg) -> int:
     """How many boxes of each group have room beside the stages of a tile."""
     groups = arg.threads[0].count
-    room = (ROOM if groups > 1 else ROOM_OF_TWO) - stages_bytes(arg)
+    room = (GPU_LIMITS.most_shared_bytes if groups > 1 else GPU_LIMITS.paired_shared_bytes) - stages_bytes(arg)
     return min(room // (groups * BOX), MOST_BOXES)
 
 

@@ -17,8 +17,6 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.convolution_cost import CHANNELS_TOGETHER, parts_of_images
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
-
 
 def is_copied(x: UOp) -> bool:
     """Whether a value (batch, channels, *space) is made of halves, and of enough channels to copy it by the pixel."""
@@ -52,7 +50,7 @@ def _narrow(x: UOp) -> UOp | None:
     while x.op in ops.MOVEMENT:
         views.append(x)
         x = x.src[0]
-    if x.op is not ops.CAST or x.src[0].dtype not in HALVES:
+    if x.op is not ops.CAST or x.src[0].dtype not in dtypes.float16s:
         return None
     (narrow,) = x.src
     for view in reversed(views):

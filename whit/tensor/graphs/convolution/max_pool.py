@@ -16,7 +16,6 @@ from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
-from whit.tensor.graphs.convolution.channels_last import HALVES
 from whit.tensor.graphs.convolution.sliding import window
 
 
@@ -38,7 +37,7 @@ def max_pool_of_images(
     x: UOp, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[tuple[int, int], ...]
 ) -> UOp:
     """The same along the last two axes; halves with channels last, as convolutions keep them (`channels_last`)."""
-    if x.dtype not in HALVES:
+    if x.dtype not in dtypes.float16s:
         return max_pool(x, Pooling(2, kernel, stride, padding))
     return max_pool(x.permute((0, 2, 3, 1)), Pooling(1, kernel, stride, padding)).permute((0, 3, 1, 2))
 
