@@ -21,7 +21,8 @@ TARGET = parse_target("CPU:LLVM:skylake-avx512")
 def strides_of_load(value: UOp) -> list[int | None]:
     """Of the one load of a kernel, along its ranges, outer first."""
     (called,) = scheduled(value).src
-    body = merge_ranges(PASSES[0].run(called.src[0].src[0], Job(TARGET)))
+    flatten = next(step for step in PASSES if step.name == "flatten")
+    body = merge_ranges(flatten.run(called.src[0].src[0], Job(TARGET)))
     free = free_ranges(body)
     (load,) = [node for node in topological((body,)) if node.op is ops.INDEX]
     return [stride(load.src[1], r, free) for r in choose_strategy(body, TARGET).order]
