@@ -113,7 +113,7 @@ def _are_numbers(parts: Iterable[Any]) -> bool:
     return True
 
 
-def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:
+def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:  # complex: every node is made here, calls are what costs
     """The node of this op over these sources. Everything but constants is built here."""
     key = (op, src, arg)
     try:
