@@ -22,10 +22,10 @@ from math import prod
 from whit.ir import ops
 from whit.ir.args import LEAF_SLOT, RangeKind
 from whit.ir.free import Free, free_ranges
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp
 from whit.records import dataclass
 from whit.simplify.rules import simplify
 
@@ -276,8 +276,4 @@ def outermost(root: UOp) -> list[UOp]:
 
 def with_values(root: UOp, values: dict[UOp, UOp]) -> UOp:
     """An expression with some of its nodes replaced, whatever they are."""
-    done = dict(values)
-    for node in topological((root,), stop=values):
-        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[root]
+    return map_graph(root, lambda node, src: None, dict(values))

@@ -13,9 +13,11 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.free import free_ranges as free_ranges
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
+from whit.ir.op import Sources
 from whit.ir.sizes import reach
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp
 from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
@@ -122,15 +124,11 @@ def regions(body: UOp) -> list[Region]:
 
 def replace_ranges(root: UOp, values: dict[UOp, UOp], bound: dict[UOp, tuple[UOp, ...]]) -> UOp:
     """The graph with ranges replaced by expressions; a REDUCE that bound a range binds those in `bound` instead."""
-    done: dict[UOp, UOp] = {}
-    for node in topological((root,)):
-        if node in values:
-            done[node] = values[node]
-            continue
-        if node.op is ops.REDUCE and any(r in values for r in node.src[1:]):
-            ranges = [new for r in node.src[1:] for new in bound.get(r, (r,))]
-            src: tuple[UOp, ...] = (done[node.src[0]], *dict.fromkeys(ranges))
-        else:
-            src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[root]
+
+    def replaced(node: UOp, src: Sources) -> UOp | None:
+        if node.op is not ops.REDUCE or not any(r in values for r in node.src[1:]):
+            return None
+        ranges = [new for r in node.src[1:] for new in bound.get(r, (r,))]
+        return rebuilt(node, (src[0], *dict.fromkeys(ranges)))
+
+    return map_graph(root, replaced, dict(values))

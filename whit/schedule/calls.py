@@ -26,6 +26,7 @@ from whit.config import settings_key
 from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph
 from whit.ir.uop import UOp, fresh_buffer, make
 from whit.records import dataclass
 from whit.target import Target
@@ -344,10 +345,4 @@ def _body_schedule(function: UOp, schedule: Scheduler) -> UOp:
 
 def _plain(body: UOp) -> UOp:
     """The body without ops that matter to gradients only."""
-    done: dict[UOp, UOp] = {}
-    for node in body.topological():
-        if node.op in ops.SAME_VALUE:
-            done[node] = done[node.src[0]]
-        else:
-            done[node] = node if node.op.opaque else _with_sources(node, [done[s] for s in node.src])
-    return done[body]
+    return map_graph(body, lambda node, src: src[0] if node.op in ops.SAME_VALUE else None)

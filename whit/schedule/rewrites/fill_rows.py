@@ -17,7 +17,9 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.free import free_ranges
 from whit.ir.graph import topological
-from whit.ir.uop import UOp, const, make
+from whit.ir.map_graph import map_graph, rebuilt
+from whit.ir.op import Sources
+from whit.ir.uop import UOp, const
 
 
 def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
@@ -26,7 +28,7 @@ def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
     nodes = topological((body,))
     ends = {r: _end(r, nodes, free, longer) for r in nodes if r.op is ops.RANGE}
     new = {r: r.resized(end) for r, end in ends.items() if end}
-    return _over(nodes, new)[body] if new else body
+    return _over(body, new) if new else body
 
 
 def _end(r: UOp, nodes: list[UOp], free: dict[UOp, frozenset[UOp]], longer: Collection[UOp]) -> int:
@@ -53,17 +55,17 @@ def _end(r: UOp, nodes: list[UOp], free: dict[UOp, frozenset[UOp]], longer: Coll
     return found.pop() if len(found) == 1 else 0
 
 
-def _over(nodes: list[UOp], new: dict[UOp, UOp]) -> dict[UOp, UOp]:
-    """Every node over new ranges; reductions along them do not see what is behind the old ones."""
-    done: dict[UOp, UOp] = {}
-    for node in nodes:
-        if node in new:
-            done[node] = new[node]
-            continue
-        src = [done[s] for s in node.src]
-        walked = [r for r in node.src[1:] if r in new] if node.op is ops.REDUCE else []
-        for r in walked:
-            inside = new[r] < const(dtypes.weakint, r.size)
-            src[0] = inside.where(src[0], const(node.dtype, node.arg.op.identity(node.dtype)))
-        done[node] = node if tuple(src) == node.src else make(node.op, tuple(src), node.arg)
-    return done
+def _over(body: UOp, new: dict[UOp, UOp]) -> UOp:
+    """The body over new ranges; reductions along them do not see what is behind the old ones."""
+
+    def hidden(node: UOp, src: Sources) -> UOp | None:
+        if node.op is not ops.REDUCE:
+            return None
+        value, *ranges = src
+        for r in node.src[1:]:
+            if r in new:
+                inside = new[r] < const(dtypes.weakint, r.size)
+                value = inside.where(value, const(node.dtype, node.arg.op.identity(node.dtype)))
+        return rebuilt(node, (value, *ranges))
+
+    return map_graph(body, hidden, dict(new))

@@ -24,7 +24,7 @@ from typing import Any
 from whit.errors import ArgumentError, InternalError, ShapeError
 from whit.ir import ops
 from whit.ir.args import PLACE_SLOT, StageArg
-from whit.ir.graph import topological
+from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
@@ -73,13 +73,14 @@ def part_targets(graph: UOp) -> UOp:
     of a flip goes away; so this comes first.
     """
     done: dict[UOp, UOp] = {}
-    for node in topological((graph,)):
-        src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-        if node.op is ops.AFTER:
-            old, *effects = node.src
-            src = (src[0], *[_parted(effect, old, done) for effect in effects])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done[graph]
+
+    def parted(node: UOp, src: Sources) -> UOp | None:
+        if node.op is not ops.AFTER:
+            return None
+        old, *effects = node.src
+        return rebuilt(node, (src[0], *[_parted(effect, old, done) for effect in effects]))
+
+    return map_graph(graph, parted, done)
 
 
 def _parted(effect: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:

@@ -45,14 +45,13 @@ from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, find_contraction
 from whit.kernel.ranges import free_ranges, sizes_of, stride
+from whit.kernel.tensor_cores import SKINNY_COLUMNS, SKINNY_ROWS
 from whit.simplify import simplify
 from whit.target import Target
 
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
-LEAST_BESIDE = 512  # columns beside few rows
-LEAST_FEW = 2  # rows that are columns of tiles along a large matrix; a single one is left to `gemv.rows`
 LONG, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
 FULL = 160  # registers of a thread, of 168, for sums and that
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
@@ -67,7 +66,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
     sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
     total, is_small = found.reduce.dtype, min(sizes[:2]) < LEAST
-    if min(sizes[:2]) < LEAST_FEW or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
+    if min(sizes[:2]) < SKINNY_ROWS[0] or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
         return None
     a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
     if target.has_wgmma and (a is None) != (b is None):
@@ -79,7 +78,7 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
             found, a, b = (_turned(found), b, a) if is_few[0] else (found, a, b)
             tile = Tile(found, choose_few((max(sizes[:2]), min(sizes[:2]), sizes[2]), target), target.cores)
             return tile.stores(body, tile.effect(a, b)), str(tile.atom)
-        is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= LEAST_BESIDE
+        is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= SKINNY_COLUMNS
         if is_small and (a.memory.dtype not in dtypes.float16s or not is_enough):
             return None
         atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
@@ -114,7 +113,7 @@ def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target)
     are_copied = all(each.matrix.copied == 16 and not each.matrix.axes for each in (x, matrix))
     if not target.has_wgmma or x.memory.dtype not in dtypes.float16s or not are_copied:
         return False
-    return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= LEAST_BESIDE
+    return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= SKINNY_COLUMNS
 
 
 def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) -> bool:
