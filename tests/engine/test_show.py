@@ -55,7 +55,7 @@ def test_2_is_a_line_for_each_kernel(capsys: pytest.CaptureFixture[str]) -> None
 def test_3_says_how_kernels_are_tiled_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     with Context(NOOPT=0):
         first, *_ = shown(3, capsys)
-    assert re.fullmatch(r"add_reduce_2: lanes along reduction r\d+: unit stride, \d accumulators", first)
+    assert re.fullmatch(r"add_reduce_2: lanes along reduction k\d+: unit stride, \d accumulators", first)
     a = Tensor([[1.0, 2.0], [3.0, 4.0]])
     with Context(DEBUG=3, CACHE=0, NOOPT=0):
         (a @ a).relu().sum(1).realize()

@@ -209,5 +209,5 @@ def test_a_long_loop_by_hand_is_one_function() -> None:
     for t in range(300):
         h = (x[t] + h @ w).gelu()
     calls = calls_in(roll_steps(graph_of(h)))
-    assert len(calls) > 290
+    assert len(calls) > 140, "of two steps each: one has too few nodes for a function"
     assert len({call.src[0] for call in calls}) == 1

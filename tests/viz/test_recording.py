@@ -35,8 +35,8 @@ def test_every_schedule_kernel_and_run_is_there(trace: Trace) -> None:
     assert [len(kernel.durations) for kernel in trace.kernels.values()] == [1, 1, 1, 2]
     assert all(kernel.is_compiled and kernel.code_bytes > 0 for kernel in trace.kernels.values())
     assert all("define void @kernel" in kernel.source for kernel in trace.kernels.values())
-    names = ["flatten", "write_sort", "vector_access", "fix_index_dtype", "expand_math", "linearise"]
-    assert [[step.name for step in kernel.passes][:6] for kernel in trace.kernels.values()] == [names] * 4
+    names = ["widen_functions", "flatten", "write_sort", "vector_access", "fix_index_dtype", "expand_math", "linearise"]
+    assert [[step.name for step in kernel.passes][:7] for kernel in trace.kernels.values()] == [names] * 4
     assert trace.line(trace.schedules[0].stack).startswith("program.py:")
 
 
@@ -50,7 +50,7 @@ def test_rewrites_name_their_rule_and_nodes(trace: Trace) -> None:
     steps = [step for kernel in trace.kernels.values() for p in kernel.passes for step in p.rewriting.steps]
     assert len(steps) > 10
     assert all(rule in trace.rules and {before, after} <= set(trace.nodes) for rule, before, after in steps)
-    flatten = trace.kernels[0].passes[0].rewriting
+    flatten = next(step for step in trace.kernels[0].passes if step.name == "flatten").rewriting
     named = {trace.rules[rule].name: count for rule, count in flatten.counts.items()}
     assert "flatten_index" in named
     for rule in trace.rules.values():
