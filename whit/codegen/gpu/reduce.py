@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from whit.codegen.gpu.thread_index import trips
 from whit.codegen.passes.lanes import lane_numbers
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -71,7 +72,7 @@ class Stretch:
 
     def loop(self, team: Team, id: int, kind: RangeKind, owner: Owner) -> UOp:
         """Over the steps of a thread."""
-        return UOp.range(trips(self.vectors // self.copies, team), id, kind, owner)
+        return UOp.range(trips(self.vectors // self.copies, team.parts, team.part), id, kind, owner)
 
     def places(self, loop: UOp, team: Team) -> list[UOp]:
         """The positions of a step."""
@@ -132,13 +133,6 @@ def _partial(node: UOp, r: UOp, team: Team, lanes: int, first_ids: dict[tuple[UO
         whole = total if whole is None else make(op, (whole, total))
     assert whole is not None, "a reduction has at least one stretch"
     return whole
-
-
-def trips(count: UOp, team: Team) -> UOp:
-    """How often a thread runs if it has every so-manieth of these."""
-    if count.op is ops.CONST and count.arg % team.parts == 0:
-        return as_index(count.arg // team.parts)
-    return (count + (team.parts - 1) - team.part) // team.parts
 
 
 def spread(number: UOp, lanes: int) -> UOp:

@@ -41,6 +41,21 @@ def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp
     return digits
 
 
+def trips(count: UOp, parts: int, part: UOp) -> UOp:
+    """How often a thread runs that has the part-th of these, and every `parts`-th after it."""
+    if count.op is ops.CONST and count.arg % parts == 0:
+        return as_index(count.arg // parts)
+    return (count + (parts - 1) - part) // parts
+
+
+def strided_loop(count: UOp, parts: int, part: UOp, most: int) -> tuple[UOp, int]:
+    """The same in steps of several at once: how many steps, and of how many. One, if not all threads have as many."""
+    steps = most if count.op is ops.CONST else 1
+    while steps > 1 and count.arg % (parts * steps):
+        steps -= 1
+    return trips(count // steps, parts, part), steps
+
+
 def width_of(body: UOp, target: Target, ranges: Collection[UOp], free: Free) -> int:
     """Lanes of 16 bytes of the widest dtype that is read or written along ranges: 8 of halves, whatever they are
     computed in."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu.arithmetic import with_short_arithmetic
-from whit.codegen.gpu.reduce import STRETCHES, Team, share_reductions, spread, stretches, trips
+from whit.codegen.gpu.reduce import STRETCHES, Team, share_reductions, spread, stretches
 from whit.codegen.gpu.rows import find_rows, tile_rows
 from whit.codegen.gpu.scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
 from whit.codegen.gpu.scatter.threads import in_parts
@@ -34,6 +34,7 @@ from whit.codegen.gpu.thread_index import (
     lanes_of,
     only_where,
     thread_range,
+    trips,
     width_of,
 )
 from whit.codegen.gpu.transpose import find_transpose, tile_transpose
@@ -231,7 +232,8 @@ def _along_threads(
             found += [{inner: place} for place in stretch.places(loop, team)]
         return found
     lanes = lanes_of(inner, width, places, free)
-    loop = UOp.range(trips(as_index(prod(size_of(r) for r in rest) // lanes), team), first_id, owner=Owner.STEP)
+    vectors = as_index(prod(size_of(r) for r in rest) // lanes)
+    loop = UOp.range(trips(vectors, team.parts, team.part), first_id, owner=Owner.STEP)
     digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
     return [{**digits, inner: spread(digits[inner], lanes)}]
 

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, Free, digits_of, matrix_of
-from whit.codegen.gpu.thread_index import block_range, thread_range
+from whit.codegen.gpu.gemv.products import Products, find_products, matrix_of
+from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, digits_of
+from whit.codegen.gpu.thread_index import Free, block_range, strided_loop, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
@@ -29,7 +30,7 @@ from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
+from whit.kernel.ranges import Region, in_order, is_open, replace_ranges, size_of, sizes_of, stride
 from whit.target import Target
 
 THREADS = 512
@@ -50,7 +51,7 @@ class Block:
     first: UOp  # column of the block
     lanes: int
     beside: int  # threads along the columns
-    steps: int  # that a thread has on its way
+    steps: int  # vectors that a thread has on their way
 
     @property
     def shared(self) -> list[UOp]:
@@ -63,7 +64,7 @@ class Block:
 
     @property
     def near(self) -> int:
-        """Parts in a warp."""
+        """How many threads of a warp have parts of the same columns."""
         return WARP // self.beside
 
     @property
@@ -83,41 +84,31 @@ class Block:
 
 def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with a block for each few columns of a matrix and why, if it is a product of few rows."""
-    free = free_ranges(body)
-    if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in free) or any(store.arg.combine for store in body.src):
+    found = find_products(body)
+    if found is None or any(map(is_open, found.results)):
         return None
-    found, every = regions(body)[1:], free[body]
-    if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
+    along = found.along(_along)
+    column = next((r for r in found.results if _has_neighbours(found, r)), None)
+    if column is None or not along:
         return None
-    if not all(isinstance(r.size, int) for r in every) or not all(region.loads for region in found):
-        return None
-    along = {region.reduce: _along(region, every, free) for region in found if region.reduce is not None}
-    known = {reduce: r for reduce, r in along.items() if r is not None}
-    column = _column(found, every, free)
-    if column is None or len(known) < len(along):
-        return None
-    rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
-    together = in_order(every - rows)
-    deep = [load for region in found for load in region.loads if column in free[load] and not free[load] <= every]
-    lanes = target.vector_bytes // max((load.dtype.itemsize for load in deep), default=16)  # others are read once
-    count = prod(map(size_of, together))
-    wide = sum(column in free[reduce] for reduce in known)
-    sums = target.l1_bytes // (4 * THREADS // WARP * count) - (len(known) - wide)  # for which a warp has memory
-    beside = _beside(rows, column, lanes, sums // wide, target)
+    together = found.together
+    count = prod(sizes_of(together))
+    lanes = _lanes(found, column, target)
+    beside = _beside(found.rows, column, lanes, _most_columns(found, column, count, target), target)
     if beside is None or count > MOST_TOGETHER:
         return None
     thread = thread_range(THREADS)
-    ranges = [*in_order(rows - {column}), column]
+    ranges = [*in_order(found.rows - {column}), column]
     columns = lanes * beside
-    blocks = prod(map(size_of, ranges)) // columns
+    blocks = prod(sizes_of(ranges)) // columns
     digits = digits_of(block_range(blocks), ranges, columns)
     steps = max(ON_THE_WAY // count, LEAST_ON_THE_WAY)
-    block = Block(free, known, column, thread, digits[column] * columns, lanes, beside, steps)
+    block = Block(found.free, along, column, thread, digits[column] * columns, lanes, beside, steps)
     stores, buffers = [], 0
     for places in product(*(range(size_of(r)) for r in together)):
         at = {r: as_index(place) for r, place in zip(together, places, strict=True)}
         shared = _shared(body, block, {**digits, **at}, buffers)
-        buffers += len(known)
+        buffers += len(along)
         for store in shared.src:
             new = replace_ranges(store, {**digits, **at, column: block.first + thread % columns}, {})
             memory, value, position, *given = new.src
@@ -126,36 +117,53 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return UOp.group(*stores), f"{blocks} blocks of {THREADS} threads, {columns} columns of {count} products in each"
 
 
-def _along(region: Region, every: frozenset[UOp], free: Free) -> UOp | None:
+def _along(region: Region) -> UOp | None:
     """The longest range of a reduction, if threads can share it."""
     reduce = region.reduce
-    if reduce is None or reduce.dtype.itemsize != 4 or not reduce.dtype.is_float or not free[reduce] <= every:
+    assert reduce is not None, "callers give regions with a reduction"
+    if reduce.dtype.itemsize != 4 or not reduce.dtype.is_float:
         return None
     longest = max(reduce.src[1:], key=size_of)
     return longest if size_of(longest) >= LEAST_DEPTH else None
 
 
-def _column(found: list[Region], every: frozenset[UOp], free: Free) -> UOp | None:
-    """The range along which matrices have neighbours, and everything else too or nothing."""
-    for r in every:
-        products = [region for region in found if region.reduce is not None and r in free[region.reduce]]
-        matrices = [matrix_of(region, free) for region in products]
-        steps = {stride(load.src[1], r, free) for region in products for load in region.loads}
-        if not products or any(len(region.loads) < 2 for region in products) or not steps <= {0, 1}:
-            continue
-        large = all(prod(map(size_of, free[load])) >= LEAST_ELEMENTS for load in matrices)
-        if large and all(stride(load.src[1], r, free) == 1 for load in matrices):
-            return r
-    return None
+def _has_neighbours(found: Products, r: UOp) -> bool:
+    """Whether large matrices have neighbours along a range, and all else that is read has neighbours too, or one
+    element."""
+    free = found.free
+    products = [region for reduce, region in found.regions.items() if r in free[reduce]]
+    if not products or any(len(region.loads) < 2 for region in products):
+        return False
+    if any(stride(load.src[1], r, free) not in (0, 1) for region in products for load in region.loads):
+        return False
+    matrices = [matrix_of(region, free) for region in products]
+    is_large = all(prod(sizes_of(free[matrix])) >= LEAST_ELEMENTS for matrix in matrices)
+    return is_large and all(stride(matrix.src[1], r, free) == 1 for matrix in matrices)
+
+
+def _lanes(found: Products, column: UOp, target: Target) -> int:
+    """Neighbours that a thread reads at once: 16 bytes of the widest of what is read in each step along a sum."""
+    loads = [load for region in found.regions.values() for load in region.loads if column in found.free[load]]
+    return target.vector_bytes // max(
+        (x.dtype.itemsize for x in loads if not found.free[x] <= found.results), default=16
+    )
+
+
+def _most_columns(found: Products, column: UOp, count: int, target: Target) -> int:
+    """How many columns a block may have: each warp keeps its sums of all of them in shared memory, `count` of each
+    product, and one of each sum that is the same for all columns."""
+    sums = target.l1_bytes // (4 * THREADS // WARP * count)
+    wide = sum(column in found.free[reduce] for reduce in found.regions)
+    return (sums - (len(found.regions) - wide)) // wide
 
 
 def _beside(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) -> int | None:
-    """Threads along the columns of a row: many, as long as there are enough blocks; at most so many columns."""
+    """Threads along the columns of a row, for at most so many columns: many, as long as blocks fill the chip."""
     beside = MOST_BESIDE
     while beside > LEAST_BESIDE and (
         lanes * beside > most
         or size_of(column) % (lanes * beside)
-        or prod(map(size_of, rows)) // (lanes * beside) < target.cores * 15 // 8
+        or prod(sizes_of(rows)) // (lanes * beside) < target.cores * 15 // 8
     ):
         beside //= 2
     return beside if 1 < lanes <= most // beside and size_of(column) % (lanes * beside) == 0 else None
@@ -174,30 +182,27 @@ def _shared(body: UOp, block: Block, values: dict[UOp, UOp], first: int) -> UOp:
 
 def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
     """A reduction over the part of each thread, then across the parts of a warp, then over the warps."""
-    op, r = node.arg.op, block.along[node]
-    value, *ranges = node.src
-    is_wide = block.column in block.free[node]
-    vector = block.first + block.place + lane_numbers(block.lanes) if is_wide else block.first
-    value = replace_ranges(value, {**values, block.column: vector}, {})
-    steps = block.steps if isinstance(r.size, int) else 1
-    while steps > 1 and size_of(r) % (block.parts * steps):
-        steps -= 1
-    rounds = as_index(size_of(r) // (block.parts * steps))
-    if size_of(r) % block.parts or not isinstance(r.size, int):
-        rounds = (as_index(r.size) + (block.parts - 1) - block.part) // block.parts
-    loop = UOp.range(rounds, block.shared.index(r), r.arg.kind, Owner.PART)
-    places = [(loop * steps + step) * block.parts + block.part for step in range(steps)]
-    part = functools.reduce(lambda a, b: make(op, (a, b)), (replace_ranges(value, {r: at}, {}) for at in places))
-    total = part.reduce(op, ranges=(*(other for other in ranges if other is not r), loop))
+    op, is_wide, warps = node.arg.op, block.column in block.free[node], THREADS // WARP
+    total = _of_a_thread(node, block, values, block.place + lane_numbers(block.lanes) if is_wide else None)
     near = make(ops.ACROSS, (total, block.thread), AcrossArg(op, block.near))
-    line = block.columns if is_wide else 1
-    warps = THREADS // WARP
+    line, place, first = (block.columns, block.place, block.near) if is_wide else (1, as_index(0), WARP)
     memory = UOp.buffer(id, node.dtype, (warps * line,), memory=Memory.SHARED)
-    at = block.thread // WARP * line + (block.place if is_wide else as_index(0))
-    is_first = (block.thread % (block.near if is_wide else WARP)).eq(0)
+    at, is_first = block.thread // WARP * line + place, (block.thread % first).eq(0)
     if near.shape:
         at, is_first = at + lane_numbers(block.lanes), UOp.stack(*([is_first] * block.lanes))
     fill = memory.store(near, at, gate=is_first)
     filled = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
     every = UOp.range(warps, id, RangeKind.REDUCE, Owner.TEAM)
     return filled.index(every * line + (block.thread % line if is_wide else as_index(0))).reduce(op, ranges=(every,))
+
+
+def _of_a_thread(node: UOp, block: Block, values: dict[UOp, UOp], lanes: UOp | None) -> UOp:
+    """A reduction over the part of a thread: for these lanes of the block's columns, or for none of them."""
+    op, r = node.arg.op, block.along[node]
+    value, *ranges = node.src
+    value = replace_ranges(value, {**values, block.column: block.first if lanes is None else block.first + lanes}, {})
+    rounds, steps = strided_loop(as_index(r.size), block.parts, block.part, block.steps)
+    loop = UOp.range(rounds, block.shared.index(r), r.arg.kind, Owner.PART)
+    places = [(loop * steps + step) * block.parts + block.part for step in range(steps)]
+    part = functools.reduce(lambda a, b: make(op, (a, b)), (replace_ranges(value, {r: at}, {}) for at in places))
+    return part.reduce(op, ranges=(*(other for other in ranges if other is not r), loop))

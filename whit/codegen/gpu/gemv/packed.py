@@ -41,13 +41,14 @@ from whit.ir.args import AcrossArg, Memory, PrefetchArg, StageArg
 from whit.ir.graph import joined, topological
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.ranges import in_order, replace_ranges, size_of
+from whit.kernel.ranges import in_order, replace_ranges, size_of, sizes_of
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 
 BYTES_ID, SUMS_ID, OTHERS = 21_000, 22_000, 100  # of buffers in shared memory
 NUMBERS, MOST_NUMBERS = 32, 64  # of x that a thread has in registers; the most of several rows
-LANES, FEW_LANES, FEW_LOADS = 8, 4, 8  # of which so many are neighbours; where scales of blocks are simple, fewer
+# How many of them are neighbours; fewer where the scale of a block takes few loads, and how many those are.
+LANES, FEW_LANES, FEW_LOADS = 8, 4, 8
 LEAST_THREADS, MOST_THREADS = 64, 1024
 MOST_ROWS = 4  # at a time
 BLOCKS_A_CORE = 3  # that there should be
@@ -89,21 +90,18 @@ def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None  # nothing is copied while others are multiplied
     body = write_out_blocks(split_blocks(body))
     few = find_few(body, target)
-    if few is None or any(load.dtype is not dtypes.uint8 for load in few.matrices):
+    if few is None or not _is_of_bytes(few):
         return None
-    if any(each.arg.op is not ops.ADD for each in few.matrix):
-        return None
-    sizes = [_row_bytes(each, few) for each in few.matrix]
+    nbytes = _bytes_of_rows(few)
     lanes, threads = _share(few)
-    if None in sizes or not LEAST_THREADS <= threads <= MOST_THREADS:
+    if nbytes is None or not LEAST_THREADS <= threads <= MOST_THREADS:
         return None
-    together = prod(map(size_of, few.together))
-    shape = _rows(few, sum(size or 0 for size in sizes), threads, together * len(sizes), target)
+    shape = _rows(few, nbytes, threads, few.count, target)
     if shape is None:
         return None
     rows, rounds = shape
     thread = thread_range(threads)
-    groups = prod(map(size_of, few.rows)) // rows
+    groups = prod(sizes_of(few.rows)) // rows
     blocks = -(-groups // rounds)
     block = block_range(blocks)
     first = _first_row(block, few, rows)
@@ -118,6 +116,11 @@ def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return _stores(body, packed), reason
 
 
+def _is_of_bytes(few: Few) -> bool:
+    """Whether all matrices are bytes, and their products are added."""
+    return all(load.dtype is dtypes.uint8 for load in few.matrices) and all(x.arg.op is ops.ADD for x in few.matrix)
+
+
 def _first_row(number: UOp, few: Few, rows: int) -> dict[UOp, UOp]:
     """Ranges for the first row of a group of them."""
     digits = digits_of(number, few.rows, rows)
@@ -126,7 +129,7 @@ def _first_row(number: UOp, few: Few, rows: int) -> dict[UOp, UOp]:
 
 def _share(few: Few) -> tuple[int, int]:
     """How many neighbours of each part of a block a thread has, and how many threads share a row."""
-    together = prod(map(size_of, few.together))
+    together = prod(sizes_of(few.together))
     parts = max(len(joined(each.src[0], ops.ADD)) for each in few.matrix) * together
     lanes = FEW_LANES if few.loads <= FEW_LOADS else LANES
     while lanes > 1 and (any(size_of(few.along[each]) % lanes for each in few.matrix) or lanes * parts > MOST_NUMBERS):
@@ -138,11 +141,12 @@ def _share(few: Few) -> tuple[int, int]:
 
 
 def _rows(few: Few, size: int, threads: int, sums: int, target: Target) -> tuple[int, int] | None:
-    """How many rows of so many bytes a block has at a time, and how often: once, if all blocks have room."""
-    total, inner = prod(map(size_of, few.rows)), few.rows[-1]
+    """How many rows, each of `size` bytes in all matrices, a block has at a time, and how often: once, if all blocks
+    have room."""
+    total, inner = prod(sizes_of(few.rows)), few.rows[-1]
     if not all(isinstance(r.size, int) for r in few.rows):
         return None
-    is_many = prod(map(size_of, few.together)) > 1
+    is_many = prod(sizes_of(few.together)) > 1
     resident = max((FEW_RESIDENT if is_many else MOST_RESIDENT) // threads, 1)
     room = target.shared_bytes // resident - SPARE
     rows = MOST_ROWS
@@ -158,6 +162,13 @@ def _rows(few: Few, size: int, threads: int, sums: int, target: Target) -> tuple
     return None
 
 
+def _bytes_of_rows(few: Few) -> int | None:
+    """The bytes of one row of all matrices; None if those of one are not known."""
+    sizes = [_row_bytes(product, few) for product in few.matrix]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
 def _row_bytes(product: UOp, few: Few) -> int | None:
     """The bytes from one row of a matrix to the next, if those are all that is read of a row."""
     memory, position = few.matrix[product].src[:2]
@@ -166,19 +177,25 @@ def _row_bytes(product: UOp, few: Few) -> int | None:
     if base % VECTOR or any(own.get(r, 0) % VECTOR for r in few.rows[:-1]):
         return None
     for load in _loads(product, memory):
-        terms, last = linear_form(load.src[1])
-        if not all(gate.op is ops.CONST and gate.arg for gate in load.src[2:]) or load.src[1].shape:
-            return None
-        if any(terms.get(r, 0) != own.get(r, 0) for r in few.rows):
-            return None
-        for r, factor in terms.items():
-            if r in product.src[1:] and factor >= 0:
-                last += factor * (size_of(r) - 1)
-            elif r not in few.rows:
-                return None
-        if last - base >= step:
+        terms = linear_form(load.src[1])[0]
+        last = _last_byte(load, product, few)
+        if last is None or last - base >= step or any(terms.get(r, 0) != own.get(r, 0) for r in few.rows):
             return None
     return step
+
+
+def _last_byte(load: UOp, product: UOp, few: Few) -> int | None:
+    """The last byte of the first row that a load reads; None if it moves along other ranges, or has a gate."""
+    position, *gates = load.src[1:]
+    terms, last = linear_form(position)
+    if position.shape or not all(gate.op is ops.CONST and gate.arg for gate in gates):
+        return None
+    for r, factor in terms.items():
+        if r in product.src[1:] and factor >= 0:
+            last += factor * (size_of(r) - 1)
+        elif r not in few.rows:
+            return None
+    return last
 
 
 def _base(product: UOp, few: Few) -> int:
@@ -304,7 +321,7 @@ def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: Packed, ga
 
 
 def _from(staged: UOp, load: UOp, start: int, size: int, packed: Packed) -> UOp:
-    """A load of a row from shared memory, where it is so many bytes before."""
+    """A load of a row from shared memory, where byte `start` of the matrix is the first; rows have `size` bytes."""
     terms, offset = linear_form(load.src[1])
     inside = {base: factor for base, factor in terms.items() if base not in packed.few.rows}
     return staged.index(build_sum(inside, offset - start, dtypes.weakint) + packed.half * (size * packed.rows))

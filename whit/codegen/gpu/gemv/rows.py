@@ -29,8 +29,9 @@ from itertools import product
 from math import prod
 
 from whit.codegen.gpu.gemm.staged import gated
+from whit.codegen.gpu.gemv.products import find_products, matrix_of
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
-from whit.codegen.gpu.thread_index import block_range, thread_range
+from whit.codegen.gpu.thread_index import Free, block_range, strided_loop, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
@@ -41,7 +42,7 @@ from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, replace_ranges, size_of, stride
+from whit.kernel.ranges import Region, in_order, is_open, replace_ranges, size_of, sizes_of, stride
 from whit.simplify.sums import build_sum, linear_form
 from whit.target import Target
 
@@ -58,10 +59,10 @@ LEAST_ON_THE_WAY = 4  # the same where results that share the matrix need regist
 MANY_LOADS = 8  # of a step, as of Q6_K: four rows of it take more registers than there are for enough warps
 MOST_LOADS = 64  # of any kind
 MOST_ROW_BYTES = 1 << 15  # of a row that every block computes first, in shared memory
-AHEAD, MOST_WARPS = 8 << 20, 16  # bytes that are asked for early, by so many warps of a multiprocessor: a decoder of
-# eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32
+# Bytes that are prefetched into the second cache by all blocks, when a multiprocessor has that many warps: a decoder of
+# eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32.
+AHEAD, MOST_WARPS = 8 << 20, 16
 
-Free = dict[UOp, frozenset[UOp]]
 Product = Callable[[UOp, UOp], UOp]  # of a REDUCE and what it was at first
 
 
@@ -71,7 +72,7 @@ class Few:
 
     free: Free
     along: dict[UOp, UOp]  # REDUCE -> the range along which its operands are neighbours
-    blocks: dict[UOp, UOp]  # REDUCE -> the range of blocks that threads share too, where there are few neighbours
+    blocks: dict[UOp, UOp]  # REDUCE -> the range of blocks that threads share too, where neighbours are few
     rows: list[UOp]  # ranges of the matrices' rows
     together: list[UOp]  # ranges of results that read the same
     lanes: int  # elements of a matrix in 16 bytes
@@ -80,7 +81,7 @@ class Few:
 
     @property
     def depth(self) -> int:
-        """What threads share of the longest of them."""
+        """How many elements of the longest sum threads share."""
         blocks = {node: size_of(r) for node, r in self.blocks.items()}
         return max(size_of(r) * blocks.get(node, 1) for node, r in self.along.items())
 
@@ -97,7 +98,7 @@ class Few:
     @property
     def count(self) -> int:
         """How many products there are for each row of a matrix."""
-        return len(self.matrix) * prod(map(size_of, self.together))
+        return len(self.matrix) * prod(sizes_of(self.together))
 
 
 def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
@@ -106,18 +107,16 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
     few = find_few(body, target)
     if few is None:
         return None
-    threads = WARP
-    while threads > 2 and threads * few.lanes > few.depth:
-        threads //= 2
+    threads = _threads_of_a_group(few)
     copies = _rows_of_a_group(few, threads, target)
     groups = THREADS // threads
     thread = thread_range(THREADS)
-    count = prod(size_of(r) for r in few.rows) // copies
+    count = prod(sizes_of(few.rows)) // copies
     blocks = -(-count // groups)
     number = block_range(blocks) * groups + thread // threads
     digits = digits_of(number, few.rows, copies)
     inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
-    is_whole = blocks * groups == count and all(isinstance(r.size, int) for r in few.rows)
+    is_whole = blocks * groups == count and not any(map(is_open, few.rows))
     inner = few.rows[-1]
     steps = _steps(few, copies)
     shared, known = with_products(
@@ -139,38 +138,21 @@ def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
 
 def find_few(body: UOp, target: Target) -> Few | None:
     """The products of a kernel, if they are of few rows, and everything that is stored is one of them."""
-    free = free_ranges(body)
-    if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in free) or any(store.arg.combine for store in body.src):
-        return None
-    found = regions(body)[1:]
-    every = free[body]
-    if not found or ordered_ranges(body, free) or any(free[store] != every for store in body.src):
-        return None
-    if all(len(region.loads) < 2 for region in found) or not all(region.loads for region in found):
+    found = find_products(body)
+    if found is None or not any(len(region.loads) > 1 for region in found.regions.values()):
         return None  # sums of rows, not products, or of other sums
-    if any(region.reduce is None or not free[region.reduce] <= every for region in found):
+    free, rows, together = found.free, found.rows, found.together
+    if any(map(is_open, together)) or prod(sizes_of(together)) > MOST_TOGETHER or prod(sizes_of(rows)) < LEAST_ROWS:
         return None
-    rows = {r for region in found for r in free[matrix_of(region, free)] if r in every}
-    together = in_order(every - rows)
-    if not rows or not all(isinstance(r.size, int) for r in together) or prod(map(size_of, together)) > MOST_TOGETHER:
+    along = found.along(lambda region: _along(region, free))
+    lanes = min((_lanes(found.regions[reduce], r, free, target) for reduce, r in along.items()), default=1)
+    if lanes < 2:
         return None
-    along = {region.reduce: _along(region, free) for region in found if region.reduce is not None}
-    known = {reduce: r for reduce, r in along.items() if r is not None}
-    widths = [_lanes(region, known[region.reduce], free, target) for region in found if region.reduce in known]
-    width = min(widths, default=1)
-    if len(known) < len(along) or prod(map(size_of, rows)) < LEAST_ROWS or width < 2:
-        return None
-    blocks = {reduce: _blocks(reduce, r, width) for reduce, r in known.items()}
-    shared = {reduce: r for reduce, r in blocks.items() if r is not None}
-    most = max(len(region.loads) for region in found)
-    matrices = {region.reduce: matrix_of(region, free) for region in found if region.reduce is not None}
-    products = {reduce: matrix for reduce, matrix in matrices.items() if not rows.isdisjoint(free[matrix])}
-    return Few(free, known, shared, in_order(rows), together, width, most, products)
-
-
-def matrix_of(region: Region, free: Free) -> UOp:
-    """What a product reads most of."""
-    return max(region.loads, key=lambda load: prod(size_of(r) for r in free[load]))
+    blocks = {reduce: _blocks(reduce, r, lanes) for reduce, r in along.items()}
+    of_blocks = {reduce: r for reduce, r in blocks.items() if r is not None}
+    loads = max(len(region.loads) for region in found.regions.values())
+    products = {reduce: matrix for reduce, matrix in found.matrices.items() if not rows.isdisjoint(free[matrix])}
+    return Few(free, along, of_blocks, in_order(rows), together, lanes, loads, products)
 
 
 def _along(region: Region, free: Free) -> UOp | None:
@@ -179,7 +161,7 @@ def _along(region: Region, free: Free) -> UOp | None:
     if region.reduce.dtype.itemsize != 4 or not region.reduce.dtype.is_float:
         return None
     ranges = region.reduce.src[1:]
-    if prod(map(size_of, ranges)) < LEAST_DEPTH:
+    if prod(sizes_of(ranges)) < LEAST_DEPTH:
         return None
     for r in ranges:
         steps = [stride(load.src[1], r, free) for load in region.loads]
@@ -206,12 +188,20 @@ def _blocks(reduce: UOp, r: UOp, lanes: int) -> UOp | None:
     return max(others, key=size_of) if others and vectors < WARP and WARP % vectors == 0 else None
 
 
+def _threads_of_a_group(few: Few) -> int:
+    """How many threads share a row: a warp, or fewer if there are not as many vectors in it."""
+    threads = WARP
+    while threads > 2 and threads * few.lanes > few.depth:
+        threads //= 2
+    return threads
+
+
 def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
     """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
-    inner, total = few.rows[-1], prod(size_of(r) for r in few.rows)
+    inner, total = few.rows[-1], prod(sizes_of(few.rows))
     copies = MOST_ROWS if few.loads <= MANY_LOADS else 2
     while copies > 1 and (
-        not isinstance(inner.size, int)
+        is_open(inner)
         or inner.size % copies
         or copies * few.count > MOST_TOGETHER
         or total // copies * threads < WARPS_A_CORE * WARP * target.cores
@@ -221,8 +211,8 @@ def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
 
 
 def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target: Target) -> UOp:
-    """The memory of a matrix after the beginning of a group's rows was asked for, as much as the second cache holds of
-    all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
+    """The memory of a matrix after a prefetch of the beginning of a group's rows into the second cache, as much as it
+    holds of all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
     memory, position = load.src[:2]
     itemsize = memory.dtype.itemsize
     terms, last = linear_form(position)  # `last` is where a row ends, in the end
@@ -250,7 +240,7 @@ def _steps(few: Few, copies: int) -> int:
 
 
 def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
-    """Ranges as digits of a number, the last one the lowest, with so many times fewer values."""
+    """Ranges as digits of a number, the last one the lowest; it counts in steps."""
     digits: dict[UOp, UOp] = {}
     for i, r in reversed(list(enumerate(ranges))):
         size = as_index(r.size) // (step if r is ranges[-1] else 1)
@@ -260,8 +250,9 @@ def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
 
 
 def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
-    """The kernel with other values for its products, each given with its operands as they are now. And the shared
-    memory in which rows are that all threads of a block compute first, so many vectors at once."""
+    """The kernel with other values for its products, and the shared memory in which rows are that all threads of a
+    block compute first. `of` is given a product with its new operands, and as it was; `steps` vectors are read at once
+    for the reductions of those rows."""
     rows = _computed_rows(few)
     by_block = {node for node in topological(tuple(rows)) if node in few.along}
     known: list[UOp] = []
@@ -326,32 +317,36 @@ def _filled(value: UOp, along: UOp, thread: UOp, number: int) -> UOp:
 
 
 def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
-    """A reduction -> over every so-manieth vector of neighbours or block, then over lanes, then across threads."""
+    """A reduction by a group of threads: first over a strided loop of each thread, whose steps are vectors of
+    neighbours, or blocks if it has blocks; then over the lanes of the vectors, then across the threads."""
     value, *ranges = node.src
     op, lanes, lane = node.arg.op, few.lanes, thread % threads
     along, block = few.along[old], few.blocks.get(old)
-    beside = min(size_of(along) // lanes, threads) if block is not None else 1
-    shared = along if block is None else block
+    vectors = size_of(along) // lanes
+    beside = 1 if block is None else min(vectors, threads)  # threads that have a block together, a vector each
+    strided, count = (along, vectors) if block is None else (block, size_of(block))
     parts, part = threads // beside, lane // beside
-    count = size_of(along) // lanes if block is None else size_of(block)
-    while steps > 1 and count % (parts * steps):
-        steps -= 1
-    rounds = (count + (parts - 1) - part) // parts if count % parts else as_index(count // (parts * steps))
-    loop = UOp.range(rounds, few.shared.index(shared), shared.arg.kind, Owner.PART)
+    rounds, steps = strided_loop(as_index(count), parts, part, steps)
+    loop = UOp.range(rounds, few.shared.index(strided), strided.arg.kind, Owner.PART)
     values = []
     for step in range(steps):
-        number = (loop * steps + step) * parts + part
+        number = (loop * steps + step) * parts + part  # of a block, or of a vector
         vector = number if block is None else lane % beside
-        at = {along: vector * lanes + lane_numbers(lanes)} | ({} if block is None else {block: number})
+        at = {strided: number, along: vector * lanes + lane_numbers(lanes)}
         found = replace_ranges(value, at, {})
         values.append(found if found.shape else UOp.stack(*([found] * lanes)))
-    scaled = [scaled_once(value) for value in values] if op is ops.ADD else []
-    short = [value for value in scaled if value is not None]
-    every = functools.reduce(lambda a, b: make(op, (a, b)), short if len(short) == steps else values)
-    others = [r for r in ranges if r is not along and r is not block]
+    every = functools.reduce(lambda a, b: make(op, (a, b)), _all_scaled_once(values) if op is ops.ADD else values)
+    others = [r for r in ranges if r not in (along, block)]
     total = every.reduce(op, ranges=(*others, loop))
     total = total.reduce(op, axes=(0,)) if total.shape else total
     return make(ops.ACROSS, (total, thread), AcrossArg(op, min(threads, WARP)))
+
+
+def _all_scaled_once(values: list[UOp]) -> list[UOp]:
+    """Each as `scaled_once`, if that is possible for all of them."""
+    scaled = [scaled_once(value) for value in values]
+    found = [value for value in scaled if value is not None]
+    return found if len(found) == len(values) else values
 
 
 def _stored(store: UOp, lane: UOp, inside: UOp | None, known: list[UOp]) -> UOp:
