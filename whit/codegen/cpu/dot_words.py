@@ -39,14 +39,12 @@ PLAIN = DotArg(dtypes.uint8, dtypes.int8)  # what the instruction for bytes take
 
 def as_dot(body: UOp, target: Target) -> UOp | None:
     """The kernel with its sum of products by words; None if it is none, or the target cannot do it."""
-    reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
-    if target.renderer != "LLVM" or len(reduces) != 1 or reduces[0].arg.op is not ops.ADD:
+    reduce = _only_sum_of_products(body) if target.renderer == "LLVM" else None
+    if reduce is None:
         return None
-    product, *ranges = reduces[0].src
-    if product.op is not ops.MUL or not ranges:
-        return None
+    product, *ranges = reduce.src
     left, right = (side.src[0] if side.op is ops.CAST else side for side in product.src)
-    if not _has_instruction(left.dtype, right.dtype, reduces[0].dtype, target):
+    if not _has_instruction(left.dtype, right.dtype, reduce.dtype, target):
         return None
     count = WORD // left.dtype.itemsize
     along = _divided(ranges, count)
@@ -54,11 +52,20 @@ def as_dot(body: UOp, target: Target) -> UOp | None:
         return None
     by_word = along.resized(size_of(along) // count)
     words = [_together(side, along, by_word * count, count) for side in (left, right)]
-    dot = make(ops.DOT, (*words, const(reduces[0].dtype, 0)), DotArg(left.dtype, right.dtype))
+    dot = make(ops.DOT, (*words, const(reduce.dtype, 0)), DotArg(left.dtype, right.dtype))
     total = dot.reduce(ops.ADD, ranges=tuple([by_word if r is along else r for r in ranges]))
     for k in range(size_of(by_word) * count, size_of(along)):
         total = total + replace_ranges(product, {along: as_index(k)}, {})
-    return simplify(body.substitute({reduces[0]: total}))
+    return simplify(body.substitute({reduce: total}))
+
+
+def _only_sum_of_products(body: UOp) -> UOp | None:
+    """The one reduction of a kernel, if it sums up products."""
+    reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
+    if len(reduces) != 1 or reduces[0].arg.op is not ops.ADD:
+        return None
+    product, *ranges = reduces[0].src
+    return reduces[0] if product.op is ops.MUL and ranges else None
 
 
 def _has_instruction(left: DType, right: DType, total: DType, target: Target) -> bool:

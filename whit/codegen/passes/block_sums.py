@@ -20,7 +20,7 @@ A scan is a sum whose value so far is used in each iteration: there the total be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from whit.ir import ops
@@ -70,13 +70,20 @@ def block_sums(linear: UOp, on_gpu: bool = False) -> UOp:
         sums = _sums(linear)
         if on_gpu:
             sums = [each for each in sums if _has_room(linear, each, sums)]
-        beside = Counter(each.kept_in for each in sums)
-        most = {each: MOST if beside[each.kept_in] <= FEW else MOST_OF_MANY for each in sums}
-        choice = next((found for each in sums if (found := _too_long(each, most[each])) is not None), None)
+        choice = next(_cuts(sums), None)
         if choice is None:
             return linear
         loop, block = choice
         linear = _split(linear, loop, block) if block else _cut(linear, loop, [s for s in sums if _is_cut(s, loop)])
+
+
+def _cuts(sums: Sequence[Sum]) -> Iterator[tuple[UOp, int]]:
+    """Where sums that are too long are to be cut."""
+    beside = Counter(each.kept_in for each in sums)
+    for each in sums:
+        found = _too_long(each, MOST if beside[each.kept_in] <= FEW else MOST_OF_MANY)
+        if found is not None:
+            yield found
 
 
 def lengths(linear: UOp) -> list[int]:
@@ -161,31 +168,42 @@ def _memory_of(node: UOp) -> UOp:
 def _sum(register: UOp, cleared: UOp, kept: UOp, paths: dict[UOp, Path], users: dict[UOp, list[UOp]]) -> Sum | None:
     """The sum of a register, if it is one: cleared outside of loops in which it is added to as a whole."""
     outside, inside = paths[cleared], paths[kept]
-    loops = inside[len(outside) :]
-    if inside[: len(outside)] != outside or not _is_zero(cleared.src[1]) or len(kept.src) != 3 or kept.arg.combine:
+    loops = tuple(block for block in inside[len(outside) :] if block.op is ops.RANGE)
+    if not loops or inside[: len(outside)] != outside or any(loop.arg.kind in COUNTED for loop in loops):
         return None
-    if not loops or any(block.op is ops.RANGE and block.arg.kind in COUNTED for block in loops):
+    if not _is_zero(cleared.src[1]) or not _writes_all(kept, register):
         return None
-    if (kept.src[1].shape or (1,)) != register.shape:
+    chain, old = _chain_of(kept.src[1])
+    is_old = old.op is ops.LOAD and old.src[0].op is ops.AFTER and old.src[0].src == (register, cleared)
+    if not chain or not is_old or paths.get(old) != inside:
         return None
+    return Sum(register, cleared, old, kept, loops, chain, _shown(chain, old, kept, users))
+
+
+def _writes_all(store: UOp, register: UOp) -> bool:
+    """Whether a store is of a whole register, always, whatever was there."""
+    return len(store.src) == 3 and not store.arg.combine and (store.src[1].shape or (1,)) == register.shape
+
+
+def _chain_of(total: UOp) -> tuple[tuple[UOp, ...], UOp]:
+    """The additions that make a value, the last first, and what they begin with."""
     chain: list[UOp] = []
-    node = kept.src[1]
+    node = total
     while node.op in (ops.ADD, ops.FMA, ops.DOT):
         chain.append(node)
         node = node.src[0] if node.op is ops.ADD else node.src[2]
-    is_old = node.op is ops.LOAD and node.src[0].op is ops.AFTER and node.src[0].src == (register, cleared)
-    if not chain or not is_old or paths.get(node) != inside:
-        return None
-    counted = tuple(block for block in loops if block.op is ops.RANGE)
-    if not counted:
-        return None
-    found = Sum(register, cleared, node, kept, counted, tuple(chain), frozenset())
-    own = found.own
-    for part in (*chain, node):
+    return tuple(chain), node
+
+
+def _shown(chain: tuple[UOp, ...], old: UOp, kept: UOp, users: dict[UOp, list[UOp]]) -> frozenset[UOp]:
+    """What others than the sum's own instructions use: its value so far, or what is added to that for them alone."""
+    own = {*chain, kept}
+    shown: set[UOp] = set()
+    for part in (*chain, old):
         others = [user for user in users[part] if user not in own]
-        sums = [user for user in others if part is node and user.op is ops.ADD]
-        found.shown |= frozenset(sums if len(sums) == len(others) else [part])
-    return found
+        sums = [user for user in others if part is old and user.op is ops.ADD]
+        shown.update(sums if len(sums) == len(others) else [part])
+    return frozenset(shown)
 
 
 def _is_zero(value: UOp) -> bool:
@@ -255,30 +273,22 @@ def _rebuilt(node: UOp, done: dict[UOp, UOp], seen: dict[UOp, UOp]) -> UOp:
 
 def _cut(linear: UOp, loop: UOp, sums: Sequence[Sum]) -> UOp:
     """The program with a register for what an iteration of a loop adds to each of these sums."""
-    number = 1 + max(node.arg.id for node in linear.src if node.op is ops.BUFFER)
-    parts = {
-        s: UOp.buffer(number + i, s.register.dtype, s.register.shape, memory=Memory.REGISTER)
-        for i, s in enumerate(sums)
-    }
+    parts = dict(zip(sums, _registers_like(sums, linear), strict=True))
     clears = {s: part.store(*s.cleared.src[1:]) for s, part in parts.items()}
-    old_of = {s.old.src[0]: s for s in sums}
     kept_of = {s.kept: s for s in sums}
     shown_of = {node: s for s in sums for node in s.shown}
-    own = {node for s in sums for node in s.own}
-    done: dict[UOp, UOp] = {}
+    own = frozenset().union(*(s.own for s in sums))
+    end = loop.end()
+    done = {s.old.src[0]: part.after(clears[s]) for s, part in parts.items()}
     seen: dict[UOp, UOp] = {}  # of scans: what others than their own additions see
     kept: dict[Sum, UOp] = {}
-    result: list[UOp] = list(parts.values())
+    result = list(parts.values())
     for node in linear.src:
-        if node in old_of:
-            s = old_of[node]
-            done[node] = parts[s].after(clears[s])
-            result.append(done[node])
-        elif node in kept_of:
+        if node in kept_of:
             s = kept_of[node]
             kept[s] = parts[s].store(*(done.get(source, source) for source in node.src[1:]))
             result.append(kept[s])
-        elif node.op is ops.END and node.src[0] is loop:
+        elif node is end:
             for s in sums:
                 done[s.kept] = _added(s, parts[s], kept[s], result)
             result.append(node)
@@ -289,8 +299,21 @@ def _cut(linear: UOp, loop: UOp, sums: Sequence[Sum]) -> UOp:
             result.append(seen[node])
         if node is loop:
             result += clears.values()
-            result += [each for s in sums if s.shown for each in (s.old.src[0], s.old)]
+            result += _read_at_once(sums)
     return make(ops.LINEAR, tuple(result))
+
+
+def _read_at_once(sums: Sequence[Sum]) -> list[UOp]:
+    """The totals that an iteration of a scan goes on with. Those of sums are read once it has ended (`_added`)."""
+    return [each for s in sums if s.shown for each in (s.old.src[0], s.old)]
+
+
+def _registers_like(sums: Sequence[Sum], linear: UOp) -> list[UOp]:
+    """A new register for each sum, as large as its own."""
+    first = 1 + max(node.arg.id for node in linear.src if node.op is ops.BUFFER)
+    return [
+        UOp.buffer(first + i, s.register.dtype, s.register.shape, memory=Memory.REGISTER) for i, s in enumerate(sums)
+    ]
 
 
 def _added(s: Sum, part: UOp, kept: UOp, result: list[UOp]) -> UOp:

@@ -191,23 +191,26 @@ def values_at(root: UOp, points: Points) -> Any:
         sources = [done[s] for s in node.src]
         if node.shape and node.op.elementwise:  # scalars meet vectors
             sources = [v[:, None] if not s.shape and np.ndim(v) else v for s, v in zip(node.src, sources, strict=True)]
-        if node.op is ops.CONST:
-            done[node] = constant(node.dtype, node.arg)
-        elif node.op.elementwise:
-            done[node] = elementwise(node.op, node.dtype, sources, [s.dtype for s in node.src])
-        elif node.op is ops.CAST:
-            done[node] = cast(node.dtype, node.src[0].dtype, *sources)
-        elif node.op is ops.BITCAST:
-            done[node] = bitcast(node.dtype, node.src[0].dtype, *sources)
-        elif node.op is ops.EACH:
-            done[node] = np.ones(np.shape(sources[0]), np.bool_)
-        elif node.op is ops.STACK:
-            done[node] = np.stack(np.broadcast_arrays(*sources), axis=-1)
-            if done[node].ndim == 1:
-                done[node] = done[node][None, :]
-        else:
-            raise NotSupportedError(f"check_bounds: {node.op.name} in a position", node.short())
+        done[node] = _value(node, sources)
     return done[root]
+
+
+def _value(node: UOp, sources: list[Any]) -> Any:
+    """The value of one node, given those of its sources."""
+    if node.op is ops.CONST:
+        return constant(node.dtype, node.arg)
+    if node.op.elementwise:
+        return elementwise(node.op, node.dtype, sources, [s.dtype for s in node.src])
+    if node.op is ops.CAST:
+        return cast(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.BITCAST:
+        return bitcast(node.dtype, node.src[0].dtype, *sources)
+    if node.op is ops.EACH:
+        return np.ones(np.shape(sources[0]), np.bool_)
+    if node.op is ops.STACK:
+        lanes = np.stack(np.broadcast_arrays(*sources), axis=-1)
+        return lanes[None, :] if lanes.ndim == 1 else lanes
+    raise NotSupportedError(f"check_bounds: {node.op.name} in a position", node.short())
 
 
 def _try_all(access: Access, points: Points) -> str:

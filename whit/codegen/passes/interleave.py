@@ -13,18 +13,19 @@ with them, nothing before or behind: of the last vectors some lanes are left out
 from __future__ import annotations
 
 from whit.codegen.passes.lanes import lane_numbers
-from whit.codegen.passes.vector_access import is_count
+from whit.codegen.passes.vector_access import is_count, only_vector, scalar_part
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
-from whit.simplify.sums import build_sum, linear_form
+from whit.simplify.sums import linear_form
 from whit.target import Target
 
 Key = tuple[UOp, UOp, int, int, int]  # buffer, position without constant and lanes, stride, width, lanes that count
 
 STRIDES = (2, 4)
+_GATE = {ops.LOAD: 2, ops.STORE: 3}  # where the gate stands in the sources, if there is one; the position before it
 
 
 def interleave(body: UOp, target: Target) -> UOp:
@@ -44,20 +45,23 @@ def _accesses(body: UOp, op: Op) -> dict[Key, dict[int, UOp]]:
     """Loads or stores of a small stride, by the constant in their positions."""
     found: dict[Key, dict[int, UOp]] = {}
     for node in topological((body,)):
-        if node.op is not op or (op is ops.STORE and (node.arg.combine is not None or not node.src[1].shape)):
+        if node.op is not op or (op is ops.STORE and not _is_vector_kept(node)):
             continue
-        buffer, *_, position = node.src[: 2 if op is ops.LOAD else 3]
+        buffer, *_, position = node.src[: _GATE[op]]
         if not position.shape or position.dtype is not dtypes.weakint:
             continue
         width = position.shape[0]
-        lanes = _first_lanes(node.src[3 if op is ops.STORE else 2 :], width)
+        lanes = _first_lanes(node.src[_GATE[op] :], width)
         terms, offset = linear_form(position)
-        vectors = [base for base in terms if base.shape]
-        if not lanes or len(vectors) != 1 or terms[vectors[0]] not in STRIDES or not is_count(vectors[0]):
-            continue
-        base = build_sum({b: c for b, c in terms.items() if not b.shape}, 0, dtypes.weakint)
-        found.setdefault((buffer, base, terms[vectors[0]], width, lanes), {})[offset] = node
+        vector, stride = only_vector(terms)
+        if lanes and vector is not None and stride in STRIDES and is_count(vector):
+            found.setdefault((buffer, scalar_part(terms, 0), stride, width, lanes), {})[offset] = node
     return found
+
+
+def _is_vector_kept(store: UOp) -> bool:
+    """Whether a store is of a vector, and combines nothing."""
+    return store.arg.combine is None and bool(store.src[1].shape)
 
 
 def _first_lanes(gate: tuple[UOp, ...], width: int) -> int:

@@ -12,6 +12,7 @@ came first in the graph goes first.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import field, replace
 
 from whit.codegen.math.expand import EXPAND_MATH
@@ -256,18 +257,23 @@ def _read_late(body: UOp) -> set[UOp]:
     """What a reduction is added to where its sum is stored: read after its loop, or the vectors of a tile would need
     twice as many registers."""
     found: set[UOp] = set()
-    for store in (each for each in body.src if each.op is ops.STORE):
-        target, value, position = store.src[:3]
-        stack, seen = [value] if position.op is not ops.CONST else [], set[UOp]()
-        while stack:
-            node = stack.pop()
-            if node in seen or node.op is ops.REDUCE or node.op is ops.LOAD:
-                continue
-            seen.add(node)
-            stack.extend(node.src)
-            if node.op is ops.ADD and any(s.op is ops.REDUCE and len(s.src) > 1 for s in node.src):
-                found.update(s for s in node.src if s.op is ops.LOAD and s.src[0] is target and s.src[1] is position)
+    for store in body.src:
+        if store.op is ops.STORE and store.src[2].op is not ops.CONST:
+            found.update(_added_to_sums(*store.src[:3]))
     return found
+
+
+def _added_to_sums(target: UOp, value: UOp, position: UOp) -> Iterator[UOp]:
+    """The loads of a place of memory to which a value that is stored there adds a sum."""
+    stack, seen = [value], set[UOp]()
+    while stack:
+        node = stack.pop()
+        if node in seen or node.op is ops.REDUCE or node.op is ops.LOAD:
+            continue
+        seen.add(node)
+        stack.extend(node.src)
+        if node.op is ops.ADD and any(s.op is ops.REDUCE and len(s.src) > 1 for s in node.src):
+            yield from (s for s in node.src if s.op is ops.LOAD and s.src[:2] == (target, position))
 
 
 def _without_unused(instructions: list[UOp]) -> list[UOp]:

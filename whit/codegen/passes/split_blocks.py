@@ -59,9 +59,15 @@ def _levels(body: UOp) -> dict[UOp, list[int]]:
         found.setdefault(r, set()).add(size)
         if node.op is ops.FLOORDIV:
             divided[node] = (r, size)
-    chains = {r: [*sorted(size for size in sizes if 1 < size < size_of(r)), size_of(r)] for r, sizes in found.items()}
-    fits = {r: all(b % a == 0 for a, b in itertools.pairwise(chain)) for r, chain in chains.items()}
-    return {r: chain for r, chain in chains.items() if len(chain) > 1 and fits[r]}
+    levels = {r: _inside_each_other(sizes, size_of(r)) for r, sizes in found.items()}
+    return {r: sizes for r, sizes in levels.items() if sizes}
+
+
+def _inside_each_other(blocks: Iterable[int], whole: int) -> list[int]:
+    """The sizes of blocks and of the whole, if each is made of those before it: {32, 16}, 4096 -> [16, 32, 4096]."""
+    sizes = [*sorted(size for size in blocks if 1 < size < whole), whole]
+    fits = len(sizes) > 1 and all(large % small == 0 for small, large in itertools.pairwise(sizes))
+    return sizes if fits else []
 
 
 def _split(body: UOp, r: UOp, levels: list[int]) -> UOp | None:
@@ -149,4 +155,8 @@ def _numbers(value: UOp, ranges: Iterable[UOp]) -> list[UOp]:
             used.update(r for part in hidden for r in free[part])
         elif node.dtype is not dtypes.weakint and node.op is not ops.GROUP:
             used.update(r for s in node.src if s.dtype is dtypes.weakint for r in free[s])
-    return [r for r in ranges if r in used and isinstance(r.size, int) and r.size <= MOST_COPIES]
+    return [r for r in ranges if r in used and _is_short(r)]
+
+
+def _is_short(r: UOp) -> bool:
+    return isinstance(r.size, int) and r.size <= MOST_COPIES

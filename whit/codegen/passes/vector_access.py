@@ -8,6 +8,8 @@ p0[r0 + lane*8]        ->   load p0 at r0 + (0, 8, 16, 24)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from whit.codegen.passes.lanes import all_of
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -20,9 +22,20 @@ from whit.simplify.sums import build_sum, linear_form
 def start_of_neighbours(position: UOp, step: int = 1) -> UOp | None:
     """The scalar s if the position is s + (0, 1, 2, ...)*step."""
     terms, offset = linear_form(position)
-    vectors = [base for base in terms if base.shape]
-    if len(vectors) != 1 or terms[vectors[0]] != step or not is_count(vectors[0]):
+    lanes, factor = only_vector(terms)
+    if lanes is None or factor != step or not is_count(lanes):
         return None
+    return scalar_part(terms, offset)
+
+
+def only_vector(terms: Mapping[UOp, int]) -> tuple[UOp | None, int]:
+    """The term of a sum that differs from lane to lane, and its factor; None if there are several, or none."""
+    vectors = [base for base in terms if base.shape]
+    return (vectors[0], terms[vectors[0]]) if len(vectors) == 1 else (None, 0)
+
+
+def scalar_part(terms: Mapping[UOp, int], offset: int) -> UOp:
+    """What the lanes of a sum have in common."""
     return build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
 
 
@@ -53,10 +66,10 @@ def is_count(node: UOp) -> bool:
 def repeated(param: UOp, position: UOp, gate: list[UOp]) -> UOp | None:
     """The load if the position is s + (0, 1, 2, ...) // n, for all lanes or for the first ones, n at a time."""
     terms, offset = linear_form(position)
-    width, vectors = position.shape[0], [base for base in terms if base.shape]
-    if len(vectors) != 1 or terms[vectors[0]] != 1 or vectors[0].op is not ops.FLOORDIV:
+    width, (vector, factor) = position.shape[0], only_vector(terms)
+    if vector is None or factor != 1 or vector.op is not ops.FLOORDIV:
         return None
-    lanes, by = vectors[0].src
+    lanes, by = vector.src
     if not is_count(lanes) or not by.is_const or by.arg < 2 or width % by.arg:
         return None
     narrow: list[UOp] = []
@@ -65,8 +78,7 @@ def repeated(param: UOp, position: UOp, gate: list[UOp]) -> UOp | None:
         if gate[0].src[:1] != (lanes,) or not limit.is_const or limit.arg % by.arg:
             return None
         narrow = [UOp.stack(*lanes.src[: width // by.arg]) < limit.arg // by.arg]
-    start = build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
-    few = make(ops.LOAD, (param, start, *narrow), width // by.arg)
+    few = make(ops.LOAD, (param, scalar_part(terms, offset), *narrow), width // by.arg)
     return make(ops.SHUFFLE, (few,), tuple(lane // by.arg for lane in range(width)))
 
 

@@ -43,7 +43,10 @@ def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
     return gcd(*parts) if parts else 1
 
 
-def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
+Spread = tuple[list[UOp], list[int]]
+
+
+def spread_of(position: UOp) -> Spread | None:
     """Positions as numbers whose sum all lanes have in common, and how far each lane is from there:
 
     add(add(x, stack(0, 1, 8, 9) * 2), y)  ->   [x, y], [0, 2, 16, 18]
@@ -53,17 +56,19 @@ def spread_of(position: UOp) -> tuple[list[UOp], list[int]] | None:
     if position.op is ops.MUL and position.src[1].op is ops.CONST:
         found = spread_of(position.src[0])
         return ([], [offset * int(position.src[1].arg) for offset in found[1]]) if found and not found[0] else None
-    if position.op is ops.ADD:
-        if all(side.shape for side in position.src):
-            sides = [spread_of(side) for side in position.src]
-            if sides[0] is None or sides[1] is None:
-                return None
-            return sides[0][0] + sides[1][0], [sum(pair) for pair in zip(sides[0][1], sides[1][1], strict=True)]
-        for common, rest in (position.src, position.src[::-1]):
-            found = spread_of(rest) if rest.shape and not common.shape else None
-            if found is not None:
-                return [*found[0], common], found[1]
-    return None
+    return _spread_of_sum(*position.src) if position.op is ops.ADD else None
+
+
+def _spread_of_sum(left: UOp, right: UOp) -> Spread | None:
+    """Offsets are added lane by lane; a scalar is common to all lanes."""
+    if left.shape and right.shape:
+        one, other = spread_of(left), spread_of(right)
+        if one is None or other is None:
+            return None
+        return one[0] + other[0], [sum(pair) for pair in zip(one[1], other[1], strict=True)]
+    vector, scalar = (left, right) if left.shape else (right, left)
+    found = spread_of(vector) if vector.shape else None
+    return None if found is None else ([*found[0], scalar], found[1])
 
 
 def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UOp, int]) -> list[tuple[int, int]]:

@@ -102,9 +102,9 @@ def copies_of(linear: UOp) -> dict[UOp, UOp]:
             users.setdefault(source, []).append(node)
     found: dict[UOp, UOp] = {}
     for load in linear.src:
-        if load.op is not ops.LOAD or memory_of(load.src[0]).op is not ops.PARAM:
+        if not _is_load_of_param(load) or not (is_chain or load.dtype is dtypes.uint8):
             continue
-        if any(gate.shape for gate in load.src[2:]) or not (is_chain or load.dtype is dtypes.uint8):
+        if any(gate.shape for gate in load.src[2:]):
             continue
         store, *others = users.get(load, [load])
         is_store = store.op is ops.STORE and not others and store.src[3:] == load.src[2:]
@@ -112,6 +112,10 @@ def copies_of(linear: UOp) -> dict[UOp, UOp]:
         if memory.op is ops.BUFFER and memory.arg.memory is Memory.SHARED and _is_whole(load, store):
             found[store] = load
     return found
+
+
+def _is_load_of_param(node: UOp) -> bool:
+    return node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM
 
 
 def _is_whole(load: UOp, store: UOp) -> bool:
@@ -126,7 +130,7 @@ def _is_whole(load: UOp, store: UOp) -> bool:
 
 def _held(linear: UOp) -> int:
     """Floats that a thread loads of memory."""
-    loads = [node for node in linear.src if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM]
+    loads = [node for node in linear.src if _is_load_of_param(node)]
     return sum(lane_count(load) for load in loads if load.dtype.is_float)
 
 
@@ -149,46 +153,62 @@ def limits_of(linear: UOp, threads: int) -> str:
     need registers, the size of clusters."""
     node = block_mma_of(linear)
     if node is None:
-        exchanges = [each for each in linear.src if each.op is ops.ACROSS]
-        scanned = sum(each.dtype.itemsize for each in exchanges if each.arg.op is None)
-        is_many = scanned <= FEW_SCANNED if scanned else _reads_few_halves(linear)
-        enough = MANY_THREADS if is_many else MANY_THREADS // 2 if scanned else FEW_THREADS
-        most = threads
-        if copies_of(linear):
-            enough = COPIED_THREADS if _held(linear) <= FEW_HELD else HELD_THREADS
-            most = -(-threads // 128) * 128  # registers are given to four warps together
-        limits = f"\n.maxntid {most}" if threads else ""
-        return limits + (f"\n.minnctapersm {max(enough // threads, 1)}" if exchanges else "")
+        return _limits_without_tile(linear, threads)
+    count = threads_of(node)
     if has_chain(linear):
         products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
         sums = sum(int(memory.shape[0]) for memory in products)
-        return f"\n.maxntid {threads_of(node)}\n.minnctapersm {2 if threads_of(node) <= 128 or sums <= FEW else 1}"
+        return f"\n.maxntid {count}\n.minnctapersm {2 if count <= 128 or sums <= FEW else 1}"
     few = prod(digit.count for digit in node.arg.elements) <= FEW
     blocks = ptx_copies.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
     together = node.arg.cluster * node.arg.parts
     cluster = f"\n.explicitcluster\n.reqnctapercluster {together}, 1, 1" if together > 1 else ""
-    return f"\n.maxntid {threads_of(node)}\n.minnctapersm {blocks}{cluster}"
+    return f"\n.maxntid {count}\n.minnctapersm {blocks}{cluster}"
+
+
+def _limits_without_tile(linear: UOp, threads: int) -> str:
+    """The same of a program without matrix instructions. Only one whose threads exchange values asks for registers."""
+    most = -(-threads // 128) * 128 if copies_of(linear) else threads  # registers are given to four warps together
+    limits = f"\n.maxntid {most}" if threads else ""
+    exchanges = [node for node in linear.src if node.op is ops.ACROSS]
+    if not exchanges:
+        return limits
+    return f"{limits}\n.minnctapersm {max(_threads_with_registers(linear, exchanges) // threads, 1)}"
+
+
+def _threads_with_registers(linear: UOp, exchanges: list[UOp]) -> int:
+    """How many threads of a multiprocessor must have registers at once."""
+    if copies_of(linear):
+        return COPIED_THREADS if _held(linear) <= FEW_HELD else HELD_THREADS
+    scanned = sum(node.dtype.itemsize for node in exchanges if node.arg.op is None)
+    if scanned:
+        return MANY_THREADS if scanned <= FEW_SCANNED else MANY_THREADS // 2
+    return MANY_THREADS if _reads_few_halves(linear) else FEW_THREADS
 
 
 def _reads_few_halves(linear: UOp) -> bool:
     """Whether vectors of halves are all that is read, and no more of them than registers of many threads hold."""
-    loads = [node for node in linear.src if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM]
-    rows = [node for node in loads if lane_count(node) > 1]
+    rows = [node for node in linear.src if _is_load_of_param(node) and lane_count(node) > 1]
     few = sum(lane_count(node) for node in rows) <= FEW_HALVES
     return bool(rows) and few and all(node.dtype.itemsize <= 2 for node in rows)
 
 
 def is_used_whole(linear: UOp, buffer: UOp) -> bool:
     """Whether registers of halves are only read and written all at once: there are two in each then."""
-    if not buffer.dtype.is_float or buffer.dtype.itemsize != 2 or int(buffer.shape[0]) % 2:
-        return False
     width = int(buffer.shape[0])
+    if not buffer.dtype.is_float or buffer.dtype.itemsize != 2 or width % 2:
+        return False
+    if any(node.op is ops.BLOCK_MMA and buffer in map(memory_of, node.src) for node in linear.src):
+        return False
     accesses = [node for node in linear.src if node.op in (ops.LOAD, ops.STORE) and memory_of(node.src[0]) is buffer]
-    others = [node for node in linear.src if node.op is ops.BLOCK_MMA and buffer in map(memory_of, node.src)]
-    values = [node if node.op is ops.LOAD else node.src[1] for node in accesses]
-    is_plain = all(len(node.src) == (2 if node.op is ops.LOAD else 3) for node in accesses)
-    is_stored = all(node.op is ops.LOAD or node.arg.combine is None for node in accesses)
-    return is_plain and is_stored and not others and all(lane_count(value) == width for value in values)
+    return all(_moves_all(access, width) for access in accesses)
+
+
+def _moves_all(access: UOp, width: int) -> bool:
+    """Whether a LOAD or STORE moves so many lanes, always, and combines nothing."""
+    if access.op is ops.LOAD:
+        return len(access.src) == 2 and lane_count(access) == width
+    return len(access.src) == 3 and access.arg.combine is None and lane_count(access.src[1]) == width
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
@@ -218,8 +238,5 @@ def before_the_tile(linear: UOp, node: UOp) -> list[UOp]:
             around.append(each)
         elif each.op is ops.END:
             around.pop()
-    return [
-        each
-        for each in linear.src
-        if each in needed or each in around or (each.op is ops.END and each.src[0] in around)
-    ]
+    needed |= {*around, *(block.end() for block in around)}
+    return [each for each in linear.src if each in needed]

@@ -22,6 +22,20 @@ _STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of 
 _ROUND = {ops.TRUNC: "cvt.rzi", ops.FLOOR: "cvt.rmi", ops.CEIL: "cvt.rpi", ops.ROUND: "cvt.rni"}
 _ARITHMETIC = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul", ops.FDIV: "div", ops.NORMAL_DIV: "div"}
 _BITS = {ops.AND: "and", ops.OR: "or", ops.XOR: "xor"}
+_INTEGERS = {  # of a register b32 or b64, by the kind of its numbers: u32, s32, u64, s64
+    ops.ADD: "add.{kind}",
+    ops.SUB: "sub.{kind}",
+    ops.MUL: "mul.lo.{kind}",
+    ops.FMA: "mad.lo.{kind}",
+    **{op: f"{name}.{{register}}" for op, name in _BITS.items()},
+    ops.NOT: "not.{register}",
+    ops.NEG: "neg.s{bits}",
+    ops.ABS: "abs.{kind}",
+    ops.MAX: "max.{kind}",
+    ops.MIN: "min.{kind}",
+    ops.SHL: "shl.{register}",
+    ops.SHR: "shr.{kind}",
+}
 _COMPARE = {ops.LT: "lt", ops.LE: "le", ops.EQ: "eq", ops.NE: "ne"}
 _DIVISIONS = (ops.FLOORDIV, ops.FLOORMOD, ops.CDIV, ops.CMOD)
 _FP8S = {dtypes.fp8e4m3: "e4m3x2", dtypes.fp8e5m2: "e5m2x2"}
@@ -179,31 +193,16 @@ def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     negated = _negated(op, x) if register == "b32" else ""
     if negated:
         return w.value("b32", "neg", "add.s32", w.value("b32", "not", "not.b32", negated), "1")
-    if op is ops.ADD or op is ops.SUB:
-        return w.value(register, op.name, f"{op.name}.{kind}", *x)
-    if op is ops.MUL:
-        return w.value(register, "mul", f"mul.lo.{kind}", *x)
-    if op is ops.FMA:
-        return w.value(register, "mad", f"mad.lo.{kind}", *x)
-    if op in _BITS:
-        return w.value(register, op.name, f"{_BITS[op]}.{register}", *x)
-    if op is ops.NOT:
-        return w.value(register, "not", f"not.{register}", *x)
-    if op is ops.NEG:
-        return w.value(register, "neg", f"neg.s{register[1:]}", *x)
-    if op is ops.ABS:
-        return x[0] if dtype.is_unsigned else w.value(register, "abs", f"abs.{kind}", *x)
+    if op is ops.ABS and dtype.is_unsigned:
+        return x[0]
     if op is ops.MAX and kind == "s32":
         return _flipped(w, w.value("b32", "max", "max.u32", *(_flipped(w, each) for each in x)))
-    if op in (ops.MAX, ops.MIN):
-        return w.value(register, op.name, f"{op.name}.{kind}", *x)
-    if op in (ops.SHL, ops.SHR):
-        amount = x[1]
-        if register == "b64":  # amounts are 32 bits wide, and what is too much is as good as 64
-            amount = w.value("b32", "amount", "cvt.u32.u64", w.value("b64", "most", "min.u64", amount, "64"))
-        name = f"shl.{register}" if op is ops.SHL else f"shr.{kind}"
-        return w.value(register, op.name, name, x[0], amount)
-    raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
+    if op in (ops.SHL, ops.SHR) and register == "b64":  # amounts are 32 bits wide, and all above 64 act as 64
+        x = [x[0], w.value("b32", "amount", "cvt.u32.u64", w.value("b64", "most", "min.u64", x[1], "64"))]
+    if op not in _INTEGERS:
+        raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
+    instruction = _INTEGERS[op].format(register=register, kind=kind, bits=register[1:])
+    return w.value(register, instruction.partition(".")[0], instruction, *x)
 
 
 def _flipped(w: Writer, x: str) -> str:
@@ -237,11 +236,10 @@ def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
     x, y = node.src
     dtype = node.dtype
     register, kind = register_type(dtype), arithmetic_type(dtype)
-    low, high = bounds(y) or (dtype.min, dtype.max)
-    first, last = bounds(x) or (dtype.min, dtype.max)
+    (first, last), (low, high) = _limits(x), _limits(y)
     left, right = texts
     is_modulo = node.op in (ops.FLOORMOD, ops.CMOD)
-    if low > 0 and first >= 0 and last < U32_END and high < U32_END:
+    if 0 < low <= high < U32_END and 0 <= first <= last < U32_END:
         return _divide_short(w, register, is_modulo, left, right, last)
     is_zero = ""
     divisor = right
@@ -249,10 +247,8 @@ def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
         is_zero = w.value("pred", "zero", f"setp.eq.{kind}", right, "0")
         divisor = w.value(register, "divisor", f"selp.{register}", "1", right, is_zero)
     is_unsigned = dtype.is_unsigned or (first >= 0 and low >= 0)
-    if not is_unsigned and low <= -1 <= high and dtype.bitsize >= 32 and first <= dtype.min:
-        minus = w.value("pred", "minus", f"setp.eq.{kind}", right, "-1")
-        least = w.value("pred", "least", f"setp.eq.{kind}", left, str(dtype.min))
-        wraps = w.value("pred", "wraps", "and.pred", minus, least)
+    if not is_unsigned and _may_wrap(dtype, first, low, high):
+        wraps = _wraps(w, dtype, left, right)
         divisor = w.value(register, "divisor", f"selp.{register}", "1", divisor, wraps)
     spelled = f"u{register[1:]}" if is_unsigned else kind
     quotient = w.value(register, "div", f"div.{spelled}", left, divisor)
@@ -260,19 +256,40 @@ def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
     remainder = w.value(register, "rem", f"sub.{kind}", left, product)
     result = remainder if is_modulo else quotient
     if not is_unsigned and node.op in (ops.FLOORDIV, ops.FLOORMOD):
-        signs = w.value(register, "signs", f"xor.{register}", remainder, right)
-        differs = w.value("pred", "differs", f"setp.lt.{kind}", signs, "0")
-        inexact = w.value("pred", "inexact", f"setp.ne.{kind}", remainder, "0")
-        adjust = w.value("pred", "adjust", "and.pred", differs, inexact)
-        if is_modulo:
-            moved = w.value(register, "moved", f"add.{kind}", remainder, right)
-        else:
-            moved = w.value(register, "moved", f"sub.{kind}", quotient, "1")
-        result = w.value(register, "floor", f"selp.{register}", moved, result, adjust)
+        step = (f"add.{kind}", remainder, right) if is_modulo else (f"sub.{kind}", quotient, "1")
+        result = _floored(w, dtype, result, remainder, right, step)
     if is_zero:
-        otherwise = left if is_modulo else "0"
-        result = w.value(register, "div", f"selp.{register}", otherwise, result, is_zero)
+        result = w.value(register, "div", f"selp.{register}", left if is_modulo else "0", result, is_zero)
     return narrowed(w, dtype, result)
+
+
+def _limits(x: UOp) -> tuple[int, int]:
+    """The least and the largest value that an integer may have."""
+    low, high = bounds(x) or (x.dtype.min, x.dtype.max)
+    return int(low), int(high)
+
+
+def _may_wrap(dtype: DType, first: int, low: int, high: int) -> bool:
+    """Whether the least number, from which a dividend goes on, may be divided by -1 in a register of its own size."""
+    return dtype.bitsize >= 32 and first <= dtype.min and low <= -1 <= high
+
+
+def _wraps(w: Writer, dtype: DType, left: str, right: str) -> str:
+    """Whether a quotient is that of the least number and -1, which the dtype does not have."""
+    minus = w.value("pred", "minus", f"setp.eq.{arithmetic_type(dtype)}", right, "-1")
+    least = w.value("pred", "least", f"setp.eq.{arithmetic_type(dtype)}", left, str(dtype.min))
+    return w.value("pred", "wraps", "and.pred", minus, least)
+
+
+def _floored(w: Writer, dtype: DType, result: str, remainder: str, divisor: str, step: tuple[str, str, str]) -> str:
+    """A quotient or remainder rounded toward zero, as one rounded down: a step further where signs differ."""
+    register, kind = register_type(dtype), arithmetic_type(dtype)
+    signs = w.value(register, "signs", f"xor.{register}", remainder, divisor)
+    differs = w.value("pred", "differs", f"setp.lt.{kind}", signs, "0")
+    inexact = w.value("pred", "inexact", f"setp.ne.{kind}", remainder, "0")
+    adjust = w.value("pred", "adjust", "and.pred", differs, inexact)
+    moved = w.value(register, "moved", *step)
+    return w.value(register, "floor", f"selp.{register}", moved, result, adjust)
 
 
 def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str, last: int) -> str:
@@ -315,24 +332,37 @@ def casts(w: Writer, node: UOp) -> list[str]:
 
 def cast(w: Writer, source: DType, target: DType, x: str) -> str:
     """A conversion: floats to integers saturate, NaN is 0."""
-    old, new = register_type(source), register_type(target)
     if target.is_bool:
-        if source.is_bool:
-            return x
-        test = f"setp.neu.{old}" if source.is_float else f"setp.ne.{arithmetic_type(source)}"
-        return w.value("pred", "bool", test, x, number(source, 0.0 if source.is_float else 0))
+        return x if source.is_bool else _is_nonzero(w, source, x)
     if source.is_bool:
+        new = register_type(target)
         one, none = (number(target, n) for n in ((1.0, 0.0) if target.is_float else (1, 0)))
         return w.value(new, "cast", f"selp.{new}", one, none, x)
     if source in _FP8S or target in _FP8S:
         return _cast_byte(w, source, target, x)
-    if dtypes.float16 in (source, target) and {source, target} != {dtypes.float16}:
+    if (source is dtypes.float16) != (target is dtypes.float16):
         return _cast_half(w, source, x)
-    if source.is_float and target.is_float:
-        rounding = ".rn" if source.bitsize > target.bitsize else ""
-        return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
-    if source.is_float:
+    return _cast_float(w, source, target, x) if source.is_float else _cast_integer(w, source, target, x)
+
+
+def _is_nonzero(w: Writer, source: DType, x: str) -> str:
+    """A number as a bool; NaN is true."""
+    test = f"setp.neu.{register_type(source)}" if source.is_float else f"setp.ne.{arithmetic_type(source)}"
+    return w.value("pred", "bool", test, x, number(source, 0.0 if source.is_float else 0))
+
+
+def _cast_float(w: Writer, source: DType, target: DType, x: str) -> str:
+    """float32 or float64 as another float or as an integer."""
+    if not target.is_float:
         return _saturated(w, source, target, x)
+    old, new = register_type(source), register_type(target)
+    rounding = ".rn" if source.bitsize > target.bitsize else ""
+    return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
+
+
+def _cast_integer(w: Writer, source: DType, target: DType, x: str) -> str:
+    """An integer as a float, or as another integer: its lower bits, or more of its sign."""
+    old, new = register_type(source), register_type(target)
     if target is dtypes.float32 and 0 < source.bitsize <= 16:
         return as_float(w, source, w.in_register(old, x))
     if target.is_float:

@@ -81,24 +81,39 @@ def _place(w: Writer, half: str) -> tuple[str, int]:
 
 def put_together(w: Writer, op: Op, dtype: DType, x: list[str]) -> str | None:
     """What an op makes of parts, if that is there."""
-    part = w.parts.get(x[0])
-    if op is ops.SHL and x[1] == "16" and dtype.bitsize == 32 and part is not None and part.is_half:
-        up = ("and.b32", "0xffff0000") if part.start else ("shl.b32", "16")
-        return w.value("b32", "high", up[0], part.whole, up[1])
+    if op is ops.SHL and x[1] == "16" and dtype.bitsize == 32:
+        return _as_upper_half(w, w.parts.get(x[0]))
     if op is not ops.OR:
         return None
     for low, high in (x, x[::-1]):
         first, second = w.parts.get(low), w.parts.get(w.shifted.get(high, ""))
-        if first is None or second is None or first.is_signed or first.bits != 8:
-            continue
-        if first.whole != second.whole or first.start % 16 or second.start != first.start + 8:
-            continue
-        if first.size == 16:
-            return first.whole
-        if first.start:
-            return w.value("b32", "two", "shr.u32", first.whole, "16")
-        return w.value("b32", "two", "and.b32", first.whole, "0xffff")
+        if first is not None and second is not None and _are_bytes_of_half(first, second):
+            return _half_from(w, first)
     return None
+
+
+def _as_upper_half(w: Writer, part: Part | None) -> str | None:
+    """A half of a register times 65536, made of that register."""
+    if part is None or not part.is_half:
+        return None
+    up = ("and.b32", "0xffff0000") if part.start else ("shl.b32", "16")
+    return w.value("b32", "high", up[0], part.whole, up[1])
+
+
+def _are_bytes_of_half(first: Part, second: Part) -> bool:
+    """Whether two parts are the lower and the upper byte of one half of a register."""
+    if first.is_signed or first.bits != 8 or first.start % 16:
+        return False
+    return first.whole == second.whole and second.start == first.start + 8
+
+
+def _half_from(w: Writer, first: Part) -> str:
+    """The 16 bits of a register that begin where a part does."""
+    if first.size == 16:
+        return first.whole
+    if first.start:
+        return w.value("b32", "two", "shr.u32", first.whole, "16")
+    return w.value("b32", "two", "and.b32", first.whole, "0xffff")
 
 
 def is_shifted_byte(w: Writer, op: Op, dtype: DType, x: list[str]) -> bool:
