@@ -159,7 +159,19 @@ class Replay:
     # ---- nodes of the file
 
     def _read(self, wanted: set[int]) -> None:
-        """Nodes by number, with all that lies below them. Functions are named only: what refers to one has no node."""
+        """Nodes by number, with all that lies below them."""
+        lines = self._lines_below(wanted)
+        constants = {n: line.removeprefix("const ") for n, line in lines.items() if line.startswith("const ")}
+        named = {number: f"%{number}" for number in lines} | constants
+        text = "\n".join(f"%{number} = {line}" for number, line in lines.items() if number not in constants)
+        try:
+            roots = parse_all(f"{text}\nroots {', '.join(named.values())}") if named else ()
+            self._nodes.update(zip(named, roots, strict=True))
+        except UNREADABLE:
+            return
+
+    def _lines_below(self, wanted: set[int]) -> dict[int, str]:
+        """The lines of nodes by number, operands first. Functions are named only: what refers to one has no node."""
         lines: dict[int, str] = {}
         stack = [number for number in wanted if number not in self._nodes]
         while stack:
@@ -173,14 +185,7 @@ class Replay:
         for number in sorted(lines):
             if all(int(source) in known for source in _SOURCE.findall(lines[number])):
                 known[number] = lines[number]
-        constants = {number: line for number, line in known.items() if line.startswith("const ")}
-        named = {number: f"%{number}" for number in known} | {n: c.removeprefix("const ") for n, c in constants.items()}
-        text = "\n".join(f"%{number} = {line}" for number, line in known.items() if number not in constants)
-        try:
-            roots = parse_all(f"{text}\nroots {', '.join(named.values())}") if named else ()
-            self._nodes.update(zip(named, roots, strict=True))
-        except UNREADABLE:
-            return
+        return known
 
 
 def places(trace: Trace) -> dict[str, Place]:

@@ -65,24 +65,19 @@ def _pair_data(old: Trace, new: Trace, pair: Pair, diffs: bool) -> Data:
         "name": (before or after).name,  # type: ignore[union-attr]  # one of them is there
         "old": None if before is None else kernel_data(before),
         "new": None if after is None else kernel_data(after),
-        "changed": [],
     }
     if before is None or after is None:
-        data["changed"] = ["added" if before is None else "removed"]
-        return data
-    if old.digests.get(before.graph) != new.digests.get(after.graph):
-        data["changed"].append("graph")
-    if before.source and after.source and before.source != after.source:
-        data["changed"].append("source")
-    if before.explanation != after.explanation:
-        data["changed"].append("tiling")
-    for what, was, now in (
-        ("runs", len(before.durations), len(after.durations)),
-        ("bytes", before.nbytes, after.nbytes),
-        ("ops", before.ops, after.ops),
-    ):
-        if was != now:
-            data["changed"].append(what)
+        return data | {"changed": ["added" if before is None else "removed"]}
+    has_sources = bool(before.source and after.source)
+    sides = {
+        "graph": (old.digests.get(before.graph), new.digests.get(after.graph)),
+        "source": (before.source, after.source) if has_sources else ("", ""),
+        "tiling": (before.explanation, after.explanation),
+        "runs": (len(before.durations), len(after.durations)),
+        "bytes": (before.nbytes, after.nbytes),
+        "ops": (before.ops, after.ops),
+    }
+    data["changed"] = [what for what, (was, now) in sides.items() if was != now]
     if diffs and data["changed"]:
         data["tiling_diff"] = _difference(before.explanation, after.explanation)
         data["graph_diff"] = _difference(graph_text(old, before.graph), graph_text(new, after.graph))

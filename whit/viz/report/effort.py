@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whit.viz.model import Counts, Kernel, Rewriting, Trace
+from whit.viz.model import Counts, Kernel, Pass, Rewriting, Trace
 from whit.viz.report.table import Data, ms, plural, table
 
 
 def effort_data(trace: Trace, kernel: Kernel | None, count: int) -> Data:
     """Of all, or of one kernel; the `count` rules that took longest."""
     kernels = list(trace.kernels.values()) if kernel is None else [kernel]
-    passes: dict[str, list[int]] = {}
-    for step in (step for one in kernels for step in one.passes):
-        entry = passes.setdefault(step.name, [0, 0])
-        entry[0] += step.ns
-        entry[1] += step.rewriting.total_hits
-    phases = [{"phase": name, "ns": ns, "rewrites": rewrites} for name, (ns, rewrites) in passes.items()]
-    schedules = list(trace.schedules.values()) if kernel is None else []
-    if kernel is None:
-        hits = sum(schedule.rewriting.total_hits for schedule in schedules)
-        phases.insert(0, {"phase": "schedule", "ns": sum(s.ns for s in schedules), "rewrites": hits})
+    steps = [step for one in kernels for step in one.passes]
     rendering = [one.rendering for one in kernels]
-    hits = sum(one.total_hits for one in rendering)
-    phases.append({"phase": "write source", "ns": sum(k.render_ns for k in kernels), "rewrites": hits})
-    phases.append({"phase": "machine code", "ns": sum(k.code_ns for k in kernels), "rewrites": 0})
-    places = [*rendering, *(step.rewriting for one in kernels for step in one.passes)]
+    phases = [
+        *_passes(steps),
+        _phase("write source", sum(one.render_ns for one in kernels), rendering),
+        _phase("machine code", sum(one.code_ns for one in kernels), ()),
+    ]
+    places = [*rendering, *(step.rewriting for step in steps)]
     if kernel is None:
-        places += [trace.elsewhere, *(schedule.rewriting for schedule in schedules)]
+        schedules = trace.schedules.values()
+        scheduling = [schedule.rewriting for schedule in schedules]
+        phases.insert(0, _phase("schedule", sum(schedule.ns for schedule in schedules), scheduling))
+        places += [trace.elsewhere, *scheduling]
     return {
         "kernel": None if kernel is None else kernel.label,
         "kernels": sum(one.is_compiled for one in kernels),
@@ -35,6 +31,18 @@ def effort_data(trace: Trace, kernel: Kernel | None, count: int) -> Data:
         "phases": phases,
         "rules": _rules(trace, places)[:count],
     }
+
+
+def _phase(name: str, ns: int, rewriting: Iterable[Rewriting]) -> Data:
+    return {"phase": name, "ns": ns, "rewrites": sum(one.total_hits for one in rewriting)}
+
+
+def _passes(steps: Iterable[Pass]) -> list[Data]:
+    """A phase for each pass, in the order in which kernels go through them."""
+    by_name: dict[str, list[Pass]] = {}
+    for step in steps:
+        by_name.setdefault(step.name, []).append(step)
+    return [_phase(name, sum(one.ns for one in of), [one.rewriting for one in of]) for name, of in by_name.items()]
 
 
 def _rules(trace: Trace, places: Iterable[Rewriting]) -> list[Data]:
