@@ -41,6 +41,16 @@ def _run(code: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def test_a_block_stands_where_times_alone_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    without_times = importlib.import_module("make_viz").without_times
+    block = "share  ms  bytes\n81.3%  454.309  4.8 MB, 0.82 GB/s\n 4.3%  23.964  2.4 MB, 1.2 GB/s\n"
+    later = "share   ms  bytes\n57%   13.1  2.4 MB, 11.25 GB/s\n 43%  9.964  4.8 MB, 0.1 GB/s\n"
+    assert without_times(block) == without_times(later)
+    assert without_times(block) != without_times(block.replace("4.8 MB", "4.9 MB"))
+    assert without_times("flatten  1.743  7") != without_times("flatten  1.743  8")
+
+
 def test_the_answers_of_the_page_are_those_of_the_commands(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
