@@ -1,5 +1,6 @@
 """Optimisers: step by step against PyTorch's, kernel counts, states, and what is refused."""
 
+import gc
 import re
 from collections.abc import Callable
 from typing import Any
@@ -173,6 +174,7 @@ def train(make: Make, steps: int = 3, realise_gradients: bool = False) -> tuple[
     """Kernels and peak memory of each step of an MLP, and losses. Kernels are those of the update alone, if gradients
     are realised before."""
     Tensor.manual_seed(0)
+    gc.collect()  # what earlier tests left in cycles shall not go meanwhile
     before = GlobalCounters.mem_used
     model = MLP()
     x, y = Tensor.randn(128, 784).realize(), Tensor.randint(128, high=10).realize()
@@ -244,6 +246,7 @@ def test_fused_parameters_are_still_the_model() -> None:
 
 
 def test_a_step_computes_running_statistics_too() -> None:
+    gc.collect()  # what earlier tests left in cycles shall not go meanwhile
     layer = nn.BatchNorm(3)
     opt = optim.SGD(nn.state.get_parameters(layer))
     x = Tensor(RNG.normal(size=(8, 3)).astype(np.float32))
@@ -256,7 +259,7 @@ def test_a_step_computes_running_statistics_too() -> None:
             used.append(GlobalCounters.mem_used)
             assert "lazy" not in repr(layer.running_mean)
             assert "lazy" not in repr(layer.num_batches_tracked)
-    assert used[1] == used[3]
+    assert used[3] <= used[1]  # less where something else has gone meanwhile
     assert layer.num_batches_tracked.item() == 4
 
 
