@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.memory.storage import is_known
-from whit.engine.programs.program import build, plain
+from whit.engine.programs.program import Program, build, plain
 from whit.engine.programs.trace import Shown, Trace
 from whit.errors import JitError
 from whit.grad import flow
@@ -56,20 +56,10 @@ def capture(
         result, returns = Result(0, None), []
     made, shared = _find_shared(trace, returns, numbers, bool(donated))
     result.count = len(made)
-    outputs = [*made, *[(tensor, trace.value(tensor)) for tensor in computed]]
+    outputs = made + computed
     outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
-    written = {one.old for one in changes}
-    read_only = {sites[one.site].placeholder for one in seen} - {
-        sites[s.site].placeholder for s in seen if s.argument >= 0
-    }
-    given = [trace.shown[id(t)].start for t in donated if id(t) in trace.shown and trace.raw_family(t) is None]
-    program = build(
-        [value for _, value in outputs],
-        [(one.value, one.old) for one in changes],
-        device,
-        fixed=read_only - written if is_pruned else (),
-        donated=[node for node in given if node not in written],
-    )
+    fixed = _captured_alone(sites, seen) if is_pruned else set()
+    program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated))
     for site in sites:
         site.place = program.inputs.get(site.placeholder, -1)
     return Replay(
@@ -91,6 +81,32 @@ def capture(
         draws=trace.draws,
         seed=trace.seed,
         drawn=trace.drawn,
+    )
+
+
+def _captured_alone(sites: Sequence[Site], seen: Sequence[Seen]) -> set[UOp]:
+    """The placeholders that captured tensors are seen through, and no argument."""
+    of_arguments = {one.site for one in seen if one.argument >= 0}
+    return {sites[one.site].placeholder for one in seen if one.site not in of_arguments}
+
+
+def _donations(trace: Trace, donated: Sequence[Core]) -> list[UOp]:
+    """What arguments show whose memory results may get: not those that are views."""
+    is_whole = [tensor for tensor in donated if id(tensor) in trace.shown and trace.raw_family(tensor) is None]
+    return [trace.shown[id(tensor)].start for tensor in is_whole]
+
+
+def _build(
+    values: Sequence[UOp], changes: Sequence[_Changed], device: str, fixed: set[UOp], donated: Sequence[UOp]
+) -> Program:
+    """The program that computes values and writes changes. What it writes is neither fixed nor given away."""
+    written = {one.old for one in changes}
+    return build(
+        values,
+        [(one.value, one.old) for one in changes],
+        device,
+        fixed=fixed - written,
+        donated=[node for node in donated if node not in written],
     )
 
 
@@ -123,21 +139,35 @@ class _Changed(NamedTuple):
 def _find_changes(trace: Trace, seen: Mapping[int, int]) -> list[_Changed]:
     """The tensors and families that have another value at the end. Families first: a tensor that has left one keeps
     the value that it was given then."""
-    found: list[_Changed] = []
     known: dict[UOp, UOp] = {}
     shown = [node for entry in trace.shown.values() for node in (entry.uop, entry.start)]
     plain([*[standing.uop for _, _, standing in trace.families.values()], *shown], known)  # all at once
+    return _changed_families(trace, seen, known) + _changed_tensors(trace, seen, known)
+
+
+def _changed_families(trace: Trace, seen: Mapping[int, int], known: dict[UOp, UOp]) -> list[_Changed]:
+    found: list[_Changed] = []
     for family, place, standing in trace.families.values():
         (new,) = plain([standing.uop], known)
         if new is (family.uop if place is None else place.placeholder):
             continue
-        if not trace.views and any(
-            trace.raw_family(e.tensor) is family and id(e.tensor) in trace.arguments for e in trace.shown.values()
-        ):
+        if not trace.views and _has_argument(trace, family):
             raise NeedsViewsError
         tensor = next(entry.tensor for entry in trace.shown.values() if entry.first_family is standing)
         before = None if place is None else place.placeholder
         found.append(_Changed(new, before, seen.get(id(tensor), -1), tensor))
+    return found
+
+
+def _has_argument(trace: Trace, family: Any) -> bool:
+    """Whether an argument is one of the tensors of a family."""
+    shown = trace.shown.values()
+    return any(trace.raw_family(one.tensor) is family and id(one.tensor) in trace.arguments for one in shown)
+
+
+def _changed_tensors(trace: Trace, seen: Mapping[int, int], known: dict[UOp, UOp]) -> list[_Changed]:
+    """Those whose family does not say it."""
+    found: list[_Changed] = []
     for entry in trace.shown.values():
         if entry.first_family is not None and entry.family is entry.first_family:
             continue  # its family was looked at
@@ -199,23 +229,36 @@ def _find_shared(
             found.append(Shared(len(made), -1, None))
             made.append((tensor, trace.value(tensor)))
             continue
-        stand_in = new_placeholder(family.uop.dtype, family.uop.shape, family.uop.device or "CPU")
-        view = family.shown_on(stand_in).same_view(trace.raw_uop(tensor), family.uop)
-        around = family.shown_on(stand_in)
         if owner is not None:
-            entry = trace.shown[id(owner)]
-            argument = numbers.get(id(owner), -1)
-            is_whole = entry.family is not entry.first_family or entry.first_family is None
-            kept = None if argument >= 0 else owner
-            found.append(Shared(-1, argument, kept, view, stand_in, around, is_whole))
+            found.append(_view_of_outside(trace, tensor, family, owner, numbers))
             continue
         if id(family) not in places:
             places[id(family)] = len(made)
             made.append((tensor, family.uop))
+        view, stand_in, around = _shown_by(trace, tensor, family)
         is_base = view is stand_in
         found.append(Shared(places[id(family)], -1, None, None if is_base else view, stand_in, around))
-    is_plain = all(one.output == number and one.view is None for number, one in enumerate(found))
-    return made, [] if is_plain else found
+    return made, [] if _shows_its_own(found) else found
+
+
+def _shows_its_own(results: Sequence[Shared]) -> bool:
+    """Whether each result is what was made for it."""
+    return all(one.output == number and one.view is None for number, one in enumerate(results))
+
+
+def _view_of_outside(trace: Trace, tensor: Core, family: Any, owner: Core, numbers: Mapping[int, int]) -> Shared:
+    """A result that is a view of what a tensor from before shows."""
+    entry = trace.shown[id(owner)]
+    argument = numbers.get(id(owner), -1)
+    is_whole = entry.family is not entry.first_family or entry.first_family is None
+    return Shared(-1, argument, None if argument >= 0 else owner, *_shown_by(trace, tensor, family), is_whole)
+
+
+def _shown_by(trace: Trace, tensor: Core, family: Any) -> tuple[UOp, UOp, Any]:
+    """What a tensor shows over a placeholder for all of its family, that placeholder, and a family around it."""
+    stand_in = new_placeholder(family.uop.dtype, family.uop.shape, family.uop.device or "CPU")
+    around = family.shown_on(stand_in)
+    return around.same_view(trace.raw_uop(tensor), family.uop), stand_in, around
 
 
 def _family_to_share(trace: Trace, tensor: Core) -> Any:
@@ -250,15 +293,15 @@ def _find_escapes(trace: Trace, kept: Sequence[Core]) -> list[Escape]:
 
 def _find_gradients(
     trace: Trace, changes: list[_Changed], numbers: Mapping[int, int], is_once: bool
-) -> tuple[list[Grad], list[Core]]:
-    """What `.grad` of tensors becomes, and the gradients that are to be computed for that.
+) -> tuple[list[Grad], list[tuple[Core, UOp]]]:
+    """What `.grad` of tensors becomes, and the gradients that are to be computed for that, with their values.
 
     A gradient that the same function has used to change its tensor is not kept: it would have to be stored in every
     step, and most programs never look at it. Who does gets an error.
     """
     written = {id(one.tensor) for one in changes}
     found: list[Grad] = []
-    kept: list[Core] = []
+    kept: list[tuple[Core, UOp]] = []
     for entry in trace.shown.values():
         if not entry.writes_grad or entry.grad is entry.first_grad:
             continue
@@ -268,7 +311,7 @@ def _find_gradients(
             found.append(Grad(entry.tensor, argument, grad, -1))
         elif entry.reads_grad or id(entry.tensor) not in written:
             found.append(Grad(entry.tensor, argument, None, len(kept)))
-            kept.append(grad)
+            kept.append((grad, trace.value(grad)))
         else:
             value = trace.value(grad)
             node = gradient_used_up(value.dtype, value.shape, grad.device)
@@ -278,27 +321,41 @@ def _find_gradients(
 
 def _guards(trace: Trace, arguments: Sequence[Core], numbers: Mapping[int, int]) -> Guards:
     """What a trace has found out about tensors, besides what they show."""
-    reads = [e for e in trace.shown.values() if e.reads_grad]
-    without = [e.tensor for e in reads if e.first_grad is None]
-    grads = {id(e.first_grad) for e in reads}  # each call may find others there
-    own = [e.tensor for e in trace.shown.values() if id(e.tensor) not in numbers and id(e.tensor) not in grads]
-    placed = {id(tensor) for place in trace.places.values() for tensor in place.tensors}
-    given = [e for e in reads if e.first_grad is not None and id(e.first_grad) not in placed]
+    reads = [entry for entry in trace.shown.values() if entry.reads_grad]
+    grads = {id(entry.first_grad) for entry in reads}  # each call may find others there
+    asked: list[Core] = []
+    if trace.asks_gradients:
+        tensors = [entry.tensor for entry in trace.shown.values()]
+        asked = [tensor for tensor in tensors if id(tensor) not in numbers and id(tensor) not in grads]
+    without, arguments_without = _without_grad(reads, numbers)
     return Guards(
         same=[(number, tensor) for number, tensor in enumerate(arguments) if id(tensor) not in numbers],
         constants=[(tensor, node) for tensor, node in trace.constants.values() if id(tensor) not in grads],
-        without_grad=[tensor for tensor in without if id(tensor) not in numbers],
-        arguments_without_grad=[numbers[id(tensor)] for tensor in without if id(tensor) in numbers],
-        with_grad=[_given_grad(trace, e, numbers.get(id(e.tensor), -1)) for e in given],
-        asked=own if trace.asks_gradients else [],
-        requires_grad=[tensor.requires_grad for tensor in own] if trace.asks_gradients else [],
+        without_grad=without,
+        arguments_without_grad=arguments_without,
+        with_grad=_given_grads(trace, reads, numbers),
+        asked=asked,
+        requires_grad=[tensor.requires_grad for tensor in asked],
     )
 
 
-def _given_grad(trace: Trace, entry: Shown, argument: int) -> tuple[Any, int, UOp | None]:
-    """A tensor that has a gradient which is a constant, or of which only that is known."""
-    _, node = trace.constants.get(id(entry.first_grad), (None, None))
-    return None if argument >= 0 else entry.tensor, argument, node
+def _without_grad(reads: Sequence[Shown], numbers: Mapping[int, int]) -> tuple[list[Core], list[int]]:
+    """The captured tensors that had no gradient, and the numbers of such arguments."""
+    without = [entry.tensor for entry in reads if entry.first_grad is None]
+    captured = [tensor for tensor in without if id(tensor) not in numbers]
+    return captured, [numbers[id(tensor)] for tensor in without if id(tensor) in numbers]
+
+
+def _given_grads(trace: Trace, reads: Sequence[Shown], numbers: Mapping[int, int]) -> list[tuple[Any, int, UOp | None]]:
+    """Tensors that have a gradient which is a constant, or of which only that is known."""
+    placed = {id(tensor) for place in trace.places.values() for tensor in place.tensors}
+    found: list[tuple[Any, int, UOp | None]] = []
+    for entry in reads:
+        if entry.first_grad is not None and id(entry.first_grad) not in placed:
+            argument = numbers.get(id(entry.tensor), -1)
+            _, node = trace.constants.get(id(entry.first_grad), (None, None))
+            found.append((None if argument >= 0 else entry.tensor, argument, node))
+    return found
 
 
 def _output(trace: Trace, tensor: Core, value: UOp, device: str, numbers: Mapping[int, int]) -> Output:

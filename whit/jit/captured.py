@@ -37,22 +37,20 @@ class Captured:
     def __init__(
         self, program: Program, sites: Sequence[Site], seen: Sequence[Seen], changes: Sequence[Change]
     ) -> None:
-        self.table: list[Any] = [program.fixed.get(place) for place in range(program.size)]
+        self.table: list[Any] = list(map(program.fixed.get, range(program.size)))
         self.version = 0  # of the table
         self.base_ids: set[int] = set()  # of what stands behind the sites
         self.others = list(changes)  # those that are not written in place
         self._program, self._sites, self._changes = program, sites, changes
-        self._seen = [one for one in seen if one.argument < 0]
+        captured = [(number, one) for number, one in enumerate(seen) if one.argument < 0]
+        self._number_of = {number: own for own, (number, _) in enumerate(captured)}
+        self._seen = [one for _, one in captured]
         self.tensors = [one.tensor for one in self._seen]
-        self._grads = [
-            (number, one) for number, one in enumerate(self._seen) if one.owner is not None or one.owner_argument >= 0
-        ]
+        self._grads = [(number, one) for number, one in enumerate(self._seen) if one.is_gradient()]
         self._by_site: dict[int, list[Seen]] = {}
         for one in self._seen:
             self._by_site.setdefault(one.site, []).append(one)
-        numbers = {id(one): number for number, one in enumerate(self._seen)}
-        self._number_of = {n: numbers[id(one)] for n, one in enumerate(seen) if id(one) in numbers}
-        in_place = [change for change in changes if change.state.is_part or change.state.can_overwrite]
+        in_place = [change for change in changes if change.can_stay()]
         self._bases: dict[int, int] = {}  # sites, and those ids
         self._writable = {self._number_of[c.seen] for c in in_place if c.seen in self._number_of}
         self._ids: list[int] | None = None  # of what they showed the last time
@@ -114,12 +112,9 @@ class Captured:
         self._ids, self._is_noted, self._views = None, False, -1
         self.version += 1
         changed = [n for n, node in enumerate(nodes) if is_first or self._watched[n]() is not node]
-        bases: dict[int, UOp] = {}
-        for site in {self._seen[number].site for number in changed}:
-            for seen in self._by_site[site]:
-                base = shown_base(seen, seen.tensor, self._sites[site].placeholder)
-                if base is None or bases.setdefault(site, base) is not base:
-                    return False
+        bases = self._bases_of({self._seen[number].site for number in changed})
+        if bases is None:
+            return False
         after = self._bases | {site: id(base) for site, base in bases.items()}
         base_ids = set(after.values())
         if len(base_ids) != len(after):
@@ -141,12 +136,22 @@ class Captured:
         self._ids = ids
         return True
 
+    def _bases_of(self, sites: set[int]) -> dict[int, UOp] | None:
+        """What stands behind sites, if all that is seen through each shows that in the same way as before."""
+        bases: dict[int, UOp] = {}
+        for site in sites:
+            for seen in self._by_site[site]:
+                base = shown_base(seen, seen.tensor, self._sites[site].placeholder)
+                if base is None or bases.setdefault(site, base) is not base:
+                    return None
+        return bases
+
     def _compute_pruned(self, before: Program) -> None:
         """What depends on captured tensors alone, whose memory nobody may write to then."""
         sites = [site for site in self._by_site if self._sites[site].placeholder in before.inputs]
         bases = [base_of(self._by_site[site][0].tensor) for site in sites]
         self._kept = [Kept(base) for base in bases]
-        table: list[Any] = [before.fixed.get(place) for place in range(before.size)]
+        table: list[Any] = list(map(before.fixed.get, range(before.size)))
         for site, found in zip(sites, realize(bases), strict=True):
             table[before.inputs[self._sites[site].placeholder]] = storage(found)
         for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
@@ -162,8 +167,7 @@ class Captured:
         can_be: list[tuple[Any, Change]] = []
         for change in self._changes:
             number = self._number_of.get(change.seen, -1)
-            is_there = change.state.is_part or change.state.can_overwrite
-            if is_there and number in self._writable and self.tensors[number]._family is None:
+            if change.can_stay() and number in self._writable and self.tensors[number]._family is None:
                 can_be.append((self.tensors[number], change))
         memories = own_memories([tensor for tensor, _ in can_be])
         own = {can_be[number][0].uop: can_be[number] for number in memories}

@@ -89,6 +89,13 @@ class Orders:
         self.labels.append(label)
         self.counts.append(counts)
 
+    def lists(self) -> list[list[Any]]:
+        return [container for container in self.containers if type(container) is list]
+
+    def versioned(self) -> list[dict[Any, Any]]:
+        """Dictionaries whose version tells about their order, too."""
+        return [container for container in self.containers if is_versioned(container)]
+
     def only(self, chosen: set[int]) -> Orders:
         """Those that native code does not look at: neither lists nor dictionaries, but for some of these, by id."""
         found = Orders()

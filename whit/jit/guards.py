@@ -51,7 +51,6 @@ from whit.jit.guard_rows import (
     Probes,
     Values,
     inside,
-    is_versioned,
     spell,
 )
 from whit.jit.library_calls import ASKING_BUILTINS, may_ask
@@ -161,30 +160,27 @@ class Watch:
     def _note(self, before: _Quick) -> _Quick:
         """What native code is to compare from now on. Dictionaries that change though nothing in them that counts does
         (globals of a script) are left to Python."""
-        dicts = {id(d): d for d in (*self._items.dicts, *[c for c in self._orders.containers if is_versioned(c)])}
+        dicts = {id(one): one for one in (*self._items.dicts, *self._orders.versioned())}
         versions = {key: version_of(one) for key, one in dicts.items()}
         busy = before.busy | {key for key, version in versions.items() if before.versions.get(key, version) != version}
         words = Words()
-        for key, one in dicts.items():
-            if key not in busy:
-                words.dict(one)
-        for container in self._orders.containers:
-            if type(container) is list:
-                words.list(container)
-        for cell in self._cells.cells:
-            words.cell(cell)
-        for value in self._kinds.objects:
-            words.kind(value)
-        for kind in self._bases.objects:
-            words.bases(kind)
-        for function in self._functions.objects:
-            words.function(function)
-        offset = offset_of(Core, vars(Core)["requires_grad"])
-        for tensor in self._asking.objects:
-            if offset is not None:
-                words.field(tensor, offset)
+        compared: list[tuple[Callable[[Any], None], Iterable[Any]]] = [
+            (words.dict, [one for key, one in dicts.items() if key not in busy]),
+            (words.list, self._orders.lists()),
+            (words.cell, self._cells.cells),
+            (words.kind, self._kinds.objects),
+            (words.bases, self._bases.objects),
+            (words.function, self._functions.objects),
+        ]
         rest: list[Any] = [self._items.only(busy), self._orders.only(busy), self._probes, self._values, self._caches]
-        rest += [self._asking] if offset is None else []
+        offset = offset_of(Core, vars(Core)["requires_grad"])
+        if offset is None:
+            rest.append(self._asking)
+        else:
+            compared.append((functools.partial(words.field, offset=offset), self._asking.objects))
+        for note, objects in compared:
+            for one in objects:
+                note(one)
         return _Quick(words, [row for row in rest if row.labels], versions, busy)
 
     # ---- walking
@@ -376,26 +372,27 @@ class Watch:
 
     def _attributes(self, value: Any, label: str) -> None:
         """The attributes of an object that some code names; of objects of libraries all."""
-        kind = type(value)
-        is_all = (
-            not isinstance(value, types.ModuleType | types.FunctionType) and not is_users(kind) and not _is_bag(kind)
-        )
-        if not is_all and (id(value), "named") not in self._noted:
+        is_library = _is_of_library(value)
+        if not is_library and (id(value), "named") not in self._noted:
             self._noted.add((id(value), "named"))
             self._named.append((value, label))
-        is_all = is_all or (self._is_open and not isinstance(value, types.ModuleType))
-        fields = _fields(value, kind)
+        is_all = is_library or (self._is_open and not isinstance(value, types.ModuleType))
+        counts = _always if is_all else functools.partial(self._counts_on, id(value))
+        fields = _fields(value, type(value))
         if fields is not None:
-            counts = functools.partial(self._counts_on, id(value))
-            self._order(fields, label, _always if is_all and not self._is_open else counts)
-            for name in list(fields):
-                if is_all or counts(name):
-                    self._item(fields, name, f"{label}.{name}")
-        for base in kind.__mro__ if not isinstance(value, Core) else ():
+            self._order(fields, label, counts)
+            for name in filter(counts, list(fields)):
+                self._item(fields, name, f"{label}.{name}")
+        if not isinstance(value, Core):
+            self._slots(value, label, counts)
+
+    def _slots(self, value: Any, label: str, counts: Callable[[Any], bool]) -> None:
+        """The attributes of an object that its classes have slots for."""
+        for base in type(value).__mro__:
             for name, slot in base.__dict__.items():
                 if type(slot) is not types.MemberDescriptorType or (id(value), slot) in self._noted:
                     continue
-                if (is_all or self._counts_on(id(value), name)) and not name.startswith("__"):
+                if counts(name) and not name.startswith("__"):
                     self._noted.add((id(value), slot))
                     self._follow(self._probe(f"{label}.{name}", _slot, slot, value), f"{label}.{name}")
 
@@ -654,6 +651,12 @@ def _slot(slot: Any, value: Any) -> Any:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether all attributes of an object count: of modules, functions and what is the user's those that code names."""
+    kind = type(value)
+    return not isinstance(value, types.ModuleType | types.FunctionType) and not is_users(kind) and not _is_bag(kind)
 
 
 def _is_bag(kind: type) -> bool:

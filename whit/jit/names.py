@@ -40,6 +40,7 @@ _OPEN = frozenset(
 _TEXT = frozenset({"str", "repr", "format", "ascii", "dumps", "__str__", "__repr__", "__format__"})
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # 3.11 has both, and this is the first of them
 _BY_NAME = frozenset({"getattr", "hasattr", "__getattribute__", "delattr"})
+_OF_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +123,36 @@ class _Reader:
     def _follow(
         self, code: types.CodeType, steps: list[dis.Instruction], place: int, chain: Chain | None
     ) -> Chain | None:
+        """The chain that an instruction leaves on the stack, if it is one; else what it names is noted."""
+        step = steps[place]
+        if chain is not None and step.opname in _OF_ATTRIBUTES:
+            longer = Chain(chain.root, chain.name, (*chain.attributes, step.argval))
+            self.chains[longer] = None
+            return longer
+        root = self._root(code, step)
+        if root is None:
+            self._note(steps, place)
+        elif root.root == GLOBAL:
+            self.globals[root.name] = None
+            if root.name in _BY_NAME:
+                self._asked_for(steps, place)
+        return root
+
+    def _root(self, code: types.CodeType, step: dis.Instruction) -> Chain | None:
+        """What an instruction loads, if a chain begins there: a global, the first argument, a variable from outside."""
+        name, value = step.opname, step.argval
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            return Chain(GLOBAL, value, ())
+        if name != "LOAD_DEREF" and not (name == "LOAD_FAST" and code is self._code):
+            return None
+        if value == self._first:
+            return Chain(SELF, value, ())
+        return Chain(CELL, value, ()) if name == "LOAD_DEREF" and value in self._cells else None
+
+    def _note(self, steps: list[dis.Instruction], place: int) -> None:
+        """What any other instruction names."""
         step = steps[place]
         name, value = step.opname, step.argval
-        if name in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"):
-            if chain is None:
-                self.attributes.add(value)
-                return None
-            chain = Chain(chain.root, chain.name, (*chain.attributes, value))
-            self.chains[chain] = None
-            return chain
-        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
-            self.globals[value] = None
-            if value in _BY_NAME:
-                self._asked_for(steps, place)
-            return Chain(GLOBAL, value, ())
-        if name == "LOAD_FAST" and code is self._code and value == self._first:
-            return Chain(SELF, value, ())
-        if name == "LOAD_DEREF" and value == self._first:
-            return Chain(SELF, value, ())
-        if name == "LOAD_DEREF" and value in self._cells:
-            return Chain(CELL, value, ())
         if name.startswith("FORMAT_") or (name == "BINARY_OP" and step.argrepr in ("%", "%=")):
             self.makes_text = True
         elif name == "IMPORT_NAME":
@@ -151,7 +162,6 @@ class _Reader:
             self.attributes.update(_strings(steps[place - 1].argval))
         elif step.opcode in dis.hasname and name != "STORE_GLOBAL":
             self.attributes.add(value)
-        return None
 
     def _asked_for(self, steps: list[dis.Instruction], place: int) -> None:
         asked = _name_asked_for(steps, place)

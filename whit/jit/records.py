@@ -42,6 +42,10 @@ class Seen:
     start: UOp  # what it shows, over the placeholder
     site: int
 
+    def is_gradient(self) -> bool:
+        """Whether it is found through the tensor that it is the gradient of."""
+        return self.owner is not None or self.owner_argument >= 0
+
 
 @dataclass(slots=True)
 class Change:
@@ -146,6 +150,20 @@ class Guards:
                 return False
         if self.constants and not self.constants_hold():
             return False
+        if not self._gradients_hold(arguments):
+            return False
+        if self.quick is not None and self.quick.is_same():
+            return True
+        return all(t.requires_grad is value for t, value in zip(self.asked, self.requires_grad, strict=True))
+
+    def use_native(self) -> None:
+        """Lets native code look at what can be hundreds of tensors."""
+        self.quick = watch_field(Core, vars(Core)["requires_grad"], self.asked)
+        if self.quick is not None:
+            self.quick.note(list(map(id, self.requires_grad)))
+
+    def _gradients_hold(self, arguments: Sequence[Core]) -> bool:
+        """Whether the same tensors have a gradient, and those that are constants are the same ones."""
         for tensor in self.without_grad:
             if tensor.grad is not None:
                 return False
@@ -156,15 +174,7 @@ class Guards:
             grad = (owner if number < 0 else arguments[number]).grad
             if grad is None or (node is not None and grad.uop is not node):
                 return False
-        if self.quick is not None and self.quick.is_same():
-            return True
-        return all(t.requires_grad is value for t, value in zip(self.asked, self.requires_grad, strict=True))
-
-    def use_native(self) -> None:
-        """Lets native code look at what can be hundreds of tensors."""
-        self.quick = watch_field(Core, vars(Core)["requires_grad"], self.asked)
-        if self.quick is not None:
-            self.quick.note(list(map(id, self.requires_grad)))
+        return True
 
     def constants_hold(self) -> bool:
         """Whether captured tensors without a device are the same constants."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,33 +111,28 @@ class Replay:
             return MISSED
         donations = self._take_donations(arguments, then) if self.program.donations else {}
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
-        for place, output, tensor in zip(self.program.outputs, self.outputs, made, strict=True):
-            table[place] = storage(tensor.uop)
-            if output.name:
-                inputs = [arguments[number].uop for number in output.inputs]
-                note_result(tensor.uop, output.name, inputs, output.captured)
+        self._place_results(made, arguments, table)
         # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
         _before = [tensor.uop for tensor in (*captured.tensors, *arguments)] if then else []
-        then += self._settled_gradients
-        for grad in self._other_gradients:
-            target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
-            value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
-            then.append((raw_set("grad"), target, value))
-        for escape, tensor in zip(reversed(self.escapes), reversed(made), strict=False):
-            then += attachment(escape.tensor, escape.family, tensor.uop)
+        then += self._afterwards(made, arguments)
         if self.draws:
             self._fill_counters()
-        is_known = owns and self._known == captured.version
-        self._known = NEVER  # until this run is over
-        self.program.run(table, {**self.program.variables, **bindings}, then, self._changing if is_known else None)
-        if owns:
-            if not is_known:
-                self._changing = self._places_that_change()
-            self._known = captured.version
+        self._launch(table, {**self.program.variables, **bindings}, then, owns)
         for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
             escape.tensor._mark(output.name, output.asks)
         results = [one.of(made, arguments) for one in self.shared] if self.shared else made
         return self.result.fill(results, arguments, bindings)
+
+    def _launch(self, table: list[Any], variables: Mapping[str, int], then: list[tuple[Any, ...]], owns: bool) -> None:
+        """Runs the program. It is told what is new in the table since its last run, if only that is."""
+        is_known = owns and self._known == self._captured.version
+        self._known = NEVER  # until this run is over
+        self.program.run(table, variables, then, self._changing if is_known else None)
+        if not owns:
+            return
+        if not is_known:
+            self._changing = self._places_that_change()
+        self._known = self._captured.version
 
     def _places_that_change(self) -> list[int]:
         places = [self.sites[seen.site].place for seen in self._arguments]
@@ -147,16 +143,10 @@ class Replay:
 
     def _bind(self, arguments: Sequence[Any], table: list[Any]) -> bool:
         """Puts the memory of arguments into the table. False if they share it otherwise than they did."""
-        bases: dict[int, UOp] = {}
-        has_family = False
-        for seen in self._arguments:
-            tensor = arguments[seen.argument]
-            placeholder = self.sites[seen.site].placeholder
-            base = shown_base(seen, tensor, placeholder) if self.views else tensor.uop
-            if base is None or bases.setdefault(seen.site, base) is not base:
-                return False
-            has_family = has_family or tensor._family is not None
-        if has_family and self.changes and not self.views and not self._can_ignore_families(arguments):
+        bases = self._bases_of(arguments)
+        if bases is None:
+            return False
+        if self.changes and not self.views and not self._can_ignore_families(arguments):
             return False
         taken: set[int] = set()
         captured = self._captured.base_ids
@@ -175,19 +165,30 @@ class Replay:
             self._compute(lazy, bases, table)
         return True
 
+    def _bases_of(self, arguments: Sequence[Any]) -> dict[int, UOp] | None:
+        """What stands behind the sites of arguments; None if some show one in another way, or not the same."""
+        bases: dict[int, UOp] = {}
+        for seen in self._arguments:
+            tensor = arguments[seen.argument]
+            placeholder = self.sites[seen.site].placeholder
+            base = shown_base(seen, tensor, placeholder) if self.views else tensor.uop
+            if base is None or bases.setdefault(seen.site, base) is not base:
+                return None
+        return bases
+
     def _can_ignore_families(self, arguments: Sequence[Any]) -> bool:
         """Whether no write of the function goes through a view, or is seen through one that the function reads."""
+        given = {id(arguments[seen.argument]._family) for seen in self._arguments} - {id(None)}
+        if not given:
+            return True
         changed = [self.seen[c.seen] for c in self.changes if c.seen >= 0 and not c.is_replaced]
         written = {seen.argument for seen in changed}
-        families: dict[int, int] = {}  # how many tensors of a family the function reads
-        for tensor in (*[arguments[seen.argument] for seen in self._arguments], *self._captured.tensors):
-            if tensor._family is not None:
-                families[id(tensor._family)] = families.get(id(tensor._family), 0) + 1
+        read = (*[arguments[seen.argument] for seen in self._arguments], *self._captured.tensors)
+        families = Counter(id(tensor._family) for tensor in read)  # how many tensors of each the function reads
         for number in written - {-1}:
             family = arguments[number]._family
             if family is not None and (arguments[number].uop is not family.uop or families[id(family)] > 1):
                 return False
-        given = {id(arguments[seen.argument]._family) for seen in self._arguments} - {id(None)}
         return all(id(seen.tensor._family) not in given for seen in changed if seen.argument < 0)
 
     def _compute(self, lazy: list[int], bases: dict[int, UOp], table: list[Any]) -> None:
@@ -201,6 +202,24 @@ class Replay:
                 table[self.sites[site].place] = storage(buffer)
 
     # ---- results
+
+    def _place_results(self, made: Sequence[Any], arguments: Sequence[Any], table: list[Any]) -> None:
+        for place, output, tensor in zip(self.program.outputs, self.outputs, made, strict=True):
+            table[place] = storage(tensor.uop)
+            if output.name:
+                inputs = [arguments[number].uop for number in output.inputs]
+                note_result(tensor.uop, output.name, inputs, output.captured)
+
+    def _afterwards(self, made: Sequence[Any], arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """What is to be set after the run: gradients, and what the function has made and put elsewhere."""
+        then = self._settled_gradients.copy()
+        for grad in self._other_gradients:
+            target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
+            value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
+            then.append((raw_set("grad"), target, value))
+        for escape, tensor in zip(reversed(self.escapes), reversed(made), strict=False):
+            then += attachment(escape.tensor, escape.family, tensor.uop)
+        return then
 
     def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
         if output.nbytes >= 0:

@@ -99,9 +99,7 @@ class Arguments:
             parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
             return (kind, *parts, self._attributes(value, kind, name))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-            parts = [(n, self.key(part, f"{name}.{n}")) for n, part in fields]
-            return (kind, *parts, self._attributes(value, kind, name, [n for n, _ in fields]))
+            return self._record(value, kind, name)
         if isinstance(value, DType):
             return (kind, value)
         if isinstance(value, Enum | type):
@@ -113,6 +111,11 @@ class Arguments:
         if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
             return (kind, value.dtype.str, value.tobytes())
         return self._by_identity(value, kind, name)
+
+    def _record(self, value: Any, kind: type, name: str) -> Any:
+        fields = [field.name for field in dataclasses.fields(value)]
+        parts = [(n, self.key(getattr(value, n), f"{name}.{n}")) for n in fields]
+        return (kind, *parts, self._attributes(value, kind, name, fields))
 
     def _attributes(self, value: Any, kind: type, name: str, fields: Sequence[str] = ()) -> Any:
         """What an object has besides what it contains: attributes, and the code of its class."""
