@@ -138,6 +138,10 @@ def read_tensors(rows: Json, reader: Reader, classes: Classes) -> dict[str, Any]
 def _gradient(number: int, tensor: Any, tensors: list[Any]) -> Any:
     if number == USED_UP:
         return type(tensor)._of_buffer(gradient_used_up(tensor.dtype, tensor.shape, tensor.device), None)
+    return _tensor_at(tensors, number)
+
+
+def _tensor_at(tensors: list[Any], number: int) -> Any:
     return None if number == NOT_THERE else at(tensors, number)
 
 
@@ -164,26 +168,45 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
         ],
         "result": [replay.result.count, template_to(replay.result.template, writer, tensors.classes)],
         "shared": [_shared_to(one, tensors) for one in replay.shared],
-        "guards": {
-            "same": [[argument, number(tensor)] for argument, tensor in guards.same],
-            "constants": [[number(tensor), writer.node(node)] for tensor, node in guards.constants],
-            "without_grad": [number(tensor) for tensor in guards.without_grad],
-            "arguments_without_grad": guards.arguments_without_grad,
-            "with_grad": [
-                [number(owner), argument, None if node is None else writer.node(node)]
-                for owner, argument, node in guards.with_grad
-            ],
-            "asked": [number(tensor) for tensor in guards.asked],
-            "requires_grad": guards.requires_grad,
-        },
+        "guards": _guards_to(guards, tensors),
         "draws": [[writer.node(d.placeholder), d.seed, d.start, d.count] for d in replay.draws],
         "seed": [replay.seed, replay.drawn],
     }
 
 
+def _guards_to(guards: Guards, tensors: TensorWriter) -> Json:
+    writer, number = tensors.writer, tensors.number
+    return {
+        "same": [[argument, number(tensor)] for argument, tensor in guards.same],
+        "constants": [[number(tensor), writer.node(node)] for tensor, node in guards.constants],
+        "without_grad": [number(tensor) for tensor in guards.without_grad],
+        "arguments_without_grad": guards.arguments_without_grad,
+        "with_grad": [
+            [number(owner), argument, None if node is None else writer.node(node)]
+            for owner, argument, node in guards.with_grad
+        ],
+        "asked": [number(tensor) for tensor in guards.asked],
+        "requires_grad": guards.requires_grad,
+    }
+
+
+def _guards_from(data: Json, reader: Reader, tensors: list[Any]) -> Guards:
+    return Guards(
+        same=[(argument, _tensor_at(tensors, number)) for argument, number in data["same"]],
+        constants=[(_tensor_at(tensors, number), reader.node(node)) for number, node in data["constants"]],
+        without_grad=[_tensor_at(tensors, number) for number in data["without_grad"]],
+        arguments_without_grad=data["arguments_without_grad"],
+        with_grad=[
+            (_tensor_at(tensors, owner), argument, None if node is None else reader.node(node))
+            for owner, argument, node in data["with_grad"]
+        ],
+        asked=[_tensor_at(tensors, number) for number in data["asked"]],
+        requires_grad=data["requires_grad"],
+    )
+
+
 def _seen_to(seen: Seen, tensors: TensorWriter) -> list[Any]:
-    is_gradient = seen.owner is not None or seen.owner_argument >= 0
-    tensor = None if is_gradient or seen.argument >= 0 else seen.tensor  # a gradient is found through its owner
+    tensor = None if seen.is_gradient() or seen.argument >= 0 else seen.tensor
     owner = None if seen.owner_argument >= 0 else seen.owner
     start = tensors.writer.node(seen.start)
     return [tensors.number(tensor), seen.argument, tensors.number(owner), seen.owner_argument, start, seen.site]
@@ -199,7 +222,7 @@ def _shared_to(shared: Shared, tensors: TensorWriter) -> list[Any]:
 
 def _shared_from(row: list[Any], reader: Reader, tensors: list[Any], outputs: int) -> Shared:
     output, argument, number, is_whole, shown = row
-    tensor = None if number == NOT_THERE else at(tensors, number)
+    tensor = _tensor_at(tensors, number)
     if output >= 0:
         at(range(outputs), output)
     if shown is None:
@@ -227,13 +250,16 @@ def _value_to(value: Any, tensors: TensorWriter) -> list[Any]:
 
 def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], classes: Classes) -> Replay:
     """The captured function that was written, over these tensors."""
-
-    def tensor(number: int) -> Any:
-        return None if number == NOT_THERE else at(tensors, number)
-
     sites = [Site(reader.node(number), place) for number, place in data["sites"]]
     seen = [
-        Seen(tensor(number), argument, tensor(owner), owner_argument, reader.node(start), at(range(len(sites)), site))
+        Seen(
+            _tensor_at(tensors, number),
+            argument,
+            _tensor_at(tensors, owner),
+            owner_argument,
+            reader.node(start),
+            at(range(len(sites)), site),
+        )
         for number, argument, owner, owner_argument, start, site in data["seen"]
     ]
     changes = [_change_from(row, reader, sites, seen, tensors) for row in data["changes"]]
@@ -243,7 +269,6 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
     program = program_from(data["program"], reader, rooms)
     program.states = [change.state for change in changes]
     count, template = data["result"]
-    guards = data["guards"]
     seed, drawn = data["seed"]
     return Replay(
         name=name,
@@ -255,18 +280,7 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
         gradients=[_grad_from(row, reader, tensors) for row in data["gradients"]],
         outputs=outputs,
         result=Result(count, template_from(template, reader, classes)),
-        guards=Guards(
-            same=[(argument, tensor(number)) for argument, number in guards["same"]],
-            constants=[(tensor(number), reader.node(node)) for number, node in guards["constants"]],
-            without_grad=[tensor(number) for number in guards["without_grad"]],
-            arguments_without_grad=guards["arguments_without_grad"],
-            with_grad=[
-                (tensor(owner), argument, None if node is None else reader.node(node))
-                for owner, argument, node in guards["with_grad"]
-            ],
-            asked=[tensor(number) for number in guards["asked"]],
-            requires_grad=guards["requires_grad"],
-        ),
+        guards=_guards_from(data["guards"], reader, tensors),
         shared=[_shared_from(row, reader, tensors, len(outputs)) for row in data["shared"]],
         draws=[Drawn(reader.node(number), its_seed, start, count) for number, its_seed, start, count in data["draws"]],
         seed=seed,
@@ -290,7 +304,7 @@ def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
         node = reader.node(used)
         gradient = gradient_used_up(node.dtype, node.shape, str(node.device))
         return Grad(tensor, argument, Tensor._of_buffer(gradient, None), output)
-    return Grad(tensor, argument, None if value == NOT_THERE else at(tensors, value), output)
+    return Grad(tensor, argument, _tensor_at(tensors, value), output)
 
 
 def _output_from(row: list[Any], reader: Reader, classes: Classes, arguments: tuple[int, ...]) -> Output:
@@ -307,7 +321,7 @@ def _rooms(
     found = {place: nbytes_of(o.dtype, o.shape) for place, o in zip(places, outputs, strict=True)}
     for change in changes:
         nbytes = nbytes_of(change.dtype, change.shape)
-        if change.seen >= 0 and (change.state.is_part or change.state.can_overwrite):
+        if change.can_stay():
             old = sites[seen[change.seen].site].placeholder
             nbytes = min(nbytes, nbytes_of(old.dtype, old.shape))
         found[change.state.place] = nbytes

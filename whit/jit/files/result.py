@@ -10,7 +10,7 @@ file says makes Python import or run anything.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
@@ -77,83 +77,110 @@ def _not_data(what: str, kind: type) -> JitError:
     )
 
 
-def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, Any]:  # noqa: C901  one line for each type
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Saving:
+    """Where parts of a result go."""
+
+    writer: Writer
+    classes: Classes
+
+    def parts(self, values: Iterable[Any]) -> list[Any]:
+        return [template_to(part, self.writer, self.classes) for part in values]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Loading:
+    """Where parts of a result come from."""
+
+    reader: Reader
+    classes: Classes
+
+    def parts(self, values: list[Any]) -> list[Any]:
+        return [template_from(part, self.reader, self.classes) for part in values]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of parts of results: which they are, what a file has of one, and how that becomes one again."""
+
+    holds: Callable[[Any], bool]
+    to: Callable[[Any, _Saving], Any]
+    of: Callable[[Any, _Loading], Any]
+
+
+def _exactly(*kinds: type) -> Callable[[Any], bool]:
+    return lambda part: type(part) in kinds
+
+
+def _instance_of(kinds: Any) -> Callable[[Any], bool]:
+    """Also objects of classes derived from these."""
+    return lambda part: isinstance(part, kinds)
+
+
+def _fields_to(part: Any, file: _Saving) -> list[Any]:
+    names = [field.name for field in dataclasses.fields(part) if field.init]
+    return [file.classes.to(type(part)), names, file.parts(getattr(part, name) for name in names)]
+
+
+def _fields_of(data: list[Any], file: _Loading) -> Any:
+    name, names, values = data
+    return file.classes.of(name)(**dict(zip(names, file.parts(values), strict=True)))
+
+
+# By the name in a file; the first that holds a part is its kind.
+_KINDS = {
+    "hole": _Kind(_exactly(Hole), lambda hole, _: [hole.number, hole.is_argument], lambda data, _: Hole(*data)),
+    "value": _Kind(_exactly(*_IN_JSON), lambda value, _: value, lambda data, _: data),
+    "bytes": _Kind(
+        _exactly(bytes), lambda text, file: file.writer.bytes(text), lambda data, file: file.reader.bytes(data)
+    ),
+    "complex": _Kind(_exactly(complex), lambda z, _: [z.real, z.imag], lambda data, _: complex(*data)),
+    "range": _Kind(_exactly(range), lambda r, _: [r.start, r.stop, r.step], lambda data, _: range(*data)),
+    "ellipsis": _Kind(_exactly(type(Ellipsis)), lambda *_: None, lambda *_: Ellipsis),
+    "dtype": _Kind(_instance_of(DType), lambda dtype, _: dtype.name, lambda data, _: to_dtype(data)),
+    "node": _Kind(
+        _instance_of(UOp), lambda node, file: file.writer.node(node), lambda data, file: file.reader.node(data)
+    ),
+    "type": _Kind(
+        _instance_of(type), lambda kind, file: file.classes.to(kind), lambda data, file: file.classes.of(data)
+    ),
+    "enum": _Kind(
+        _instance_of(Enum),
+        lambda member, file: [file.classes.to(type(member)), member.name],
+        lambda data, file: file.classes.of(data[0])[data[1]],
+    ),
+    "list": _Kind(_exactly(list), lambda parts, file: file.parts(parts), lambda data, file: file.parts(data)),
+    "tuple": _Kind(_exactly(tuple), lambda parts, file: file.parts(parts), lambda data, file: tuple(file.parts(data))),
+    "dict": _Kind(
+        _exactly(dict),
+        lambda pairs, file: [file.parts(pair) for pair in pairs.items()],
+        lambda data, file: dict([file.parts(pair) for pair in data]),
+    ),
+    "named": _Kind(
+        lambda part: isinstance(part, tuple | list) and hasattr(part, "_fields"),
+        lambda parts, file: [file.classes.to(type(parts)), file.parts(parts)],
+        lambda data, file: file.classes.of(data[0])(*file.parts(data[1])),
+    ),
+    "sequence": _Kind(
+        _instance_of((tuple, list)),
+        lambda parts, file: [file.classes.to(type(parts)), file.parts(parts)],
+        lambda data, file: file.classes.of(data[0])(file.parts(data[1])),
+    ),
+    "fields": _Kind(dataclasses.is_dataclass, _fields_to, _fields_of),
+}
+
+
+def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, Any]:
     """A result without tensors as something that JSON can hold."""
-
-    def parts(values: Iterable[Any]) -> list[Any]:
-        return [template_to(part, writer, classes) for part in values]
-
-    kind = type(template)
-    if kind is Hole:
-        return {"hole": [template.number, template.is_argument]}
-    if kind in _IN_JSON:
-        return {"value": template}
-    if kind is bytes:
-        return {"bytes": writer.bytes(template)}
-    if kind is complex:
-        return {"complex": [template.real, template.imag]}
-    if kind is range:
-        return {"range": [template.start, template.stop, template.step]}
-    if template is Ellipsis:
-        return {"ellipsis": None}
-    if isinstance(template, DType):
-        return {"dtype": template.name}
-    if isinstance(template, UOp):
-        return {"node": writer.node(template)}
-    if isinstance(template, type):
-        return {"type": classes.to(template)}
-    if isinstance(template, Enum):
-        return {"enum": [classes.to(kind), template.name]}
-    if kind is list or kind is tuple:
-        return {kind.__name__: parts(template)}
-    if kind is dict:
-        return {"dict": [parts(pair) for pair in template.items()]}
-    if isinstance(template, tuple | list):
-        return {"named" if hasattr(template, "_fields") else "sequence": [classes.to(kind), parts(template)]}
-    if dataclasses.is_dataclass(template):
-        names = [field.name for field in dataclasses.fields(template) if field.init]
-        return {"fields": [classes.to(kind), names, parts(getattr(template, name) for name in names)]}
-    raise _not_data("a part of the result", kind)
+    for name, kind in _KINDS.items():
+        if kind.holds(template):
+            return {name: kind.to(template, _Saving(writer, classes))}
+    raise _not_data("a part of the result", type(template))
 
 
-def template_from(data: dict[str, Any], reader: Reader, classes: Classes) -> Any:  # noqa: C901  one line for each type
+def template_from(data: dict[str, Any], reader: Reader, classes: Classes) -> Any:
     """What `template_to` was given."""
-
-    def parts(values: list[Any]) -> list[Any]:
-        return [template_from(part, reader, classes) for part in values]
-
-    ((kind, content),) = data.items()
-    match kind:
-        case "hole":
-            return Hole(*content)
-        case "value":
-            return content
-        case "bytes":
-            return reader.bytes(content)
-        case "complex":
-            return complex(*content)
-        case "range":
-            return range(*content)
-        case "ellipsis":
-            return Ellipsis
-        case "dtype":
-            return to_dtype(content)
-        case "node":
-            return reader.node(content)
-        case "type":
-            return classes.of(content)
-        case "enum":
-            return classes.of(content[0])[content[1]]
-        case "list":
-            return parts(content)
-        case "tuple":
-            return tuple(parts(content))
-        case "dict":
-            return dict([parts(pair) for pair in content])
-        case "named":
-            return classes.of(content[0])(*parts(content[1]))
-        case "sequence":
-            return classes.of(content[0])(parts(content[1]))
-        case "fields":
-            return classes.of(content[0])(**dict(zip(content[1], parts(content[2]), strict=True)))
-    raise ValueError(f"a result with {kind!r}")
+    ((name, content),) = data.items()
+    if name not in _KINDS:
+        raise ValueError(f"a result with {name!r}")
+    return _KINDS[name].of(content, _Loading(reader, classes))
