@@ -99,6 +99,7 @@ def test_equal_steps_of_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_allclose(h.numpy(), wanted, atol=1e-5)
 
 
+@pytest.mark.cpu  # counts what is linked into this process
 def test_one_kernel_is_compiled_for_moving_batches() -> None:
     x, w = Tensor(DATA).realize(), Tensor.ones(COLUMNS, 5).contiguous().realize()
     clear_caches()

@@ -113,7 +113,8 @@ class Assignment(Topic):
             new = base.after(shown.store(value, *_inside(positions, shown, chain), combine=combine, gate=gate))
         else:
             new = base.after(base.store(whole)) if base.op in (ops.BUFFER, ops.AFTER) else whole
-        device = next((node.device for node in (value, *positions) if node.device), None)
+        # lists: an interrupt while a generator is closed, before its end, would be lost
+        device, *_ = [*[node.device for node in (value, *positions) if node.device], None]
         members = [self] if family is None else family.members()
         # a constant is nowhere until something is written into it
         wanted: list[Change] = [(tensor, "_wanted", tensor._wanted or device) for tensor in members]
