@@ -28,7 +28,8 @@ import numpy as np
 from cpu_works import GROUPS, Work, torch  # type: ignore[attr-defined]  # None where it is not installed
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
-from whit.engine.report.roofline import Roof, measure_roof
+from whit.engine.report.roofline import measure_roof
+from whit.kernel.rates import Rates
 from whit.runtime.threads import thread_count
 
 TURN = 0.03  # seconds of a contestant before the next: OpenMP's threads spin for 15 ms after their last work
@@ -138,7 +139,7 @@ def ratios(work: Work) -> dict[str, float]:
     return {name: best / work.times[name] for name in OURS if name in work.times}
 
 
-def row(work: Work, roof: Roof) -> str:
+def row(work: Work, roof: Rates) -> str:
     """A line of the table."""
     best = min(work.times[name] for name in OURS if name in work.times)
     names = ("whit", "jit", "torch", "compile")
@@ -146,8 +147,8 @@ def row(work: Work, roof: Roof) -> str:
     found = ratios(work)
     cells += [f"{found[name]:.2f}" if name in found else "" for name in OURS]
     speed = work.moved / best * 1e3
-    cells += [f"{speed / 1e9:.1f}", f"{speed / roof.bandwidth * 100:.0f}"] if work.moved else ["", ""]
-    cells += [f"{work.operations / best * 1e5 / roof.flops:.0f}"]
+    cells += [f"{speed / 1e9:.1f}", f"{speed / roof.bytes_per_second * 100:.0f}"] if work.moved else ["", ""]
+    cells += [f"{work.operations / best * 1e5 / roof.flops_per_second:.0f}"]
     cells += [f"{work.times['one'] / work.times.get('jit', work.times['whit']):.2f}"] if "one" in work.times else [""]
     return f"| {work.name} | " + " | ".join(cells) + " |"
 
@@ -184,9 +185,8 @@ def main() -> None:
     with Context(THREADS=options.threads):
         roof = measure_roof(0.5, 1 << 26)
         if not options.json:
-            print(
-                f"copy {roof.bandwidth / 1e9:.1f} GB/s, peak {roof.flops / 1e9:.0f} GFLOP/s, {roof.threads} threads\n"
-            )
+            copy, peak = roof.bytes_per_second / 1e9, roof.flops_per_second / 1e9
+            print(f"copy {copy:.1f} GB/s, peak {peak:.0f} GFLOP/s, {roof.threads} threads\n")
             print(HEADER)
         for work in chosen:
             measure(work, options.seconds, not options.no_compile and "odd" not in groups)

@@ -154,7 +154,7 @@ FIELD = (
         "The least time that a kernel can take: its bytes at the speed of memory, or its operations at that of "
         "arithmetic.",
         "whit/engine/report/roofline.py",
-        "whit/engine/report/gpu_roofline.py",
+        "whit/kernel/rates.py",
         "debug.md",
     ),
     word(

@@ -12,12 +12,14 @@ from whit.cli import bench
 from whit.cli.bench import Result, measure
 from whit.cli.bench_works import Work, works
 from whit.cli.main import main
-from whit.engine.report.roofline import Roof, peak_flops, peak_text
+from whit.engine.report.roofline import peak_flops, peak_text
 from whit.errors import BackendError
+from whit.kernel.cost import Cost
+from whit.kernel.rates import Rates
 from whit.runtime.llvm import compile_llvm
 from whit.target import parse_target
 
-ROOF = Roof(bandwidth=10e9, flops=100e9, threads=2)
+ROOF = Rates(bytes_per_second=10e9, flops_per_second=100e9, threads=2)
 
 
 def test_the_table() -> None:
@@ -91,8 +93,9 @@ def test_a_wrong_result_has_no_time(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
-    assert ROOF.floor(moved=20 * 10**9, flops=100 * 10**9) == (2.0, "memory")
-    assert ROOF.floor(moved=10**9, flops=100 * 10**9) == (1.0, "compute")
+    copies, products = Cost(100 * 10**9, 10 * 10**9, 10 * 10**9), Cost(100 * 10**9, 10**9)
+    assert (copies.seconds(ROOF), copies.limit(ROOF)) == (2.0, "memory")
+    assert (products.seconds(ROOF), products.limit(ROOF)) == (1.0, "compute")
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -303,7 +303,7 @@ def test_large_values_of_fp8_are_stored_as_halves_once(
 ) -> None:
     monkeypatch.setattr(python.PythonDevice, "target", TARGET)
     monkeypatch.setattr(operands, "LARGE_PRODUCT", 1)
-    monkeypatch.setattr(operands, "USES", 32)
+    monkeypatch.setattr(operands, "LEAST_USES", 32)
     q, k, v = tensors(*[(2, 64, 64)] * 3, dtype=E4M3)
     before = GlobalCounters.kernel_count
     out = form(q, k, v).realize()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
-from whit.engine.report.gpu_roofline import KNOWN
 from whit.engine.report.kernel import spell_count
+from whit.kernel.rates import GPUS
 from whit.target import _GPUS
 
 TARGET = "NULL:LLVM:haswell"  # the same kernels and reasons on every machine that runs the tests
@@ -187,4 +187,4 @@ def test_a_gpu_that_is_not_here_has_the_roofline_of_its_data_sheet(target: str, 
 
 
 def test_every_gpu_that_kernels_are_compiled_for_has_a_data_sheet() -> None:
-    assert set(_GPUS) <= set(KNOWN)
+    assert set(_GPUS) <= set(GPUS)

@@ -22,6 +22,7 @@ from whit.engine.report import roofline as roof
 from whit.engine.report.profile import Profile, Spans
 from whit.engine.report.profile_table import MOST_SHOWN
 from whit.errors import BackendError
+from whit.kernel.rates import Rates
 from whit.recording import hooks
 from whit.viz.load import load
 
@@ -64,7 +65,7 @@ def test_calls_and_bytes_are_those_of_the_kernels() -> None:
 
 
 def test_replays_are_timed_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: roof.Roof(1e6, 1e9, 1))
+    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: Rates(1e6, 1e9))
     x, step = ones(6, 6, device="CPU"), TinyJit(lambda x: ((x @ x).sum(1) + 1).contiguous().softmax(0))
     step(x)
     with whit.profile() as found:
@@ -88,7 +89,7 @@ def test_nothing_runs_on_null(device: str) -> None:
     lines = str(found).splitlines()
     assert lines[0].endswith(f"s, 1 kernel and 0 copies on {device}")
     assert lines[-2].split() == [
-        *("1", "add", "test_profile.py:86", "add_64x64", "float32(64,", "64),", "4096", "operations,"),
+        *("1", "add", "test_profile.py:87", "add_64x64", "float32(64,", "64),", "4096", "operations,"),
         *("reads", "16.38", "kB,", "writes", "16.38", "kB"),
     ]
     assert lines[-1].startswith("scheduling and compiling took ") and "one by one" not in str(found)

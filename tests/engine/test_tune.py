@@ -28,6 +28,7 @@ from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.uop import UOp
+from whit.kernel.rates import Rates
 from whit.target import parse_target
 
 HASWELL = parse_target("CPU:LLVM:haswell")
@@ -451,7 +452,7 @@ def test_a_kernel_explains_itself() -> None:
 def test_what_was_achieved_is_a_part_of_the_roof(monkeypatch: pytest.MonkeyPatch) -> None:
     from whit.engine.report import roofline as roof
 
-    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: roof.Roof(10e9, 100e9, 2))
+    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: Rates(10e9, 100e9))
     f = TinyJit(lambda x: (x * 2).realize())
     x = Tensor(np.ones(1000, np.float32), device="CPU").realize()
     assert f.captured_kernels() == []

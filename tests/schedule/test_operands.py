@@ -74,7 +74,7 @@ def test_bytes_are_turned_so_that_they_lie_along_the_depth(
     assert len(kernels(product(a, b.permute((1, 0)), total))) == 1
     assert len(kernels(product(a.permute((1, 0)), b, total))) == 3
     monkeypatch.setattr(operands, "LARGE_PRODUCT", 1)
-    monkeypatch.setattr(operands, "USES", 1)
+    monkeypatch.setattr(operands, "LEAST_USES", 1)
     check(product(param(0, 6, 32, dtype=dtype), param(1, 32, 16, dtype=dtype), total))
 
 
@@ -84,7 +84,7 @@ def test_float32_is_stored_rounded_and_turned_where_that_is_allowed(monkeypatch:
     with Context(TF32=1):
         assert len(kernels(matmul(a, b))) == 3
         monkeypatch.setattr(operands, "LARGE_PRODUCT", 1)
-        monkeypatch.setattr(operands, "USES", 1)
+        monkeypatch.setattr(operands, "LEAST_USES", 1)
         check(matmul(param(0, 6, 32), param(1, 32, 16)))
 
 
@@ -110,7 +110,7 @@ def check(value: UOp) -> None:
 
 def test_stored_operands_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operands, "LARGE_PRODUCT", 1)
-    monkeypatch.setattr(operands, "USES", 1)
+    monkeypatch.setattr(operands, "LEAST_USES", 1)
     check(product(relu(halves(0, 8, 16)).permute((1, 0)), halves(1, 8, 24) * 2.0))
 
 

@@ -12,6 +12,7 @@ from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, SCHEDULE, Op
 from whit.ir.uop import UOp
 from whit.ir.verify import verify
+from whit.kernel.rates import SCATTER_TIMES
 from whit.schedule import schedule
 from whit.schedule.rewrites import exact_sums, scatter_at_once
 from whit.target import parse_target
@@ -20,6 +21,7 @@ HOPPER = parse_target("CUDA:PTX:sm_90a")
 FLOATS = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 ROOMS = {"levels": 1 << 40, "largest": 0}
 PLACES = 6
+ROWS = SCATTER_TIMES.search_ps // SCATTER_TIMES.combine_ps  # as many values are combined while one row is found
 
 
 @pytest.fixture(autouse=True)
@@ -195,11 +197,11 @@ def test_a_memory_that_is_read_where_others_write() -> None:
 def test_what_stays_in_order() -> None:
     for combine, dtype in ((ops.MUL, dtypes.float32), (ops.ADD, dtypes.float64), (ops.MAX, dtypes.fp8e5m2)):
         assert combined(schedule_of(scattered(dtype, combine, 40))) == [f"{combine.name} {dtype.name}"]
-    wide = scattered(dtypes.float32, ops.ADD, 40, scatter_at_once.SEARCH)
+    wide = scattered(dtypes.float32, ops.ADD, 40, ROWS)
     assert combined(schedule_of(wide)) == ["add float32"]
     alone = scattered(dtypes.float32, ops.ADD, 1)
     assert combined(schedule_of(alone)) == ["add float32"]
-    target, places = param(0, 4 * scatter_at_once.SEARCH), param(1, 4, dtype=dtypes.int32)
+    target, places = param(0, 4 * ROWS), param(1, 4, dtype=dtypes.int32)
     sparse = target.after(target.store(param(2, 4), places, combine=ops.ADD))
     assert combined(schedule_of(sparse)) == ["add float32"]
 

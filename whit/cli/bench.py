@@ -11,8 +11,10 @@ from whit.cli.answer import OK, PROBLEM, Answer, UsageError, columns
 from whit.cli.bench_works import Work, works
 from whit.cli.check import relative_error
 from whit.engine.devices.device import usable
-from whit.engine.report.roofline import Roof, best_seconds, measure_roof
+from whit.engine.report.roofline import best_seconds, measure_roof
 from whit.errors import UserError, WhitError, nearest
+from whit.kernel.cost import Cost
+from whit.kernel.rates import Rates
 from whit.progress import tqdm
 from whit.tensor import Tensor
 
@@ -82,7 +84,11 @@ def run(options: argparse.Namespace) -> Answer:
     data = {
         "device": device,
         "quick": options.quick,
-        "roof": {"copy_gbs": roof.bandwidth / 1e9, "peak_gflops": roof.flops / 1e9, "threads": roof.threads},
+        "roof": {
+            "copy_gbs": roof.bytes_per_second / 1e9,
+            "peak_gflops": roof.flops_per_second / 1e9,
+            "threads": roof.threads,
+        },
         "results": [asdict(result) for result in results],
     }
     is_ok = all(result.ok for result in results)
@@ -97,11 +103,12 @@ def _chosen(names: list[str], known: list[Work]) -> list[Work]:
     return [work for work in known if not names or any(name in work.name for name in names)]
 
 
-def measure(work: Work, roof: Roof, seconds: float, device: str) -> Result:
+def measure(work: Work, roof: Rates, seconds: float, device: str) -> Result:
     """Compares the work with NumPy; if it is right, times it."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in work.shapes]
-    floor, limit = roof.floor(work.moved, work.flops)
+    cost = Cost(work.flops, work.moved)  # whether its bytes are read or written, a copy is as fast
+    floor, limit = cost.seconds(roof), cost.limit(roof)
     error, failure = None, None
     try:
         inputs = [Tensor(array, device=device).realize() for array in arrays]
@@ -134,7 +141,7 @@ def _error(work: Work, inputs: list[Tensor], arrays: list[np.ndarray]) -> float:
     return max(relative_error(ours.numpy(), theirs) for ours, theirs in zip(found, wanted, strict=True))
 
 
-def _table(results: list[Result], roof: Roof, device: str, quick: bool) -> str:
+def _table(results: list[Result], roof: Rates, device: str, quick: bool) -> str:
     rows = [("work", "ms", "GFLOP/s", "GB/s", "limit", "% of roof", "error")]
     for result in results:
         if result.ms is None:
@@ -151,8 +158,9 @@ def _table(results: list[Result], roof: Roof, device: str, quick: bool) -> str:
                 _number(result.error, ".0e"),
             )
         )
-    peak = f"copy {roof.bandwidth / 1e9:.1f} GB/s, multiply-adds {roof.flops / 1e9:.1f} GFLOP/s"
-    lines = [f"{device}, {roof.threads} threads; roof: {peak}", "", *columns(rows, right=(1, 2, 3, 5, 6), indent="")]
+    copy, peak = roof.bytes_per_second / 1e9, roof.flops_per_second / 1e9
+    both = f"copy {copy:.1f} GB/s, multiply-adds {peak:.1f} GFLOP/s"
+    lines = [f"{device}, {roof.threads} threads; roof: {both}", "", *columns(rows, right=(1, 2, 3, 5, 6), indent="")]
     lines += [f"{result.name}: {result.failure}" for result in results if result.failure]
     if quick:
         lines += ["", "Tiny inputs: the speeds mean nothing."]

@@ -199,7 +199,7 @@ def generate(
     kernel = body
     if VERIFY:
         verify(kernel, KERNEL)
-    work, read, written = estimate(body)
+    cost = estimate(body)
     job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
         if step.is_optimisation and NOOPT:
@@ -223,7 +223,8 @@ def generate(
     threads = _size_of(body, RangeKind.THREAD)
     variables = tuple(node for node in body.src if node.op is ops.VARIABLE)
     ordered = tuple(sorted(variables, key=lambda node: str(node.arg.name)))
-    return Program(name, body, total, threads, ordered, work, read, written, "\n".join(job.reasons))
+    amounts = cost.operations, cost.bytes_read, cost.bytes_written
+    return Program(name, body, total, threads, ordered, *amounts, "\n".join(job.reasons))
 
 
 def _size_of(linear: UOp, kind: RangeKind) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
+from whit.kernel.cost import Cost
+from whit.kernel.rates import CPU_RATES
+
 # ---- Winograd's F(m x m, 3 x 3)
 
 WINOGRAD_TILES = (2, 4)  # m: rows and columns of results that a tile has
 
-# Measured on two cores of Ice Lake (bench/results/2026-11-15-convolutions.md). In floating-point operations that take
-# as long: a byte that is written or read between kernels, and five kernels instead of one. Then how much more work is
-# around a product, by m; how much longer the same products take without transforms; and what must be gained.
-OPS_PER_BYTE, OPS_OF_LAUNCHES = 8, 1e7
+KERNELS = 5  # in place of one
+
+# Measured on two cores of Ice Lake (bench/results/2026-11-15-convolutions.md): how much more work is around a product,
+# by m; how much longer the same products take without transforms; and what must be gained.
 AROUND, DIRECT, LEAST_GAIN = {2: 1.0, 4: 1.3}, 1.2, 1.15
 
 
@@ -19,8 +22,8 @@ def best_winograd_tile(batch: int, inputs: int, outputs: int, groups: int, sizes
     """The m that is estimated to be fastest; 0 where none is worth it. `inputs` is the channels of a group."""
     costs = {m: _winograd_cost(m, batch, inputs, outputs, groups, sizes) for m in WINOGRAD_TILES}
     best = min(WINOGRAD_TILES, key=lambda m: costs[m])
-    direct = DIRECT * 2 * 9 * batch * inputs * outputs * prod(sizes)
-    return best if costs[best] * LEAST_GAIN < direct else 0
+    direct = Cost(2 * 9 * batch * inputs * outputs * prod(sizes), launches=0).seconds(CPU_RATES)
+    return best if costs[best] * LEAST_GAIN < DIRECT * direct else 0
 
 
 def fastest_winograd_tile(batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> int:
@@ -29,12 +32,14 @@ def fastest_winograd_tile(batch: int, inputs: int, outputs: int, groups: int, si
 
 
 def _winograd_cost(m: int, batch: int, inputs: int, outputs: int, groups: int, sizes: tuple[int, ...]) -> float:
-    """In floating-point operations."""
+    """Seconds more than one kernel that does nothing."""
     points = (m + 2) ** 2
     tiles = batch * prod(-(-size // m) for size in sizes)
     elements_between = points * (tiles * (inputs * groups + outputs) + inputs * outputs)
     products = 2 * points * inputs * outputs * tiles
-    return AROUND[m] * (products + OPS_PER_BYTE * 2 * 4 * elements_between) + OPS_OF_LAUNCHES
+    multiplied = Cost(products, launches=0).seconds(CPU_RATES)
+    moved = Cost(bytes_read=4 * elements_between, bytes_written=4 * elements_between, launches=0).seconds(CPU_RATES)
+    return AROUND[m] * (multiplied + moved) + (KERNELS - 1) * CPU_RATES.launch_seconds
 
 
 # ---- gradients of weights, on matrix units

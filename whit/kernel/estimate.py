@@ -6,6 +6,7 @@ statistic and product of them, and only those that rows see.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from whit.dtype import dtypes
@@ -14,39 +15,45 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.attention_bounds import find_bounds
 from whit.kernel.attention_form import find_chain
+from whit.kernel.cost import Cost
 from whit.kernel.ranges import free_ranges, most_of
 
 LEAST_REDUCTIONS = 2  # of a chain: a sum of scores, which are sums
 COUNTED = 256  # elements that may be compared with each other
 
 
-def estimate(body: UOp) -> tuple[int, int, int]:
-    """Element operations, bytes read and bytes written by one run of a kernel."""
+def estimate(body: UOp) -> Cost:
+    """One run of a kernel."""
     free = free_ranges(body)
-    work = 0
-    touched: dict[UOp, int] = {}
-    for node in topological((body,)):
-        around = free[node] | set(node.src[1:] if node.op is ops.REDUCE else ())
-        times = prod(most_of(r.size) for r in around)
-        if (node.op.elementwise or node.op is ops.REDUCE) and node.dtype is not dtypes.weakint:
-            work += times * node.op.operations
-        if node.op is ops.INDEX and node.src[0].op is ops.PARAM:
-            param = node.src[0]
-            size = prod(most_of(n) for n in param.shape)
-            touched[param] = min(touched.get(param, 0) + times, size)
     attention = _attention(body, free)
-    work = work if attention is None else attention
-    work += sum(_sorting(node, free) for node in {node.src[:1]: node for node in free if node.op is ops.SORT}.values())
-    written = 0
-    for store in body.src:
-        times = prod(most_of(r.size) for r in free[store])
-        written += times * store.src[0].dtype.itemsize
-        if store.arg.combine is not None:
-            param = store.src[0]
-            size = prod(most_of(n) for n in param.shape)
-            touched[param] = min(touched.get(param, 0) + times, size)
-    read = sum(count * param.dtype.itemsize for param, count in touched.items())
-    return work, read, written
+    work = sum(_work(node, free) for node in free) if attention is None else attention
+    sorts = {node.src[:1]: node for node in free if node.op is ops.SORT}
+    work += sum(_sorting(node, free) for node in sorts.values())
+    written = sum(_times(free[store]) * store.src[0].dtype.itemsize for store in body.src)
+    return Cost(work, _bytes_read(body, free), written)
+
+
+def _times(ranges: Iterable[UOp]) -> int:
+    """How often something inside of these ranges happens."""
+    return prod(most_of(r.size) for r in ranges)
+
+
+def _work(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
+    """The element operations of a node; positions are not counted."""
+    if node.dtype is dtypes.weakint or not (node.op.elementwise or node.op is ops.REDUCE):
+        return 0
+    along = node.src[1:] if node.op is ops.REDUCE else ()
+    return _times(free[node] | set(along)) * node.op.operations
+
+
+def _bytes_read(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
+    """Of each param at most all; what a store combines with is read, too."""
+    reads = [(node.src[0], node) for node in free if node.op is ops.INDEX and node.src[0].op is ops.PARAM]
+    reads += [(store.src[0], store) for store in body.src if store.arg.combine is not None]
+    touched: dict[UOp, int] = {}
+    for param, node in reads:
+        touched[param] = min(touched.get(param, 0) + _times(free[node]), prod(map(most_of, param.shape)))
+    return sum(count * param.dtype.itemsize for param, count in touched.items())
 
 
 def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
@@ -58,20 +65,25 @@ def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
         return None
     ranges = frozenset().union(*(free[store] for store in body.src)) - {chain.rows, chain.keys, chain.columns}
     products = [*chain.products, *chain.turned]
-    depths = sum(prod(most_of(r.size) for r in inner.along) for inner in chain.inner)
+    depths = sum(_times(inner.along) for inner in chain.inner)
     columns = most_of(chain.columns.size) * len(products)
     scores = [*(statistic.value for statistic in chain.statistics), *(product.p for product in products)]
-    inside = [node.op for node in topological(scores) if node.op.elementwise and node.dtype is not dtypes.weakint]
-    each = 2 * (depths + columns) + sum(op.operations for op in inside) + len(chain.statistics)
+    each = 2 * (depths + columns) + _of_one_element(scores) + len(chain.statistics)
     pairs = find_bounds(chain).pairs(most_of(chain.rows.size), most_of(chain.keys.size))
-    return prod(most_of(r.size) for r in ranges) * pairs * each
+    return _times(ranges) * pairs * each
+
+
+def _of_one_element(values: Iterable[UOp]) -> int:
+    """Operations of one element of all of these."""
+    inside = [node.op for node in topological(values) if node.op.elementwise and node.dtype is not dtypes.weakint]
+    return sum(op.operations for op in inside)
 
 
 def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
     """Steps of a sort: one for each digit of a key, or for each other element where these are counted; those of a
     network, where there are more."""
     key, _, along, _, *scratch = node.src
-    elements = prod(most_of(r.size) for r in free[key] | {along})
+    elements = _times(free[key] | {along})
     size = most_of(along.size)
     if not scratch:
         piece = min(node.arg.piece or size, size)

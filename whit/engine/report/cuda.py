@@ -4,7 +4,7 @@
     measure(function, "CUDA", 0.1)              the fastest run on memory of its own
 
 The limits follow from clocks, the width of the memory's bus and the number of multiprocessors, which the driver knows,
-and from what a multiprocessor does in a clock (`gpu_roof`).
+and from what a multiprocessor does in a clock (`gpu_rates`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from whit.engine.compile.tune.check import values
 from whit.engine.devices.cuda import Arguments, CudaDevice
 from whit.engine.devices.device import Device
 from whit.engine.memory.storage import nbytes_of
-from whit.engine.report.gpu_roofline import gpu_roof
-from whit.engine.report.roofline import Roof
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.kernel.rates import Rates, gpu_rates
 from whit.runtime.cuda import Gpu
 from whit.runtime.cuda_buffer import CudaBuffer
 
@@ -27,10 +26,10 @@ CLOCK, MEMORY_CLOCK, BUS_WIDTH = 13, 36, 37  # kHz, kHz, bits
 IN_A_ROW = 10
 
 
-def roof_of(gpu: Gpu, units: str) -> Roof:
+def roof_of(gpu: Gpu, units: str) -> Rates:
     """The limits of a GPU for kernels whose work these units do."""
     bandwidth = 2 * gpu.attribute(MEMORY_CLOCK) * 1e3 * gpu.attribute(BUS_WIDTH) / 8  # two bits of a line in a clock
-    return gpu_roof(gpu.compute, gpu.multiprocessors, gpu.attribute(CLOCK) * 1e3, bandwidth, units)
+    return gpu_rates(gpu.compute, gpu.multiprocessors, gpu.attribute(CLOCK) * 1e3, bandwidth, units)
 
 
 def known_units(function: UOp, device: str) -> str:

@@ -21,6 +21,8 @@ from whit.engine.report.timings import best_time, note_time
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.kernel.cost import Cost
+from whit.kernel.rates import GPUS, Rates, rates_of
 from whit.target import Target, missing_features
 
 
@@ -48,20 +50,21 @@ class KernelReport:
     @property
     def ops(self) -> int:
         """Operations on elements, of one run."""
-        return self._amounts[0]
+        return self.cost.operations
 
     @property
     def bytes_read(self) -> int:
         """Bytes of its inputs."""
-        return self._amounts[1]
+        return self.cost.bytes_read
 
     @property
     def bytes_written(self) -> int:
         """Bytes of its results."""
-        return self._amounts[2]
+        return self.cost.bytes_written
 
     @functools.cached_property
-    def _amounts(self) -> tuple[int, int, int]:
+    def cost(self) -> Cost:
+        """The same together, before it is tiled."""
         from whit.kernel.estimate import estimate  # lazy: only when something is to be explained
 
         return estimate(self.body)
@@ -149,7 +152,7 @@ class KernelReport:
         return "\n".join([*lines, *self._roofline()])
 
     @functools.cached_property
-    def roof(self) -> tuple[Any, str] | None:
+    def roof(self) -> tuple[Rates, str] | None:
         """What the device allows, and its name; None where that is not known here."""
         if self.target is not None and self.target.is_gpu:
             return self._gpu_roof()
@@ -158,9 +161,9 @@ class KernelReport:
         from whit.engine.report.roofline import roof_of_this_machine  # lazy: measures
 
         roof = roof_of_this_machine()
-        return roof, f"this machine: {roof.bandwidth / 1e9:.1f} GB/s, {spell_rate(roof.flops)}"
+        return roof, f"this machine: {roof.bytes_per_second / 1e9:.1f} GB/s, {spell_rate(roof.flops_per_second)}"
 
-    def _gpu_roof(self) -> tuple[Any, str]:
+    def _gpu_roof(self) -> tuple[Rates, str]:
         """By its driver; of a GPU that is not here, by a data sheet."""
         from whit.engine.compile.cuda import units_of  # lazy: only when something is to be explained
 
@@ -172,26 +175,25 @@ class KernelReport:
             units = self.units or known_units(self.function, self.device) or units_of(self._programs)
             roof, name = roof_of(gpu, units), gpu.name
         else:
-            from whit.engine.report.gpu_roofline import known_roof  # lazy: only when something is to be explained
-
             units = units_of(self._programs)
-            roof, name = known_roof(self.target.arch, units)
-        return roof, f"{name}: {roof.bandwidth / 1e9:.0f} GB/s, {spell_rate(roof.flops)} of {units}"
+            roof, name = rates_of(self.target, units), f"{GPUS[self.target.arch].name}, by its data sheet"
+        speed = f"{roof.bytes_per_second / 1e9:.0f} GB/s, {spell_rate(roof.flops_per_second)}"
+        return roof, f"{name}: {speed} of {units}"
 
     @property
     def least_seconds(self) -> float:
         """What one run takes at least, where the roof is known."""
         assert self.roof is not None, "callers ask for the roof first"
-        return float(self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)[0])
+        return self.cost.seconds(self.roof[0])
 
     def bound(self) -> str:
         """The least time, and what needs it; where the roof is known."""
         assert self.roof is not None, "callers ask for the roof first"
-        floor, limit = self.roof[0].floor(self.bytes_read + self.bytes_written, self.ops)
-        return f"at least {floor * 1e6:.1f} us, bound by {'bytes' if limit == 'memory' else 'operations'}"
+        waits_for = "bytes" if self.cost.limit(self.roof[0]) == "memory" else "operations"
+        return f"at least {self.least_seconds * 1e6:.1f} us, bound by {waits_for}"
 
     def _roofline(self) -> list[str]:
-        moved = self.bytes_read + self.bytes_written
+        moved = self.cost.bytes_moved
         lines = [f"roofline: {self.ops / max(moved, 1):.2f} operations a byte"]
         if self.roof is None:
             return [*lines, "  what the machine allows is measured there, not here"]

@@ -100,15 +100,15 @@ class KernelTimes(Times):
     @property
     def nbytes(self) -> int:
         """Bytes that all timed calls have read and written."""
-        return (self.report.bytes_read + self.report.bytes_written) * self.timed
+        return self.report.cost.bytes_moved * self.timed
 
     def roof(self) -> tuple[str, float] | None:
         """What limits it, "memory" or "compute", and the least time as a part of the measured one; None where the
         limits of the device are not known."""
         if not self.seconds or self.report.roof is None:
             return None
-        least, limit = self.report.roof[0].floor(self.nbytes, self.ops)
-        return limit, least / self.seconds
+        rates, cost = self.report.roof[0], self.report.cost
+        return cost.limit(rates), cost.seconds(rates) * self.timed / self.seconds
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The roofline of this machine, measured: the speed of a copy in memory, and of multiply-adds in registers.
 
     roof = measure_roof(seconds=0.2, nbytes=1 << 28)
-    roof.bandwidth, roof.flops          # bytes a second, read and written; float32 operations a second
+    estimate(body).seconds(roof)        # what a kernel takes here at least (`whit.kernel.cost`)
 
 Both use as many threads as kernels do. The multiply-adds are written by hand, so that they do not depend on how well
 whit compiles. Each number is the best of many runs, and the results are checked before they count.
@@ -14,7 +14,6 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from whit.engine.compile.compile import get_kernel, helper_object, prepare_pool
 from whit.engine.compile.tune.alone import Alone
 from whit.errors import BackendError
 from whit.ir.uop import UOp
+from whit.kernel.rates import Rates
 from whit.runtime.link import load_object
 from whit.runtime.threads import Launch, run_launches, thread_count
 from whit.target import Target, host_target, parse_target
@@ -35,28 +35,14 @@ LINE = 64  # bytes between the results of two pieces
 
 
 @functools.cache
-def roof_of_this_machine() -> Roof:
+def roof_of_this_machine() -> Rates:
     """Measured once in a process, in about half a second."""
     return measure_roof(0.2, 1 << 26)
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
-    """The two limits of a machine."""
-
-    bandwidth: float  # bytes a second
-    flops: float  # operations a second
-    threads: int
-
-    def floor(self, moved: int, flops: int) -> tuple[float, str]:
-        """The least seconds for so many bytes and operations, and which of the two takes them."""
-        memory, compute = moved / self.bandwidth, flops / self.flops
-        return (memory, "memory") if memory >= compute else (compute, "compute")
-
-
-def measure_roof(seconds: float, nbytes: int) -> Roof:
+def measure_roof(seconds: float, nbytes: int) -> Rates:
     """Measures for so long each; the copy is of an array of so many bytes."""
-    return Roof(copy_bandwidth(seconds, nbytes), peak_flops(seconds), thread_count())
+    return Rates(copy_bandwidth(seconds, nbytes), peak_flops(seconds), threads=thread_count())
 
 
 def best_seconds(call: Callable[[], object], seconds: float, least: int = 3) -> float:

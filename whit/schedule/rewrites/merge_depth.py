@@ -12,10 +12,8 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
-from whit.kernel.tensor_cores import LARGE_PRODUCT
+from whit.kernel.tensor_cores import LARGE_PRODUCT, LEAST_USES
 from whit.schedule.lower import prod_of
-
-USES = 128  # of an element
 
 
 @function_rule(ops.REDUCE)
@@ -32,7 +30,7 @@ def _merged(side: UOp, products: int) -> UOp:
     """An operand with a copy of what makes one last axis of several that do not follow each other."""
     view = side
     while view.op in ops.MOVEMENT or view.op is ops.CAST:
-        if _is_merging(view) and products >= LARGE_PRODUCT and products >= USES * prod_of(view.shape):
+        if _is_merging(view) and products >= LARGE_PRODUCT and products >= LEAST_USES * prod_of(view.shape):
             return side.substitute({view: view.stage()})
         view = view.src[0]
     return side

@@ -25,14 +25,12 @@ from whit.ir.atomic import ATOMIC, is_atomic
 from whit.ir.op import Op
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp
+from whit.kernel.rates import SCATTER_TIMES
 from whit.schedule.rewrites.exact_sums import FORMATS, sums_of
 from whit.schedule.rewrites.scattered import Scatter, zeros
 from whit.schedule.writes.effects import on_views, views_of
 
 FEW, FEWEST = 1 << 12, 1 << 7  # values that may meet, below which an order costs nothing: in rows, else
-# What an order costs, in the time that it takes to combine a value, or to go through a place (10 ps on an H200).
-SEARCH = 300  # for each row that blocks look for
-STEP, EACH = 13_000, 4  # for each value of one thread, and for each value of all
 MOST = 1 << 31
 
 
@@ -55,9 +53,11 @@ def scatter_at_once(node: UOp) -> UOp | None:
 
 def _is_faster(scatter: Scatter) -> bool:
     """Than in order."""
-    count, ordered = prod(scatter.value.shape), scatter.ordered
-    in_order = SEARCH * ordered if scatter.has_rows else max(STEP * ordered, EACH * count)
-    return ordered >= (FEW if scatter.has_rows else FEWEST) and in_order > count + prod(scatter.shape)
+    count, ordered, times = prod(scatter.value.shape), scatter.ordered, SCATTER_TIMES
+    one_by_one_ps = max(times.ordered_step_ps * ordered, times.ordered_value_ps * count)
+    in_order_ps = times.search_ps * ordered if scatter.has_rows else one_by_one_ps
+    at_once_ps = times.combine_ps * (count + prod(scatter.shape))
+    return ordered >= (FEW if scatter.has_rows else FEWEST) and in_order_ps > at_once_ps
 
 
 def _combined(before: UOp, scatter: Scatter, op: Op | None) -> UOp | None:

@@ -41,6 +41,7 @@ from whit.kernel.tensor_cores import (
     COPY_BYTES,
     FP8S,
     LARGE_PRODUCT,
+    LEAST_USES,
     SKINNY_COLUMNS,
     SKINNY_ROWS,
     SMALL_PRODUCT,
@@ -48,7 +49,6 @@ from whit.kernel.tensor_cores import (
 from whit.schedule.lower import distinct, is_contraction, prod_of
 from whit.target import Target
 
-USES = 128  # of an element. 4 bytes to store and load it: 1 ps. Two operations at 700 instead of 220 TFLOP/s save 6 fs
 MOST_NODES = 300  # that weights are computed of
 FEW_USES = 16  # of an element, from which on a product is worth tiles
 LONGEST_ROW, MOST_READ = 1 << 14, 4  # elements of a row that products compute; rows that it is made of
@@ -108,7 +108,7 @@ def sides_of(node: UOp) -> tuple[int, int, int] | None:
     return rows, columns, max(results // (rows * columns), 1)
 
 
-def _is_large(node: UOp, large: int = LARGE_PRODUCT, uses: int = USES) -> bool:
+def _is_large(node: UOp, large: int = LARGE_PRODUCT, uses: int = LEAST_USES) -> bool:
     """Whether a value is a product of matrices whose elements are all used many times."""
     value = node.src[0] if node.op is ops.REDUCE and node.arg.op is ops.ADD else node
     if value.op is not ops.MUL or value is node or not all(isinstance(size, int) for size in value.shape):
@@ -220,7 +220,7 @@ def widen_values(node: UOp) -> UOp | None:
         return None
     for weights, values in (node.src[0].src, node.src[0].src[::-1]):
         *path, base = _path(values)
-        is_often_used = prod_of(node.src[0].shape) >= USES * distinct(values)
+        is_often_used = prod_of(node.src[0].shape) >= LEAST_USES * distinct(values)
         if not is_often_used or base.dtype not in FP8S or not _is_of_fp8(_path(weights)[-1]):
             continue
         found = base.cast(dtypes.float16).stage()

@@ -179,12 +179,12 @@ def _start(task: Task, body: UOp, default: Choice, end: float) -> Search:
                 raise _SkipError("what it reads depends on data")
         except (InternalError, NotSupportedError) as error:
             raise _SkipError(f"it cannot be proven to stay in bounds: {error.what}") from None
-        work, *moved = estimate(task.body)
-        if sum(moved) > MOST_BYTES:
+        cost = estimate(task.body)
+        if cost.bytes_moved > MOST_BYTES:
             raise _SkipError("it takes too much memory")
         alone = Alone(task.body)
         program = task.build(None)
-        check = Check(task.body, alone, _reference(task, work, program))
+        check = Check(task.body, alone, _reference(task, cost.operations, program))
         problem = check.problem(program)
     if problem:
         raise _SkipError(f"the default program is not like the reference {problem}")

@@ -1,0 +1,1 @@
+"""What schedule and codegen both ask about a kernel."""
