@@ -136,7 +136,7 @@ FEW: dict[str, Callable[[DType], UOp]] = {  # rows, depth, columns
     ("name", "tile"), [*zip(FEW, ((64, 8, 2), (64, 16, 1), (64, 8, 2), (128, 16, 1)), strict=True)], ids=FEW
 )
 def test_few_rows_beside_a_large_matrix(name: str, tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_matmul, "LEAST_BESIDE", 64)
+    monkeypatch.setattr(gpu_matmul, "SKINNY_COLUMNS", 64)
     monkeypatch.setattr(gpu_atoms, "FEWEST_PIECES", 1)
     target = replace(TARGET, cores=1) if name == "one core" else TARGET
     program = check(FEW[name](BF16), "wgmma", target)

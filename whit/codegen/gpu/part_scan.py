@@ -21,7 +21,7 @@ from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.ranges import free_ranges, next_id, replace_ranges
+from whit.kernel.ranges import free_ranges, is_open, next_id, replace_ranges, size_of, sizes_of
 
 PIECE = 8192  # elements
 LEAST = 16  # pieces that are worth more kernels
@@ -30,18 +30,11 @@ MOST_ROWS = 64  # that leave a GPU idle
 
 def part_scan(body: UOp) -> list[UOp]:
     """The kernels of a long scan in order; the kernel as it is, if it is none."""
-    store, *others = body.src
-    target, scan, *positions = store.src
-    if others or scan.op is not ops.SCAN or store.arg.gated or store.arg.combine or scan.arg.exclusive:
+    if not _is_long_scan(body):
         return [body]
+    target, scan, *positions = body.src[0].src
     value, along = scan.src
-    rows = [r.size for r in free_ranges(body)[body] if r is not along]
-    other = any(node.op in (ops.SCAN, ops.SORT) or node is target for node in topological((value,)))
-    if other or not isinstance(along.size, int) or not all(isinstance(size, int) for size in rows):
-        return [body]
-    pieces, left = divmod(along.size, PIECE)
-    if pieces < LEAST or prod(rows) > MOST_ROWS:
-        return [body]
+    pieces, left = divmod(size_of(along), PIECE)
 
     def at(graph: UOp, place: UOp) -> UOp:
         return replace_ranges(graph, {along: place}, {})
@@ -70,3 +63,17 @@ def part_scan(body: UOp) -> list[UOp]:
         place, before = j + pieces * PIECE, read(as_index(pieces * PIECE - 1))
         kernels.append(write(place, make(op, (before, scanned(place, j)))))
     return kernels
+
+
+def _is_long_scan(body: UOp) -> bool:
+    """Whether a kernel stores one scan alone, of few long rows, and does not read what it overwrites."""
+    store, *others = body.src
+    target, scan, *_ = store.src
+    if others or scan.op is not ops.SCAN or store.arg.gated or store.arg.combine or scan.arg.exclusive:
+        return False
+    value, along = scan.src
+    rows = [r for r in free_ranges(body)[body] if r is not along]
+    if any(node.op in (ops.SCAN, ops.SORT) or node is target for node in topological((value,))):
+        return False
+    is_known = not any(map(is_open, (along, *rows)))
+    return is_known and size_of(along) // PIECE >= LEAST and prod(sizes_of(rows)) <= MOST_ROWS

@@ -18,10 +18,13 @@ from math import prod
 
 from whit.codegen.gpu.reduce import COMBINES, WARP, across_rows, spread
 from whit.codegen.gpu.thread_index import (
+    Copy,
     Free,
+    as_wide,
     block_range,
     digits_of,
     lanes_of,
+    narrowed,
     only_where,
     places_along,
     thread_range,
@@ -32,12 +35,12 @@ from whit.ir.graph import topological
 from whit.ir.map_graph import rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
-from whit.kernel.ranges import Region, size_of
+from whit.kernel.ranges import Region, is_open, size_of, sizes_of
 from whit.target import Target
 
 MOST_THREADS = 1024
 THREADS = 128  # of a block of several rows
-ELEMENTS = 32  # of a thread, of all that is read more than once
+ELEMENTS = 32  # of a thread in registers, of all that is read more than once
 ENOUGH = 1 << 17  # threads that fill the chip
 MOST_NODES = 1 << 13  # that are written out: they take time to compile
 
@@ -66,28 +69,46 @@ def find_rows(
     """How a kernel whose reductions are `shared` is computed by rows; None if these are not alike, or there is too much
     of them."""
     ranges = [r for r in parallel if any(r in free[reduce] for reduce in shared)]
-    beside = [[r for r in parallel if r in free[store] and r not in ranges] for store in body.src]
-    along = {*shared.values(), *(r for rest in beside for r in rest)}
-    size, *others = {r.size for r in along}
-    if others or not isinstance(size, int) or any(len(rest) > 1 for rest in beside):
+    along = _along_rows(body, free, shared, [r for r in parallel if r not in ranges])
+    if not along:
         return None
-    if any(len(reduce.src) > 2 or reduce.arg.op not in COMBINES for reduce in shared):
-        return None
+    size = size_of(next(iter(along)))
     width = width_of(body, target, along, free)
     lanes = min(lanes_of(r, width, places_along(r, free), free) for r in along)
-    count, most = prod(size_of(r) for r in ranges), max(ELEMENTS // _kept(found, along), lanes)
+    count, most = prod(sizes_of(ranges)), max(ELEMENTS // _kept(found, along), lanes)
+    threads = _threads_of_a_row(size, lanes, most, count)
+    trips = -(-size // (threads * lanes))
+    if threads * most < size or trips * sum(region.nodes for region in found) > MOST_NODES:
+        return None
+    return Rows(ranges, count, along, size, threads, lanes, _rows_of_a_block(threads, count, target))
+
+
+def _along_rows(body: UOp, free: Free, shared: dict[UOp, UOp], others: list[UOp]) -> set[UOp]:
+    """The ranges along rows, those of reductions and of stores, if all are of one known size; else none."""
+    beside = [[r for r in others if r in free[store]] for store in body.src]
+    along = {*shared.values(), *(r for rest in beside for r in rest)}
+    if any(map(is_open, along)) or len({r.size for r in along}) > 1 or any(len(rest) > 1 for rest in beside):
+        return set()
+    is_simple = all(len(reduce.src) == 2 and reduce.arg.op in COMBINES for reduce in shared)
+    return along if is_simple else set()
+
+
+def _threads_of_a_row(size: int, lanes: int, most: int, count: int) -> int:
+    """The fewest that have at most so many elements each, and fill the chip: one vector each at least."""
     threads = WARP
     while threads * lanes < size and threads < MOST_THREADS:
         if threads * most >= size and count * threads >= ENOUGH:
             break
         threads *= 2
-    trips = -(-size // (threads * lanes))
-    if threads * most < size or trips * sum(region.nodes for region in found) > MOST_NODES:
-        return None
+    return threads
+
+
+def _rows_of_a_block(threads: int, count: int, target: Target) -> int:
+    """Several short rows, as long as there are blocks for all multiprocessors."""
     together = 1
     while threads * together < THREADS and count % (2 * together) == 0 and count > 2 * together * target.cores:
         together *= 2
-    return Rows(ranges, count, along, size, threads, lanes, together)
+    return together
 
 
 def _kept(found: list[Region], along: set[UOp]) -> int:
@@ -103,55 +124,65 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     blocks, threads = rows.count // rows.together, rows.threads * rows.together
     block = block_range(blocks)
     thread = thread_range(threads)
-    several = rows.together > 1
-    mine = thread % rows.threads if several else thread
-    digits = digits_of(block * rows.together + thread // rows.threads if several else block, rows.ranges, {})
-    numbers = [mine + trip * rows.threads for trip in range(rows.trips)]  # of vectors
-    copies = [{**digits, **dict.fromkeys(rows.along, spread(number, rows.lanes))} for number in numbers]
-    gates: list[UOp | None] = [None] * rows.trips
-    if rows.size % (rows.threads * rows.lanes):
-        gates[-1] = numbers[-1] < rows.size // rows.lanes
+    mine, number = thread, block
+    if rows.together > 1:
+        mine, number = thread % rows.threads, block * rows.together + thread // rows.threads
+    digits = digits_of(number, rows.ranges, {})
+    copies = _copies(rows, mine, digits)
     stores: list[UOp] = []
     results = 0
     for node in topological((body,)):
-        if node.op is ops.GROUP:
-            continue
         is_along = not free[node].isdisjoint(rows.along)
-        if node.op is ops.REDUCE and not rows.along.isdisjoint(node.src[1:]):
-            value = _of_a_thread(node, [copy[node.src[0]] for copy in copies], gates, rows.lanes)
+        if node.op is ops.STORE:
+            gates = [digits[r].eq(0) for r in rows.ranges if r not in free[node]]
+            last = [] if is_along else [mine.eq(0)]
+            for copy in copies if is_along else copies[:1]:
+                inside = [] if copy.gate is None else [copy.gate]
+                stores.append(only_where(rebuilt(node, copy.sources(node)), [*gates, *inside, *last]))
+        elif node.op is ops.REDUCE and not rows.along.isdisjoint(node.src[1:]):
+            value = _of_a_thread(node, copies, rows.lanes)
             new = across_rows(value, node.arg.op, thread, rows.threads, results)
             results += 1
             for copy in copies:
-                copy[node] = new
-            continue
-        for copy, gate in zip(copies, gates, strict=True):
-            if node not in copy:
-                src = tuple([copy[s] for s in node.src])
-                copy[node] = rebuilt(node, src)
-                if is_along and gate is not None and node.op is ops.INDEX and node.src[0].op is ops.PARAM:
-                    memory, position, *given = src
-                    copy[node] = memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
-            if node.op is ops.STORE:
-                more = [digits[r].eq(0) for r in rows.ranges if r not in free[node]]
-                more += [gate] if gate is not None else []
-                stores.append(only_where(copy[node], more if is_along else [*more, mine.eq(0)]))
-                if not is_along:
-                    break
+                copy.values[node] = new
+        elif node.op is not ops.GROUP:
+            for copy in copies:
+                copy.values[node] = _in_copy(node, copy, is_along)
     shares = f"{rows.trips} x {rows.lanes} elements in each"
     return UOp.group(*stores), f"{blocks} blocks of {threads} threads, {rows.threads} for each row, {shares}"
 
 
-def _as_wide(value: UOp, like: UOp) -> UOp:
-    return UOp.stack(*([value] * like.shape[0])) if like.shape and not value.shape else value
+def _copies(rows: Rows, mine: UOp, digits: dict[UOp, UOp]) -> list[Copy]:
+    """The vectors of thread `mine` of a row; the last ones may be past its end."""
+    numbers = [mine + trip * rows.threads for trip in range(rows.trips)]
+    gates: list[UOp | None] = [None] * rows.trips
+    if rows.size % (rows.threads * rows.lanes):
+        gates[-1] = numbers[-1] < rows.size // rows.lanes
+    return [
+        Copy({**digits, **dict.fromkeys(rows.along, spread(number, rows.lanes))}, gate)
+        for number, gate in zip(numbers, gates, strict=True)
+    ]
 
 
-def _of_a_thread(node: UOp, values: list[UOp], gates: list[UOp | None], lanes: int) -> UOp:
+def _in_copy(node: UOp, copy: Copy, is_along: bool) -> UOp:
+    """A node for the elements of a copy: of memory, those that are inside of the row are read."""
+    if node in copy.values:
+        return copy.values[node]
+    src = copy.sources(node)
+    if not is_along or copy.gate is None or node.op is not ops.INDEX or node.src[0].op is not ops.PARAM:
+        return rebuilt(node, src)
+    memory, position, *given = src
+    return memory.index(position, gate=as_wide(narrowed(copy.gate, given), position))
+
+
+def _of_a_thread(node: UOp, copies: list[Copy], lanes: int) -> UOp:
     """What a thread has of a reduction."""
     op, dtype = node.arg.op, node.dtype
     identity = const(dtype, op.identity(dtype))
     total = identity
-    for value, gate in zip(values, gates, strict=True):
+    for copy in copies:
+        value = copy.values[node.src[0]]
         if lanes > 1 and not value.shape:
             value = UOp.stack(*([value] * lanes))
-        total = make(op, (total, value if gate is None else gate.where(value, identity)))
+        total = make(op, (total, value if copy.gate is None else copy.gate.where(value, identity)))
     return total.reduce(op, axes=(0,)) if total.shape else total

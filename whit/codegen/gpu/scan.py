@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import prod
 
 from whit.codegen.gpu.reduce import COMBINES, WARP, Team
-from whit.codegen.gpu.thread_index import Free, lanes_of, places_along, width_of
+from whit.codegen.gpu.thread_index import Copy, Free, lanes_of, narrowed, places_along, width_of
 from whit.codegen.passes.lanes import lane_numbers
 from whit.dtype import dtypes
 from whit.ir import ops
@@ -34,7 +34,7 @@ from whit.ir.map_graph import rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
-from whit.kernel.ranges import size_of
+from whit.kernel.ranges import is_open, size_of
 from whit.target import Target
 
 LANES = 4  # neighbours that a thread scans by itself where they are no vectors
@@ -49,18 +49,29 @@ BEFORE_ID, AFTER_ID = MOST_SCANS, MOST_SCANS + 1  # of shared memory
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The threads of a block, and what each has of a piece: so many elements, so many times, that are so far apart in
-    memory."""
+    """The threads of a block, and what each has of a piece."""
 
     threads: int
-    lanes: int
-    copies: int = 1
-    apart: int = 1
+    lanes: int  # elements of a vector
+    copies: int = 1  # vectors
+    apart: int = 1  # elements from one lane to the next in memory
     wide: int = 1  # columns side by side
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether elements are read side by side by the threads, and then exchanged."""
+        return self.apart > 1
+
+    @property
+    def numbers(self) -> UOp:
+        """How far each lane of a thread is from its first element."""
+        if self.wide > 1:  # columns are the lower digit of a lane
+            return UOp.stack(*(as_index(lane // self.wide) for lane in range(self.lanes * self.wide)))
+        return lane_numbers(self.lanes) * self.apart if self.is_turned else lane_numbers(self.lanes)
 
 
 def shares_of_a_scan(body: UOp, target: Target, free: Free, along: UOp, rows: list[UOp], columns: int) -> Shares:
-    """For so many threads side by side, each of which has one column of all `rows`, or two; or for a row, if one."""
+    """For as many threads side by side as `columns`, each with one column of all `rows`, or two; for a row, if one."""
     scans = [node for node in free if node.op is ops.SCAN]
     if columns == 1:
         width = width_of(body, target, (along,), free)
@@ -76,7 +87,7 @@ def shares_of_a_scan(body: UOp, target: Target, free: Free, along: UOp, rows: li
 
 
 def _shares_of_a_row(size: int, lanes: int, scans: list[UOp]) -> Shares:
-    """For so many elements, of which so many are one access."""
+    """For a row of `size` elements, of which `lanes` are one access."""
     nbytes = sum(node.dtype.itemsize for node in scans)
     if lanes == 1 and size >= LEAST_TURNED and nbytes <= 8:
         turned = TURNED // max(nbytes, 4)
@@ -95,42 +106,52 @@ def share_scans(
 ) -> list[list[UOp]]:
     """What becomes of each store if threads share the scanned range, and the other ranges are digits; accesses are
     `inside`."""
-    lanes, copies = shares.lanes, shares.copies
-    size, step = as_index(along.size), team.parts * lanes * copies
-    pieces = (size + (step - 1)) // step if size.op is not ops.CONST else as_index(-(-size.arg // step))
-    is_one = pieces.op is ops.CONST and pieces.arg == 1
-    piece = as_index(0) if is_one else UOp.range(pieces, 0, along.arg.kind, Owner.STEP)
-    starts = [piece * step + copy * team.parts * lanes for copy in range(copies)]
-    firsts = [start + team.part * (lanes if shares.apart == 1 else 1) for start in starts]
-    numbers = lane_numbers(lanes) * shares.apart if shares.apart > 1 else lane_numbers(lanes)
-    if shares.wide > 1:  # columns are the lower digit of a lane
-        numbers = UOp.stack(*(as_index(lane // shares.wide) for lane in range(lanes * shares.wide)))
-    ends = [team.parts * lanes * (copy + 1) for copy in range(copies)] if is_one else [step] * copies
-    gates = [_inside(first, size, end, is_one, numbers, lanes, inside) for first, end in zip(firsts, ends, strict=True)]
-    done: list[dict[UOp, UOp]] = [{**digits, along: first + numbers} for first in firsts]
+    piece = _piece(along, team.parts * shares.lanes * shares.copies)
+    copies = _copies(along, team, shares, piece, digits, inside)
     count = 0
     for node in topological((body,)):
-        if node.op is ops.GROUP or node in done[0]:
-            continue
         if node.op is ops.SCAN:
-            vectors = [_as_wide(copy[node.src[0]], lanes * shares.wide) for copy in done]
-            if shares.apart > 1:
-                vectors = [_turned(vectors[0], team, BEFORE_ID, is_back=False)]
-            found = _scanned(vectors, node, team, piece, shares.wide, count)
-            if shares.apart > 1:
-                found = [_turned(found[0], team, AFTER_ID, is_back=True)]
-            for copy, vector in zip(done, found, strict=True):
-                copy[node] = vector
+            vectors = [_as_wide(copy.values[node.src[0]], shares.lanes * shares.wide) for copy in copies]
+            for copy, vector in zip(copies, _scanned(vectors, node, team, shares, piece, count), strict=True):
+                copy.values[node] = vector
             count += 1
-            continue
-        for copy, gate in zip(done, gates, strict=True):
-            src = tuple([copy[s] for s in node.src])
-            new = rebuilt(node, src)
-            if node.op is ops.STORE or (node.op is ops.INDEX and src[0].op is ops.PARAM):
-                is_along = src[2 if node.op is ops.STORE else 1].shape
-                new = _gated(node, src, gate if is_along else inside)
-            copy[node] = new
-    return [list(dict.fromkeys(copy[store] for copy in done)) for store in body.src]
+        elif node.op is not ops.GROUP and node not in copies[0].values:
+            for copy in copies:
+                copy.values[node] = _in_copy(node, copy, inside)
+    return [list(dict.fromkeys(copy.values[store] for copy in copies)) for store in body.src]
+
+
+def _piece(along: UOp, step: int) -> UOp:
+    """Which piece a block is at: a loop, or 0 if there is only one, of so many elements."""
+    size = as_index(along.size)
+    pieces = (size + (step - 1)) // step if is_open(along) else as_index(-(-size.arg // step))
+    is_one = pieces.op is ops.CONST and pieces.arg == 1
+    return as_index(0) if is_one else UOp.range(pieces, 0, along.arg.kind, Owner.STEP)
+
+
+def _copies(
+    along: UOp, team: Team, shares: Shares, piece: UOp, digits: Mapping[UOp, UOp], inside: UOp | None
+) -> list[Copy]:
+    """The vectors of a thread in a piece."""
+    each, is_one, numbers = team.parts * shares.lanes, piece.op is ops.CONST, shares.numbers
+    copies = []
+    for copy in range(shares.copies):
+        start = piece * (each * shares.copies) + copy * each
+        first = start + team.part * (1 if shares.is_turned else shares.lanes)
+        end = each * (copy + 1 if is_one else shares.copies)
+        gate = _inside(first, as_index(along.size), end, is_one, numbers, shares.lanes, inside)
+        copies.append(Copy({**digits, along: first + numbers}, gate))
+    return copies
+
+
+def _in_copy(node: UOp, copy: Copy, inside: UOp | None) -> UOp:
+    """A node for the elements of a copy; accesses along the row are inside of it, all of them are `inside`."""
+    src = copy.sources(node)
+    if node.op is ops.STORE:
+        return _gated(node, src, copy.gate if src[2].shape else inside)
+    if node.op is ops.INDEX and src[0].op is ops.PARAM:
+        return _gated(node, src, copy.gate if src[1].shape else inside)
+    return rebuilt(node, src)
 
 
 def _turned(vector: UOp, team: Team, id: int, is_back: bool) -> UOp:
@@ -167,17 +188,26 @@ def _gated(node: UOp, src: tuple[UOp, ...], gate: UOp | None) -> UOp:
         return make(node.op, src, node.arg)
     if node.op is ops.INDEX:
         memory, position, *given = src
-        return memory.index(position, gate=gate & given[0] if given else gate)
+        return memory.index(position, gate=narrowed(gate, given))
     memory, value, position, *given = src
-    return memory.store(value, position, combine=node.arg.combine, gate=gate & given[0] if given else gate)
+    return memory.store(value, position, combine=node.arg.combine, gate=narrowed(gate, given))
 
 
 def _as_wide(value: UOp, lanes: int) -> UOp:
     return value if value.shape else UOp.stack(*([value] * lanes))
 
 
-def _scanned(vectors: list[UOp], node: UOp, team: Team, piece: UOp, wide: int, id: int) -> list[UOp]:
+def _scanned(vectors: list[UOp], node: UOp, team: Team, shares: Shares, piece: UOp, id: int) -> list[UOp]:
     """The scans of what a thread has, after what came before."""
+    if not shares.is_turned:
+        return _after_all(vectors, node, team, piece, shares.wide, id)
+    (vector,) = vectors
+    found = _after_all([_turned(vector, team, BEFORE_ID, is_back=False)], node, team, piece, shares.wide, id)
+    return [_turned(found[0], team, AFTER_ID, is_back=True)]
+
+
+def _after_all(vectors: list[UOp], node: UOp, team: Team, piece: UOp, wide: int, id: int) -> list[UOp]:
+    """The scans of vectors of neighbours: what came before, and their own."""
     op, dtype = node.arg.op, node.dtype
     sums = [_sums(vector, op, wide) for vector in vectors]
     befores, every = _shared([last for each in sums for last in each[-wide:]], op, team, piece, wide, id)

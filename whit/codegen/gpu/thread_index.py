@@ -6,6 +6,7 @@ number, ranges r0 < 40 and r1 < 48      ->      r0 = number // 48, r1 = number %
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from whit.ir import ops
 from whit.ir.args import RangeKind
@@ -19,6 +20,18 @@ from whit.target import Target
 
 Free = dict[UOp, frozenset[UOp]]
 MOST_FOLDED = 64  # elements that a thread stores side by side, each read from somewhere else
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One of the vectors that a thread has of a row: what nodes are for its elements, and which of these there are."""
+
+    values: dict[UOp, UOp]
+    gate: UOp | None  # None: all
+
+    def sources(self, node: UOp) -> tuple[UOp, ...]:
+        """The operands of a node here."""
+        return tuple([self.values[s] for s in node.src])
 
 
 def block_range(count: int | UOp) -> UOp:
@@ -113,6 +126,16 @@ def _apart(place: UOp, r: UOp) -> list[int]:
     return [offset, *(factor for base, factor in terms.items() if base is not r)]
 
 
+def narrowed(gate: UOp, given: list[UOp]) -> UOp:
+    """A gate, and the one that an access has already, if it has one."""
+    return gate & given[0] if given else gate
+
+
+def as_wide(gate: UOp, position: UOp) -> UOp:
+    """A gate for each of the lanes of a position, if it has lanes."""
+    return UOp.stack(*([gate] * position.shape[0])) if position.shape and not gate.shape else gate
+
+
 def only_where(store: UOp, gates: list[UOp]) -> UOp:
     """A store under more conditions."""
     if not gates:
@@ -121,6 +144,4 @@ def only_where(store: UOp, gates: list[UOp]) -> UOp:
     every = gate[0] if gate else gates.pop()
     for more in gates:
         every = every & more
-    if position.shape and not every.shape:
-        every = UOp.stack(*([every] * position.shape[0]))
-    return target.store(value, position, combine=store.arg.combine, gate=every)
+    return target.store(value, position, combine=store.arg.combine, gate=as_wide(every, position))

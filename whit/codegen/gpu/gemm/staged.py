@@ -20,6 +20,7 @@ from math import prod
 from typing import Protocol
 
 from whit.codegen.gpu.gemm.atoms import Atom, halves_of
+from whit.codegen.gpu.thread_index import as_wide, narrowed
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values, as_one, unflat
 from whit.dtype import DType, can_lossless_cast, dtypes
@@ -171,15 +172,11 @@ def gated(graph: UOp, gate: UOp, *known: UOp) -> UOp:
     def where_it_holds(node: UOp, src: Sources) -> UOp | None:
         if node.op is ops.INDEX and node.src[0].op is ops.PARAM and node.src[1].op is not ops.CONST:
             memory, position, *given = src
-            return memory.index(position, gate=_as_wide(gate & given[0] if given else gate, position))
+            return memory.index(position, gate=as_wide(narrowed(gate, given), position))
         if node.op is ops.STORE:
             memory, value, position, *given = src
-            both = _as_wide(gate & given[0] if given else gate, position)
+            both = as_wide(narrowed(gate, given), position)
             return memory.store(value, position, combine=node.arg.combine, gate=both)
         return None
 
     return map_graph(graph, where_it_holds, {node: node for node in known})
-
-
-def _as_wide(gate: UOp, position: UOp) -> UOp:
-    return UOp.stack(*([gate] * position.shape[0])) if position.shape and not gate.shape else gate

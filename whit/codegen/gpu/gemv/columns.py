@@ -22,7 +22,7 @@ from math import prod
 
 from whit.codegen.gpu.gemv.products import Products, find_products, matrix_of
 from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, digits_of
-from whit.codegen.gpu.thread_index import Free, block_range, strided_loop, thread_range
+from whit.codegen.gpu.thread_index import Free, block_range, narrowed, strided_loop, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.ir import ops
 from whit.ir.args import AcrossArg, Memory, RangeKind, StageArg
@@ -113,7 +113,7 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
             new = replace_ranges(store, {**digits, **at, column: block.first + thread % columns}, {})
             memory, value, position, *given = new.src
             gate = thread < columns
-            stores.append(memory.store(value, position, gate=gate & given[0] if given else gate))
+            stores.append(memory.store(value, position, gate=narrowed(gate, given)))
     return UOp.group(*stores), f"{blocks} blocks of {THREADS} threads, {columns} columns of {count} products in each"
 
 

@@ -32,7 +32,7 @@ from whit.codegen.gpu.gemv.rows import (
     with_products,
 )
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
-from whit.codegen.gpu.thread_index import block_range, thread_range
+from whit.codegen.gpu.thread_index import block_range, narrowed, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
@@ -248,7 +248,7 @@ def _stores(body: UOp, packed: Packed) -> UOp:
         gate = (thread % WARP).eq(0) if inside is None else (thread % WARP).eq(0) & inside
         for store in shared.src:
             memory, value, position, *given = replace_ranges(store, {**at, **values}, {}).src
-            stores.append(memory.store(value, position, gate=gate & given[0] if given else gate))
+            stores.append(memory.store(value, position, gate=narrowed(gate, given)))
     return UOp.group(*stores)
 
 

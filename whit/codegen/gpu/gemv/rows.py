@@ -31,7 +31,7 @@ from math import prod
 from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.gemv.products import find_products, matrix_of
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
-from whit.codegen.gpu.thread_index import Free, block_range, strided_loop, thread_range
+from whit.codegen.gpu.thread_index import Free, block_range, narrowed, strided_loop, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
 from whit.dtype import dtypes
@@ -356,4 +356,4 @@ def _stored(store: UOp, lane: UOp, inside: UOp | None, known: list[UOp]) -> UOp:
     if inside is not None:
         store = gated(store, inside, *known)
     target, value, position, *given = store.src
-    return target.store(value, position, combine=store.arg.combine, gate=gate & given[0] if given else gate)
+    return target.store(value, position, combine=store.arg.combine, gate=narrowed(gate, given))
