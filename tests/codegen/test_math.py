@@ -41,7 +41,7 @@ from whit.ir.op import Op
 from whit.ir.rewrite import rewrite
 from whit.ir.rules import Rules
 from whit.ir.uop import UOp
-from whit.schedule.lower import weigh
+from whit.schedule.values import weigh
 
 pytestmark = pytest.mark.slow  # dense inputs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, function
+from whit import Context, GlobalCounters, Tensor, TinyJit, Variable, clear_caches, function
 from whit.engine.report.kernel import spell_count
 from whit.kernel.rates import GPUS
 from whit.target import _GPUS
@@ -34,10 +34,12 @@ def test_kernels_reasons_and_memory() -> None:
         "  1  add_reduce_64x32  float32(64, 32)",
         "     matmul  test_explain.py:24",
         "     196608 operations, reads 18.43 kB, writes 8.19 kB",
+        "     stored float32(64, 32): a reduction of 98304 elements would be computed twice where it is read",
         "     contraction through panels: ...",
         "  2  add_reduce_64x32  float32(64, 32)",
         "     softmax  test_explain.py:24",
         "     67584 operations, reads 8.19 kB, writes 8.19 kB",
+        "     stored float32(64, 32): 26 operations an element would be computed 48 times where it is read",
         "     lanes along reduction k0: unit stride, 4 accumulators",
         "     lanes along reduction k1: unit stride, 4 accumulators",
         "     lanes along output r1, 4 vectors at a time",
@@ -54,6 +56,46 @@ def test_kernels_reasons_and_memory() -> None:
     assert GlobalCounters.global_ops == 460800
     assert (GlobalCounters.bytes_read, GlobalCounters.bytes_written) == (40960, 28672)
     assert GlobalCounters.device(TARGET).mem_peak - before == 12288 + 16384  # results and temporaries
+
+
+@function
+def centred(x: Tensor) -> Tensor:
+    return x - x.mean(0)
+
+
+STORED: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
+    "nothing is stored for others": (lambda x: x.exp().sum(1), []),
+    "what the result of a mean costs": (
+        lambda x: x - x.mean(0),
+        ["float32(48,): 4 operations an element would be computed 64 times where it is read"],
+    ),
+    "inside of a function": (
+        lambda x: centred(x) * 2,
+        ["float32(48,): 4 operations an element would be computed 64 times where it is read"],
+    ),
+    "asked for": (lambda x: (x * 2).contiguous().sum(), ["float32(64, 48): the graph asks for it"]),
+    "a scan": (
+        lambda x: x.cumsum(0).sum(1),
+        ["float32(64, 48): the loop of a scan is the innermost of its kernel"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_why_values_are_stored(name: str) -> None:
+    compute, expected = STORED[name]
+    with Context(NOOPT=0):
+        lines = compute(Tensor.empty(64, 48, device=TARGET)).explain().splitlines()
+    assert [line.strip().removeprefix("stored ") for line in lines if " stored " in line] == expected
+
+
+def test_debug_3_says_why_values_are_stored_whatever_lies_on_the_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        clear_caches()
+        with Context(DEBUG=3):
+            x = Tensor.empty(64, 48, device=TARGET)
+            (x - x.mean(0)).realize()
+        assert "add_reduce_48: stored float32(48,): 4 operations an element" in capsys.readouterr().out
 
 
 def test_what_a_kernel_waits_for_if_it_is_not_the_one_before() -> None:

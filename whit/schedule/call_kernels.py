@@ -16,11 +16,11 @@ from whit.ir.uop import UOp, as_index
 from whit.records import dataclass
 from whit.schedule.groups.group import Group
 from whit.schedule.groups.share_loops import share_loops
-from whit.schedule.lower import is_join
 from whit.schedule.movement import view_position
 from whit.schedule.rewrites.split_sort import scratch_of, with_scratch
 from whit.schedule.stages.choose import Kernel
 from whit.schedule.stages.join import stores_of
+from whit.schedule.values import is_join
 from whit.schedule.windows import pass_windows
 from whit.simplify import simplify
 from whit.target import Target

@@ -7,8 +7,8 @@ a REDUCE over ranges of its own.
     relu(a @ b)   ->   max(reduce add over k of a[r0, k] * b[k, r1], 0)
 
 While it goes, it meets values that would be computed more often than they have elements (an expanded reduction, a value
-asked for at two positions). If such a value is expensive it is reported in `to_keep`, for `choose_stages`, and also in
-`in_doubt`, if that may come out otherwise when more is kept.
+asked for at two positions). Where `may_fuse` says that such a value is stored, it is reported in `to_keep` with the
+reason, for `choose_stages`, and also in `in_doubt`, if that may come out otherwise when more is kept.
 """
 
 from __future__ import annotations
@@ -21,26 +21,16 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
-from whit.ir.args import PLACE_SLOT, FunctionArg, RangeKind
+from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.free import free_ranges
 from whit.ir.graph import joined
 from whit.ir.nesting import Owner
-from whit.ir.op import Sources
-from whit.ir.sizes import reach
 from whit.ir.uop import UOp, as_index, const, make
 from whit.records import dataclass
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
+from whit.schedule.stages.may_fuse import Answer, Reading, may_fuse, of_recomputed, of_windows, with_epilogue
+from whit.schedule.values import LOOPS, narrowest, needs_loops, prod_of
 from whit.simplify import simplify
-
-ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
-TWICE_IS_FINE = 40  # a value of at most this cost may be computed at two or three positions in one kernel
-MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
-
-MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
-LOOPS = frozenset({ops.REDUCE, ops.SCAN})
-DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
-GATHER = 3  # operations: finding elements here and there in the loop of a reduction, where vectors could be loaded
-WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
 
 Step = Generator[Any, UOp, UOp]
 
@@ -62,8 +52,8 @@ class Lowering:
     kept: set[UOp]  # nodes that are read from memory
     inline: Collection[UOp] = ()  # nodes that are computed wherever they are needed
     saved: Mapping[UOp, UOp] = field(default_factory=dict)  # what is overwritten too early -> the copy to read instead
-    to_keep: list[UOp] = field(default_factory=list)
-    views: list[UOp] = field(default_factory=list)  # to keep, in the order in which they are read
+    to_keep: dict[UOp, str] = field(default_factory=dict)  # value -> why it is stored
+    views: dict[UOp, str] = field(default_factory=dict)  # the same for views, in the order in which they are read
     in_doubt: list[UOp] = field(default_factory=list)  # those to keep as long as nothing else is that they are made of
     fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
     done: dict[Any, UOp] = field(default_factory=dict)
@@ -120,7 +110,7 @@ class Lowering:
             return answer
         if 0 in node.shape:  # it has no elements, so this one is never needed
             return zero_of(node)
-        if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_too_much(request):
+        if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_stored(request):
             answer = self.done[node, request.position, request.gate] = self._read(request)
         return answer
 
@@ -128,94 +118,53 @@ class Lowering:
         node = self.saved.get(request.node, request.node)
         return read_value(node, request.position, request.gate)
 
-    def _is_too_much(self, request: Request) -> bool:
-        """Whether the value is expensive and would be computed more often than it has elements: it is to be kept."""
+    def _is_stored(self, request: Request) -> bool:
+        """Whether the value is read from memory: what `may_fuse` says is noted with its reason."""
         node = request.node
-        if node.op is ops.RESHAPE and self._is_hard_to_read(request):
-            self.views.append(node)
-            return True
-        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src or node in self.inline:
+        if node in self.inline:
             return False
-        if (node.op is ops.STACK and len(node.src) > MOST_STACKED) or is_join(node):
-            self.to_keep.append(node)
-            return True
-        times = self._evaluations(request)
-        if times > prod_of(node.shape) and node.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
+        if node.op is ops.RESHAPE and self.depth and not self.is_gpu:
+            answer = of_windows(node, request.position, self.kept, self.ranges_of, self.positions)
+            if answer.stored:
+                self.views[node] = answer.reason
+            return answer.stored
+        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src:
+            return False
+        reading = self._reading(request)
+        answer = may_fuse(reading, self.kept)
+        if answer.stored:
+            self._store(reading, answer)
+        return answer.stored
+
+    def _reading(self, request: Request) -> Reading:
+        """How a value is read, with what was read of it before. It stands as far out in the loops as it can."""
+        node, hoisted = request.node, self._hoisted(request)
+        times, size = float(prod_of(tuple(loop.size for loop in hoisted))), prod_of(node.shape)
+        if times > size and node.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
             times /= self._same_for(request)
         total = self.asked[node] = self.asked.get(node, 0) + times
-        redundancy = total / max(prod_of(node.shape), 1)
-        if node.op is ops.SORT:
-            self.to_keep.append(node)
-            return True
-        if node.op in (ops.REDUCE, ops.SCAN):
-            if redundancy > 1 or node.op is ops.SCAN or is_serial(node):
-                self.to_keep.append(self._with_epilogue(node, redundancy))
-                return True
-            is_repeated = is_contraction(node) and len(self._hoisted(request)) < len(request.loops)
-            if is_repeated or (self.depth and is_worth_a_kernel(node)):
-                self.to_keep.append(self._with_epilogue(node, redundancy, alone=True))  # no tile in there
-                return True
-        elif redundancy > 1 and node.dtype.itemsize:  # positions of dtype weakint cannot be stored
-            weight = weigh(node, self.kept) + (GATHER if node.op is ops.INDEX and self.depth and not self.is_gpu else 0)
-            if weight > ALWAYS_CHEAP and redundancy > (3 if weight <= TWICE_IS_FINE else 1):
-                above = self.path[-1].node if len(self.path) > 1 else node
-                if node.op is ops.INDEX and above.op is ops.PERMUTE:
-                    self.views.append(above)  # what is picked along an axis, with the axes where they were
-                    return True
-                self.to_keep.append(node)
-                if redundancy <= MAYBE_FINE:
-                    self.in_doubt.append(node)
-                return True
-        return False
+        is_outside = len(hoisted) < len(request.loops)
+        return Reading(node, total / max(size, 1), is_outside, self.depth > 0, self.is_gpu)
 
-    def _is_hard_to_read(self, request: Request) -> bool:
-        """Whether a view is read in overlapping windows, as a convolution does it, at positions that are sums here and
-        divided sums in the memory that it shows: (y + dy) // 2 of an enlarged image. It is kept as it is read: a CPU
-        copies vectors of it then, where it would look for elements (pixel shuffle 1.5, transposed convolutions 1.2 to 9
-        times as fast: bench/cliffs.py). Not measured on GPUs."""
-        if self.is_gpu or not self.depth or request.node in self.inline:
-            return False
-        ranges: frozenset[UOp] = frozenset().union(*map(self.ranges_of, request.position))
-        if prod(_known(r.size) for r in ranges) < WINDOWS * prod_of(request.node.shape):
-            return False
-        node, position = request.node, request.position
-        while node.op in ops.MOVEMENT and node not in self.kept:
-            position, _ = source_position(node, position, self.positions)
-            node = node.src[0]
-        return self._divided_sums(position) > self._divided_sums(request.position)
-
-    def _divided_sums(self, position: Position) -> int:
-        """Divisions and remainders of what changes with several loops. Those of one are gone when it is split."""
-        nodes = UOp.group(*position).topological()
-        return sum(node.op in DIVISIONS and len(self.ranges_of(node.src[0])) > 1 for node in nodes)
+    def _store(self, reading: Reading, answer: Answer) -> None:
+        """Notes what to store for a value, and why."""
+        node = reading.node
+        above = self.path[-1].node if len(self.path) > 1 else node
+        if node.op in LOOPS:
+            path = (request.node for request in reversed(self.path[1:]))
+            node = with_epilogue(node, path, self.asked, reading.times, answer.is_alone, self.kept)
+        elif node.op is ops.INDEX and above.op is ops.PERMUTE:
+            self.views[above] = answer.reason  # what is picked along an axis, with the axes where they were
+            return
+        self.to_keep.setdefault(node, answer.reason)
+        if answer.is_in_doubt:
+            self.in_doubt.append(node)
 
     def _keep_for_again(self, value: UOp) -> None:
-        """What a recomputation starts from is kept, and not computed again in its turn."""
         kept = narrowest(value)
-        if kept not in self.kept and (weigh(kept, self.kept) or needs_loops(kept, self.kept)):
-            self.to_keep.append(kept)
-
-    def _with_epilogue(self, node: UOp, redundancy: float, alone: bool = False) -> UOp:
-        """The last of the elementwise ops above a reduction that are asked for as often as it is: the value to keep. Of
-        floats the last of the narrowest. `alone`: only those that need no other reduction."""
-        size, top, below = prod_of(node.shape), node, node
-        for request in reversed(self.path[1:]):
-            above = request.node
-            if prod_of(above.shape) != size or not (above.op.elementwise or above.op in (*ops.MOVEMENT, ops.CAST)):
-                break
-            if above.op.elementwise or above.op is ops.CAST:
-                if self.asked.get(above, 0) / max(size, 1) < redundancy:
-                    break
-                if alone and any(s is not below and needs_loops(s, self.kept) for s in above.src):
-                    break
-                if not (above.dtype.is_float and top.dtype.is_float and above.dtype.itemsize > top.dtype.itemsize):
-                    top = above
-            below = above
-        return top
-
-    def _evaluations(self, request: Request) -> float:
-        """How often the value is computed when it stands as far out in the loops as it can."""
-        return float(prod(_known(loop.size) for loop in self._hoisted(request)))
+        answer = of_recomputed(kept, self.kept)
+        if answer.stored:
+            self.to_keep.setdefault(kept, answer.reason)
 
     def _same_for(self, request: Request) -> int:
         """Steps of reduce ranges along which a value stays the same, because its position divides them by a number: the
@@ -226,7 +175,7 @@ class Lowering:
             for r in node.src:
                 if r in reduced:
                     is_divided = node.op is ops.FLOORDIV and node.src[1].op is ops.CONST
-                    steps[r] = gcd(steps.get(r, _known(r.size)), node.src[1].arg if is_divided else 1)
+                    steps[r] = gcd(steps.get(r, prod_of((r.size,))), node.src[1].arg if is_divided else 1)
         return prod(steps.values())
 
     def _hoisted(self, request: Request) -> tuple[UOp, ...]:
@@ -308,7 +257,7 @@ class Lowering:
             return of_one(node, result)
         same = [r for r in ranges if r not in self.ranges_of(result)]
         if same and has_repeated(node):
-            return repeated(node, result, [r for r in ranges if r not in same], prod(_known(r.size) for r in same))
+            return repeated(node, result, [r for r in ranges if r not in same], prod_of(tuple(r.size for r in same)))
         return result.reduce(node.arg.op, ranges=tuple(ranges))
 
     def _relevant(self, gate: UOp | None, position: Position) -> UOp | None:
@@ -355,7 +304,7 @@ class Lowering:
             return (yield Request(node.src[1], position, request.gate, request.loops))
         for source in node.src:
             if needs_loops(source, self.kept):
-                self.to_keep.append(source)
+                self.to_keep.setdefault(source, "a kernel that sorts has no loops for reductions")
         along = new_range(node.src[0].shape[axis], self.reduce_ranges, RangeKind.REDUCE, Owner.REDUCE)
         self.reduce_ranges += 1
         inside = (*position[:axis], along, *position[axis + 1 :])
@@ -437,43 +386,6 @@ def _bits(value: UOp, dtype: DType) -> UOp:
     return value if value.dtype is dtype else value.bitcast(dtype)
 
 
-def needs_loops(root: UOp, kept: set[UOp]) -> bool:
-    """Whether a value that is not kept has reductions inside: a kernel that sorts has no loops for them."""
-    stack, seen = [root], {root}
-    while stack:
-        node = stack.pop()
-        if node in kept:
-            continue
-        if node.op in (ops.REDUCE, ops.SCAN, ops.SORT):
-            return True
-        fresh = [s for s in operands_of(node) if s not in seen]
-        seen.update(fresh)
-        stack.extend(fresh)
-    return False
-
-
-def operands_of(node: UOp) -> Sources:
-    """The sources that a value is computed from: what an AGAIN waits for is not among them."""
-    return node.src[:1] if node.op is ops.AGAIN else node.src
-
-
-def narrowest(node: UOp) -> UOp:
-    """Where to store a value: before casts to wider dtypes, or to positions, which cannot be stored, and before views
-    that only repeat or rearrange it."""
-    while True:
-        widens = node.op is ops.CAST and not node.src[0].dtype.itemsize >= node.dtype.itemsize > 0
-        repeats = node.op is ops.EXPAND
-        rearranges = node.op in ops.MOVEMENT and prod_of(node.shape) == prod_of(node.src[0].shape)
-        if not (widens or repeats or rearranges):
-            return node
-        node = node.src[0]
-
-
-def is_join(node: UOp) -> bool:
-    """Whether a value is a join: stores to a memory of which nothing is read."""
-    return node.op is ops.AFTER and node.src[0].op is ops.PARAM and node.src[0].arg.slot == PLACE_SLOT
-
-
 def zero_of(node: UOp) -> UOp:
     """The zero of a node's dtype."""
     return const(node.dtype, False if node.dtype.is_bool else 0)
@@ -501,112 +413,6 @@ def reads_of(value: UOp) -> list[UOp]:
         elif node.op is ops.FUNCTION and node.arg == KEPT:
             found += node.src
     return found
-
-
-def prod_of(shape: tuple[Any, ...]) -> Any:
-    """Number of elements; symbolic sizes count with their largest value."""
-    return prod(_known(size) for size in shape)
-
-
-def _known(size: Any) -> int:
-    return size if isinstance(size, int) else max(reach(size)[1] or 1, 1)
-
-
-FEW, MANY = 8, 1 << 15
-FAR = 100  # nodes to look at for what is below
-LEAST_PRODUCTS = 1 << 16  # of a contraction that is worth a kernel
-REUSED = 4  # products of each element of its operands
-
-
-def is_serial(node: UOp) -> bool:
-    """Whether a reduction has so few results and so many operands that it should be split over threads."""
-    results = prod_of(node.shape)
-    if results > FEW:
-        return False
-    many = MANY * max(results, 1)
-    return bool(prod_of(node.src[0].shape) >= many or _elements_of_rows(node.src[0]) >= 8 * many)
-
-
-def is_contraction(node: UOp) -> bool:
-    """Whether a value is a sum of many products that uses each of its operands several times."""
-    return _is_product(node) and bool(prod_of(node.src[0].shape) >= REUSED * sum(map(distinct, node.src[0].src)))
-
-
-def is_worth_a_kernel(node: UOp) -> bool:
-    """Whether a value is a contraction, or the product of a vector and a matrix: of many, long rows, one operand of all
-    of which is the same."""
-    if not _is_product(node):
-        return False
-    vector, matrix = sorted(map(distinct, node.src[0].src))
-    return is_contraction(node) or bool(prod_of(node.src[0].shape) == matrix == vector * prod_of(node.shape))
-
-
-def _is_product(node: UOp) -> bool:
-    """Whether a value is a sum of many products."""
-    value = node.src[0]
-    if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
-        return False
-    return bool(prod_of(value.shape) >= LEAST_PRODUCTS)
-
-
-def distinct(node: UOp) -> int:
-    """How many elements a view shows, repeated or not."""
-    least: int = prod_of(node.shape)
-    while node.op in ops.MOVEMENT or node.op is ops.CAST:
-        node = node.src[0]
-        least = min(least, prod_of(node.shape))
-    return least
-
-
-def _elements_of_rows(value: UOp) -> float:
-    """Elements of the largest reduction that each element of a value is made of, as the loss of a row of logits is.
-    Contractions are left out: they have kernels of their own."""
-    most = 0.0
-    stack, seen = [value], {value}
-    while stack and len(seen) < FAR:
-        node = stack.pop()
-        if node.op is ops.REDUCE:
-            most = max(most, 0 if is_worth_a_kernel(node) else prod_of(node.src[0].shape))
-        elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
-            fresh = [s for s in node.src if s not in seen]
-            seen.update(fresh)
-            stack.extend(fresh)
-    return most
-
-
-_PRICES = {
-    ops.EXP2: 8,
-    ops.LOG2: 10,
-    ops.EXP: 19,
-    ops.LOG: 12,
-    ops.SIGMOID: 24,
-    ops.TANH: 40,
-    ops.ERF: 30,
-    ops.SIN: 20,
-    ops.COS: 20,
-    ops.POW: 30,
-    ops.LOGADDEXP: 30,
-    ops.SQRT: 4,
-    ops.FDIV: 4,
-    ops.RECIPROCAL: 4,
-}
-_LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
-_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, ops.AGAIN, *ops.MOVEMENT)
-
-
-def weigh(root: UOp, kept: set[UOp]) -> float:
-    """Operations an element up to reductions and what is kept, counted only as far as it matters."""
-    total = 0.0
-    stack, seen = [root], {root}
-    while stack and total <= TWICE_IS_FINE:
-        node = stack.pop()
-        is_position = not node.dtype.itemsize  # computed where a loop is entered, and next to nothing inside
-        total += 0 if node.op in _FREE or is_position else _PRICES.get(node.op, 1)
-        for s in operands_of(node):
-            if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
-                seen.add(s)
-                stack.append(s)
-    return total
 
 
 def has_repeated(node: UOp) -> bool:

@@ -17,7 +17,6 @@ from whit.schedule.call_kernels import Calling, Places
 from whit.schedule.calls import Cut, cut_calls, filled_before, put_calls_back
 from whit.schedule.groups.group import Group, group_kernels
 from whit.schedule.groups.order_recompute import order_again
-from whit.schedule.lower import is_join
 from whit.schedule.rewrites.align_rows import align_rows
 from whit.schedule.rewrites.merge_depth import MERGE_DEPTH
 from whit.schedule.rewrites.raise_permutes import raise_permutes
@@ -30,6 +29,7 @@ from whit.schedule.rewrites.split_sort import SPLIT_SORT
 from whit.schedule.rewrites.stage_operands import TURN_OPERANDS
 from whit.schedule.stages.choose import Kernel
 from whit.schedule.stages.join import put_inside
+from whit.schedule.values import is_join
 from whit.schedule.writes.effects import Settled, part_targets, settle_writes
 from whit.schedule.writes.homes import Homes, find_homes, find_memory, to_compute
 from whit.schedule.writes.order import choose_writes
@@ -41,6 +41,9 @@ class Traced(Protocol):
 
     values: list[tuple[UOp, UOp]]  # target and value, of what is stored in the end
     calls: list[tuple[UOp, ...]]  # the values that each call computes
+
+
+Reasons = dict[UOp, dict[tuple[UOp, str], None]]  # FUNCTION -> the values that its calls store, and why each is stored
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Job:
     kernels: dict[UOp, Kernel] = field(default_factory=dict)  # by the value that they compute
     earlier: Mapping[UOp, Collection[UOp]] = field(default_factory=dict)  # what runs before a kernel, although unread
     groups: list[Group] = field(default_factory=list)
+    reasons: Reasons = field(default_factory=dict)
 
 
 def _anywhere(_: Target) -> bool:
@@ -125,6 +129,9 @@ def _call_kernels(_: UOp, job: Job) -> UOp:
     for group in job.groups:
         found = list(calling.calls_of(group))
         calls += found
+        stored = [(kernel.root, kernel.reason) for kernel in group.kernels if kernel.root in calling.places.wanted]
+        for call in found:
+            job.reasons.setdefault(call.src[0], {}).update(dict.fromkeys(stored))
         if job.traced is not None:
             job.traced.calls += [tuple(kernel.root for kernel in group.kernels)] * len(found)
     return make(ops.LINEAR, tuple(calls))
@@ -135,7 +142,7 @@ def _put_calls_back(linear: UOp, job: Job) -> UOp:
         return linear
 
     def of_body(graph: UOp) -> UOp:
-        return run_passes(graph, Job(job.target, is_body=True))
+        return run_passes(graph, Job(job.target, is_body=True, reasons=job.reasons))
 
     return put_calls_back(linear, job.cut, of_body, job.target)
 

@@ -7,14 +7,15 @@ found under a digest of the text of its graph, the target, the settings that cha
 changed scheduler never finds old schedules. A process whose schedules and kernels are all on disk loads neither
 scheduler nor compiler: the first step of GPT-2 in a process takes 2.7 s -> 0.7 s (H200, bench/gpu_models.py --first).
 
-Nothing is looked up while somebody watches how schedules are made: in recordings, and where rules are counted.
+Nothing is looked up while somebody watches how schedules are made: in recordings, where rules are
+counted, and under DEBUG=3, which prints why values are stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from whit.config import CACHE, TRACK_MATCH_STATS, settings_key
+from whit.config import CACHE, DEBUG, TRACK_MATCH_STATS, settings_key
 from whit.engine.compile import disk_cache
 from whit.engine.compile.compile import digest, sources_digest, target_text_of
 from whit.errors import WhitError
@@ -31,7 +32,7 @@ SOURCES = ("dtype.py", "target.py", "config.py", "ir", "simplify", "kernel", "sc
 
 def find_or_make(graph: UOp, device: str, make: Callable[[UOp], UOp]) -> UOp:
     """The schedule of a graph for a device: from the disk, or made and kept."""
-    if CACHE != WITH_SCHEDULES or hooks.recorder is not None or TRACK_MATCH_STATS:
+    if CACHE != WITH_SCHEDULES or hooks.recorder is not None or TRACK_MATCH_STATS or DEBUG >= 3:
         return make(graph)
     key = schedule_key(graph, device)
     linear = _find(key)

@@ -65,7 +65,8 @@ from whit.engine.realize.store_once import to_store
 from whit.engine.realize.windows import find_windows
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import Traced, keep_made, names_of, note_traced, run_named, watched
-from whit.engine.report.show import show_graph
+from whit.engine.report.show import show_graph, show_stored
+from whit.engine.report.why_stored import WhyStored
 from whit.errors import ArgumentError, BackendError, UserError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -574,19 +575,23 @@ def load_check(name: str) -> Any:
 
 
 def _scheduled(graph: UOp, device: str) -> UOp:
-    if not watched:
-        return load_scheduler(device)(graph)
-    traced = Traced()
-    linear = load_scheduler(device, traced)(graph)
-    note_traced(graph, device, traced)
+    traced = Traced() if watched else None
+    why = WhyStored() if DEBUG >= 3 else None
+    linear = load_scheduler(device, traced, None if why is None else why.observe)(graph)
+    if traced is not None:
+        note_traced(graph, device, traced)
+    if why is not None:
+        show_stored(why.calls)
     return linear
 
 
-def load_scheduler(device: str, traced: Traced | None = None) -> Callable[[UOp], UOp]:
+def load_scheduler(
+    device: str, traced: Traced | None = None, observe: Callable[..., None] | None = None
+) -> Callable[[UOp], UOp]:
     """`whit.schedule.schedule`, for a device; a program that only builds graphs does not load it."""
     schedule: Callable[..., UOp] = importlib.import_module("whit.schedule").schedule  # lazy: the first realize does
     target = Device[device].target
-    return lambda graph: schedule(graph, target, traced)
+    return lambda graph: schedule(graph, target, traced, observe)
 
 
 def _after_fork() -> None:

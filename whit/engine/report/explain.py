@@ -3,8 +3,8 @@
     print(explain(node, "CPU"))
 
 The way is that of `realize`: copies between devices first, each with what has to be computed for it; then one schedule
-with its kernels in order, what each waits for where that is not the one before, how it is tiled and why, and the memory
-that it takes.
+with its kernels in order, what each waits for where that is not the one before, why the values that it stores for
+others are not computed where they are read, how it is tiled and why, and the memory that it takes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from whit.engine.realize.realize import (
 )
 from whit.engine.realize.windows import find_windows
 from whit.engine.report.kernel import KernelReport, spell_bytes, spell_count
+from whit.engine.report.why_stored import WhyStored, stored_lines
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
@@ -95,7 +96,9 @@ class Report:
     def schedule(self, node: UOp, device: str, title: str) -> None:
         """Reports the kernels that compute a node, and their memory."""
         graph, changed = _graph_of(node)
-        plan = make_plan(load_scheduler(device)(graph.graph), graph.outputs + len(graph.slots))
+        why = WhyStored()
+        linear = load_scheduler(device, observe=why.observe)(graph.graph)
+        plan = make_plan(linear, graph.outputs + len(graph.slots))
         steps = reports(plan, device, call_names(graph, device))
         work = sum(step.ops for step in steps)
         read, written = sum(step.bytes_read for step in steps), sum(step.bytes_written for step in steps)
@@ -115,7 +118,8 @@ class Report:
                 self.lines.append(f"     waits for {others}" if others else "     waits for none of these")
             self.lines.append(f"     {step.amounts}")
             same = first.setdefault(step.body, number)
-            reasons = step.reasons if same == number else (f"the same kernel as {same}",)
+            _, stored = why.calls[number - 1]
+            reasons = (*stored_lines(stored), *step.reasons) if same == number else (f"the same kernel as {same}",)
             self.lines += [f"     {reason}" for reason in reasons]
             if is_gpu and same == number:
                 self.lines.append(f"     {step.bound()}{step.achieved()}")

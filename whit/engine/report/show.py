@@ -2,7 +2,7 @@
 
     DEBUG=1   a line for each schedule that is made ready: device, target, kernels, memory, time
     DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use, layer and line
-    DEBUG=3   how each new kernel is tiled, and why
+    DEBUG=3   why values are stored between kernels; how each new kernel is tiled, and why
     DEBUG=4   its source text
     DEBUG=5   the graphs: what is realised, its schedule, each kernel
     DEBUG=6   the linear program
@@ -15,10 +15,11 @@ kernels are not taken from disk. Colours only where a person looks: on a termina
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whit.config import DEBUG
 from whit.engine.report.counters import Counts, GlobalCounters
+from whit.engine.report.why_stored import Stored, stored_lines
 from whit.ir.op import spell_shape
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
@@ -68,6 +69,13 @@ def show_kernel(
     line = f"*** {device:7s} {number:4d} {_shown(f'{name:32s}', 'cyan')} {result:24s} tm {time_to_str(seconds)}"
     line = f"{line} {flops:9.1f} GFLOP/s {bandwidth:7.1f} GB/s  mem {used:9.2f} MB"
     print(f"{line}  {_shown(label, 'green')}" if label else line, flush=True)
+
+
+def show_stored(calls: Iterable[tuple[str, Stored]]) -> None:
+    """The part of DEBUG=3 that belongs to a schedule, once when it is made: of equal kernels once."""
+    for name, stored in dict.fromkeys(calls):
+        for reason in stored_lines(stored):
+            print(f"{name}: {_shown(reason, 'yellow')}")
 
 
 def announce(function: UOp, explanation: str = "", source: str = "", linear: UOp | None = None, code: str = "") -> None:

@@ -22,11 +22,12 @@ from whit.kernel.attention_form import find_chain
 from whit.kernel.ranges import next_id
 from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.records import dataclass
-from whit.schedule.lower import is_join, prod_of, read_value
+from whit.schedule.lower import read_value
 from whit.schedule.movement import ZERO, Position
 from whit.schedule.stages.attention import is_computed
 from whit.schedule.stages.choose import Kernel
 from whit.schedule.stages.epilogue import DEEP, is_heavy
+from whit.schedule.values import is_join, prod_of
 from whit.target import ANY_CPU, Target
 
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this

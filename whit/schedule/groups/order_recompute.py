@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.schedule.lower import operands_of
 from whit.schedule.stages.choose import Kernel
+from whit.schedule.values import operands_of
 from whit.schedule.writes.order import in_circles
 
 

@@ -13,7 +13,7 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
 from whit.kernel.tensor_cores import LARGE_PRODUCT, LEAST_USES
-from whit.schedule.lower import prod_of
+from whit.schedule.values import prod_of
 
 
 @function_rule(ops.REDUCE)

@@ -17,7 +17,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
-from whit.schedule.lower import is_contraction, prod_of
+from whit.schedule.values import is_contraction, prod_of
 
 Order = tuple[int, ...]
 COLUMNS = 128  # of a tile that keeps tensor cores busy

@@ -12,8 +12,8 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp
-from whit.schedule.lower import is_contraction, is_serial, prod_of
 from whit.schedule.rewrites.split_reduce import in_parts
+from whit.schedule.values import is_contraction, is_serial, prod_of
 
 ENOUGH = 1 << 14  # results, of which each 32 have a block
 LEAST = 512  # elements of a part, for each of its results

@@ -29,8 +29,8 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
 from whit.kernel.tensor_cores import TILE_ROWS
-from whit.schedule.lower import distinct, is_serial, prod_of
 from whit.schedule.rewrites.stage_operands import few_rows_of, sides_of
+from whit.schedule.values import distinct, is_serial, prod_of
 from whit.target import Target
 
 PIECES = 64

@@ -31,7 +31,7 @@ from whit.ir.free import free_ranges
 from whit.ir.graph import topological
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
-from whit.schedule.lower import prod_of
+from whit.schedule.values import prod_of
 from whit.target import Target
 
 SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)

@@ -44,10 +44,8 @@ from whit.kernel.tensor_cores import (
     LEAST_USES,
     SKINNY_COLUMNS,
     SKINNY_ROWS,
-    SMALL_PRODUCT,
 )
-from whit.schedule.lower import distinct, is_contraction, prod_of
-from whit.target import Target
+from whit.schedule.values import distinct, prod_of
 
 MOST_NODES = 300  # that weights are computed of
 FEW_USES = 16  # of an element, from which on a product is worth tiles
@@ -55,25 +53,11 @@ LONGEST_ROW, MOST_READ = 1 << 14, 4  # elements of a row that products compute; 
 MANY_COLUMNS = 512  # of a matrix, beside which what a row costs is little
 
 
-def to_keep_for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target) -> list[UOp]:
-    """What a kernel that computes these nodes had better read from memory, whether it is kept so far or not."""
-    if not target.is_gpu:
-        return []
-    root, *others = nodes
-    reduces = [node for node in (root, *others) if node.op is ops.REDUCE]
-    products = [node for node in reduces if is_contraction(node)]
-    found = [node for node in reduces if node is not products[0]] if products else []
-    if root in found and _is_large(products[0], SMALL_PRODUCT, FEW_USES):  # sum(x * (a @ b)) -> sum(x * kept( a @ b ))
-        found.append(products[0])
-    found += _operands_of(products, kept) if target.has_wgmma else []
-    return [node for node in found if node is not root]
-
-
-def _operands_of(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
-    """The operands of large products that are computed."""
+def operands_to_read(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
+    """The operands of large products that are computed, and had better be read from memory."""
     found: list[UOp] = []
     for node in nodes:
-        sides = node.src[0].src if _is_large(node) else few_rows_of(node)
+        sides = node.src[0].src if is_large_product(node) else few_rows_of(node)
         for side in sides:
             other = node.src[0].src[side is node.src[0].src[0]]
             value = _to_read(side, other, kept)
@@ -108,7 +92,7 @@ def sides_of(node: UOp) -> tuple[int, int, int] | None:
     return rows, columns, max(results // (rows * columns), 1)
 
 
-def _is_large(node: UOp, large: int = LARGE_PRODUCT, uses: int = LEAST_USES) -> bool:
+def is_large_product(node: UOp, large: int = LARGE_PRODUCT, uses: int = LEAST_USES) -> bool:
     """Whether a value is a product of matrices whose elements are all used many times."""
     value = node.src[0] if node.op is ops.REDUCE and node.arg.op is ops.ADD else node
     if value.op is not ops.MUL or value is node or not all(isinstance(size, int) for size in value.shape):
@@ -166,7 +150,7 @@ def _is_of_row(row: UOp, reduce: UOp) -> bool:
 @function_rule(ops.REDUCE)
 def turn_operands(node: UOp) -> UOp | None:
     """sum over k of a[m, k] * b[k, n] -> the same with a stage of b.T, if tensor cores read a and b along the depth"""
-    if not _is_large(node):
+    if not is_large_product(node):
         return None
     sides = node.src[0].src
     bases = [_path(side)[-1] for side in sides]
@@ -216,7 +200,7 @@ def _rounded(x: UOp) -> UOp:
 @function_rule(ops.REDUCE)
 def widen_values(node: UOp) -> UOp | None:
     """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are made of fp8"""
-    if not ATTENTION_BLOCKS or not _is_large(node, LARGE_PRODUCT, 1):
+    if not ATTENTION_BLOCKS or not is_large_product(node, LARGE_PRODUCT, 1):
         return None
     for weights, values in (node.src[0].src, node.src[0].src[::-1]):
         *path, base = _path(values)

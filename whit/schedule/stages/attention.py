@@ -22,7 +22,7 @@ from whit.ir.uop import UOp
 from whit.kernel.attention_form import Chain, find_chain
 from whit.kernel.online_softmax import as_online
 from whit.records import dataclass
-from whit.schedule.lower import narrowest, prod_of
+from whit.schedule.values import narrowest, prod_of
 from whit.target import Target
 
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})

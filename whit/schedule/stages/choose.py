@@ -3,8 +3,7 @@
 Goes in: the values to compute, each with the buffer it goes to. Comes out: the values that get a buffer, and the scalar
 expression of each, reading the others from theirs.
 
-Everything fuses unless it would be computed too often (`lower.py` reports those), or on too few cores: a reduction to
-very few elements over very many stands alone, so that it can be split. Starting from the outputs, a kernel is lowered
+Everything fuses unless `may_fuse.py` has a reason against it. Starting from the outputs, a kernel is lowered
 with what is kept so far; what it reports is kept too, and every kernel that had it fused is lowered again. The set only
 grows, so this ends. Some values were kept early that cost next to nothing now that others are kept too: in the end
 each of these is given up, if nothing else has to be kept instead.
@@ -13,41 +12,34 @@ each of these is given up, if nothing else has to be kept instead.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from whit.config import ATTENTION_BLOCKS, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.records import dataclass
-from whit.schedule.lower import (
-    ALWAYS_CHEAP,
-    LOOPS,
-    MOST_STACKED,
-    TWICE_IS_FINE,
-    Lowering,
-    is_join,
-    narrowest,
-    prod_of,
-    read_value,
-    reads_of,
-    weigh,
-)
+from whit.schedule.lower import Lowering, read_value, reads_of
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.rewrites.stage_operands import is_short_row, multiplies, to_keep_for_products
+from whit.schedule.rewrites.stage_operands import is_short_row, multiplies
 from whit.schedule.stages.attention import find_chains
-from whit.schedule.stages.epilogue import narrowing, too_much_after
+from whit.schedule.stages.epilogue import narrowing
 from whit.schedule.stages.join import lower_join, to_compute
+from whit.schedule.stages.may_fuse import (
+    MOST_READS,
+    MOST_STACKED,
+    after_product,
+    for_products,
+    of_shared,
+    of_way_station,
+)
+from whit.schedule.values import ALWAYS_CHEAP, TWICE_IS_FINE, is_join, narrowest, prod_of, weigh
 from whit.schedule.writes.lower import lower_write
 from whit.target import ANY_CPU, Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
-MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
-MOST_READS = 128  # values, more than a kernel takes; from there on some are kept on the way
-WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
 MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
 FAR = 100  # nodes to look at for a scan
@@ -64,10 +56,9 @@ class Kernel:
     parts: int  # of a long STACK: the value is a GROUP with one element for each source; 0 for anything else
     fused: dict[UOp, None]  # tensor-stage nodes computed here
     reads: list[UOp]  # the memory that it reads: kept nodes, params and buffers
-    views: tuple[UOp, ...] = ()  # what it had better read from memory, in the order in which it is read
-    in_doubt: tuple[UOp, ...] = ()  # what it would have computed, had that not been too expensive at the time
     is_chained: bool = False  # it computes blocks of a matrix that is not stored
     is_write: bool = False  # the root is a write: the value is a GROUP of STOREs into the memory of what it stands on
+    reason: str = ""  # why the value is stored; none for what was asked for
 
 
 @dataclass(slots=True)
@@ -91,11 +82,24 @@ def choose_stages(outputs: Iterable[UOp], writes: Writes = NO_WRITES, target: Ta
     """The kernels that compute the outputs and the writes, by the value they compute."""
     roots = list(dict.fromkeys([*outputs, *writes.over, *writes.saved.values()]))
     order = topological(roots)
-    stages = Stages(writes, set(roots), Counter(s for node in order for s in node.src), narrowing(order), target)
+    stages = Stages(
+        writes,
+        set(roots),
+        _asked_for(roots, writes),
+        Counter(s for node in order for s in node.src),
+        narrowing(order),
+        target,
+    )
     stages.compute_in_blocks(roots)
     stages.settle(roots)
     stages.reconsider(roots)
     return stages.used(roots)
+
+
+def _asked_for(roots: Iterable[UOp], writes: Writes) -> dict[UOp, str]:
+    """Why those are kept that are not results, nor found here."""
+    staged = dict.fromkeys((root for root in roots if root.op is ops.STAGE), "the graph asks for it")
+    return staged | dict.fromkeys(writes.saved.values(), "what it is a copy of is overwritten before it is read last")
 
 
 @dataclass(slots=True)
@@ -112,6 +116,7 @@ class Stages:
 
     writes: Writes
     kept: set[UOp]
+    reasons: dict[UOp, str]  # why what is kept is, but for what was asked for
     uses: Counter[UOp]  # of nodes, in the graph
     narrowing: dict[UOp, UOp]  # nodes that are used once, by a cast to a narrower dtype
     target: Target
@@ -145,7 +150,9 @@ class Stages:
         found = find_chains(roots, self.kept, lower, self.target)
         self.inline |= found.inline
         self.scores |= found.scores
-        self.kept.update(self.narrowing.get(node, node) for node in found.kept)
+        places = {self.narrowing.get(node, node) for node in found.kept} - self.kept
+        self.kept.update(places)
+        self.reasons.update(dict.fromkeys(places, "attention by blocks has a kernel of its own"))
 
     def settle(self, roots: list[UOp]) -> None:
         """Lowers kernels, and what they read, until nothing more is to be kept."""
@@ -155,22 +162,11 @@ class Stages:
             root = todo.pop()
             if root in kernels:
                 continue
-            kernel, to_keep = lower_kernel(root, kept, self.writes, self.inline, self.positions, self.target.is_gpu)
+            kernel, lowering = lower_kernel(root, kept, self.writes, self.inline, self.positions, self.target.is_gpu)
             if self.scores and not self.scores.isdisjoint(kernel.fused):
                 kernel = replace(kernel, is_chained=True)
-            to_keep += _shared(kernel, self.owners, kernels, kept, self.uses, self.inline)
-            if len(kernel.reads) > MOST_READS and not kernel.is_chained:
-                to_keep += _way_stations(kernel, kept, self.uses, self.inline)
-            parts = [*(to_compute(root, kept) if is_join(root) else ()), *kernel.views]
-            if not kernel.is_chained:
-                if self.target.has_wgmma:
-                    to_keep += too_much_after(root, kernel.value, kernel.fused)
-                wanted = to_keep_for_products((root, *kernel.fused), kept, self.target)
-                for_products = [self.narrowing.get(node, node) for node in wanted]
-                self.for_products.update(for_products)
-                parts = [*parts, *for_products]
-            fresh = self._fresh(to_keep, parts)
-            self.in_doubt.update(dict.fromkeys(map(narrowest, kernel.in_doubt)))
+            fresh = self._fresh(kernel, lowering)
+            self.in_doubt.update(dict.fromkeys(map(narrowest, lowering.in_doubt)))
             if fresh and self.attempt is not None:
                 self.attempt.has_failed = True
                 return  # what else would have to be kept does not matter, and it may be all layers above
@@ -276,17 +272,65 @@ class Stages:
             fresh = [node for node in _needs(self.kernels[stack.pop()]) if node not in found]
             found.update(fresh)
             stack.extend(fresh)
-        return {root: self.kernels[root] for root in self._in_order(found)}
+        return {root: replace(self.kernels[root], reason=self.reasons.get(root, "")) for root in self._in_order(found)}
 
-    def _fresh(self, nodes: Iterable[UOp], parts: Iterable[UOp]) -> list[UOp]:
-        """Where to store these values and parts of a join, without what is stored already."""
-        narrow = [narrowest(node) for node in nodes]
-        places = dict.fromkeys((*(self.narrowing.get(node, node) for node in narrow), *parts))
-        return [node for node in places if node not in self.kept and node.op not in (ops.PARAM, ops.BUFFER)]
+    def _fresh(self, kernel: Kernel, lowering: Lowering) -> dict[UOp, str]:
+        """What is to be stored for a kernel, and why, without what is stored already."""
+        places: dict[UOp, str] = {}
+        for node, reason in (*lowering.to_keep.items(), *self._beside(kernel)):
+            narrow = narrowest(node)
+            places.setdefault(self.narrowing.get(narrow, narrow), reason)
+        for node in to_compute(kernel.root, self.kept) if is_join(kernel.root) else ():
+            places.setdefault(node, "computed where it lies, as a part of another")
+        for node, reason in lowering.views.items():
+            places.setdefault(node, reason)
+        if not kernel.is_chained:
+            wanted = for_products((kernel.root, *kernel.fused), self.kept, self.target)
+            found = {self.narrowing.get(node, node): reason for node, reason in wanted.items()}
+            self.for_products.update(found)
+            for node, reason in found.items():
+                places.setdefault(node, reason)
+        memory = (ops.PARAM, ops.BUFFER)
+        return {node: why for node, why in places.items() if node not in self.kept and node.op not in memory}
 
-    def _keep(self, fresh: list[UOp]) -> list[UOp]:
+    def _beside(self, kernel: Kernel) -> Iterator[tuple[UOp, str]]:
+        """What a kernel is not to compute beside others, beside so much, or beside a product."""
+        yield from self._shared(kernel)
+        if kernel.is_chained:
+            return
+        if len(kernel.reads) > MOST_READS:
+            for node in kernel.fused:
+                if node.op.elementwise and self.uses[node] > 1 and node is not kernel.root and node not in self.inline:
+                    answer = of_way_station(node, self.kept)
+                    if answer.stored:
+                        yield node, answer.reason
+        if self.target.has_wgmma:
+            yield from after_product(kernel.root, kernel.value, kernel.fused).items()
+
+    def _shared(self, kernel: Kernel) -> Iterator[tuple[UOp, str]]:
+        """What this kernel and another compute, and should not."""
+        root = kernel.root
+        for node in kernel.fused:
+            if not self._may_be_shared(node) or node is root:
+                continue
+            owner = self.owners.setdefault(node, root)
+            if owner is root:
+                continue
+            if owner not in self.kernels or node not in self.kernels[owner].fused:
+                self.owners[node] = root
+                continue
+            answer = of_shared(node, self.kept)
+            if answer.stored:
+                yield node, answer.reason
+
+    def _may_be_shared(self, node: UOp) -> bool:
+        """Whether a value may be too much for two kernels: loops are, and what more than one value is made of."""
+        return node not in self.inline and (node.op is ops.REDUCE or (node.op.elementwise and self.uses[node] > 1))
+
+    def _keep(self, fresh: Mapping[UOp, str]) -> list[UOp]:
         """Keeps values; the kernels that had computed them are to be lowered again."""
         self.kept.update(fresh)
+        self.reasons.update(fresh)
         stale = [root for node in fresh for root in self.users.pop(node, ()) if root is not node]
         dropped = [root for root in dict.fromkeys(stale) if self._drop(root)]
         self.dropped.extend(dropped)
@@ -300,19 +344,17 @@ def lower_kernel(
     inline: Collection[UOp] = (),
     positions: Positions | None = None,
     is_gpu: bool = False,
-) -> tuple[Kernel, list[UOp]]:
-    """The kernel of a value, and the values that it should not compute itself."""
+) -> tuple[Kernel, Lowering]:
+    """The kernel of a value, and what its lowering says about the values that it should not compute itself."""
     known = {} if positions is None else positions
     lowering = Lowering(kept, inline, _saved_for(root, writes.saved), positions=known, is_gpu=is_gpu)
     if root in writes.over:
         staged = [(root, i) in writes.staged for i in range(len(root.src) - 1)]
         ranges, value = lower_write(root, staged, writes.overwritten, lowering)
-        doubts, reads, views = tuple(lowering.in_doubt), reads_of(value), tuple(lowering.views)
-        return Kernel(root, value, ranges, (), 0, lowering.fused, reads, views, doubts, is_write=True), lowering.to_keep
+        return Kernel(root, value, ranges, (), 0, lowering.fused, reads_of(value), is_write=True), lowering
     if is_join(root):
         value = lower_join(root, lowering)
-        views = tuple(lowering.views)
-        return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value), views), lowering.to_keep
+        return Kernel(root, value, (), (), 0, lowering.fused, reads_of(value)), lowering
     stack = stack_under(root, kept)
     ranges, position = over(root.shape if stack is None else stack.shape[1:])
     backward = None if stack is not None else _backward_axis(root)
@@ -323,10 +365,7 @@ def lower_kernel(
         value, parts = UOp.group(*sources), len(stack.src)
     else:
         value, parts = lowering.lower(root, ranges, position), 0
-    doubts, views = tuple(lowering.in_doubt), tuple(lowering.views)
-    return Kernel(
-        root, value, ranges, position, parts, lowering.fused, reads_of(value), views, doubts
-    ), lowering.to_keep
+    return Kernel(root, value, ranges, position, parts, lowering.fused, reads_of(value)), lowering
 
 
 def stack_under(root: UOp, kept: set[UOp]) -> UOp | None:
@@ -361,64 +400,6 @@ def _saved_for(root: UOp, saved: Mapping[UOp, UOp]) -> Mapping[UOp, UOp]:
     if root not in saved.values():
         return saved
     return {value: copy for value, copy in saved.items() if copy is not root}
-
-
-def _shared(
-    kernel: Kernel,
-    owners: dict[UOp, UOp],
-    kernels: dict[UOp, Kernel],
-    kept: set[UOp],
-    uses: Counter[UOp],
-    inline: Collection[UOp],
-) -> list[UOp]:
-    """What this kernel and another compute: reductions, and values that read much, are computed once and kept."""
-    found = []
-    for node in kernel.fused:
-        is_reduce = node.op is ops.REDUCE
-        if node is kernel.root or node in inline or not (is_reduce or (node.op.elementwise and uses[node] > 1)):
-            continue
-        owner = owners.setdefault(node, kernel.root)
-        if owner is not kernel.root and owner in kernels and node in kernels[owner].fused:
-            if is_reduce or reads_much(node, kept):
-                found.append(node)
-        elif owner is not kernel.root:
-            owners[node] = kernel.root
-    return found
-
-
-def _way_stations(kernel: Kernel, kept: set[UOp], uses: Counter[UOp], inline: Collection[UOp]) -> list[UOp]:
-    """Values on the way through a kernel that reads very many, as the sum over all layers of a deep network: those that
-    others need too would be kept in the end, and until then be added up from the beginning for each of them."""
-    nodes = [node for node in kernel.fused if node.op.elementwise and uses[node] > 1]
-    return [node for node in nodes if node is not kernel.root and node not in inline and reads_much(node, kept, LOOPS)]
-
-
-def reads_much(root: UOp, kept: set[UOp], like_reads: Collection[Op] = ()) -> bool:
-    """Whether a value reads so many others of its size that reading it instead is worth storing it.
-
-    A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it,
-    and the memory of a recurrent layer be computed from the first step on. Several parts of one value count each, and
-    what some ops compute can count like a read.
-    """
-    size, reads = prod_of(root.shape), 0
-    stack, seen = [root], {root}
-    while stack and reads < MUCH and len(seen) < WIDE:
-        node = stack.pop()
-        base = _viewed(node, kept)
-        if node is not root and (base in kept or base.op in (ops.PARAM, ops.BUFFER) or base.op in like_reads):
-            reads += 2 * min(prod_of(node.shape), prod_of(base.shape)) >= size
-        elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
-            fresh = [s for s in node.src if s not in seen]
-            seen.update(fresh)
-            stack.extend(fresh)
-    return reads >= MUCH
-
-
-def _viewed(node: UOp, kept: set[UOp]) -> UOp:
-    """What a value is a view of."""
-    while node not in kept and node.op in ops.MOVEMENT:
-        node = node.src[0]
-    return node
 
 
 def _is_cheap(kernel: Kernel, kept: set[UOp], readers: Mapping[UOp, Collection[UOp]]) -> bool:

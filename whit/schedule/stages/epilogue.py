@@ -14,13 +14,13 @@ gradient with the step of its optimiser behind it, it does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.tensor_cores import LARGE_PRODUCT
-from whit.schedule.lower import distinct, prod_of
+from whit.schedule.values import distinct, prod_of
 
 FUNCTIONS = frozenset(op for op in ops.ELEMENTWISE if op.operations > 1)
 HEAVY = FUNCTIONS | {ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW}
@@ -45,17 +45,11 @@ def narrowing(order: Iterable[UOp]) -> dict[UOp, UOp]:
     return narrow
 
 
-def too_much_after(root: UOp, value: UOp, fused: Collection[UOp]) -> list[UOp]:
-    """The products in a kernel that are to be kept before anything else is computed of them: what follows is heavy, or
-    computes them again for each element that it makes of one of theirs."""
-    found = [node for node in fused if node is not root and _is_large(node)]
-    if len(found) != 1:
-        return []
-    (product,) = found
-    is_repeated = prod_of(root.shape) > prod_of(product.shape)
+def is_too_much(value: UOp, product: UOp) -> bool:
+    """Whether too much is computed of the sums of a product before a kernel stores its value."""
     depth = _depth_of_two(product)
-    is_slow = depth < DEEP and (len(_reads(value)) >= MANY or (depth > SHALLOW and is_heavy(value, product, 0)))
-    return found if is_repeated or (depth > 0 and is_slow) else []
+    is_slow = len(_reads(value)) >= MANY or (depth > SHALLOW and is_heavy(value, product, 0))
+    return 0 < depth < DEEP and is_slow
 
 
 def is_heavy(value: UOp, root: UOp, large: int) -> bool:
@@ -87,7 +81,8 @@ def _varies(node: UOp) -> bool:
     return any(s.op is ops.INDEX or s.op is ops.REDUCE for s in topological((node,)))
 
 
-def _is_large(node: UOp) -> bool:
+def is_large_sum(node: UOp) -> bool:
+    """Whether a value is a product of so many elements that tensor cores compute it."""
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or node.src[0].op is not ops.MUL:
         return False
     shape = node.src[0].shape

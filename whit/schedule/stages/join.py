@@ -18,8 +18,9 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
-from whit.schedule.lower import Lowering, is_join, prod_of, read_value
+from whit.schedule.lower import Lowering, read_value
 from whit.schedule.movement import ZERO, Position, reshape_position
+from whit.schedule.values import is_join, prod_of
 
 SAME_ORDER = (ops.RESHAPE, ops.STAGE)
 SHOWS = (*ops.MOVEMENT, ops.STAGE, ops.CAST, *ops.SAME_VALUE)

@@ -28,9 +28,9 @@ from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
-from whit.schedule.lower import prod_of
 from whit.schedule.movement import over
 from whit.schedule.stages.join import as_join
+from whit.schedule.values import prod_of
 from whit.schedule.writes.footprint import Box, box_of, target_position
 
 MOST_CHOSEN = 24  # stores that become a chain of choices; more are written into memory

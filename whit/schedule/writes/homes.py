@@ -16,7 +16,7 @@ from dataclasses import field
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.records import dataclass
-from whit.schedule.lower import is_join, prod_of
+from whit.schedule.values import is_join, prod_of
 from whit.schedule.writes.effects import Settled, value_order
 
 

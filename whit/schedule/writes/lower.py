@@ -26,8 +26,9 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
-from whit.schedule.lower import WRITTEN, Lowering, Request, prod_of
+from whit.schedule.lower import WRITTEN, Lowering, Request
 from whit.schedule.movement import Position, flat_position, over, reshape_position
+from whit.schedule.values import prod_of
 from whit.schedule.writes.effects import value_order
 from whit.schedule.writes.footprint import distinct_ranges, target_position
 
@@ -48,7 +49,7 @@ def lower_write(
         old = set(overwritten)
         stores = [with_kept_sources(store, old) if keep else store for store, keep in zip(stores, staged, strict=True)]
     for store in stores:
-        lowering.to_keep.extend(s for s in store.src[1:] if s.op is ops.STAGE)
+        lowering.to_keep.update((s, "computed before it is written") for s in store.src[1:] if s.op is ops.STAGE)
     if len(stores) == 1 and has_positions(stores[0]):
         return _lower_scatter(root, stores[0], lowering)
     shapes = [store.src[0].shape for store in stores]
@@ -126,6 +127,6 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
         each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))
         gate = each if gate is None else gate & each
     if renamed and any(node.op in (ops.REDUCE, ops.SCAN) for node in lowering.fused):
-        lowering.to_keep.append(value)  # one core would compute it: on all of them, first
+        lowering.to_keep.setdefault(value, "the one core that scatters would compute it: on all of them, first")
     result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)
     return tuple(renamed.get(r, r) for r in ranges), result
