@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from schedule.build import matmul, param, scheduled
 
-from whit.codegen import pipeline
 from whit.codegen.cpu import panel_sizes as tiling
+from whit.codegen.cpu import products
 from whit.codegen.cpu.panel_sizes import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.pipeline import PASSES, generate
 from whit.codegen.strategy.cost import Operands, estimate_tiling
@@ -110,7 +110,7 @@ def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.Monk
         plans = {kind: plan for kind, plan in plans.items() if plan.tiling.image}
     assert plans
     for kind, plan in list(plans.items())[:: -(-len(plans) // MOST)]:
-        monkeypatch.setattr(pipeline, "choose_tiling", lambda body, target, plan=plan: plan)
+        monkeypatch.setattr(products, "choose_tiling", lambda body, target, plan=plan: plan)
         with Context(NOOPT=0):
             linear = generate(body, target).linear
         memory = {slot: array.copy() for slot, array in inputs.items()}

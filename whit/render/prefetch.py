@@ -20,34 +20,54 @@ from whit.target import Target
 LINE = 64  # bytes of a cache line
 SOON = 8192  # bytes ahead in a panel: 65.6 -> 60.0 ms for 2048 x 2048 x 2048 on two cores, beside 1024
 ROWS = 4  # ahead in a copy: 3.0 -> 2.6 ms for 64 x 3072 x 768
-LEAST, MOST = 1024, 1 << 17  # bytes for which that is done: nearer is asked for anyway, farther is too early
+LEAST, MOST = (
+    1024,
+    1 << 17,
+)  # bytes ahead that are worth it: nearer the hardware prefetches by itself, farther is evicted
 SHORT_ROW = 1 << 13  # bytes of rows that end before a processor looks far ahead: 1.32 -> 0.88 ms for Q4_0, 4096 x 4096
 
 
 def bytes_ahead(linear: UOp, target: Target) -> dict[UOp, int]:
-    """Load -> how far ahead of it memory should be asked for."""
+    """Load -> how many bytes ahead of it memory is prefetched."""
     found: dict[UOp, int] = {}
     for node in linear.src:
-        if node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM and _is_vector(node):
-            distance = _next_rows(node.src[1]) * node.dtype.itemsize
-            if LEAST <= distance <= MOST:
-                found[node] = distance
-        elif node.op is ops.LOAD and _is_line(node):
-            panel = memory_of(node.src[0])
-            if panel.op is ops.BUFFER and panel.shape[0] * panel.dtype.itemsize > target.l1_bytes:
-                found[node] = SOON
-        elif node.op is ops.STORE and node.src[1].op is ops.LOAD and _is_line(node.src[1]):
-            memory, load, place = node.src[:3]
-            panel, source = memory_of(memory), memory_of(load.src[0])
-            if panel.op is ops.BUFFER and panel.arg.memory is Memory.SHARED and source.op is ops.PARAM:
-                distance = ROWS * _row(load.src[1], place) * source.dtype.itemsize
-                if LEAST <= distance <= MOST:
-                    found[load] = distance
+        if node.op is ops.LOAD:
+            load, distance = node, _ahead_of_load(node, target)
+        elif node.op is ops.STORE and node.src[1].op is ops.LOAD:
+            load, distance = node.src[1], _ahead_in_copy(node)
+        else:
+            continue
+        if distance:
+            found[load] = distance
     return found
 
 
+def _ahead_of_load(load: UOp, target: Target) -> int:
+    """In the next rows of a param, or further on in a panel that does not fit the first cache; 0 elsewhere."""
+    memory = memory_of(load.src[0])
+    if memory.op is ops.PARAM:
+        return _worth_it(_next_rows(load.src[1]) * load.dtype.itemsize) if _is_vector(load) else 0
+    is_large = memory.op is ops.BUFFER and memory.shape[0] * memory.dtype.itemsize > target.l1_bytes
+    return SOON if is_large and _is_line(load) else 0
+
+
+def _ahead_in_copy(store: UOp) -> int:
+    """A few rows on in what a panel is filled from; 0 if this is no copy of a line of a param into a panel."""
+    memory, load, place = store.src[:3]
+    panel, source = memory_of(memory), memory_of(load.src[0])
+    is_panel = panel.op is ops.BUFFER and panel.arg.memory is Memory.SHARED
+    if not is_panel or source.op is not ops.PARAM or not _is_line(load):
+        return 0
+    return _worth_it(ROWS * _row(load.src[1], place) * source.dtype.itemsize)
+
+
+def _worth_it(distance: int) -> int:
+    """A distance, or 0 if it is too short or too long."""
+    return distance if LEAST <= distance <= MOST else 0
+
+
 def asked_before(linear: UOp) -> dict[UOp, list[UOp]]:
-    """Loop -> the loads after it for whose memory is asked before it: what its sums are added to."""
+    """Loop -> the loads after it that are prefetched in front of it: those of what its sums are added to."""
     found: dict[UOp, list[UOp]] = {}
     places = {node: i for i, node in enumerate(linear.src)}
     loops: list[UOp | None] = [None]  # at each depth, the last one that has ended
@@ -57,13 +77,19 @@ def asked_before(linear: UOp) -> dict[UOp, list[UOp]]:
         elif node.op is ops.END and node.src[0].op is ops.RANGE:
             loops.pop()
             loops[-1] = node.src[0]
-        elif node.op is ops.LOAD and loops[-1] is not None and memory_of(node.src[0]).op is ops.PARAM:
-            memory, position, *gate = node.src
-            is_known = memory.op is ops.PARAM and places.get(position, 0) < places[loops[-1]]
-            is_scalar = not position.shape and not any(g.shape for g in gate)
-            if is_known and is_scalar and node.shape and node.shape[0] * memory.dtype.itemsize >= LINE:
+        elif node.op is ops.LOAD and loops[-1] is not None:
+            is_known = places.get(node.src[1], 0) < places[loops[-1]]
+            if is_known and _is_line_of_param(node):
                 found.setdefault(loops[-1], []).append(node)
     return found
+
+
+def _is_line_of_param(load: UOp) -> bool:
+    """Whether a load is of whole lines of a param that nothing has been written to before, all of it or nothing."""
+    memory, *others = load.src
+    if memory.op is not ops.PARAM or any(each.shape for each in others):
+        return False
+    return bool(load.shape) and load.shape[0] * memory.dtype.itemsize >= LINE
 
 
 def _is_vector(load: UOp) -> bool:
@@ -80,13 +106,13 @@ def _is_line(load: UOp) -> bool:
 def _next_rows(position: UOp) -> int:
     """How far the next rows are, in elements, where several short ones are summed up side by side, block by block; 0
     elsewhere. Loops along blocks are the reduction's own: those along vectors of it are split off."""
-    ranges = [node for node in topological((position,)) if node.op is ops.RANGE]
-    summed = {r: step_of(position, r) for r in ranges if r.arg.kind is RangeKind.REDUCE}
-    outside = [step for r in ranges if r not in summed and (step := step_of(position, r)) > 0]
-    if not summed or not outside or not all(step > 0 and r.src[0].op is ops.CONST for r, step in summed.items()):
+    steps = {node: step_of(position, node) for node in topological((position,)) if node.op is ops.RANGE}
+    summed = {r: step for r, step in steps.items() if r.arg.kind is RangeKind.REDUCE}
+    outside = [step for r, step in steps.items() if r not in summed and step > 0]
+    if not summed or not outside or any(step <= 0 or r.src[0].op is not ops.CONST for r, step in summed.items()):
         return 0
-    row = max(step * int(r.src[0].arg) for r, step in summed.items())
-    return min(outside) if row <= SHORT_ROW and 2 * row <= min(outside) else 0
+    row, pitch = max(step * int(r.src[0].arg) for r, step in summed.items()), min(outside)
+    return pitch if row <= min(SHORT_ROW, pitch // 2) else 0
 
 
 def _row(source: UOp, place: UOp) -> int:

@@ -29,30 +29,42 @@ def stores_past_caches(linear: UOp, target: Target) -> set[UOp]:
     """Stores of whole lines into params of which nothing is read, where these would not stay in the last cache."""
     if target.family != "x86_64" or not target.l3_bytes:
         return set()
-    read = {memory_of(node.src[0]) for node in linear.src if node.op is ops.LOAD}
-    lines: dict[tuple[UOp, ...], dict[int, UOp]] = {}  # blocks, param, where its lines start -> store by byte
-    blocks: list[UOp] = []
-    for node in linear.src:
-        if node.op in (ops.RANGE, ops.IF):
-            blocks.append(node)
-        elif node.op is ops.END:
-            blocks.pop()
-        elif node.op is ops.STORE and len(node.src) == 3 and node.arg.combine is None and node.src[1].shape:
-            param, place = memory_of(node.src[0]), node.src[2]
-            if param.op is ops.PARAM and param not in read and not place.shape:
-                base, offset = _parted(place)
-                size = param.dtype.itemsize
-                if _divisor(base) * size % LINE == 0 and offset * size % _nbytes(node) == 0:
-                    lines.setdefault((*blocks, param, base), {})[offset * size] = node
     written: dict[UOp, int] = {}  # weighed by how soon it leaves the cache
     found: dict[UOp, list[UOp]] = {}
-    for (*around, param, base), stores in lines.items():
+    for (*around, param, base), stores in _stores_by_line(linear).items():
         whole = list(_whole_lines(stores))
         step = next((step_of(base, r) for r in reversed(around) if r.op is ops.RANGE), 0) * param.dtype.itemsize
         weight = SCATTERED if step >= PAGE else IN_ORDER
         found.setdefault(param, []).extend(whole)
         written[param] = written.get(param, 0) + sum(map(_nbytes, whole)) * _times(around) * weight
     return {store for param, stores in found.items() if written[param] >= target.l3_bytes for store in stores}
+
+
+def _stores_by_line(linear: UOp) -> dict[tuple[UOp, ...], dict[int, UOp]]:
+    """Blocks around, param, where a line of it starts -> stores by their first byte, counted from there. They are of
+    params of which nothing is read, and each begins at a multiple of its own size."""
+    read = {memory_of(node.src[0]) for node in linear.src if node.op is ops.LOAD}
+    found: dict[tuple[UOp, ...], dict[int, UOp]] = {}
+    blocks: list[UOp] = []
+    for node in linear.src:
+        if node.op in (ops.RANGE, ops.IF):
+            blocks.append(node)
+        elif node.op is ops.END:
+            blocks.pop()
+        elif node.op is ops.STORE and _is_vector_of_param(node) and memory_of(node.src[0]) not in read:
+            param = memory_of(node.src[0])
+            base, offset = _parted(node.src[2])
+            size = param.dtype.itemsize
+            if _divisor(base) * size % LINE == 0 and offset * size % _nbytes(node) == 0:
+                found.setdefault((*blocks, param, base), {})[offset * size] = node
+    return found
+
+
+def _is_vector_of_param(store: UOp) -> bool:
+    """Whether a store puts a vector into a param as it is, always, to places side by side."""
+    memory, value, place, *gate = store.src
+    is_plain = not gate and store.arg.combine is None
+    return is_plain and bool(value.shape) and not place.shape and memory_of(memory).op is ops.PARAM
 
 
 def _nbytes(store: UOp) -> int:

@@ -31,6 +31,7 @@ MOST_SUMS = 8  # vectors of sums of rows of blocks that are read together: Q4_0 
 ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
 REPEATS = 1.0  # score of a load that comes to each element a few times
+MANY_NODES = 40  # of what is computed for each element, from which on fewer vectors are written out
 PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
 
@@ -98,16 +99,9 @@ def _choose_lanes(
     for region in found[1:]:
         if region.reduce is None or _contains_reduce(region.reduce.src[0], region.reduce, free):
             continue
-        inner = [r for r in region.reduce.src[1:] if r in widths]
-        candidates = {r: _score(body, region, r, free, is_output=False) for r in inner}
-        for r in outer:
-            if r in widths and r in free[region.reduce.src[0]]:
-                candidates[r] = _score(body, region, r, free, is_output=True)
-        best = max(candidates, key=lambda r: (candidates[r], r in outer), default=None)
-        if best in outer and 4 * size_of(best) <= widths[best]:  # few lanes, such as those of a window
-            long = [r for r in candidates if r not in outer and candidates[r] > 0 and size_of(r) >= widths[r]]
-            best = max(long, key=lambda r: candidates[r], default=best)
-        if best is None or candidates[best] <= 0 or size_of(best) < 2:
+        scores = _scores(body, region, region.reduce, outer, free, widths)
+        best = _best_lanes(scores, outer, widths)
+        if best is None or scores[best] <= 0 or size_of(best) < 2:
             continue
         if best in outer:
             if (stored is None or stored is best) and not any(best in free[reduce] for reduce in along):
@@ -118,6 +112,31 @@ def _choose_lanes(
             _lanes_along_reduction(strategy, found, region, best, free, widths[best], target)
     if stored is None:
         _lanes_of_stores(strategy, body, found, free, widths)
+
+
+def _scores(
+    body: UOp,
+    region: Region,
+    reduce: UOp,
+    outer: list[UOp],
+    free: dict[UOp, frozenset[UOp]],
+    widths: dict[UOp, int],
+) -> dict[UOp, float]:
+    """How well lanes along each range suit a reduction: its own ranges, and those of the outputs that it depends on."""
+    inner = [r for r in reduce.src[1:] if r in widths]
+    around = [r for r in outer if r in widths and r in free[reduce.src[0]]]
+    scores = {r: _score(body, region, r, free, is_output=False) for r in inner}
+    return scores | {r: _score(body, region, r, free, is_output=True) for r in around}
+
+
+def _best_lanes(scores: dict[UOp, float], outer: list[UOp], widths: dict[UOp, int]) -> UOp | None:
+    """The range that suits lanes best; not an output range that fills few of them, such as that of a window, where a
+    range of the reduction fills all."""
+    best = max(scores, key=lambda r: (scores[r], r in outer), default=None)
+    if best not in outer or 4 * size_of(best) > widths[best]:
+        return best
+    long = [r for r in scores if r not in outer and scores[r] > 0 and size_of(r) >= widths[r]]
+    return max(long, key=lambda r: scores[r], default=best)
 
 
 def _lanes_along_reduction(
@@ -285,17 +304,11 @@ def _lanes_of_stores(
     cores: int = 1,
 ) -> None:
     """Lanes along an output range that no vectorised reduction depends on, and that need not run in order."""
-    blocked = {
-        r
-        for region in found[1:]
-        if region.reduce is not None and not all(s in strategy.order for s in region.reduce.src[1:])
-        for r in free[region.reduce]
-    }
-    scans = {r for node in topological((body,)) if node.op is ops.SCAN for r in free[node]}
-    allowed = [r for r in strategy.order if r in widths and r not in blocked | scans and r not in ordered]
-    candidates = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
-    best = max(candidates, key=lambda r: (candidates[r], strategy.order.index(r)), default=None)
-    if best is None or size_of(best) < 2 or candidates[best] <= -4 * len(body.src):
+    blocked = _around_loops(strategy.order, body, found, free) | set(ordered)
+    allowed = [r for r in strategy.order if r in widths and r not in blocked]
+    scores = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
+    best = max(scores, key=lambda r: (scores[r], strategy.order.index(r)), default=None)
+    if best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src):
         return
     width = widths[best]
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
@@ -307,11 +320,25 @@ def _lanes_of_stores(
         return
     if len(found) == 1 and not ordered:
         strategy.order = _as_read(strategy.order, found[0], free)
-    most = 4 if found[0].nodes < 40 else 2
-    if ordered and found[0].nodes < 40:  # every core walks all rows: long pieces, 1.7 -> 1.2 ms for 4096 rows of 512
-        most = max(min(32, size_of(best) // width // cores), 4)
-    strategy.unroll[best] = max(min(most, size_of(best) // width), 1)
+    strategy.unroll[best] = _vectors_at_once(size_of(best) // width, found[0].nodes, cores if ordered else None)
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} vectors at a time")
+
+
+def _around_loops(order: list[UOp], body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
+    """The ranges that scans depend on, and reductions over ranges that are no output's."""
+    scans = [node for node in topological((body,)) if node.op is ops.SCAN]
+    reduces = [region.reduce for region in found[1:] if region.reduce is not None]
+    looped = [reduce for reduce in reduces if not all(r in order for r in reduce.src[1:])]
+    return frozenset().union(*(free[node] for node in (*scans, *looped)))
+
+
+def _vectors_at_once(count: int, nodes: int, cores: int | None) -> int:
+    """How many of the vectors of a range are written out: fewer of what is much to compute. `cores`: how many share the
+    range where each of them walks all rows."""
+    most = 4 if nodes < MANY_NODES else 2
+    if cores is not None and nodes < MANY_NODES:  # long pieces: 1.7 -> 1.2 ms for 4096 rows of 512
+        most = max(min(32, count // cores), 4)
+    return max(min(most, count), 1)
 
 
 def _as_read(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> list[UOp]:

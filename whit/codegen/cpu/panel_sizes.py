@@ -214,12 +214,8 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     deep = prod(sizes_of(found.along))
     itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
     width = target.vector_bytes // itemsize
-    if m * n * given.outer * deep < LEAST_WORK or n < LEAST_SIDE or deep < LEAST_SIDE:
+    if width < 2 or not _is_worth_panels(found, body, given, deep):
         return
-    if width < 2 or reads_what_it_writes(body):
-        return
-    if min(m, n) <= FEW_DOTS and is_unit(found.a, found.along[-1]) and is_unit(found.b, found.along[-1]):
-        return  # dot products
     scope = scope or Scope(DEPTHS, TILES)
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
@@ -227,15 +223,12 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
         yield from _of_images(found, body, given, depth, width)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
-                depth = choose_depth(
-                    found.along, max(DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2, deep // MOST_BLOCKS)
-                )
+                depth = _direct_depth(found, m, deep)
                 if depth.is_ragged:
                     continue
             elif m < LEAST_SIDE:
                 continue
-            most = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
-            most = min(max(most, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+            most = _most_vectors(way_b, m, n, width)
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
@@ -247,21 +240,28 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
                     yield from _blocked(tiling, found, given, itemsize)
 
 
+def _is_worth_panels(found: Contraction, body: UOp, given: Operands, deep: int) -> bool:
+    """Whether operands may be copied, and there is enough to multiply for it to pay: more than a few dot products."""
+    work = given.m * given.n * given.outer * deep
+    if work < LEAST_WORK or min(given.n, deep) < LEAST_SIDE or reads_what_it_writes(body):
+        return False
+    last = found.along[-1]
+    return min(given.m, given.n) > FEW_DOTS or not (is_unit(found.a, last) and is_unit(found.b, last))
+
+
+def _most_vectors(way_b: Way, m: int, n: int, width: int) -> int:
+    """The most vectors of columns that a tile may have side by side. What is copied is filled up to whole vectors."""
+    there = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
+    return min(max(there, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+
+
 def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
     """Tilings whose rows are read from an image: whole lines of it, and all columns."""
-    room, tiles = given.target.l2_bytes // 3, []
-    if any(is_open(r) for r in (*found.m, *found.n)):
+    room = given.target.l2_bytes // 3
+    if given.n < width or given.n * depth.total * given.itemsize > room or not _reads_image(found, given, depth):
         return
-    if not image_axes(found, depth.inside, depth.sizes, 1) or given.outer > 1 or depth.is_ragged or given.n < width:
-        return
-    if given.n * depth.total * given.itemsize > room:
-        return
-    for vectors in range(1, min(given.n // width, 4) + 1):
-        for rows in tile_rows(found.m, (given.target.vector_registers - 2 - vectors) // vectors):
-            count = given.m // rows * -(-given.n // (width * vectors))
-            tiles.append((count * step_cycles(rows, vectors, given.target), rows, vectors))
     height = size_of(found.m[0])
-    for (_, rows, vectors), lines in product(sorted(tiles)[:TILES], range(1, height + 1)):
+    for (rows, vectors), lines in product(_image_tiles(found, given, width), range(1, height + 1)):
         panels, left = divmod(given.m // height * lines, rows)
         image = prod(axis.size for axis in image_axes(found, depth.inside, depth.sizes, lines))
         sums = panels * rows * -(-given.n // (width * vectors)) * width * vectors
@@ -276,6 +276,23 @@ def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, wid
                     rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
                 )
                 yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
+
+
+def _image_tiles(found: Contraction, given: Operands, width: int) -> list[tuple[int, int]]:
+    """Rows and vectors of register tiles that end with the lines of an image; best first."""
+    tiles: list[tuple[float, int, int]] = []
+    for vectors in range(1, min(given.n // width, 4) + 1):
+        for rows in tile_rows(found.m, (given.target.vector_registers - 2 - vectors) // vectors):
+            count = given.m // rows * -(-given.n // (width * vectors))
+            tiles.append((count * step_cycles(rows, vectors, given.target), rows, vectors))
+    return [(rows, vectors) for _, rows, vectors in sorted(tiles)[:TILES]]
+
+
+def _reads_image(found: Contraction, given: Operands, depth: Depth) -> bool:
+    """Whether all rows of a contraction are windows of one image, of sizes that are known."""
+    if given.outer > 1 or depth.is_ragged or any(is_open(r) for r in (*found.m, *found.n)):
+        return False
+    return bool(image_axes(found, depth.inside, depth.sizes, 1))
 
 
 def _is_long(body: UOp, reduce: UOp) -> bool:
@@ -321,17 +338,32 @@ def choose_depth(ranges: list[UOp], most: int) -> Depth:
     return Depth(ranges, split, -(-size // -(-size // fits)))
 
 
+def _direct_depth(found: Contraction, m: int, deep: int) -> Depth:
+    """Blocks of k where columns are read where they are: short, but not too many of them."""
+    return choose_depth(found.along, max(DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2, deep // MOST_BLOCKS))
+
+
 def _ways_of_a(found: Contraction, depth: Depth) -> list[Way]:
     """Rows may be read where they are if nothing has to be computed, and they lie along k or across it."""
-    along = merged(found.a, depth.inside) == len(depth.inside) and is_unit(found.a, depth.inside[-1])
-    across = bool(found.m) and merged(found.a, found.m) == len(found.m) and is_unit(found.a, found.m[-1])
+    along = _is_contiguous(found.a, depth.inside)
+    across = bool(found.m) and _is_contiguous(found.a, found.m)
     copied = Way.ACROSS if across and not along else Way.ROWS
-    is_plain = found.a.op is ops.INDEX and not is_gated(found.a) and not depth.is_ragged
+    is_plain = _is_read_as_it_is(found.a, depth)
     if not found.m:
         return [Way.DIRECT] if is_plain and along else [copied]
     if is_open(found.m[0]):  # the last rows are not as far apart as others: 1.9 -> 4.0 ms for 768 x 512 x 512
         return [copied]
     return [Way.DIRECT, copied] if is_plain and (along or (across and len(depth.inside) == 1)) else [copied]
+
+
+def _is_contiguous(operand: UOp, ranges: list[UOp]) -> bool:
+    """Whether an operand lies along ranges, the last one fastest, element by element."""
+    return merged(operand, ranges) == len(ranges) and is_unit(operand, ranges[-1])
+
+
+def _is_read_as_it_is(operand: UOp, depth: Depth) -> bool:
+    """Whether an operand is what is in memory, all of it: nothing is computed, and nothing left out."""
+    return operand.op is ops.INDEX and not is_gated(operand) and not depth.is_ragged
 
 
 def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int) -> float:
@@ -343,16 +375,14 @@ def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int
 
 def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
     """How columns may be read or copied, the likeliest first."""
-    linear = merged(found.b, found.n) == len(found.n)
-    unit = is_unit(found.b, found.n[-1])
-    is_plain = found.b.op is ops.INDEX and not is_gated(found.b) and not depth.is_ragged
-    if is_plain and linear and unit and is_wide and m <= FEW_ROWS and len(depth.inside) == 1:
-        return [Way.DIRECT, Way.ACROSS]
-    if linear and unit:
-        return [Way.ACROSS]
-    if turns(found.b, depth.inside) and linear and is_wide and not depth.is_ragged:
+    if _is_contiguous(found.b, found.n):
+        has_few_rows = m <= FEW_ROWS and len(depth.inside) == 1
+        is_direct = is_wide and has_few_rows and _is_read_as_it_is(found.b, depth)
+        return [Way.DIRECT, Way.ACROSS] if is_direct else [Way.ACROSS]
+    is_linear = merged(found.b, found.n) == len(found.n)
+    if is_linear and is_wide and not depth.is_ragged and turns(found.b, depth.inside):
         return [Way.TURNED, Way.ACROSS]
-    if not linear and size_of(found.n[-1]) >= FEW:
+    if not is_linear and size_of(found.n[-1]) >= FEW:
         return [Way.WINDOWS]
     return [Way.ACROSS]
 

@@ -262,6 +262,10 @@ class Filler:
 
     def _column(self, column: UOp, at: Values, vector: int) -> UOp:
         value = self.value(self.found.b, {**at, **as_one(column, self.found.n)}, None)
+        return self._inside_tile(value, column, vector)
+
+    def _inside_tile(self, value: UOp, column: UOp, vector: int) -> UOp:
+        """A vector of a tile of columns, with zeros past the last one."""
         mask = mask_of(self.found, self.tiling, vector, column)
         return value if mask is None else masked(value, mask)
 
@@ -278,6 +282,7 @@ class Filler:
         side = run_width(run, tiling.width) if is_turned else 1
         width = side if is_turned else tiling.width
         is_linear = merged(found.b, found.n) == len(found.n)
+        by_range = as_one if is_linear else unflat
         is_outside = is_turned or not is_linear  # the inner loop walks along memory, or places are computed once
         tiles = tiles_left(found.n, start, columns, tiling.tiles)
         here = target.loop(tiles) if is_outside else ZERO
@@ -293,12 +298,13 @@ class Filler:
             for number, part in enumerate(parts):
                 lanes = lane_numbers(width) + part
                 column = start + self.column(here) + lanes
-                mask = None if is_turned else mask_of(found, tiling, number, column)
-                column = not_past(column, found.n) if is_turned else column  # squares are read by whole rows
-                where = as_one(column, found.n) if is_linear else unflat(column, found.n)
-                value = self.value(found.b, {**at, **where}, gate)
-                value = in_loop(value, here) if is_turned and isinstance(tiles, UOp) else value
-                target.store(value if mask is None else masked(value, mask), place + lanes, width)
+                if is_turned:  # squares are read by whole rows
+                    value = self.value(found.b, {**at, **by_range(not_past(column, found.n), found.n)}, gate)
+                    value = in_loop(value, here) if isinstance(tiles, UOp) else value
+                else:
+                    value = self.value(found.b, {**at, **by_range(column, found.n)}, gate)
+                    value = self._inside_tile(value, column, number)
+                target.store(value, place + lanes, width)
         memory = target.filled()
         position = (tile * depth.total + k) * columns
         return lambda c: memory.index(position + (lane_numbers(tiling.width) + c * tiling.width))

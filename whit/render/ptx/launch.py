@@ -22,13 +22,19 @@ from whit.render.ptx.values import lane_count
 from whit.target import GPU_LIMITS
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
-FEW = 64  # sums of a thread with which two blocks have room on a multiprocessor
-FEW_THREADS = 256  # of a multiprocessor that must have registers: these are for loads, not for more warps
-COPIED_THREADS, HELD_THREADS, FEW_HELD = 896, 512, 40  # the same where copies are on their way, the latter where a
-# thread loads more than so many floats
-MANY_THREADS, FEW_SCANNED = 1024, 192  # of a scan, in which a thread gets so many bytes of others at most
-FEW_HALVES = 32  # of a row, in a thread: log softmax of 16384 x 8192 0.140 -> 0.131 ms, 72 -> 64 registers
-MOST_UNASKED = GPU_LIMITS.shared_bytes
+FEW = 64  # accumulators of a thread with which two blocks fit on a multiprocessor
+
+# Threads of a multiprocessor for which the assembler must find registers (.minnctapersm). The fewer, the more loads
+# each has in flight; the more, the more warps hide each other's latency.
+FEW_THREADS = 256  # of programs that exchange values between threads
+COPIED_THREADS, HELD_THREADS = 896, 512  # with asynchronous copies; and where a thread loads more than FEW_HELD floats
+FEW_HELD = 40
+MANY_THREADS = 1024  # of scans, where a thread gets at most FEW_SCANNED bytes from others; half of them above that
+FEW_SCANNED = 192
+FEW_HALVES = 32  # that a thread reads, up to which rows have MANY_THREADS as well: log softmax of 16384 x 8192 takes
+# 0.131 instead of 0.140 ms, with 64 registers instead of 72
+
+MOST_UNASKED = GPU_LIMITS.shared_bytes  # of shared memory: above it, a launch has to ask for it
 
 
 def block_mma_of(linear: UOp) -> UOp | None:
@@ -42,7 +48,7 @@ def is_by_roles(node: UOp) -> bool:
 
 
 def has_chain(linear: UOp) -> bool:
-    """Whether products go on with what is in registers: such programs ask for as much shared memory as they need."""
+    """Whether products go on with others that are still in registers, as in attention."""
     return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
 
 
@@ -52,8 +58,8 @@ def has_groups(linear: UOp) -> bool:
 
 
 def reciprocal_of(linear: UOp) -> str:
-    """The instruction for reciprocals of float32. Exact ones call, and wgmma waits around calls: of what tensor cores
-    computed they are an ulp off, where halves become of everything."""
+    """The instruction for reciprocals of float32. The exact one is a call, around which wgmma would have to wait.
+    Beside matrix instructions the approximate one does, an ulp off, if all results are rounded to 16 bits."""
     if has_groups(linear):
         return "rcp.approx.ftz.f32"
     stored = [memory.dtype for memory in written_by(linear) if memory.op is ops.PARAM]
@@ -93,8 +99,8 @@ def shared_bytes(linear: UOp) -> int:
 
 
 def copies_of(linear: UOp) -> dict[UOp, UOp]:
-    """STORE -> LOAD of what goes from memory to shared memory as it is: 16 bytes, by a copy that nobody waits for
-    before the next barrier. In chains, and of packed weights."""
+    """STORE -> LOAD of 16 bytes that go from global to shared memory as they are, by an asynchronous copy (cp.async):
+    the next barrier waits for it. In chains of products, and of packed weights."""
     is_chain = has_chain(linear)
     users: dict[UOp, list[UOp]] = {}
     for node in linear.src:
