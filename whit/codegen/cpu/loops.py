@@ -26,11 +26,11 @@ from whit.simplify.sums import linear_form
 from whit.target import Target
 
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
-SHORT = 64  # elements of a block along which there are lanes
-MOST_SUMS = 8  # vectors of sums of rows of blocks that are read together: Q4_0 takes 1.00, 0.90, 1.63 ms with 4, 8, 16
+SHORT = 64  # elements: the longest range inside a block that is vectorised as one (`_is_inside_blocks`)
+MOST_SUMS = 8  # accumulators of rows of blocks that are read together: 1.00, 0.90, 1.63 ms for Q4_0 with 4, 8, 16
 ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
-REPEATS = 1.0  # score of a load that comes to each element a few times
+REPEATS = 1.0  # score of a load whose lanes read each element two or four times (`_repeats`)
 MANY_NODES = 40  # of what is computed for each element, from which on fewer vectors are written out
 PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
@@ -342,8 +342,8 @@ def _vectors_at_once(count: int, nodes: int, cores: int | None) -> int:
 
 
 def _as_read(order: list[UOp], region: Region, free: dict[UOp, frozenset[UOp]]) -> list[UOp]:
-    """Output ranges in the order in which the one load finds its memory: processors look ahead there, and nobody waits
-    for stores. 1.9 -> 0.5 ms for 8 x 512 x 12 x 64 with the middle two exchanged, on two cores."""
+    """Output ranges in the order of the strides of the one load: loads in order are prefetched, and a core does not
+    wait for scattered stores. 1.9 -> 0.5 ms for 8 x 512 x 12 x 64 with the middle two exchanged, on two cores."""
     loads = set(region.loads)
     if len(loads) != 1:
         return order

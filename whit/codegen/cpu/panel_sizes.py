@@ -45,11 +45,11 @@ DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
 MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
 MOST_STACK = 6 << 20  # of all panels and sums: the first thread of a process has 8 MiB
-SHORT = 256  # depth of a block of k for which storing results counts
-FEW_ROWS = 16  # for which columns are not worth copying
+SHORT = 256  # depth of a block of k up to which TLB misses of its results count: blocks of few rows are tried, too
+FEW_ROWS = 16  # up to which columns may be read where they are: a copy is used too few times
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
 DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
-MOST_BLOCKS = 512  # of them, whose results are added one after the other: their errors add up
+MOST_BLOCKS = 512  # of k, at most: their partial sums are added one after the other, and so are their rounding errors
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 TILES = 2  # register tiles that are tried
 

@@ -32,10 +32,10 @@ from whit.records import dataclass
 from whit.simplify.bounds import bounds
 
 MOST = 256  # additions one after the other
-LEAST = 32  # of a part, where a loop is one already
-FEW, MOST_OF_MANY = 8, 512  # registers; additions where there are more: tiles of products, whose totals are in memory
-MOST_WORDS = 16  # registers of a thread of a GPU for totals: those of a CPU are kept in its stack
-COUNTED = (RangeKind.CORE, RangeKind.BLOCK, RangeKind.WARP, RangeKind.THREAD)  # not by this program
+LEAST = 32  # additions of an iteration from which on they are a part as they are: the loop is not split first
+FEW, MOST_OF_MANY = 8, 512  # accumulators of a loop; additions where it has more: those of GEMM, whose totals spill
+MOST_WORDS = 16  # registers that a thread of a GPU has for totals; a CPU spills them to its stack
+COUNTED = (RangeKind.CORE, RangeKind.BLOCK, RangeKind.WARP, RangeKind.THREAD)  # ranges without a loop
 Path = tuple[UOp, ...]
 
 
@@ -196,7 +196,8 @@ def _chain_of(total: UOp) -> tuple[tuple[UOp, ...], UOp]:
 
 
 def _shown(chain: tuple[UOp, ...], old: UOp, kept: UOp, users: dict[UOp, list[UOp]]) -> frozenset[UOp]:
-    """What others than the sum's own instructions use: its value so far, or what is added to that for them alone."""
+    """What instructions outside of the sum go on with: values of the chain, or the old total; what they add to that
+    instead, if they do nothing else with it."""
     own = {*chain, kept}
     shown: set[UOp] = set()
     for part in (*chain, old):

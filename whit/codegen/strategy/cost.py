@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from whit.codegen.cpu.panel_sizes import Tiling
 
 LINE = 64  # bytes that move between caches together
-ALONE, TURN = 16, 2  # what copying an element costs beside one that is part of a vector: alone; turned in a square
-LATENCY = 4  # cycles from a product to the next one of the same sum
-LOAD = 0.5  # cycles of a load: two at a time
-BROADCAST = 0.2  # more for each row: 6 x 4 vectors run at 94 % of the multipliers, 14 x 2 at 80 %
-STEP = 0.5  # of the innermost loop
-START = 30  # of a tile: loops, and a branch that is guessed wrong
-COPY = 3  # to copy a vector from and to the first cache
-FROM_L2, FROM_L3, FROM_MEMORY = 4, 10, 18  # more for each line of a long run, where nothing else is done meanwhile
-NEW_RUN = 4  # lines that finding the first one of a run costs
-STREAM = 8  # for a line that is read in order from the third cache while products go on
-FETCH = 0.3  # for a vector of b that is read in order from the second
-WAIT = 3  # to add a vector to sums that wait in the second cache
-RESULT = 2  # to store a vector of results
-TURNED_RESULT = 8  # the same where squares of sums that wait are turned
-SCATTER, CROWDED = 64, 240  # the same where its lanes are no neighbours; where they share a set of the first cache
-ACROSS = 3  # for a step along k of rows that are read across k where they are: a line for a few elements
-PAGES, NEW_PAGE = 64, 8  # rows of results whose places a core knows by heart, and cycles to look up another
-WAYS = 4096  # bytes between places that share a set of the first cache
+ALONE, TURN = 16, 2  # cost of copying an element, in elements copied by vectors: as a scalar; transposed in a square
+LATENCY = 4  # cycles between dependent FMAs: those of one accumulator
+LOAD = 0.5  # cycles of a load: there are two ports
+BROADCAST = 0.2  # cycles more for each row of a tile: 6 x 4 vectors reach 94 % of peak, 14 x 2 reach 80 %
+STEP = 0.5  # cycles of an iteration of the innermost loop, beside its products
+START = 30  # cycles of a tile beside its products: loops, and a mispredicted branch
+COPY = 3  # cycles to copy a vector from and to L1
+FROM_L2, FROM_L3, FROM_MEMORY = 4, 10, 18  # cycles more for each line of a long run that comes from there
+NEW_RUN = 4  # cost of starting a run, in lines: no prefetcher knows its first ones
+STREAM = 8  # cycles for a line that streams from L3 beside products
+FETCH = 0.3  # cycles for a vector of b that streams from L2
+WAIT = 3  # cycles to add a vector to partial sums in L2
+RESULT = 2  # cycles to store a vector of results
+TURNED_RESULT = 8  # the same where squares of partial sums are transposed
+SCATTER, CROWDED = 64, 240  # the same where it is scattered; and where all its lanes fall into one or two sets of L1
+ACROSS = 3  # cycles for a step along k of rows that lie across k and are not copied: a line for a few elements
+PAGES, NEW_PAGE = 64, 8  # entries of the first TLB: rows of results without misses; cycles of a miss
+WAYS = 4096  # bytes between addresses of one set of L1: its sets times the size of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class _Estimate:
             if tiling.is_across:
                 reads = self.lines_of_a * _of_run(given.line_of_a, tiling.rows, given.itemsize)
                 reads += self.tiles * self.depth * ACROSS
-            if given.pitch % WAYS == 0 and tiling.rows * WAYS > self.target.l1_bytes:  # they throw each other out
+            if given.pitch % WAYS == 0 and tiling.rows * WAYS > self.target.l1_bytes:  # they evict each other
                 reads += self.tiles * tiling.rows * self.depth * LOAD
             if given.pitch % (WAYS // 2) == 0:
                 room = self.rows * given.pitch
