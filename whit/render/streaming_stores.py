@@ -21,15 +21,15 @@ from whit.render.program import memory_of
 from whit.target import Target
 
 LINE = 64  # bytes of a cache line
-PAGE = 4096  # bytes in which processors look ahead
-IN_ORDER, SCATTERED = 2, 6  # what part of the last cache stays there
+PAGE = 4096  # bytes, beyond which the hardware does not prefetch
+IN_ORDER, SCATTERED = 2, 6  # results of 1/2 and 1/6 of the last cache are evicted before they are read
 
 
 def stores_past_caches(linear: UOp, target: Target) -> set[UOp]:
     """Stores of whole lines into params of which nothing is read, where these would not stay in the last cache."""
     if target.family != "x86_64" or not target.l3_bytes:
         return set()
-    written: dict[UOp, int] = {}  # weighed by how soon it leaves the cache
+    written: dict[UOp, int] = {}  # bytes, times IN_ORDER or SCATTERED
     found: dict[UOp, list[UOp]] = {}
     for (*around, param, base), stores in _stores_by_line(linear).items():
         whole = list(_whole_lines(stores))

@@ -28,14 +28,14 @@ from whit.kernel.ranges import replace_ranges, size_of, sizes_of
 
 FIRST_ID = 2_000_000  # of the buffers of panels
 MOST_LOOPS = 100  # that fill a panel
-PADDING = 16  # elements: rows of an even number of cache lines would share their places in the cache
+PADDING = 16  # elements: rows of an even number of cache lines would fall into few sets of the cache
 
 Read = Callable[[int], UOp]
 Values = dict[UOp, UOp]
 
 
 class Panel:
-    """Memory in the making: stores, and the ranges over which they run."""
+    """A panel while it is described: the stores that fill it, and the ranges over which they run."""
 
     def __init__(self, number: int, value: UOp, size: int) -> None:
         self.memory = UOp.buffer(FIRST_ID + number, value.dtype, (size,), memory=Memory.SHARED)
@@ -81,7 +81,7 @@ def unflat(position: UOp, ranges: list[UOp]) -> Values:
 
 
 def as_one(position: UOp, ranges: list[UOp]) -> Values:
-    """The same for an operand that walks them as one: the last moves, beyond its end."""
+    """The same for an operand that is contiguous along them: the last one alone moves, beyond its end."""
     return {**dict.fromkeys(ranges[:-1], ZERO), ranges[-1]: position}
 
 

@@ -8,14 +8,14 @@
                 for each block of rows: copy them into a panel
                     for each tile of columns, for each tile of rows:
                         for each k:  a tile of sums += column of the panel of a * row of the panel of b
-                        add the tile to the sums that wait
-        for each tile: store what becomes of its sums
+                        add the tile to the partial sums in memory
+        for each tile: store what the epilogue makes of its sums
 
 If there is one block of rows, it is copied before the columns are: a panel is filled where all it depends on is known.
-With one block of k and a short way to go, sums do not wait, and are stored from registers. Where nothing can be read
-that the result overwrites, they wait where it will be. The last tile of rows and of
-columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where elements of
-the size of the result are read, they may be what the result overwrites: there each element is stored once.
+With one block of k and a short epilogue there are no partial sums: results are stored from registers. Where the
+epilogue reads nothing that the result may overwrite, partial sums are kept in the result's own memory. The last tile of
+rows and of columns is moved back so that it ends at the edge; what it computes again is stored again, the same. Where
+elements of the size of the result are read, they may be what the result overwrites: there each element is stored once.
 
 Rows or columns of a symbolic size are tiled as if there were as many as there can be. Loops over tiles end with the
 last one that has some; past its edge nothing is stored, and no memory is read.
@@ -50,7 +50,7 @@ from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, end_of, may_overwrite
 from whit.kernel.ranges import size_of, sizes_of
 
-WAITING = FIRST_ID + 10  # the buffer of the sums
+WAITING = FIRST_ID + 10  # the buffer of the partial sums
 
 
 def apply_panels(body: UOp, found: Contraction, tiling: Tiling) -> UOp:
