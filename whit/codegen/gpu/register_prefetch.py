@@ -13,6 +13,8 @@ ahead, and only what is computed with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.graph import topological
@@ -40,20 +42,25 @@ def _loads_of(linear: UOp, loop: UOp) -> list[UOp]:
     if not any(node.op is ops.BARRIER for node in inside) or any(node.op is ops.BLOCK_MMA for node in inside):
         return []
     written = {_memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE}
-    known = {loop, *linear.src[:begin]}
+    loads = [load for load in _known_loads({loop, *linear.src[:begin]}, inside) if load.src[0] not in written]
+    found = [load for load in loads if not _is_copied(load, inside)]
+    words = sum(max(_lanes(node) * node.dtype.itemsize // 4, 1) for node in found)
+    return found if words <= MOST_WORDS else []
+
+
+def _known_loads(known: set[UOp], inside: tuple[UOp, ...]) -> list[UOp]:
+    """The loads of params in every step of a loop whose positions are computed of what is known, without memory."""
     found: list[UOp] = []
-    depth = 0
+    depth = 0  # of loops and conditions
     for node in inside:
         depth += (node.op in (ops.RANGE, ops.IF)) - (node.op is ops.END)
         if not all(s in known or s.op in NOT_LISTED for s in node.src):
             continue
         if node.op.elementwise or node.op in (ops.CAST, ops.STACK):
             known.add(node)
-        elif node.op is ops.LOAD and depth == 0 and node.src[0].op is ops.PARAM and node.src[0] not in written:
+        elif node.op is ops.LOAD and depth == 0 and node.src[0].op is ops.PARAM:
             found.append(node)
-    found = [load for load in found if not _is_copied(load, inside)]
-    words = sum(max(_lanes(node) * node.dtype.itemsize // 4, 1) for node in found)
-    return found if words <= MOST_WORDS else []
+    return found
 
 
 def _is_copied(load: UOp, inside: tuple[UOp, ...]) -> bool:
@@ -74,51 +81,63 @@ def _end_of(linear: UOp, loop: UOp) -> int:
     return next(i for i, node in enumerate(linear.src) if node.op is ops.END and node.src[0] is loop)
 
 
-def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
-    """The program with these loads of a loop one step ahead."""
-    begin, size = linear.src.index(loop), loop.src[0]
-    ids = [node.arg.id for node in linear.src if node.op is ops.BUFFER and node.arg.memory is Memory.REGISTER]
-    new: list[UOp] = list(linear.src[:begin])
-    listed = set(new)
+class _Listing:
+    """A program while it is written: instructions in order, each after what it is made of."""
 
-    def add(root: UOp) -> UOp:
+    def __init__(self, nodes: Iterable[UOp]) -> None:
+        self.nodes = list(nodes)
+        self.listed = set(self.nodes)
+
+    def append(self, node: UOp) -> None:
+        """Lists an instruction, once."""
+        if node not in self.listed:
+            self.nodes.append(node)
+            self.listed.add(node)
+
+    def add(self, root: UOp) -> UOp:
         """Lists an instruction and what it is made of."""
-        for node in topological((root,), stop=listed):
+        for node in topological((root,), stop=self.listed):
             if node.op not in NOT_LISTED:
-                new.append(node)
-                listed.add(node)
+                self.append(node)
         return root
 
-    def at(load: UOp, step: UOp, more: UOp | None) -> UOp:
-        """A load in another step."""
-        memory, position, *gate = [load.src[0], *(s.substitute({loop: step}) for s in load.src[1:])]
-        if gate and more is not None:
-            (given,) = gate
-            is_one = given.op is ops.STACK and len(set(given.src)) == 1  # for all lanes
-            more = (given.src[0] if is_one else given) & more
-        return add(make(ops.LOAD, (memory, position, *(gate if more is None else (more,))), load.arg))
 
-    zero = const(loop.dtype, 0)
-    is_known = size.op is ops.CONST and size.arg > 0
+def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
+    """The program with these loads of a loop one step ahead."""
+    begin, size, zero = linear.src.index(loop), loop.src[0], const(loop.dtype, 0)
+    registers = _registers_for(linear, loads)
+    program = _Listing((*reversed(registers), *linear.src[:begin]))
+    runs = None if size.op is ops.CONST and size.arg > 0 else zero < size
     kept: list[UOp] = []
-    for i, load in enumerate(loads):
-        register = UOp.buffer(max(ids, default=-1) + 1 + i, load.dtype, (_lanes(load),), memory=Memory.REGISTER)
-        new.insert(0, register)
-        listed.add(register)
-        kept.append(add(register.store(at(load, zero, None if is_known else zero < size), zero)))
-    add(loop)
-    current = [add(store.src[0].after(store).load(zero, _lanes(load))) for store, load in zip(kept, loads, strict=True)]
-    done = dict(zip(loads, current, strict=True))
-    following = loop + const(loop.dtype, 1)
-    more = add(following < size)
+    for register, load in zip(registers, loads, strict=True):
+        kept.append(program.add(register.store(program.add(_in_step(load, loop, zero, runs)), zero)))
+    program.add(loop)
+    done: dict[UOp, UOp] = {}
     for store, load in zip(kept, loads, strict=True):
-        add(store.src[0].store(at(load, following, more), zero))
+        done[load] = program.add(store.src[0].after(store).load(zero, _lanes(load)))
+    following = loop + const(loop.dtype, 1)
+    more = program.add(following < size)
+    for store, load in zip(kept, loads, strict=True):
+        program.add(store.src[0].store(program.add(_in_step(load, loop, following, more)), zero))
     for node in linear.src[begin + 1 :]:
-        if node in done:
-            continue
-        src = tuple([done.get(s, s) for s in node.src])
-        done[node] = rebuilt(node, src)
-        if done[node] not in listed:
-            new.append(done[node])
-            listed.add(done[node])
-    return make(ops.LINEAR, tuple(new))
+        if node not in done:
+            done[node] = rebuilt(node, tuple([done.get(s, s) for s in node.src]))
+            program.append(done[node])
+    return make(ops.LINEAR, tuple(program.nodes))
+
+
+def _registers_for(linear: UOp, loads: list[UOp]) -> list[UOp]:
+    """One for what each load reads ahead, after those that the program has."""
+    ids = [node.arg.id for node in linear.src if node.op is ops.BUFFER and node.arg.memory is Memory.REGISTER]
+    first = max(ids, default=-1) + 1
+    return [UOp.buffer(first + i, load.dtype, (_lanes(load),), memory=Memory.REGISTER) for i, load in enumerate(loads)]
+
+
+def _in_step(load: UOp, loop: UOp, step: UOp, more: UOp | None) -> UOp:
+    """A load in another step of a loop, where there is one: `more`."""
+    memory, position, *gate = [load.src[0], *(s.substitute({loop: step}) for s in load.src[1:])]
+    if gate and more is not None:
+        (given,) = gate
+        is_one = given.op is ops.STACK and len(set(given.src)) == 1  # for all lanes
+        more = (given.src[0] if is_one else given) & more
+    return make(ops.LOAD, (memory, position, *(gate if more is None else (more,))), load.arg)

@@ -25,6 +25,7 @@ from whit.codegen.gpu.thread_index import (
     digits_of,
     lanes_of,
     narrowed,
+    once,
     only_where,
     places_along,
     thread_range,
@@ -134,7 +135,7 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     for node in topological((body,)):
         is_along = not free[node].isdisjoint(rows.along)
         if node.op is ops.STORE:
-            gates = [digits[r].eq(0) for r in rows.ranges if r not in free[node]]
+            gates = once(node, digits, rows.ranges, free)
             last = [] if is_along else [mine.eq(0)]
             for copy in copies if is_along else copies[:1]:
                 inside = [] if copy.gate is None else [copy.gate]

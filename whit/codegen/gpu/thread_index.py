@@ -136,6 +136,11 @@ def as_wide(gate: UOp, position: UOp) -> UOp:
     return UOp.stack(*([gate] * position.shape[0])) if position.shape and not gate.shape else gate
 
 
+def once(store: UOp, digits: dict[UOp, UOp], ranges: list[UOp], free: Free) -> list[UOp]:
+    """Where a store runs that does not move along some of the ranges: at the first place along these."""
+    return [digits[r].eq(0) for r in ranges if r not in free[store]]
+
+
 def only_where(store: UOp, gates: list[UOp]) -> UOp:
     """A store under more conditions."""
     if not gates:

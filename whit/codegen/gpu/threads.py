@@ -32,6 +32,7 @@ from whit.codegen.gpu.thread_index import (
     digits_of,
     is_folded,
     lanes_of,
+    once,
     only_where,
     thread_range,
     trips,
@@ -50,11 +51,13 @@ from whit.kernel.ranges import (
     Region,
     free_ranges,
     in_order,
+    is_open,
     ordered_ranges,
     regions,
     replace_ranges,
     scanned_ranges,
     size_of,
+    sizes_of,
     stride,
 )
 from whit.target import GPU_LIMITS, Target
@@ -84,48 +87,57 @@ class GpuKernel:
 
 def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     """The kernel over blocks and threads, and why it is so."""
-    body = with_short_arithmetic(body)
+    kernel = _kernel_of(with_short_arithmetic(body), target)
+    found = regions(kernel.body)
+    _put_neighbours_last(kernel, found)
+    turned = None if kernel.serial else find_transpose(kernel.body, found, kernel.parallel, kernel.free)
+    if turned is not None:
+        result, reason = tile_transpose(kernel.body, turned)
+        return result, [reason]
+    scan = _shared_scan(kernel)
+    if scan is not None:
+        return _block_for_a_scan(kernel, found, scan), kernel.reasons
+    along = _shared_reductions(kernel, found)
+    if not along:
+        return _thread_for_an_element(kernel, found), kernel.reasons
+    if _gain(kernel, found, along) > 0:
+        rows = find_rows(kernel.body, target, kernel.free, found, along, kernel.parallel)
+        if rows is not None:
+            result, reason = tile_rows(kernel.body, kernel.free, rows)
+            return result, [reason]
+        return _block_for_a_row(kernel, along), kernel.reasons
+    if _is_of_columns(kernel, along):
+        return _block_for_columns(kernel, along), kernel.reasons
+    if prod(sizes_of(_results(kernel, along))) < FEW:
+        return _block_for_a_row(kernel, along), kernel.reasons
+    return _thread_for_an_element(kernel, found), kernel.reasons
+
+
+def _kernel_of(body: UOp, target: Target) -> GpuKernel:
+    """A kernel with its ranges: those that run in order, as of scatters, in parts if there are too many steps."""
     free = free_ranges(body)
     scanned = scanned_ranges(body)
     ordered = set() if all(is_atomic(store) for store in body.src) else ordered_ranges(body, free)
     serial = (scanned | ordered) & free[body]
     order = in_order(free[body], scanned)
     parallel = [r for r in order if r not in serial]
-    if serial and not scanned and prod(size_of(r) for r in serial) >= 2 * WARP:
-        body, parts = in_parts(body, parallel, prod(size_of(r) for r in parallel), ENOUGH)
+    if serial and not scanned and prod(sizes_of(serial)) >= 2 * WARP:
+        body, parts = in_parts(body, parallel, prod(sizes_of(parallel)), ENOUGH)
         free, parallel = free_ranges(body), [*parts, *parallel]
-    kernel = GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
-    found = regions(body)
+    return GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
+
+
+def _put_neighbours_last(kernel: GpuKernel, found: list[Region]) -> None:
+    """The range along which accesses are coalesced best becomes the innermost one."""
+    parallel = kernel.parallel
     neighbours = max(parallel, key=lambda r: (_score(kernel, found, r), parallel.index(r)), default=None)
     if neighbours is not None:
         parallel.remove(neighbours)
         parallel.append(neighbours)
-    turned = find_transpose(body, found, parallel, free) if not serial else None
-    if turned is not None:
-        result, reason = tile_transpose(body, turned)
-        return result, [reason]
-    scan = _shared_scan(kernel, scanned)
-    if scan is not None:
-        return _block_for_a_scan(kernel, found, scan), kernel.reasons
-    along = _shared_reductions(kernel, found)
-    few = prod(size_of(r) for r in _results(kernel, along)) < FEW
-    if along and _gain(kernel, found, along) > 0:
-        rows = find_rows(body, target, free, found, along, parallel)
-        if rows is not None:
-            result, reason = tile_rows(body, free, rows)
-            return result, [reason]
-        result = _block_for_a_row(kernel, along)
-    elif along and _is_of_columns(kernel, along):
-        result = _block_for_columns(kernel, along)
-    elif along and few:
-        result = _block_for_a_row(kernel, along)
-    else:
-        result = _thread_for_an_element(kernel, found)
-    return result, kernel.reasons
 
 
 def _suits(step: int | None) -> int:
-    """How good it is if neighbouring threads are so far from each other in memory."""
+    """How well accesses of neighbouring threads that are `step` elements apart are coalesced."""
     return 2 if step in (1, -1) else 1 if step == 0 else -4
 
 
@@ -158,7 +170,7 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
 
 
 def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
-    """So many threads, or fewer if shared memory does not hold two values of each for each reduction."""
+    """The wanted number of threads, or fewer if shared memory does not hold two values of each for each reduction."""
     while wanted > least and 2 * wanted * sum(reduce.dtype.itemsize for reduce in along) > kernel.target.l1_bytes:
         wanted //= 2
     return wanted
@@ -208,7 +220,7 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
         rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
         if rest not in numbers:
             numbers[rest] = _along_threads(kernel, old, rest, team, width, STRETCHES * len(numbers))
-        gates = [digits[r].eq(0) for r in rows if r not in free[old]] + ([] if rest else [team.thread.eq(0)])
+        gates = once(old, digits, rows, free) + ([] if rest else [team.thread.eq(0)])
         for values in numbers[rest]:
             stores.append(only_where(replace_ranges(store, {**digits, **values}, {}), list(gates)))
     return UOp.group(*stores)
@@ -249,48 +261,54 @@ def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
 
 
 def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
-    """Blocks of neighbouring results, 32 times 8 bytes or fewer; so many times as many threads share reductions."""
-    longest, results = max(size_of(r) for r in along.values()), prod(size_of(r) for r in kernel.parallel)
-    free, inner = kernel.free, kernel.parallel[-1]
-    loads = {load for reduce in along for load in _loads(reduce, inner, free)}
-    places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
-    rows = [load.dtype.itemsize for load in loads if not free[load] <= set(kernel.parallel)]  # others are read once
-    lanes = lanes_of(inner, max(min(COLUMN_BYTES, kernel.target.vector_bytes) // max(rows, default=4), 1), places, free)
-    columns = WARP
-    while columns > FEWEST_COLUMNS and results // (columns * lanes) < kernel.target.cores * 15 // 8:
-        columns //= 2
-    while lanes > 1 and (size_of(inner) % (columns * lanes) or results // (columns * lanes) < kernel.target.cores // 2):
-        lanes //= 2
+    """Blocks of neighbouring results, 32 times 8 bytes or fewer; several threads share the reductions of each."""
+    longest, free, inner = max(size_of(r) for r in along.values()), kernel.free, kernel.parallel[-1]
+    columns, lanes = _columns_of_a_block(kernel, along)
     threads = MOST_THREADS
     while threads > 2 * WARP and threads // columns * 4 > longest:
         threads //= 2
     threads = _team_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
     team = Team(thread_range(threads), columns)
-    blocks = results // (columns * lanes)
+    blocks = prod(sizes_of(kernel.parallel)) // (columns * lanes)
     number = block_range(blocks) * columns + team.column
-    digits = digits_of(number, kernel.parallel, {inner: lanes})
-    gates = [digits[r].eq(0) for r in kernel.parallel]
-    digits[inner] = spread(digits[inner], lanes)
+    first = digits_of(number, kernel.parallel, {inner: lanes})  # of the lanes
+    digits = {**first, inner: spread(first[inner], lanes)}
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {columns * lanes} columns")
     body = share_reductions(kernel.body, along, team, digits, lambda node, r: 1)
     stores = []
     for store, old in zip(body.src, kernel.body.src, strict=True):
-        missing = [gate for gate, r in zip(gates, kernel.parallel, strict=True) if r not in free[old]]
-        stores.append(only_where(store, [*missing, team.part.eq(0)]))
+        stores.append(only_where(store, [*once(old, first, kernel.parallel, free), team.part.eq(0)]))
     return UOp.group(*stores)
+
+
+def _columns_of_a_block(kernel: GpuKernel, along: dict[UOp, UOp]) -> tuple[int, int]:
+    """Threads side by side, and the neighbours of each: many, as long as blocks fill the chip."""
+    free, inner, target = kernel.free, kernel.parallel[-1], kernel.target
+    loads = {load for reduce in along for load in _loads(reduce, inner, free)}
+    places = [load.src[1] for load in loads] + [store.src[2] for store in kernel.body.src]
+    rows = [load.dtype.itemsize for load in loads if not free[load] <= set(kernel.parallel)]  # others are read once
+    lanes = lanes_of(inner, max(min(COLUMN_BYTES, target.vector_bytes) // max(rows, default=4), 1), places, free)
+    results, columns = prod(sizes_of(kernel.parallel)), WARP
+    while columns > FEWEST_COLUMNS and results // (columns * lanes) < target.cores * 15 // 8:
+        columns //= 2
+    while lanes > 1 and (size_of(inner) % (columns * lanes) or results // (columns * lanes) < target.cores // 2):
+        lanes //= 2
+    return columns, lanes
 
 
 # ---- scans that threads share
 
 
-def _shared_scan(kernel: GpuKernel, scanned: set[UOp]) -> UOp | None:
+def _shared_scan(kernel: GpuKernel) -> UOp | None:
     """The range that is scanned, if threads can share it."""
-    if len(kernel.serial) != 1 or kernel.serial[0] not in scanned - ordered_ranges(kernel.body, kernel.free):
+    if len(kernel.serial) != 1:
         return None
     (along,) = kernel.serial
+    if along not in scanned_ranges(kernel.body) - ordered_ranges(kernel.body, kernel.free):
+        return None
     scans = [node for node in topological((kernel.body,)) if node.op is ops.SCAN]
-    known = all(isinstance(r.size, int) for r in kernel.parallel)
-    return along if known and size_of(along) >= 2 * WARP and len(scans) <= MOST_SCANS else None
+    is_known = not any(map(is_open, kernel.parallel))
+    return along if is_known and size_of(along) >= 2 * WARP and len(scans) <= MOST_SCANS else None
 
 
 def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp:
@@ -313,7 +331,7 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     new = share_scans(body, along, team, shares, digits, number < total if total % columns else None)
     stores = []
     for copies, old in zip(new, body.src, strict=True):
-        gates = [digits[r].eq(0) for r in rows if r not in free[old]]
+        gates = once(old, digits, rows, free)
         gates += [] if along in free[old] else [team.part.eq(0)]
         stores += [only_where(store, list(gates)) for store in copies]
     return UOp.group(*stores)
@@ -328,43 +346,52 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     if not parallel:
         kernel.reasons.append("one thread: everything runs in order")
         return UOp.group(*(_renumbered(kernel, store, {}) for store in body.src))
-    inner = parallel[-1]
-    total = prod(size_of(r) for r in parallel)
-    is_single = kernel.serial or any(store.arg.combine for store in body.src)
-    width = 1 if is_single else width_of(body, kernel.target, (inner,), free)
-    places = [store.src[2] for store in body.src]
-    places += [load.src[1] for region in found for load in region.loads]
-    while width > 1 and total // width < ENOUGH:
-        width //= 2
-    lanes = lanes_of(inner, width, places, free)
-    if lanes == 1 and not is_single and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH:
-        lanes = size_of(inner)
-    across = _across(kernel, found, total // lanes) if lanes > 1 else None
-    copies = TILE if across is not None else 1
-    if across is None:
-        across = _gathered(kernel, found, total // lanes)
-        copies = GATHERED if across is not None else 1
+    inner, total = parallel[-1], prod(sizes_of(parallel))
+    lanes = _lanes_of_a_thread(kernel, found, total)
+    several = _several(kernel, found, lanes, total // lanes)
+    copies = prod(several.values())
     count = total // (lanes * copies)
     threads = min(THREADS, -(-count // WARP) * WARP)
     blocks = -(-count // threads)
-    block, thread = block_range(blocks), thread_range(threads)
-    steps = {inner: lanes} if across is None else {inner: lanes, across: copies}
-    number = block * threads + thread
-    digits = digits_of(number, parallel, steps)
+    number = block_range(blocks) * threads + thread_range(threads)
+    digits = digits_of(number, parallel, {inner: lanes, **several})
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, {copies} x {lanes} elements in each")
-    known = all(isinstance(r.size, int) for r in parallel)
-    if not known or blocks * threads != count:
+    if any(map(is_open, parallel)) or blocks * threads != count:
         sizes = prod((as_index(r.size) for r in parallel), start=as_index(1))
         body = _guarded(body, set(parallel), free, number < sizes // (lanes * copies))
     stores = []
     for copy in range(copies):
         values = {**digits, inner: spread(digits[inner], lanes)}
-        if across is not None:
-            values[across] = digits[across] * copies + copy
+        values.update({r: digits[r] * step + copy for r, step in several.items()})
         for store, old in zip(body.src, kernel.body.src, strict=True):
-            gates = [digits[r].eq(0) for r in parallel if r not in free[old]]
-            stores.append(only_where(_renumbered(kernel, store, values), gates))
+            stores.append(only_where(_renumbered(kernel, store, values), once(old, digits, parallel, free)))
     return UOp.group(*stores)
+
+
+def _lanes_of_a_thread(kernel: GpuKernel, found: list[Region], total: int) -> int:
+    """How many neighbours a thread has of `total` results: a vector, or all taps of a window; as long as there are
+    enough threads."""
+    body, free, inner = kernel.body, kernel.free, kernel.parallel[-1]
+    if kernel.serial or any(store.arg.combine for store in body.src):
+        return 1
+    width = width_of(body, kernel.target, (inner,), free)
+    while width > 1 and total // width < ENOUGH:
+        width //= 2
+    places = [store.src[2] for store in body.src]
+    places += [load.src[1] for region in found for load in region.loads]
+    lanes = lanes_of(inner, width, places, free)
+    if lanes == 1 and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH:
+        return size_of(inner)
+    return lanes
+
+
+def _several(kernel: GpuKernel, found: list[Region], lanes: int, threads: int) -> dict[UOp, int]:
+    """Another range of which a thread has several places, and how many; nothing if it has one."""
+    across = _across(kernel, found, threads) if lanes > 1 else None
+    if across is not None:
+        return {across: TILE}
+    gathered = _gathered(kernel, found, threads)
+    return {} if gathered is None else {gathered: GATHERED}
 
 
 def _across(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:

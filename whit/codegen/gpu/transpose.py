@@ -14,18 +14,16 @@ from math import prod
 
 from whit.codegen.gpu.gemm.staged import gated
 from whit.codegen.gpu.reduce import spread
-from whit.codegen.gpu.thread_index import block_range, thread_range
+from whit.codegen.gpu.thread_index import Free, block_range, thread_range
 from whit.ir import ops
 from whit.ir.args import Memory, StageArg
 from whit.ir.uop import UOp, make
-from whit.kernel.ranges import Region, replace_ranges, stride
+from whit.kernel.ranges import Region, is_open, replace_ranges, size_of, stride
 from whit.target import GPU_LIMITS
 
 THREADS = 256
 LEAST = 16  # elements along both ranges that are worth a tile
 MOST_LOADS = 4  # of tiles in shared memory
-
-Free = dict[UOp, frozenset[UOp]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +54,33 @@ def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Fr
     """The loads that have neighbours along another range than the stores have."""
     if len(found) > 1 or any(free[store] != set(parallel) or store.arg.combine for store in body.src):
         return None
-    along = [r for r in parallel if isinstance(r.size, int) and r.size >= LEAST]
-    inner = next((r for r in along if all(stride(store.src[2], r, free) == 1 for store in body.src)), None)
-    if inner is None or not all(isinstance(r.size, int) for r in parallel):
+    if any(map(is_open, parallel)):
         return None
-    by_range: dict[UOp, list[UOp]] = {}
-    for load in dict.fromkeys(found[0].loads):
+    long = [r for r in parallel if size_of(r) >= LEAST]
+    inner = _stored_along(body, long, free)
+    if inner is None:
+        return None
+    by_range = _strided_loads(found[0], inner, long, free)
+    across, loads = max(by_range.items(), key=lambda item: len(item[1]), default=(inner, []))
+    others = [r for r in parallel if r is not inner and r is not across]
+    return Turned(inner, across, loads, others) if 0 < len(loads) <= MOST_LOADS else None
+
+
+def _stored_along(body: UOp, long: list[UOp], free: Free) -> UOp | None:
+    """The range along which all stores are coalesced."""
+    return next((r for r in long if all(stride(store.src[2], r, free) == 1 for store in body.src)), None)
+
+
+def _strided_loads(region: Region, inner: UOp, long: list[UOp], free: Free) -> dict[UOp, list[UOp]]:
+    """The loads that are not coalesced along the innermost range, by the range along which they have neighbours."""
+    found: dict[UOp, list[UOp]] = {}
+    for load in dict.fromkeys(region.loads):
         if stride(load.src[1], inner, free) in (None, -1, 0, 1):
             continue
-        other = next((r for r in along if r is not inner and stride(load.src[1], r, free) == 1), None)
+        other = next((r for r in long if r is not inner and stride(load.src[1], r, free) == 1), None)
         if other is not None:
-            by_range.setdefault(other, []).append(load)
-    if not by_range:
-        return None
-    across, loads = max(by_range.items(), key=lambda item: len(item[1]))
-    others = [r for r in parallel if r is not inner and r is not across]
-    return Turned(inner, across, loads, others) if len(loads) <= MOST_LOADS else None
+            found.setdefault(other, []).append(load)
+    return found
 
 
 def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:

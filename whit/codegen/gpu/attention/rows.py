@@ -123,9 +123,7 @@ class ChainRows(GpuCut):
         at = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
         at[chain.rows] = self.inside(self.row(slot), self.m, self.size.rows)
         at[chain.keys] = self.inside(keys, self.n, self.size.keys)
-        tests = [condition if is_seen.arg is False else ~condition for condition, is_seen in self.seen.items()]
-        tests = [self.at(test, at) for test in tests] + ([keys >= self.n] if self.n % self.size.keys else [])
-        hidden = reduce(or_, tests) if tests else const(dtypes.bool, False)
+        hidden = self._hidden(keys, at)
         scores = const(F32, 0.0)
         if top is not None:
             scores = self.at(top.value, {**at, **self.seen})
@@ -142,6 +140,12 @@ class ChainRows(GpuCut):
         hidden, scores, *found = self.lowered(*lanes, *scales)
         count = len(online.sums)
         return Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
+
+    def _hidden(self, keys: UOp, at: Values) -> UOp:
+        """Which keys are not seen, or past the last one."""
+        tests = [condition if is_seen.arg is False else ~condition for condition, is_seen in self.seen.items()]
+        tests = [self.at(test, at) for test in tests] + ([keys >= self.n] if self.n % self.size.keys else [])
+        return reduce(or_, tests) if tests else const(dtypes.bool, False)
 
     def weigh(self, step: UOp) -> None:
         """From scores to what is multiplied."""

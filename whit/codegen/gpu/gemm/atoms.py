@@ -87,7 +87,7 @@ def few(rows: int, columns: int, parts: int) -> Atom:
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
-    """So many warps down and across, with so many rows and columns each. With `pairs` nothing is exchanged."""
+    """`down` times `across` warps, with `rows` and `columns` each. With `pairs` nothing is exchanged."""
     threads = (Digit(down, row=rows), Digit(across, column=columns), *(PAIRS_OF_QUADS if pairs else QUADS))
     many = (Digit(columns // 8, column=8), *PAIRS) if pairs else (Digit(columns // 32, column=32), *EIGHTS)
     elements = (Digit(rows // 16, row=16), *many)
@@ -169,21 +169,26 @@ def choose_atom(
     dtype: DType, sizes: tuple[int, ...], batches: int, matrices: tuple[MatrixArg, MatrixArg], target: Target
 ) -> Atom | None:
     """The atom that is done first, by how many rounds of tiles a multiprocessor has to compute, if there is one."""
-    groups = target.has_wgmma and all(matrix.copied == 16 for matrix in matrices)
-    if dtype not in dtypes.float16s:
-        groups = groups and all(matrix.is_depth_major for matrix in matrices)
-    if dtype.itemsize == 1:
-        atoms = (WGMMA_FP8 if dtype in FP8S else WGMMA_INT) if groups else BYTES
-    elif dtype in dtypes.float16s:
-        atoms = WGMMA if groups else MMA
-    elif dtype is dtypes.uint32:
-        atoms = WGMMA_TF32 if groups else ()
-    else:
-        atoms = ROUNDED if TF32 and target.has_tf32 else FMA
+    is_along_depth = dtype in dtypes.float16s or all(matrix.is_depth_major for matrix in matrices)
+    has_groups = target.has_wgmma and is_along_depth and all(matrix.copied == 16 for matrix in matrices)
+    atoms = _atoms_of(dtype, has_groups, target)
     if not atoms:
         return None
     atom = min(atoms, key=lambda atom: _time(atom, sizes, batches, target.cores))
     return atom if target.has_async_copies else replace(atom, stages=2)  # what is on its way is in registers
+
+
+def _atoms_of(dtype: DType, has_groups: bool, target: Target) -> tuple[Atom, ...]:
+    """The atoms for operands of a dtype; `has_groups`: by groups of warps, which compute while TMA copies."""
+    if dtype in FP8S:
+        return WGMMA_FP8 if has_groups else BYTES
+    if dtype in INTS:
+        return WGMMA_INT if has_groups else BYTES
+    if dtype in dtypes.float16s:
+        return WGMMA if has_groups else MMA
+    if dtype is dtypes.uint32:
+        return WGMMA_TF32 if has_groups else ()
+    return ROUNDED if TF32 and target.has_tf32 else FMA
 
 
 def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:

@@ -77,30 +77,42 @@ def find_window(found: Contraction, value: UOp, rows: list[UOp]) -> tuple[UOp, M
         return None
     memory, position = load.src[:2]
     terms, start = linear_form(position)
-    if set(terms) - set(found.batch) != {*rows, *found.along} or min(terms.values()) < 1:
+    if not _goes_along(terms, {*rows, *found.along}, found.batch):
         return None
-    windows, inside = (rows, found.along) if terms[found.along[-1]] == 1 else (found.along, rows)
+    is_row_window = terms[found.along[-1]] != 1  # the other side counts windows
+    windows, inside = (found.along, rows) if is_row_window else (rows, found.along)
     *taps, channel = inside
     if terms[channel] != 1 or size_of(channel) % PIECE:
         return None
-    axes = _axes(windows, taps, terms, parts)
-    if axes is None or not all(any(axis.keep(part) for axis in axes) for part in parts):
-        return None
+    axes = _bounded_axes(windows, taps, terms, parts)
     batch = {r: terms[r] for r in found.batch if r in terms}
-    images = _images(axes, batch)
-    if images is None or not 1 <= len(axes) <= len(CORNERS):
+    images = _images(axes, batch) if axes else None
+    if images is None:
         return None
     start += sum(axis.low * axis.unit for axis in axes)
-    arguments = (images, *(axis.argument() for axis in axes))
-    along_depth = inside is not rows
-    if not _fits(start, arguments) or (not along_depth and batch and prod(sizes_of(windows)) % PIECE):
+    arguments = (images, *map(_Axis.argument, axes))
+    if not _fits(start, arguments) or (is_row_window and batch and prod(sizes_of(windows)) % PIECE):
         return None
-    row, depth = (arguments[-1].stride, 1) if along_depth else (1, arguments[-1].stride)
+    return memory, _matrix(start, arguments, size_of(channel), is_row_window), _first_image(batch, images)
+
+
+def _goes_along(terms: Strides, ranges: set[UOp], batch: list[UOp]) -> bool:
+    """Whether a position goes forward along each of these ranges, and along nothing else but a batch."""
+    return set(terms) - set(batch) == ranges and min(terms.values()) > 0
+
+
+def _matrix(start: int, axes: tuple[AxisArg, ...], channels: int, is_row_window: bool) -> MatrixArg:
+    """A matrix whose rows, or depth, are channels; the other side goes along the innermost axis."""
+    row, depth = (1, axes[-1].stride) if is_row_window else (axes[-1].stride, 1)
+    return MatrixArg(start, row, depth, copied=16, axes=axes, channels=channels)
+
+
+def _first_image(batch: Strides, images: AxisArg) -> UOp:
+    """The first image of a batch."""
     first = as_index(0)
     for r, step in batch.items():
         first = first + r * (step // images.stride)
-    matrix = MatrixArg(start, row, depth, copied=16, axes=arguments, channels=size_of(channel))
-    return memory, matrix, first
+    return first
 
 
 def _load_under(value: UOp) -> tuple[UOp | None, list[UOp]]:
@@ -121,6 +133,12 @@ def _load_under(value: UOp) -> tuple[UOp | None, list[UOp]]:
         return None, []
     parts.update(dict.fromkeys(joined(value.src[2], ops.AND) if value.arg else ()))
     return value, [part for part in parts if part.op is not ops.CONST or not part.arg]
+
+
+def _bounded_axes(windows: list[UOp], taps: list[UOp], terms: Strides, parts: list[UOp]) -> list[_Axis]:
+    """The axes of windows, as long as conditions say; none if a condition is not one of positions along an axis."""
+    axes = _axes(windows, taps, terms, parts) or []
+    return axes if all(any(axis.keep(part) for axis in axes) for part in parts) else []
 
 
 def _axes(windows: list[UOp], taps: list[UOp], terms: Strides, parts: list[UOp]) -> list[_Axis] | None:
@@ -159,6 +177,8 @@ def _images(axes: list[_Axis], batch: Strides) -> AxisArg | None:
 
 def _fits(start: int, axes: tuple[AxisArg, ...]) -> bool:
     """Whether the copy engine can do it."""
+    if not 1 <= len(axes) - 1 <= len(CORNERS):
+        return False
     if start < 0 or start % ALIGNED or any(axis.stride % ALIGNED or axis.size < 1 for axis in axes):
         return False
     most = CORNERS[len(axes) - 1]

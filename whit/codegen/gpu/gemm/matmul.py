@@ -13,7 +13,7 @@ is computed before it is stored, by the thread that has it, or by the copy engin
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from operator import and_
@@ -57,6 +57,34 @@ FULL = 160  # registers of a thread, of 168, for sums and that
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A kernel that is a product of matrices."""
+
+    body: UOp
+    found: Contraction
+    target: Target
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, columns, depth."""
+        found = self.found
+        return prod(sizes_of(found.m)), prod(sizes_of(found.n)), prod(sizes_of(found.along))
+
+    @property
+    def batches(self) -> int:
+        return prod(sizes_of(self.found.batch))
+
+    @property
+    def total(self) -> DType:
+        """The dtype of sums."""
+        return self.found.reduce.dtype
+
+    @property
+    def is_small(self) -> bool:
+        return min(self.sizes[:2]) < LEAST
+
+
 def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel over tiles and why, if it is a contraction that an atom computes."""
     found = find_contraction(body)
@@ -64,35 +92,54 @@ def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
         return None
     body = with_short_epilogue(body, found.reduce)
     found = _by_columns(replace(found, batch=[*found.batch, *found.outer], outer=[]), body)
-    sizes, batches = (*(prod(sizes_of(r)) for r in (found.m, found.n, found.along)),), prod(sizes_of(found.batch))
-    total, is_small = found.reduce.dtype, min(sizes[:2]) < LEAST
-    if min(sizes[:2]) < SKINNY_ROWS[0] or not sizes[2] or total not in (dtypes.float32, dtypes.int32):
+    product = Product(body, found, target)
+    rows, columns, depth = product.sizes
+    if min(rows, columns) < SKINNY_ROWS[0] or not depth or product.total not in (dtypes.float32, dtypes.int32):
         return None
-    a, b = (_operand(found, value, rows, target) for value, rows in ((found.a, found.m), (found.b, found.n)))
-    if target.has_wgmma and (a is None) != (b is None):
-        a = a or _window(found, found.a, found.m, b)
-        b = b or _window(found, found.b, found.n, a)
-    if a is not None and b is not None and multiplied(a.memory.dtype, b.memory.dtype, total, target):
-        is_few = [batches == 1 and _is_few(*pair, target) for pair in ((a, b, sizes), (b, a, sizes[1::-1]))]
-        if any(is_few):
-            found, a, b = (_turned(found), b, a) if is_few[0] else (found, a, b)
-            tile = Tile(found, choose_few((max(sizes[:2]), min(sizes[:2]), sizes[2]), target), target.cores)
-            return tile.stores(body, tile.effect(a, b)), str(tile.atom)
-        is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= SKINNY_COLUMNS
-        if is_small and (a.memory.dtype not in dtypes.float16s or not is_enough):
-            return None
-        atom = choose_atom(a.memory.dtype, sizes, batches, (a.matrix, b.matrix), target)
-        if atom is not None:
-            results = results_of(body, found, atom, target)
-            tile = Tile(found, atom if results is None else with_pairs(atom), target.cores)
-            sums = tile.effect(a, b, lends=_needs_registers(body, found, atom, a.memory.dtype))
-            return tile.stores(body, sums) if results is None else box_stores(tile, body, sums, results), str(atom)
+    operands = _operands(product)
+    if operands is None:
+        return _of_computed(product)
+    return _of_few(product, *operands) or _of_matrices(product, *operands) or _of_computed(product)
+
+
+def _of_few(product: Product, a: Operand, b: Operand) -> tuple[UOp, str] | None:
+    """The kernel of a matrix beside few rows, or few columns, of the other operand (skinny GEMM)."""
+    found, target = product.found, product.target
+    rows, columns, depth = product.sizes
+    if product.batches != 1:
+        return None
+    if _is_few(a, b, (rows, columns), target):
+        found, a, b = _turned(found), b, a
+    elif not _is_few(b, a, (columns, rows), target):
+        return None
+    tile = Tile(found, choose_few((max(rows, columns), min(rows, columns), depth), target), target.cores)
+    return tile.stores(product.body, tile.effect(a, b)), str(tile.atom)
+
+
+def _of_matrices(product: Product, a: Operand, b: Operand) -> tuple[UOp, str] | None:
+    """The kernel of operands that are copied as they lie in memory, if there is an atom for them."""
+    body, found, target, sizes, dtype = product.body, product.found, product.target, product.sizes, a.memory.dtype
+    is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= SKINNY_COLUMNS and dtype in dtypes.float16s
+    if product.is_small and not is_enough:
+        return None
+    atom = choose_atom(dtype, sizes, product.batches, (a.matrix, b.matrix), target)
+    if atom is None:
+        return None
+    results = results_of(body, found, atom, target)
+    tile = Tile(found, atom if results is None else with_pairs(atom), target.cores)
+    sums = tile.effect(a, b, lends=_needs_registers(body, found, atom, dtype))
+    return tile.stores(body, sums) if results is None else box_stores(tile, body, sums, results), str(atom)
+
+
+def _of_computed(product: Product) -> tuple[UOp, str] | None:
+    """The kernel of operands that are computed on their way to shared memory."""
+    found, target = product.found, product.target
     dtype = staged_dtype(found, target)
-    if dtype is None or is_small or not total.is_float:
+    if dtype is None or product.is_small or not product.total.is_float:
         return None
-    atom = choose_staged(dtype, sizes, batches, target)
+    atom = choose_staged(dtype, product.sizes, product.batches, target)
     tile = Tile(found, atom, target.cores)
-    return tile.stores(body, staged(found, atom, dtype, tile)), f"{atom}, operands computed on the way"
+    return tile.stores(product.body, staged(found, atom, dtype, tile)), f"{atom}, operands computed on the way"
 
 
 def _by_columns(found: Contraction, body: UOp) -> Contraction:
@@ -127,6 +174,19 @@ def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) ->
 
 
 # ---- operands
+
+
+def _operands(product: Product) -> tuple[Operand, Operand] | None:
+    """Both operands, if they are matrices in memory, or one of them windows of images, which an atom multiplies."""
+    found, target = product.found, product.target
+    a = _operand(found, found.a, found.m, target)
+    b = _operand(found, found.b, found.n, target)
+    if target.has_wgmma and (a is None) != (b is None):
+        a = a or _window(found, found.a, found.m, b)
+        b = b or _window(found, found.b, found.n, a)
+    if a is None or b is None or not multiplied(a.memory.dtype, b.memory.dtype, product.total, target):
+        return None
+    return a, b
 
 
 def _operand(found: Contraction, value: UOp, rows: list[UOp], target: Target) -> Operand | None:
