@@ -33,7 +33,7 @@ def stride_blocks(body: UOp, target: Target) -> UOp:
 
 
 def by_blocks_that_stay(body: UOp, block: UOp, resident: int) -> UOp:
-    """The kernel by so many blocks."""
+    """The kernel as a grid-stride loop of `resident` blocks."""
     here = block_range(resident)
     step = UOp.range((size_of(block) + (resident - 1) - here) // resident, 0, owner=Owner.ROUND)
     done = {block: step * resident + here}

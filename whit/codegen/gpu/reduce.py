@@ -37,7 +37,7 @@ AT_ONCE = 4  # elements, or vectors, that a thread reads before it combines them
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Threads of a block that share reductions, for so many results side by side."""
+    """Threads of a block that share reductions, for a number of results (`columns`) side by side."""
 
     thread: UOp
     columns: int = 1
@@ -63,7 +63,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Vectors of a row, from an element on, that threads share: so many in each step of a thread."""
+    """Vectors of a row, from an element on, that threads share: `copies` in each step of a thread."""
 
     start: int
     vectors: UOp
@@ -158,7 +158,7 @@ def _combined(value: UOp, op: Op, team: Team, id: int) -> UOp:
 
 
 def across_rows(value: UOp, op: Op, thread: UOp, threads: int, id: int) -> UOp:
-    """The values of so many neighbouring threads combined: of 32 with each other, then what these have."""
+    """The values of each `threads` neighbouring threads combined: of a warp by shuffles, of warps in shared memory."""
     dtype, count = value.dtype, int(thread.src[0].arg)
     if dtype.is_float and dtype.bitsize < 32:
         value = value.cast(dtypes.float32)

@@ -95,7 +95,7 @@ def _along_rows(body: UOp, free: Free, shared: dict[UOp, UOp], others: list[UOp]
 
 
 def _threads_of_a_row(size: int, lanes: int, most: int, count: int) -> int:
-    """The fewest that have at most so many elements each, and fill the chip: one vector each at least."""
+    """The fewest that have at most `most` elements each, and fill the chip: one vector each at least."""
     threads = WARP
     while threads * lanes < size and threads < MOST_THREADS:
         if threads * most >= size and count * threads >= ENOUGH:

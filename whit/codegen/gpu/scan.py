@@ -122,7 +122,7 @@ def share_scans(
 
 
 def _piece(along: UOp, step: int) -> UOp:
-    """Which piece a block is at: a loop, or 0 if there is only one, of so many elements."""
+    """Which piece of `step` elements a block is at: a loop, or 0 if there is only one."""
     size = as_index(along.size)
     pieces = (size + (step - 1)) // step if is_open(along) else as_index(-(-size.arg // step))
     is_one = pieces.op is ops.CONST and pieces.arg == 1
@@ -227,7 +227,7 @@ def _after_all(vectors: list[UOp], node: UOp, team: Team, piece: UOp, wide: int,
 
 
 def _sums(vector: UOp, op: Op, wide: int = 1) -> list[UOp]:
-    """The scan of a vector, or of so many that take turns in it."""
+    """The scan of a vector, or of as many as `wide` that take turns in it."""
     sums = [vector.index(lane) for lane in range(wide)]
     for lane in range(wide, vector.shape[0]):
         sums.append(make(op, (sums[lane - wide], vector.index(lane))))
@@ -285,7 +285,7 @@ def _before(value: UOp, op: Op, thread: UOp) -> UOp:
 
 
 def _kept(values: list[UOp], count: int, team: Team, piece: UOp, id: int) -> tuple[UOp, UOp]:
-    """Shared memory that holds so many of each of the values, twice if there are several pieces; and which half."""
+    """Shared memory that holds `count` of each of the values, a double buffer for several pieces; and which half."""
     is_loop = piece.op is ops.RANGE
     half, halves = (piece % 2, 2) if is_loop else (as_index(0), 1)
     memory = UOp.buffer(id, values[0].dtype, (halves * len(values) * count,), memory=Memory.SHARED)

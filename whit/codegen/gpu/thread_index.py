@@ -45,7 +45,7 @@ def thread_range(count: int) -> UOp:
 
 
 def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
-    """The ranges as digits of a number, the last one the lowest; a range with a step has so many times fewer."""
+    """The ranges as digits of a number, the last one the lowest; a range with a step counts in these."""
     digits: dict[UOp, UOp] = {}
     for i, r in enumerate(reversed(ranges)):
         size = as_index(r.size) // steps.get(r, 1)

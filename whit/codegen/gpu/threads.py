@@ -69,7 +69,7 @@ COLUMN_BYTES = 8  # of neighbouring columns that a thread reads at once
 MOST_SHARED_REDUCTIONS = 32  # of a kernel, each with memory that threads share
 TILE = 8  # rows of a register tile
 GATHERED = 4  # rows of a thread, one after the other: 0.182 ms; 1 0.197, 2 0.183, 8 0.185; all loads first 0.184
-ENOUGH = 1 << 16  # threads that fill the chip: so many are not given up for vectors
+ENOUGH = 1 << 16  # threads that fill the chip: vectors are narrower rather than threads fewer
 FEW = 1 << 14  # results below which their reductions are shared between threads
 
 

@@ -54,7 +54,7 @@ class Atom:
     speed: float  # along the depth, beside the fastest
     extra: float = 2.0  # what storing a tile takes, in stages of the depth
     start: float = 0.0  # what takes time once, in the same
-    stays: int = 0  # so many blocks stay on a multiprocessor and compute tile after tile; 0: one block for each tile
+    stays: int = 0  # blocks that stay on a multiprocessor (persistent), for tile after tile; 0: one block for each tile
     cluster: int = 1  # blocks that read their columns together
     parts: int = 1  # blocks that share the depth of a tile
 

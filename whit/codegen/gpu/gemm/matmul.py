@@ -267,7 +267,7 @@ class Tile:
 
 
 def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
-    """Which of so many tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
+    """Which of `total` tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
     cluster = atom.cluster * atom.parts
     clusters = min(total, max(cores * atom.stays // cluster, 1)) if atom.stays else total
     block = block_range(clusters * cluster)

@@ -158,7 +158,7 @@ def _most_columns(found: Products, column: UOp, count: int, target: Target) -> i
 
 
 def _beside(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) -> int | None:
-    """Threads along the columns of a row, for at most so many columns: many, as long as blocks fill the chip."""
+    """Threads along the columns of a row, for at most `most` columns: many, as long as blocks fill the chip."""
     beside = MOST_BESIDE
     while beside > LEAST_BESIDE and (
         lanes * beside > most

@@ -275,7 +275,7 @@ def _sums(new: UOp, old: UOp, packed: Packed, number: int) -> UOp:
 
 
 def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: Packed) -> UOp:
-    """The sum of a thread's neighbours in a row, one of so many vectors from the first on; 0 if there are no more."""
+    """The sum of a thread's neighbours in a row, whose vector is number `first` plus that of the thread; 0 past the last."""
     lanes, along = packed.lanes, order[-1]
     number, count = packed.thread + first, prod(map(size_of, order)) // lanes
     is_whole = first + packed.threads <= count

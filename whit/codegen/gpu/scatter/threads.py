@@ -24,7 +24,7 @@ PARTS = (1021, 509, 251, 127, 61, 31, 13)  # primes: rows of a power of two are 
 
 
 def in_parts(body: UOp, parallel: list[UOp], threads: int, most: int) -> tuple[UOp, list[UOp]]:
-    """The kernel with a range over parts, as many as there is room for beside so many threads; or as it is."""
+    """The kernel with a range over parts, as many as there is room for with `threads` for each of them; or as it is."""
     count = next((n for n in PARTS if n * threads <= most), 1)
     if count == 1 or not all(loads_of(store.src[2]) for store in body.src):
         return body, []

@@ -82,8 +82,8 @@ class Merge(Pieces):
         return w.linear(), f"{blocks} blocks of {THREADS} threads, each merges {self.tile} elements"
 
     def _search(self, me: UOp, begin: UOp, left: UOp, right: UOp, left_key: Keys, right_key: Keys) -> UOp:
-        """How many of the first `begin` elements of two runs of so many elements come from the first: 32 threads ask at
-        as many places, and the answer is between two of them."""
+        """How many of the first `begin` elements of two runs, which have `left` and `right`, come from the first: 32 threads
+        ask at 32 places, and the answer is between two of them."""
         w = self.w
         lane = w.value(me & (WARP - 1))
         low = w.variable(w.value((begin - right).maximum(0)))
@@ -125,7 +125,7 @@ class Merge(Pieces):
 
 
 def _bisect(w: Writer, steps: int, begin: UOp, left: UOp, right: UOp, left_key: Keys, right_key: Keys) -> UOp:
-    """How many of the first `begin` elements of two runs of so many elements come from the first."""
+    """How many of the first `begin` elements of two runs come from the first: a binary search of `steps` steps."""
     low = w.variable(w.value((begin - right).maximum(0)))
     high = w.variable(w.value(begin.minimum(left)))
     with w.loop(const(I32, steps)):
