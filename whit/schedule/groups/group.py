@@ -11,7 +11,7 @@ On a GPU a product of matrices is alone with what is made of it elementwise: ten
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -114,31 +114,76 @@ def group_kernels(
     before = {root: list(roots) for root, roots in (earlier or {}).items()}
     for root, known in facts.items() if needs else ():
         before.setdefault(root, []).extend(r for memory in known.reads for r in (needs or {}).get(memory, ()))
-    groups: list[Group] = []
-    alike: dict[Any, list[Group]] = {}  # by ranges, position and shape
-    of_root: dict[UOp, Group] = {}
+    grouping = Grouping(facts, before, target)
     for kernel in in_order(kernels, {root: (*known.reads, *before.get(root, ())) for root, known in facts.items()}):
-        known = facts[kernel.root]
+        grouping.place(kernel)
+    return sorted(grouping.groups, key=lambda group: group.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A kernel that looks for a group."""
+
+    kernel: Kernel
+    known: Facts
+    here: Position  # its ranges
+    needed: list[Group]  # what runs before it, or is joined by it
+    first: list[Group]  # those of them that it cannot join
+    level: int  # the lowest at which it could run
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a launch for it alone would be much."""
+        return bool(self.here) and prod_of(self.kernel.root.shape) <= SMALL
+
+    def reads_at_hand(self, group: Group) -> bool:
+        """Whether it reads what a group computes only where it is being computed, or none of it."""
+        return not any(root in group.values for root in self.known.moved)
+
+    def may_join(self, group: Group, may_wait: bool) -> bool:
+        """Whether nothing forbids that it joins a group."""
+        return group not in self.first and _fits(self.known, group) and _is_in_time(group, self.needed, may_wait)
+
+
+@dataclass(slots=True)
+class Grouping:
+    """The groups so far."""
+
+    facts: Mapping[UOp, Facts]
+    before: Mapping[UOp, Collection[UOp]]  # what runs before a kernel, although it does not read it
+    target: Target
+    groups: list[Group] = field(default_factory=list)
+    alike: dict[Any, list[Group]] = field(default_factory=dict)  # by the ranges of their innermost values
+    of_root: dict[UOp, Group] = field(default_factory=dict)
+
+    def place(self, kernel: Kernel) -> None:
+        """Puts a kernel, whose sources have a place already, into a group: one that is there, or its own."""
+        coming = self._coming(kernel)
         is_alone = kernel.parts or kernel.is_write or is_join(kernel.root)
-        here = _where(kernel.position)
-        beside = [] if is_alone else alike.setdefault(here, [])
-        first = [of_root[r] for r in before.get(kernel.root, ()) if r in of_root]
-        needed = [*(of_root[r] for r in known.reads if r in of_root), *first]
-        level = 1 + max((other.level for other in needed), default=-1)
-        home = None if is_alone else _find_home(kernel, known, beside, of_root, needed, first, level, target)
+        beside = [] if is_alone else self.alike.setdefault(coming.here, [])
+        home = None if is_alone else _find_home(coming, beside, self.target)
         if home is None:
-            home = Group(level, level, here)
-            groups.append(home)
+            home = Group(coming.level, coming.level, coming.here)
+            self.groups.append(home)
         if home not in beside[-LOOK_BACK:]:
             beside.append(home)
-        _join(home, kernel, known)
-        of_root[kernel.root] = home
-        home.first = min(home.first, level)
-        for other in needed:
+        _join(home, kernel, coming.known)
+        self.of_root[kernel.root] = home
+        home.first = min(home.first, coming.level)
+        for other in coming.needed:
             if other is not home:
                 other.readers.add(home)
                 home.run_after(other.level)
-    return sorted(groups, key=lambda group: group.level)
+
+    def _coming(self, kernel: Kernel) -> Coming:
+        known = self.facts[kernel.root]
+        first = self._groups_of(self.before.get(kernel.root, ()))
+        needed = [*self._groups_of(known.reads), *first]
+        level = 1 + max((other.level for other in needed), default=-1)
+        return Coming(kernel, known, _where(kernel.position), needed, first, level)
+
+    def _groups_of(self, roots: Iterable[UOp]) -> list[Group]:
+        return [self.of_root[root] for root in roots if root in self.of_root]
 
 
 def _where(position: Sequence[UOp]) -> Position:
@@ -150,8 +195,8 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target = ANY
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
-    reduces, contracts = 0, set[Any]()
     sorts: set[Any] = set()
+    reduces: list[UOp] = []
     nodes = kernel.value.topological()
     for node in nodes:
         if node.op is ops.INDEX and node.src[0].op is ops.FUNCTION:
@@ -164,12 +209,9 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target = ANY
         elif node.op is ops.SORT:
             sorts.add((node.src[0], node.src[2:], node.arg))
         elif node.op is ops.REDUCE:
-            reduces += 1
-            if node.src[0].op is ops.MUL:
-                left, right = ({r for r in s.topological() if r.op is ops.RANGE} for s in node.src[0].src)
-                if left != right:
-                    contracts.add(tuple(r.src[0] for r in node.src[1:]))
-    if contracts and reduces > 1:
+            reduces.append(node)
+    contracts: set[Any] = {tuple(r.src[0] for r in reduce.src[1:]) for reduce in reduces if _contracts(reduce)}
+    if contracts and len(reduces) > 1:
         contracts.add(SEVERAL)
     reads = frozenset(kernel.reads)
     return Facts(
@@ -179,10 +221,18 @@ def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target = ANY
         frozenset(contracts),
         frozenset(sorts),
         len(nodes),
-        reduces,
+        len(reduces),
         target.is_gpu,
         target.has_wgmma and is_heavy(kernel.value, kernel.root, 1),
     )
+
+
+def _contracts(reduce: UOp) -> bool:
+    """Whether a reduction is one of products whose operands vary with different ranges."""
+    if reduce.src[0].op is not ops.MUL:
+        return False
+    left, right = ({r for r in side.topological() if r.op is ops.RANGE} for side in reduce.src[0].src)
+    return left != right
 
 
 def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
@@ -204,72 +254,57 @@ def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -
     return order
 
 
-def _find_home(
-    kernel: Kernel,
-    known: Facts,
-    beside: list[Group],
-    of_root: dict[UOp, Group],
-    needed: list[Group],
-    first: list[Group],
-    level: int,
-    target: Target,
-) -> Group | None:
+def _find_home(coming: Coming, beside: list[Group], target: Target) -> Group | None:
     """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
     of those that must be `first`."""
-    here = _where(kernel.position)
-    if kernel.is_chained:
-        return _home_of_chain(kernel, known, beside, needed, first, target)
-    is_small = bool(here) and prod_of(kernel.root.shape) <= SMALL
+    if coming.kernel.is_chained:
+        return _home_of_chain(coming, beside, target)
     for group in reversed(beside[-LOOK_BACK:]):
-        wait = max(level, group.level) - min(level, group.first)
-        is_near = is_small and wait <= LATER
-        may_wait = is_near or bool(known.contracts)
-        if group in first or not _fits(known, group) or not _is_in_time(group, needed, may_wait):
-            continue
-        if group.is_chained and not _is_chain_with(group, kernel, known, target):
-            continue
-        inside = [r for r in known.reads if of_root.get(r) is group]
-        if inside and not known.moved.intersection(inside) and not (known.is_heavy and _is_short(group)):
+        if _shares_ranges(group, coming, target):
             return group
-        if inside:
-            continue
-        if known.contracts or group.contracts:
-            if _contract_together(known, group, wait) and prod_of(kernel.root.shape) >= WORTH_TILES:
-                return group
-        elif _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near):
-            return group
-    if known.contracts or known.scanned:
+    if coming.known.contracts or coming.known.scanned:
         return None
-    for group in sorted(needed, key=lambda group: group.level, reverse=True):
-        is_row = here[: len(group.here)] == group.here and group.rows >= ROWS
-        inside = [r for r in known.reads if of_root.get(r) is group]
-        is_at_hand = not known.moved.intersection(inside) and not group.contracts and not group.scanned
-        if (
-            is_row
-            and is_at_hand
-            and not group.is_chained
-            and group not in first
-            and _fits(known, group)
-            and _is_in_time(group, needed, is_small)
-        ):
+    for group in sorted(coming.needed, key=lambda group: group.level, reverse=True):
+        if _has_rows_of(group, coming):
             return group
     return None
 
 
-def _home_of_chain(
-    kernel: Kernel, known: Facts, beside: list[Group], needed: list[Group], first: list[Group], target: Target
-) -> Group | None:
+def _shares_ranges(group: Group, coming: Coming, target: Target) -> bool:
+    """Whether a kernel joins a group over the same ranges: it reads what the group has at hand, or both gain by it."""
+    known = coming.known
+    wait = max(coming.level, group.level) - min(coming.level, group.first)
+    is_near = coming.is_small and wait <= LATER
+    if not coming.may_join(group, may_wait=is_near or bool(known.contracts)):
+        return False
+    if group.is_chained and not _is_chain_with(group, coming.kernel, known, target):
+        return False
+    if not known.reads.isdisjoint(group.values):
+        return coming.reads_at_hand(group) and not (known.is_heavy and _is_short(group))
+    if known.contracts or group.contracts:
+        return _contract_together(known, group, wait) and bool(prod_of(coming.kernel.root.shape) >= WORTH_TILES)
+    return _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near)
+
+
+def _has_rows_of(group: Group, coming: Coming) -> bool:
+    """Whether a kernel joins a group that computes something for each of its rows, and reads it there."""
+    is_row = coming.here[: len(group.here)] == group.here and group.rows >= ROWS
+    if not is_row or group.contracts or group.scanned or group.is_chained:
+        return False
+    return coming.reads_at_hand(group) and coming.may_join(group, may_wait=coming.is_small)
+
+
+def _home_of_chain(coming: Coming, beside: list[Group], target: Target) -> Group | None:
     """A group that computes blocks of the same matrix, of which this kernel has statistics of rows, or products."""
-    here = _where(kernel.position)
-    for group in dict.fromkeys(
-        (*sorted(needed, key=lambda group: group.level, reverse=True), *reversed(beside[-LOOK_BACK:]))
-    ):
-        if not group.is_chained or here[: len(group.here)] != group.here or group in first:
+    needed = coming.needed
+    latest = sorted(needed, key=lambda group: group.level, reverse=True)
+    for group in dict.fromkeys((*latest, *reversed(beside[-LOOK_BACK:]))):
+        if not group.is_chained or coming.here[: len(group.here)] != group.here or group in coming.first:
             continue
         may_join = _is_in_time(group, needed, True) or (
             _waits_for_product(group, target) and not group.is_before(needed)
         )
-        if may_join and _fits(known, group) and _is_chain_with(group, kernel, known, target):
+        if may_join and _fits(coming.known, group) and _is_chain_with(group, coming.kernel, coming.known, target):
             return group
     return None
 
