@@ -22,7 +22,6 @@ from whit.ir.uop import UOp
 from whit.records import dataclass
 from whit.schedule.lower import Lowering, read_value, reads_of
 from whit.schedule.movement import Positions, over, source_position
-from whit.schedule.rewrites.stage_operands import is_short_row, multiplies
 from whit.schedule.stages.attention import find_chains
 from whit.schedule.stages.epilogue import narrowing
 from whit.schedule.stages.join import lower_join, to_compute
@@ -31,17 +30,18 @@ from whit.schedule.stages.may_fuse import (
     MOST_STACKED,
     after_product,
     for_products,
+    is_copied_operand,
+    is_next_to_nothing,
+    is_row_of_products,
     of_shared,
     of_way_station,
 )
-from whit.schedule.values import ALWAYS_CHEAP, TWICE_IS_FINE, is_join, narrowest, prod_of, weigh
+from whit.schedule.values import is_join, narrowest, prod_of
 from whit.schedule.writes.lower import lower_write
 from whit.target import ANY_CPU, Target
 
 LARGE_PART = 1 << 12  # elements of a source of a STACK: choosing between sources costs more than a loop for each
 WHOLE_VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # they show every element once
-LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
-MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
 FAR = 100  # nodes to look at for a scan
 
 
@@ -185,37 +185,18 @@ class Stages:
             kernel = self.kernels.get(node)
             if kernel is None or node in fixed or node in self.for_products:
                 continue
-            is_maybe = node in self.in_doubt or _is_cheap(kernel, self.kept, self.readers)
+            is_maybe = node in self.in_doubt or is_next_to_nothing(kernel, self.readers, self.kept)
             if is_maybe and self._give_up(node, self._reading(node)):
                 continue
             readers = self._reading(node)
-            is_row = self._is_row_of_products(kernel)
-            if is_row or self._is_operand(kernel):
+            reading = [self.kernels[root] for root in readers]
+            is_row = is_row_of_products(kernel, reading, self.target)
+            if is_row or is_copied_operand(kernel, reading, self.readers, self.kept):
                 above = [n for root in readers for n in self.kernels[root].fused if is_row and narrowest(n) is node]
                 inside = {node, *kernel.fused, *above} - self.inline  # casts of a row are as expensive as it is
                 self.inline |= inside
                 if not self._give_up(node, readers):
                     self.inline -= inside
-
-    def _is_operand(self, kernel: Kernel) -> bool:
-        """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
-        anyway, and can compute it then. Small contractions compute what is unpacked from fewer bytes, too."""
-        readers = [self.kernels[root] for root in self._reading(kernel.root)]
-        if not readers:
-            return False
-        if _is_unpacked(kernel):
-            return all(_is_copied(kernel.root, reader, 1) for reader in readers)
-        if not _is_made_of_one(kernel, self.readers, TWICE_IS_FINE, self.kept):
-            return False
-        return all(_is_copied(kernel.root, reader, LEAST_SIDE) for reader in readers)
-
-    def _is_row_of_products(self, kernel: Kernel) -> bool:
-        """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
-        while the first rows of a matrix are on their way, every group of threads computes it."""
-        if not self.target.is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
-            return False
-        readers = [self.kernels[root] for root in self._reading(kernel.root)]
-        return bool(readers) and all(multiplies(kernel.root, reader.value) for reader in readers)
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""
@@ -400,56 +381,6 @@ def _saved_for(root: UOp, saved: Mapping[UOp, UOp]) -> Mapping[UOp, UOp]:
     if root not in saved.values():
         return saved
     return {value: copy for value, copy in saved.items() if copy is not root}
-
-
-def _is_cheap(kernel: Kernel, kept: set[UOp], readers: Mapping[UOp, Collection[UOp]]) -> bool:
-    """Whether a kept value is made of one other of its size, which is read by others too, in next to no operations."""
-    return _is_made_of_one(kernel, readers, ALWAYS_CHEAP, kept)
-
-
-def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most: float, kept: set[UOp]) -> bool:
-    root = kernel.root
-    if not root.op.elementwise or kernel.is_write or any(not _is_plain(node) for node in kernel.fused):
-        return False
-    size = prod_of(root.shape)
-    whole = [node for node in kernel.reads if 2 * prod_of(node.shape) >= size]
-    if len(whole) != 1 or len(readers.get(whole[0], ())) < 2:
-        return False
-    is_wider = whole[0].dtype.itemsize > root.dtype.itemsize  # no matter to those that read it anyway
-    if is_wider and not set(readers.get(whole[0], ())).issuperset(readers.get(root, ())):
-        return False
-    return weigh(root, kept) <= most
-
-
-def _is_unpacked(kernel: Kernel) -> bool:
-    """Whether a kept value is made elementwise of at most half as many bytes. Random numbers are made of hardly any."""
-    if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in (kernel.root, *kernel.fused)):
-        return False
-    read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(reads_of(kernel.value)))
-    made = prod_of(kernel.root.shape) * kernel.root.dtype.itemsize
-    return bool(2 * read <= made <= MOST_UNPACKED * read)
-
-
-def _is_copied(node: UOp, reader: Kernel, least: int) -> bool:
-    """Whether a kernel is a contraction of so many rows and columns at least, and reads a value only as one of its
-    operands, each element once."""
-    nodes = reader.value.topological()
-    reduces = [n for n in nodes if n.op is ops.REDUCE]
-    if len(reduces) != 1 or reduces[0].src[0].op is not ops.MUL or reduces[0].arg.op is not ops.ADD:
-        return False
-    sides = [side.topological() for side in reduces[0].src[0].src]
-    ranges = [{r for r in side if r.op is ops.RANGE} for side in sides]
-    reads = [n for n in nodes if n.op is ops.INDEX and n.src[0].op is ops.FUNCTION and n.src[0].src[0] is node]
-    mine = [all(read in side for read in reads) for side in sides]
-    if len(reads) != 1 or sum(mine) != 1:
-        return False
-    here, other = ranges if mine[0] else reversed(ranges)
-    rows, columns, depth = (prod_of(tuple(r.size for r in part)) for part in (here - other, other - here, here & other))
-    return bool(min(rows, columns) >= least and rows * depth <= prod_of(node.shape))
-
-
-def _is_plain(node: UOp) -> bool:
-    return node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.CONST)
 
 
 def _needs(kernel: Kernel) -> list[UOp]:

@@ -14,6 +14,7 @@ Goes in: a value, how it is read (`Reading`, or the kernels that compute it), wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from whit.ir import ops
 from whit.ir.op import Op
@@ -21,7 +22,7 @@ from whit.ir.uop import UOp
 from whit.kernel.tensor_cores import SMALL_PRODUCT
 from whit.records import dataclass
 from whit.schedule.movement import Position, Positions, source_position
-from whit.schedule.rewrites.stage_operands import FEW_USES, is_large_product, operands_to_read
+from whit.schedule.rewrites.stage_operands import FEW_USES, is_large_product, is_short_row, multiplies, operands_to_read
 from whit.schedule.stages.epilogue import is_large_sum, is_too_much
 from whit.schedule.values import (
     ALWAYS_CHEAP,
@@ -37,6 +38,9 @@ from whit.schedule.values import (
 )
 from whit.target import Target
 
+if TYPE_CHECKING:
+    from whit.schedule.stages.choose import Kernel
+
 MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
 DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
@@ -44,6 +48,8 @@ GATHER = 3  # operations: finding elements here and there in the loop of a reduc
 WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
 MOST_READS = 128  # values, more than a kernel takes; from there on some are kept on the way
+LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
+MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 
 
@@ -259,6 +265,88 @@ def _viewed(node: UOp, kept: set[UOp]) -> UOp:
     while node not in kept and node.op in ops.MOVEMENT:
         node = node.src[0]
     return node
+
+
+# ---- what was stored, as things are now: it was early, and others are stored too
+
+
+def is_next_to_nothing(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], kept: set[UOp]) -> bool:
+    """Whether a kept value is made of one other of its size, which is read by others too, in next to no operations."""
+    return _is_made_of_one(kernel, readers, ALWAYS_CHEAP, kept)
+
+
+def is_copied_operand(
+    kernel: Kernel, reading: Collection[Kernel], readers: Mapping[UOp, Collection[UOp]], kept: set[UOp]
+) -> bool:
+    """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
+    anyway, and can compute it then. Small contractions compute what is unpacked from fewer bytes, too."""
+    if not reading:
+        return False
+    if _is_unpacked(kernel):
+        return all(_is_copied(kernel.root, reader, 1) for reader in reading)
+    if not _is_made_of_one(kernel, readers, TWICE_IS_FINE, kept):
+        return False
+    return all(_is_copied(kernel.root, reader, LEAST_SIDE) for reader in reading)
+
+
+def is_row_of_products(kernel: Kernel, reading: Collection[Kernel], target: Target) -> bool:
+    """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
+    while the first rows of a matrix are on their way, every group of threads computes it."""
+    if not target.is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
+        return False
+    return bool(reading) and all(multiplies(kernel.root, reader.value) for reader in reading)
+
+
+def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most: float, kept: set[UOp]) -> bool:
+    root = kernel.root
+    if not root.op.elementwise or kernel.is_write or any(not _is_plain(node) for node in kernel.fused):
+        return False
+    size = prod_of(root.shape)
+    whole = [node for node in kernel.reads if 2 * prod_of(node.shape) >= size]
+    if len(whole) != 1 or len(readers.get(whole[0], ())) < 2:
+        return False
+    is_wider = whole[0].dtype.itemsize > root.dtype.itemsize  # no matter to those that read it anyway
+    if is_wider and not set(readers.get(whole[0], ())).issuperset(readers.get(root, ())):
+        return False
+    return weigh(root, kept) <= most
+
+
+def _is_plain(node: UOp) -> bool:
+    return node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.CONST)
+
+
+def _is_unpacked(kernel: Kernel) -> bool:
+    """Whether a kept value is made elementwise of at most half as many bytes. Random numbers are made of hardly any."""
+    if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in (kernel.root, *kernel.fused)):
+        return False
+    read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(kernel.reads))
+    made = prod_of(kernel.root.shape) * kernel.root.dtype.itemsize
+    return bool(2 * read <= made <= MOST_UNPACKED * read)
+
+
+def _is_copied(node: UOp, reader: Kernel, least: int) -> bool:
+    """Whether a kernel is a contraction of so many rows and columns at least, and reads a value only as one of its
+    operands, each element once."""
+    nodes = reader.value.topological()
+    reads = [n for n in nodes if _is_read_of(n, node)]
+    reduces = [n for n in nodes if n.op is ops.REDUCE]
+    if len(reads) != 1 or len(reduces) != 1 or reduces[0].src[0].op is not ops.MUL or reduces[0].arg.op is not ops.ADD:
+        return False
+    left, right = (side.topological() for side in reduces[0].src[0].src)
+    if (reads[0] in left) is (reads[0] in right):
+        return False
+    here, other = map(_ranges_in, (left, right) if reads[0] in left else (right, left))
+    rows, columns, depth = (prod_of(tuple(r.size for r in part)) for part in (here - other, other - here, here & other))
+    return bool(min(rows, columns) >= least and rows * depth <= prod_of(node.shape))
+
+
+def _is_read_of(node: UOp, value: UOp) -> bool:
+    """Whether a node of a kernel reads an element of a stored value."""
+    return node.op is ops.INDEX and node.src[0].op is ops.FUNCTION and node.src[0].src[0] is value
+
+
+def _ranges_in(nodes: Iterable[UOp]) -> set[UOp]:
+    return {node for node in nodes if node.op is ops.RANGE}
 
 
 # ---- words
