@@ -13,7 +13,7 @@ reason, for `choose_stages`, and also in `in_doubt`, if that may come out otherw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import field, replace
 from math import gcd, prod
 from typing import Any
@@ -25,6 +25,7 @@ from whit.ir.args import FunctionArg, RangeKind
 from whit.ir.free import free_ranges
 from whit.ir.graph import joined
 from whit.ir.nesting import Owner
+from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 from whit.records import dataclass
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
@@ -199,8 +200,8 @@ class Lowering:
             return node
         if op in (ops.PARAM, ops.BUFFER):
             return self._read(request)
-        if op in ops.MOVEMENT:
-            return (yield from self._move(request))
+        if op in _STEPS:
+            return (yield from _STEPS[op](self, request))
         if op.elementwise or op in (ops.CAST, ops.BITCAST):
             parts = []
             for s in node.src:
@@ -212,18 +213,6 @@ class Lowering:
             return (yield Request(node.src[0], position, gate, loops))
         if op is ops.ARANGE:
             return position[0].cast(node.dtype)
-        if op is ops.REDUCE:
-            return (yield from self._reduce(request))
-        if op is ops.SCAN:
-            return (yield from self._scan(request))
-        if op is ops.SORT:
-            return (yield from self._sort(request))
-        if op is ops.INDEX:
-            return (yield from self._gather(request))
-        if op is ops.STACK:
-            return (yield from self._stack(request))
-        if op is ops.AFTER:
-            return (yield from self._after(request))
         raise NotSupportedError(f"schedule: {op.name} cannot be lowered", node.short())
 
     def _move(self, request: Request) -> Step:
@@ -361,6 +350,17 @@ class Lowering:
             new = _bits(new, old.dtype)
             result = new if inside is None else inside.where(new, result)
         return result
+
+
+_STEPS: dict[Op, Callable[[Lowering, Request], Step]] = {
+    **dict.fromkeys(ops.MOVEMENT, Lowering._move),
+    ops.REDUCE: Lowering._reduce,
+    ops.SCAN: Lowering._scan,
+    ops.SORT: Lowering._sort,
+    ops.INDEX: Lowering._gather,
+    ops.STACK: Lowering._stack,
+    ops.AFTER: Lowering._after,
+}
 
 
 def _place_in_view(target: UOp, position: Position) -> tuple[Position, UOp | None]:

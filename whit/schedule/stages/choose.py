@@ -183,20 +183,23 @@ class Stages:
         fixed = set(roots)
         for node in self._in_order(self.kernels):
             kernel = self.kernels.get(node)
-            if kernel is None or node in fixed or node in self.for_products:
-                continue
-            is_maybe = node in self.in_doubt or is_next_to_nothing(kernel, self.readers, self.kept)
-            if is_maybe and self._give_up(node, self._reading(node)):
-                continue
-            readers = self._reading(node)
-            reading = [self.kernels[root] for root in readers]
-            is_row = is_row_of_products(kernel, reading, self.target)
-            if is_row or is_copied_operand(kernel, reading, self.readers, self.kept):
-                above = [n for root in readers for n in self.kernels[root].fused if is_row and narrowest(n) is node]
-                inside = {node, *kernel.fused, *above} - self.inline  # casts of a row are as expensive as it is
-                self.inline |= inside
-                if not self._give_up(node, readers):
-                    self.inline -= inside
+            if kernel is not None and node not in fixed and node not in self.for_products:
+                self._reconsider(kernel)
+
+    def _reconsider(self, kernel: Kernel) -> None:
+        node = kernel.root
+        is_maybe = node in self.in_doubt or is_next_to_nothing(kernel, self.readers, self.kept)
+        if is_maybe and self._give_up(node, self._reading(node)):
+            return
+        readers = self._reading(node)
+        reading = [self.kernels[root] for root in readers]
+        is_row = is_row_of_products(kernel, reading, self.target)
+        if is_row or is_copied_operand(kernel, reading, self.readers, self.kept):
+            above = [n for reader in reading for n in reader.fused if is_row and narrowest(n) is node]
+            inside = {node, *kernel.fused, *above} - self.inline  # casts of a row are as expensive as it is
+            self.inline |= inside
+            if not self._give_up(node, readers):
+                self.inline -= inside
 
     def _reading(self, node: UOp) -> list[UOp]:
         """The kernels that read the memory of a value as things are now."""
