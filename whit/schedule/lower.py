@@ -29,8 +29,8 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
 from whit.records import dataclass
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
-from whit.schedule.stages.may_fuse import Answer, Reading, may_fuse, of_recomputed, of_windows, with_epilogue
-from whit.schedule.values import LOOPS, narrowest, needs_loops, prod_of
+from whit.schedule.stages.may_fuse import Answer, Reading, may_fuse, of_recomputed, of_sorted, of_windows, with_epilogue
+from whit.schedule.values import LOOPS, narrowest, prod_of
 from whit.simplify import simplify
 
 Step = Generator[Any, UOp, UOp]
@@ -157,15 +157,17 @@ class Lowering:
         elif node.op is ops.INDEX and above.op is ops.PERMUTE:
             self.views[above] = answer.reason  # what is picked along an axis, with the axes where they were
             return
-        self.to_keep.setdefault(node, answer.reason)
+        self._note(node, answer)
         if answer.is_in_doubt:
             self.in_doubt.append(node)
 
     def _keep_for_again(self, value: UOp) -> None:
         kept = narrowest(value)
-        answer = of_recomputed(kept, self.kept)
+        self._note(kept, of_recomputed(kept, self.kept))
+
+    def _note(self, value: UOp, answer: Answer) -> None:
         if answer.stored:
-            self.to_keep.setdefault(kept, answer.reason)
+            self.to_keep.setdefault(value, answer.reason)
 
     def _same_for(self, request: Request) -> int:
         """Steps of reduce ranges along which a value stays the same, because its position divides them by a number: the
@@ -292,8 +294,7 @@ class Lowering:
         if node.src[0].shape[axis] == 1:
             return (yield Request(node.src[1], position, request.gate, request.loops))
         for source in node.src:
-            if needs_loops(source, self.kept):
-                self.to_keep.setdefault(source, "a kernel that sorts has no loops for reductions")
+            self._note(source, of_sorted(source, self.kept))
         along = new_range(node.src[0].shape[axis], self.reduce_ranges, RangeKind.REDUCE, Owner.REDUCE)
         self.reduce_ranges += 1
         inside = (*position[:axis], along, *position[axis + 1 :])

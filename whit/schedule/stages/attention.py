@@ -29,6 +29,9 @@ VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.EXPAND})
 POSITIONS = frozenset({ops.ARANGE, ops.CONST})
 Lower = Callable[[UOp, Collection[UOp], Collection[UOp]], UOp]
 
+OF_BLOCKS = "its kernel computes a matrix of scores block by block"  # why a value is stored
+FOR_BLOCKS = "each block of scores reads it, and would compute the reduction again"
+
 MOST_NODES = 300  # of a part: attention has 30, its gradients as many again
 MOST_BELOW = 3000  # nodes that a part is made of, element by element
 WIDEST = 256  # columns of what is computed, and depth of scores: heads are not wider
@@ -40,7 +43,7 @@ class Chains:
 
     inline: set[UOp] = field(default_factory=set)  # the matrices
     scores: set[UOp] = field(default_factory=set)  # those of them that are contractions
-    kept: list[UOp] = field(default_factory=list)  # the values that have a kernel of this form, and what they read
+    kept: dict[UOp, str] = field(default_factory=dict)  # the values that have a kernel of this form, and what they read
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower, target: T
         if tops is not None and _is_closed(part, tops, users):
             found.inline.update(inline)
             found.scores.update(part.scores)
-            found.kept.extend((*tops, *aside))
+            found.kept.update(dict.fromkeys(tops, OF_BLOCKS) | dict.fromkeys(aside, FOR_BLOCKS))
             computed.update((*tops, *aside))
     return found
 

@@ -150,9 +150,7 @@ class Stages:
         found = find_chains(roots, self.kept, lower, self.target)
         self.inline |= found.inline
         self.scores |= found.scores
-        places = {self.narrowing.get(node, node) for node in found.kept} - self.kept
-        self.kept.update(places)
-        self.reasons.update(dict.fromkeys(places, "attention by blocks has a kernel of its own"))
+        self._note_kept({self.narrowing.get(node, node): reason for node, reason in found.kept.items()})
 
     def settle(self, roots: list[UOp]) -> None:
         """Lowers kernels, and what they read, until nothing more is to be kept."""
@@ -311,10 +309,13 @@ class Stages:
         """Whether a value may be too much for two kernels: loops are, and what more than one value is made of."""
         return node not in self.inline and (node.op is ops.REDUCE or (node.op.elementwise and self.uses[node] > 1))
 
+    def _note_kept(self, places: Mapping[UOp, str]) -> None:
+        self.reasons.update({node: reason for node, reason in places.items() if node not in self.kept})
+        self.kept.update(places)
+
     def _keep(self, fresh: Mapping[UOp, str]) -> list[UOp]:
         """Keeps values; the kernels that had computed them are to be lowered again."""
-        self.kept.update(fresh)
-        self.reasons.update(fresh)
+        self._note_kept(fresh)
         stale = [root for node in fresh for root in self.users.pop(node, ()) if root is not node]
         dropped = [root for root in dict.fromkeys(stale) if self._drop(root)]
         self.dropped.extend(dropped)

@@ -9,6 +9,7 @@
 Goes in: a value, how it is read (`Reading`, or the kernels that compute it), what is stored so far. Comes out: an
 `Answer`, or the values to store, each with its reason. `lower.py` asks about each value that a kernel meets,
 `choose.py` about each kernel, until nothing more is to be stored; `Tensor.explain` shows the reasons that are left.
+Before they ask, `attention.py` has found the matrices that are never stored, whatever reads them.
 """
 
 from __future__ import annotations
@@ -157,6 +158,18 @@ def of_recomputed(value: UOp, kept: set[UOp]) -> Answer:
     if value in kept or not (weigh(value, kept) or needs_loops(value, kept)):
         return COMPUTED
     return Answer(True, "a recomputation starts from it")
+
+
+def of_sorted(source: UOp, kept: set[UOp]) -> Answer:
+    """The answer for what a kernel sorts, or sorts by: it has no loops for reductions."""
+    return Answer(True, "a kernel that sorts has no other loops") if needs_loops(source, kept) else COMPUTED
+
+
+def of_scattered(fused: Iterable[UOp]) -> Answer:
+    """The answer for what a kernel scatters that writes one element after the other, since two may go to one place."""
+    if not any(node.op in LOOPS for node in fused):
+        return COMPUTED
+    return Answer(True, "the one core that scatters would compute it: on all of them, first")
 
 
 def with_epilogue(

@@ -28,6 +28,7 @@ from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
 from whit.schedule.lower import WRITTEN, Lowering, Request
 from whit.schedule.movement import Position, flat_position, over, reshape_position
+from whit.schedule.stages.may_fuse import COMPUTED, of_scattered
 from whit.schedule.values import prod_of
 from whit.schedule.writes.effects import value_order
 from whit.schedule.writes.footprint import distinct_ranges, target_position
@@ -126,7 +127,8 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
     if together and (may_be_none or store.arg.combine not in ONCE_IS_ENOUGH):
         each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))
         gate = each if gate is None else gate & each
-    if renamed and any(node.op in (ops.REDUCE, ops.SCAN) for node in lowering.fused):
-        lowering.to_keep.setdefault(value, "the one core that scatters would compute it: on all of them, first")
+    answer = of_scattered(lowering.fused) if renamed else COMPUTED
+    if answer.stored:
+        lowering.to_keep.setdefault(value, answer.reason)
     result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)
     return tuple(renamed.get(r, r) for r in ranges), result
