@@ -184,7 +184,7 @@ class GpuCut:
         return found
 
     def _fits(self, size: Size, blocks: int) -> bool:
-        """Whether registers and shared memory hold this many blocks. Two contractions take the registers of more rows."""
+        """Whether `blocks` fit into registers and shared memory. Two contractions take the registers of more rows."""
         self._place_tiles(size)
         inner, products = len(self.chain.inner), len(self.chain.products)
         most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS

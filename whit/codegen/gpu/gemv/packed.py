@@ -275,7 +275,7 @@ def _sums(new: UOp, old: UOp, packed: Packed, number: int) -> UOp:
 
 
 def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: Packed) -> UOp:
-    """The sum of a thread's neighbours in a row, whose vector is number `first` plus that of the thread; 0 past the last."""
+    """The sum of a thread's neighbours in a row: its vector is number `first` + thread; 0 past the last."""
     lanes, along = packed.lanes, order[-1]
     number, count = packed.thread + first, prod(map(size_of, order)) // lanes
     is_whole = first + packed.threads <= count

@@ -82,7 +82,7 @@ class Merge(Pieces):
         return w.linear(), f"{blocks} blocks of {THREADS} threads, each merges {self.tile} elements"
 
     def _search(self, me: UOp, begin: UOp, left: UOp, right: UOp, left_key: Keys, right_key: Keys) -> UOp:
-        """How many of the first `begin` elements of two runs, which have `left` and `right`, come from the first: 32 threads
+        """How many of the first `begin` elements of two runs, of `left` and `right`, come from the first: 32 threads
         ask at 32 places, and the answer is between two of them."""
         w = self.w
         lane = w.value(me & (WARP - 1))
