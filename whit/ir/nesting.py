@@ -19,9 +19,7 @@ class Owner(enum.Enum):
     THREAD = "thread"  # the threads of a block
     ROUND = "round"  # what a core or block does again and again: other rows, other tiles
     GUARD = "guard"  # no iteration or one: whether a core or thread has anything to do here
-    OUTPUT = (
-        "output"  # r0: the axes of what a kernel stores; all loops of programs and kernels that are written by hand
-    )
+    OUTPUT = "output"  # r0: the axes of what a kernel stores; all loops of kernels that are written by hand
     REDUCE = "reduce"  # k0: the axes that a reduction is over
     PIECE = "piece"  # an axis of what is stored, in steps of vectors or of several elements
     TILE = "tile"  # the tiles of a contraction

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from itertools import chain
 from math import prod
 
 from whit.cache import register_cache
@@ -26,7 +27,8 @@ from whit.config import settings_key
 from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
-from whit.ir.map_graph import map_graph
+from whit.ir.map_graph import map_graph, rebuilt
+from whit.ir.op import Sources
 from whit.ir.uop import UOp, fresh_buffer, make
 from whit.records import dataclass
 from whit.target import Target
@@ -146,7 +148,7 @@ def cut_calls(graph: UOp) -> tuple[UOp, Cut]:
         elif not node.op.opaque:
             src = [state.done.get(s, s) for s in node.src]
             memory = state.stack(src, node) if node.op is ops.STACK else None
-            state.done[node] = _with_sources(node, src) if memory is None else memory
+            state.done[node] = rebuilt(node, tuple(src)) if memory is None else memory
     stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.kept.items())]
     state.homes, stores = _homes(stores, state)
     return UOp.group(*stores), state
@@ -167,34 +169,35 @@ def put_calls_back(linear: UOp, cut: Cut, schedule: Scheduler, target: Target) -
 
 def merge_calls(graph: UOp) -> UOp:
     """The graph with one call in place of several with the same arguments whose bodies return something in common."""
-    by_arguments: dict[tuple[UOp, ...], list[UOp]] = {}
-    order = topological((graph,))
-    for node in order:
-        if node.op is ops.CALL and node.src[0].src[0].op is ops.GROUP:
-            by_arguments.setdefault(node.src[1:], []).append(node)
-    union: dict[UOp, UOp] = {}  # CALL -> the FUNCTION that returns everything that is wanted
-    for calls in by_arguments.values():
-        for alike in _sharing(calls):
-            members = dict.fromkeys(member for call in alike for member in members_of(call.src[0]))
-            longest = max((call.src[0] for call in alike), key=lambda function: len(members_of(function)))
-            whole = len(members_of(longest)) == len(members)
-            function = longest if whole else UOp.group(*members).function(longest.arg.name)
-            union.update((call, function) for call in alike)
+    union = _shared_functions(graph)
     if not union:
         return graph
-    done: dict[UOp, UOp] = {}  # what is another node now
-    for node in order:
-        if node.op.opaque:
-            continue
-        src = [done.get(s, s) for s in node.src]
+
+    def merged(node: UOp, src: Sources) -> UOp | None:
         if node in union:
-            done[node] = union[node].call(*src[1:])
-        elif node.op is ops.ITEM and node.src[0] in union:
+            return union[node].call(*src[1:])
+        if node.op is ops.ITEM and node.src[0] in union:
             member = members_of(node.src[0].src[0])[node.arg]
-            done[node] = make(ops.ITEM, (src[0],), members_of(union[node.src[0]]).index(member))
-        elif tuple(src) != node.src:
-            done[node] = make(node.op, tuple(src), node.arg)
-    return done.get(graph, graph)
+            return make(ops.ITEM, src, members_of(union[node.src[0]]).index(member))
+        return None
+
+    return map_graph(graph, merged)
+
+
+def _shared_functions(graph: UOp) -> dict[UOp, UOp]:
+    """For each call of several with the same arguments that share members the function that returns all of these."""
+    by_arguments: dict[tuple[UOp, ...], list[UOp]] = {}
+    for node in topological((graph,)):
+        if node.op is ops.CALL and node.src[0].src[0].op is ops.GROUP:
+            by_arguments.setdefault(node.src[1:], []).append(node)
+    union: dict[UOp, UOp] = {}
+    for alike in chain.from_iterable(map(_sharing, by_arguments.values())):
+        members = dict.fromkeys(member for call in alike for member in members_of(call.src[0]))
+        longest = max((call.src[0] for call in alike), key=lambda function: len(members_of(function)))
+        whole = len(members_of(longest)) == len(members)
+        function = longest if whole else UOp.group(*members).function(longest.arg.name)
+        union.update((call, function) for call in alike)
+    return union
 
 
 def _sharing(calls: list[UOp]) -> list[list[UOp]]:
@@ -217,10 +220,6 @@ def members_of(function: UOp) -> tuple[UOp, ...]:
     """What a function of the tensor stage returns: several values, or one."""
     (body,) = function.src
     return body.src if body.op is ops.GROUP else (body,)
-
-
-def _with_sources(node: UOp, src: list[UOp]) -> UOp:
-    return node if tuple(src) == node.src else make(node.op, tuple(src), node.arg)
 
 
 def _memory(target: UOp) -> UOp:
@@ -284,7 +283,7 @@ def _with_bodies(linear: UOp, state: Cut, of_body: Scheduler) -> UOp:
         for argument in kernel.src[1:]:
             if argument.op is not ops.BIND:
                 emit(owners.get(_memory(argument), ()))
-        listed.append(_with_sources(kernel, [kernel.src[0], *[_on(homes, s) for s in kernel.src[1:]]]))
+        listed.append(rebuilt(kernel, (kernel.src[0], *[_on(homes, s) for s in kernel.src[1:]])))
     emit(state.calls.values())
     return make(ops.LINEAR, tuple(listed))
 

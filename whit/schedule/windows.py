@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from math import prod
 
 from whit.ir import ops
-from whit.ir.op import Shape
-from whit.ir.uop import UOp, as_index, make
+from whit.ir.map_graph import map_graph, rebuilt
+from whit.ir.op import Shape, Sources
+from whit.ir.uop import UOp, as_index
 from whit.simplify import simplify
 from whit.simplify.bounds import bounds
 
@@ -33,21 +34,18 @@ def pass_windows(body: UOp, arguments: list[UOp], is_aligned: bool) -> tuple[UOp
     }
     if not windows:
         return body, arguments
-    done: dict[UOp, UOp] = {}
-    for node in body.topological():
-        src = [done.get(s, s) for s in node.src]
+
+    def inside(node: UOp, src: Sources) -> UOp | None:
+        if node in windows:
+            return UOp.param(node.arg.slot, node.dtype, tuple(length for _, length in windows[node]))
         if node.op in (ops.INDEX, ops.STORE) and node.src[0] in windows:
-            param = node.src[0]
-            src = _moved(node, src, windows[param])
-        elif node in windows:
-            done[node] = UOp.param(node.arg.slot, node.dtype, tuple(length for _, length in windows[node]))
-            continue
-        if tuple(src) != node.src:
-            done[node] = make(node.op, tuple(src), node.arg)
+            return rebuilt(node, tuple(_moved(node, list(src), windows[node.src[0]])))
+        return None
+
     parts = list(arguments)
     for param, window in windows.items():
         parts[param.arg.slot] = arguments[param.arg.slot].shrink(window)
-    return done.get(body, body), parts
+    return map_graph(body, inside), parts
 
 
 def _positions(node: UOp) -> range:

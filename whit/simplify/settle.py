@@ -15,7 +15,9 @@ from __future__ import annotations
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.uop import UOp, make
+from whit.ir.map_graph import map_graph
+from whit.ir.op import Sources
+from whit.ir.uop import UOp
 from whit.simplify.order import order
 from whit.simplify.sums import LongSums, Terms, build_sum, is_long, is_part, recombine, split_term, sum_nodes, weigh
 
@@ -24,19 +26,16 @@ EFFORT = 8
 
 def settle(root: UOp, known: LongSums) -> UOp:
     """The graph with its long sums in order; these are entered in `known`."""
-    nodes = topological((root,))
-    parts = _long_sums(nodes, known)
+    parts = _long_sums(topological((root,)), known)
     done: dict[UOp, UOp] = {}
-    for node in nodes:
-        if node in parts:
-            terms, offset = weigh(parts[node])
-            done[node] = _ordered(terms, offset, node, done, known)
-        elif node.src and not node.op.opaque:
-            src = tuple([done[s] for s in node.src])
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-        else:
-            done[node] = node
-    return done[root]
+
+    def ordered(node: UOp, _: Sources) -> UOp | None:
+        if node not in parts:
+            return None
+        terms, offset = weigh(parts[node])
+        return _ordered(terms, offset, node, done, known)
+
+    return map_graph(root, ordered, done)
 
 
 def _long_sums(nodes: list[UOp], known: LongSums) -> dict[UOp, list[UOp]]:

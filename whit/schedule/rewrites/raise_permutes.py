@@ -16,6 +16,7 @@ from __future__ import annotations
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.map_graph import rebuilt
 from whit.ir.uop import UOp, make
 from whit.schedule.values import is_contraction, prod_of
 
@@ -101,7 +102,7 @@ class _Raising:
             src = (src[0], value.stage().permute(order)) if _is_turned_after(value) else src
         if node.op is ops.STAGE and (kept := _kept_under(node.src[0], src[0])) is not None:
             return kept
-        return node if src == node.src else make(node.op, src, node.arg)
+        return rebuilt(node, src)
 
     def show(self, node: UOp) -> UOp:
         """The node as it was, of what has become of its sources."""
@@ -147,5 +148,5 @@ def _read_kept(graph: UOp) -> UOp:
         src = tuple([done[s] for s in node.src])
         if node.op.elementwise:
             src = tuple([done[kept[s]] if kept.get(s) in done else new for s, new in zip(node.src, src, strict=True)])
-        done[node] = node if src == node.src else make(node.op, src, node.arg)
+        done[node] = rebuilt(node, src)
     return done[graph]

@@ -24,6 +24,7 @@ from math import prod
 from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
+from whit.ir.map_graph import map_graphs
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
 
@@ -295,9 +296,4 @@ def _bases(node: UOp) -> list[UOp]:
 
 def _over(first: list[UOp], params: dict[UOp, UOp]) -> dict[UOp, UOp]:
     """The nodes of the first step on params."""
-    done: dict[UOp, UOp] = dict(params)
-    for node in topological(tuple(first), stop=tuple(params)):
-        if node not in done and not node.op.opaque:
-            src = tuple([done.get(s, s) for s in node.src])
-            done[node] = node if src == node.src else make(node.op, src, node.arg)
-    return done
+    return map_graphs(first, lambda *_: None, dict(params))

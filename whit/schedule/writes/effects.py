@@ -204,7 +204,7 @@ class _Settling:
         for node in self.order:
             if node.op is not ops.AFTER:
                 src = tuple([done[s] for s in node.src]) if not node.op.opaque else node.src
-                done[node] = node if src == node.src else make(node.op, src, node.arg)
+                done[node] = rebuilt(node, src)
             elif self._is_absorbed(node):
                 done[node] = node  # only the AFTER on it looks at it
             else:
