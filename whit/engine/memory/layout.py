@@ -9,11 +9,12 @@ chain then works on a copy of what was reached. Only files need this: kernels co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from whit.ir import ops
+from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.records import dataclass
 
@@ -57,26 +58,41 @@ def follow(layout: Layout, chain: Sequence[UOp]) -> tuple[Layout, int]:
 
 
 def _moved(layout: Layout, view: UOp) -> Layout | None:
-    """The layout of a view of something that has this one."""
-    start, sizes, steps = layout.start, layout.sizes, layout.steps
-    if len(view.src) != 1:
-        return None  # symbolic
-    if view.op is ops.BITCAST:
-        return layout
-    if view.op is ops.PERMUTE:
-        return Layout(start, tuple(sizes[axis] for axis in view.arg), tuple(steps[axis] for axis in view.arg))
-    if view.op is ops.SHRINK:
-        start += sum(first * step for (first, _), step in zip(view.arg, steps, strict=True))
-        return Layout(start, tuple(length for _, length in view.arg), steps)
-    if view.op is ops.FLIP:
-        turned = tuple(-step if axis in view.arg else step for axis, step in enumerate(steps))
-        return Layout(start + sum((sizes[axis] - 1) * steps[axis] for axis in view.arg), sizes, turned)
-    if view.op is ops.EXPAND:
-        kept = [step if size == new else 0 for size, new, step in zip(sizes, view.shape, steps, strict=True)]
-        return Layout(start, tuple(view.shape), tuple(kept))
-    if view.op is ops.PAD:
-        return layout if view.shape == sizes else None
-    return _reshaped(layout, tuple(view.shape))
+    """The layout of a view of something that has this one; None if its sizes are symbolic, or it has none."""
+    return _MOVES[view.op](layout, view) if len(view.src) == 1 else None
+
+
+def _permuted(layout: Layout, view: UOp) -> Layout:
+    axes = view.arg
+    return Layout(layout.start, tuple(layout.sizes[axis] for axis in axes), tuple(layout.steps[axis] for axis in axes))
+
+
+def _shrunk(layout: Layout, view: UOp) -> Layout:
+    before = sum(first * step for (first, _), step in zip(view.arg, layout.steps, strict=True))
+    return Layout(layout.start + before, tuple(length for _, length in view.arg), layout.steps)
+
+
+def _flipped(layout: Layout, view: UOp) -> Layout:
+    turned = tuple(-step if axis in view.arg else step for axis, step in enumerate(layout.steps))
+    to_last = sum((layout.sizes[axis] - 1) * layout.steps[axis] for axis in view.arg)
+    return Layout(layout.start + to_last, layout.sizes, turned)
+
+
+def _expanded(layout: Layout, view: UOp) -> Layout:
+    sizes = zip(layout.sizes, view.shape, layout.steps, strict=True)
+    return Layout(layout.start, tuple(view.shape), tuple(step if size == new else 0 for size, new, step in sizes))
+
+
+# How each op changes a layout; None where the elements have none any more.
+_MOVES: dict[Op, Callable[[Layout, UOp], Layout | None]] = {
+    ops.BITCAST: lambda layout, _: layout,
+    ops.PERMUTE: _permuted,
+    ops.SHRINK: _shrunk,
+    ops.FLIP: _flipped,
+    ops.EXPAND: _expanded,
+    ops.PAD: lambda layout, view: layout if view.shape == layout.sizes else None,
+    ops.RESHAPE: lambda layout, view: _reshaped(layout, tuple(view.shape)),
+}
 
 
 def _reshaped(layout: Layout, shape: tuple[int, ...]) -> Layout | None:

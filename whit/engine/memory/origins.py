@@ -49,27 +49,55 @@ class Origins:
         self.captured = captured  # the tensors that this function reads
         self.is_state = is_state  # it was written to: gradients that were used for that do not count
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether nobody has the node any more."""
+        return self.node() is None
+
+    @property
+    def refers_to_dead(self) -> bool:
+        """Whether one of the records that it refers to is of a node that nobody has."""
+        return any(record.is_dead for record, _ in self.before)
+
+    def counts(self, is_near: bool) -> bool:
+        """Whether something matters that this was computed from, directly or by a gradient alone."""
+        return is_near or not self.is_state
+
+    def alive(self) -> list[tuple[weakref.ref[UOp], bool]]:
+        """The references to nodes that somebody has."""
+        return [(reference, is_near) for reference, is_near in self.references.items() if reference() is not None]
+
+    def nodes(self) -> list[tuple[UOp | None, bool]]:
+        """The nodes of the references, and of the tensors that the captured function reads."""
+        read = [(tensor.uop, True) for reference in self.captured if (tensor := reference()) is not None]
+        return [*((reference(), is_near) for reference, is_near in self.references.items()), *read]
+
     def shorten(self) -> None:
         """Drops references to the dead, and takes over the records of the dead."""
-        alive = {reference: direct for reference, direct in self.references.items() if reference() is not None}
+        alive = dict(self.alive())
         before: list[tuple[Origins, bool]] = []
         todo, seen = [*self.before], {id(record) for record, _ in self.before}
         while todo:
             record, direct = todo.pop()
-            is_other = record.function != self.function or record.captured is not self.captured
-            if record.node() is not None or is_other:
+            if not self._can_take_over(record):
                 before.append((record, direct))
                 continue
-            for reference, is_near in record.references.items():
-                if reference() is not None and (is_near or not self.is_state):
+            for reference, is_near in record.alive():
+                if self.counts(is_near):
                     alive[reference] = alive.get(reference, False) or (direct and is_near)
-            fresh = [(older, near) for older, near in record.before if id(older) not in seen]
-            seen.update(id(older) for older, _ in fresh)
-            todo += [(older, direct and near) for older, near in fresh if near or not self.is_state]
+            for older, is_near in record.before:
+                if id(older) not in seen:
+                    seen.add(id(older))
+                    if self.counts(is_near):
+                        todo.append((older, direct and is_near))
         self.references, self.before = alive, before
         for record, _ in before:
-            if record.node() is None and any(older.node() is None for older, _ in record.before):
+            if record.is_dead and record.refers_to_dead:
                 record.shorten()
+
+    def _can_take_over(self, record: Origins) -> bool:
+        """Whether what a record says can stand in this one: both belong to one captured function, or to none."""
+        return record.is_dead and record.function == self.function and record.captured is self.captured
 
 
 _origins: NodeTable[Origins] = NodeTable()
@@ -176,14 +204,12 @@ def behind(record: Origins, targets: Iterable[UOp], directly: Iterable[UOp] = ()
     stack, seen = [(record, record.function, True)], {(id(record), True)}
     while stack:
         record, function, is_near = stack.pop()
-        found = [(reference(), near) for reference, near in record.references.items()]
-        found += [(tensor.uop, True) for reference in record.captured if (tensor := reference()) is not None]
-        for node, near in found:
-            if node is not None and node in (wanted_near if near and is_near else wanted):
+        for node, near in record.nodes():
+            if node in (wanted_near if near and is_near else wanted):
                 return node, function
         for older, near in record.before:
             key = (id(older), near and is_near)
-            if key not in seen and (near or not record.is_state):
+            if key not in seen and record.counts(near):
                 seen.add(key)
                 stack.append((older, function or older.function, near and is_near))
     return None

@@ -42,16 +42,8 @@ def check_schedule(graph: UOp, linear: UOp) -> None:
     variables = {node.arg.name: node.arg.low for node in order if node.op is ops.VARIABLE}
     if sum(prod(concrete_shape(node.shape, variables)) for node in order) > MOST_ELEMENTS:
         return
-    random = np.random.default_rng(0)
     stored = {_memory(store) for store in graph.src}
-    read = {node for store in graph.src for node in topological(store.src[1:]) if node.op is ops.PARAM}
-    arrays: dict[UOp, Array] = {}
-    for node in order:
-        if node.op is ops.PARAM and node not in arrays:
-            shape = concrete_shape(node.shape, variables)
-            arrays[node] = _numbers(node.dtype, shape, random)
-            if node in stored and node not in read:
-                arrays[node] = poison(node.dtype, shape).copy()
+    arrays = _arrays(graph, order, stored, variables)
     try:
         with np.errstate(all="ignore"):
             wanted, found = (_run(each, arrays, variables) for each in (graph, linear))
@@ -64,6 +56,19 @@ def check_schedule(graph: UOp, linear: UOp) -> None:
                 f"for small numbers, {found[param].tolist()} instead of {wanted[param].tolist()}",
                 "The scheduler lets a read see another write, or carries out an effect too often or too seldom.",
             )
+
+
+def _arrays(graph: UOp, order: list[UOp], stored: set[UOp], variables: Mapping[str, int]) -> dict[UOp, Array]:
+    """What is in the memory of each param before: small numbers, and poison where nobody may read."""
+    random = np.random.default_rng(0)
+    read = {node for store in graph.src for node in topological(store.src[1:]) if node.op is ops.PARAM}
+    arrays: dict[UOp, Array] = {}
+    for param in [node for node in order if node.op is ops.PARAM]:
+        shape = concrete_shape(param.shape, variables)
+        arrays[param] = _numbers(param.dtype, shape, random)
+        if param in stored and param not in read:
+            arrays[param] = poison(param.dtype, shape).copy()
+    return arrays
 
 
 def _is_ambiguous(order: list[UOp]) -> bool:

@@ -10,7 +10,7 @@ None where an element is met in several of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -76,24 +76,24 @@ def _find(body: UOp, variables: Variables) -> Accesses:
     reads: list[Access] = []
     writes: list[Access] = []
     for number, store in enumerate(body.src if body.op is ops.GROUP else (body,)):
-        target, value, *positions = store.src
-        gates = [positions.pop()] if store.arg.gated else []
-        loop = frozenset(_ranges(store))
-        write = _access(target, positions, gates, number, loop, variables)
+        run = _Run(number, frozenset(_ranges(store)), variables)
+        target, value, *position = store.src
+        write = run.access(target, position, store.arg.gated)
         writes.append(replace(write, combines=store.arg.combine is not None))
-        below = topological((value, *positions, *gates))
-        indexed = [node for node in below if node.op is ops.INDEX and node.src[0].op is ops.PARAM]
-        for node in indexed:
-            param, *at = node.src
-            gate = [at.pop()] if node.arg else []
-            reads.append(_access(param, at, gate, number, loop, variables))
-        others = {s for node in below if node not in indexed for s in node.src if s.op is ops.PARAM}
+        below = topological((value, *position))
+        reads += [run.access(node.src[0], node.src[1:], bool(node.arg)) for node in below if _is_read(node)]
+        others = {s for node in below if not _is_read(node) for s in node.src if s.op is ops.PARAM}
         scratch = {s for node in below if node.op is ops.SORT for s in node.src[4:]}  # a sort fills it itself
-        others -= scratch
-        writes += [_access(param, [], [], number, loop, variables) for param in scratch]
-        for param in [*others, *([value] if value.op is ops.PARAM else [])]:
-            reads.append(_access(param, [], [], number, loop, variables))
+        writes += [run.access(param) for param in scratch]
+        reads += [run.access(param) for param in others - scratch]
+        if value.op is ops.PARAM:
+            reads.append(run.access(value))
     return Accesses(tuple(reads), tuple(writes))
+
+
+def _is_read(node: UOp) -> bool:
+    """Whether one element of a param is read at a time."""
+    return node.op is ops.INDEX and node.src[0].op is ops.PARAM
 
 
 def _ranges(store: UOp) -> set[UOp]:
@@ -111,8 +111,22 @@ def _ranges(store: UOp) -> set[UOp]:
     return set(free[store])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """One store of a kernel, at every point of its ranges."""
+
+    store: int
+    loop: frozenset[UOp]
+    variables: Variables
+
+    def access(self, param: UOp, position: Sequence[UOp] = (), is_gated: bool = False) -> Access:
+        """An access at a position, whose last part may be a gate; without one, to all of a tensor."""
+        end = len(position) - is_gated
+        return _access(param, position[:end], position[end:], self.store, self.loop, self.variables)
+
+
 def _access(
-    param: UOp, positions: list[UOp], gates: list[UOp], store: int, loop: frozenset[UOp], variables: Variables
+    param: UOp, positions: Sequence[UOp], gates: Sequence[UOp], store: int, loop: frozenset[UOp], variables: Variables
 ) -> Access:
     """One access, at every point of the ranges that it depends on."""
     known = [gate for gate in gates if not _is_data(gate)]

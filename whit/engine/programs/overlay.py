@@ -17,7 +17,7 @@ from whit.errors import JitError
 from whit.ir.uop import UOp, before_unbind
 
 if TYPE_CHECKING:
-    from whit.engine.programs.trace import Trace
+    from whit.engine.programs.trace import Shown, Trace
 
 FIELDS = ("uop", "_family", "grad")
 
@@ -150,58 +150,67 @@ def _readers() -> list[Reads]:
     return _reading.get(threading.get_ident(), []) if _reading else []
 
 
-def _property(name: str) -> property:
-    slot = Overlay.slots[name]
-    field = name.lstrip("_")
+def _entry_of(tensor: Any) -> Shown | None:
+    """How this thread sees a tensor; None if as everybody does."""
+    trace = _active.get(threading.get_ident())
+    return None if trace is None else trace.entry(tensor)
 
-    def get(tensor: Any) -> Any:
-        trace = _active.get(threading.get_ident())
-        entry = None if trace is None else trace.entry(tensor)
-        return slot.__get__(tensor) if entry is None else getattr(entry, field)
 
-    def get_uop(tensor: Any) -> UOp:
-        node: UOp = get(tensor)
+def _node_property(slot: _Slot) -> property:
+    def get(tensor: Any) -> UOp:
+        entry = _entry_of(tensor)
+        node: UOp = slot.__get__(tensor) if entry is None else entry.uop
         for reads in _readers():
             reads.note(tensor, node)
         return node
 
-    def set_(tensor: Any, value: Any) -> None:
-        if name == "uop" and _reading and not _is_set(slot, tensor):
+    def set_(tensor: Any, node: UOp) -> None:
+        if _reading and not _is_set(slot, tensor):
             for reads in _readers():
                 reads.note_made(tensor)
-        trace = _active.get(threading.get_ident())
-        entry = None if trace is None else trace.entry(tensor)
+        entry = _entry_of(tensor)
         if entry is None:
-            slot.__set__(tensor, value)
+            slot.__set__(tensor, node)
         else:
-            if field == "uop":
-                entry.before = entry.uop
-            elif value is None:  # `replace` sets the node first, and then this
-                is_written = entry.before is not entry.start and entry.first_family is None
-                entry.writes_first = entry.writes_first or is_written
-                entry.is_replaced = True
-                entry.left = entry.left or entry.family
-            setattr(entry, field, value)
+            entry.before, entry.uop = entry.uop, node
 
-    def get_grad(tensor: Any) -> Any:
-        trace = _active.get(threading.get_ident())
-        entry = None if trace is None else trace.entry(tensor)
+    return property(get, set_)
+
+
+def _family_property(slot: _Slot) -> property:
+    def get(tensor: Any) -> Any:
+        entry = _entry_of(tensor)
+        return slot.__get__(tensor) if entry is None else entry.family
+
+    def set_(tensor: Any, family: Any) -> None:
+        entry = _entry_of(tensor)
+        if entry is None:
+            slot.__set__(tensor, family)
+        else:
+            entry.join(family)
+
+    return property(get, set_)
+
+
+def _gradient_property(slot: _Slot) -> property:
+    def get(tensor: Any) -> Any:
+        entry = _entry_of(tensor)
         if entry is None:
             return slot.__get__(tensor)
         entry.reads_grad = entry.reads_grad or not entry.writes_grad
         return entry.grad
 
-    def set_grad(tensor: Any, value: Any) -> None:
-        trace = _active.get(threading.get_ident())
-        entry = None if trace is None else trace.entry(tensor)
+    def set_(tensor: Any, gradient: Any) -> None:
+        entry = _entry_of(tensor)
         if entry is None:
-            slot.__set__(tensor, value)
+            slot.__set__(tensor, gradient)
         else:
-            entry.grad, entry.writes_grad = value, True
+            entry.grad, entry.writes_grad = gradient, True
 
-    if name == "grad":
-        return property(get_grad, set_grad)
-    return property(get_uop if name == "uop" else get, set_)
+    return property(get, set_)
+
+
+_PROPERTIES = {"uop": _node_property, "_family": _family_property, "grad": _gradient_property}  # by slot
 
 
 def _is_set(slot: _Slot, tensor: Any) -> bool:
@@ -216,7 +225,7 @@ def register_tensor(kind: type) -> None:
     """The class whose instances are seen through the overlay, with FIELDS as slots."""
     Overlay.tensor = kind
     Overlay.slots = {name: kind.__dict__[name] for name in FIELDS}
-    Overlay.properties = {name: _property(name) for name in FIELDS}
+    Overlay.properties = {name: _PROPERTIES[name](Overlay.slots[name]) for name in FIELDS}
 
 
 def slot_of(name: str) -> Any:

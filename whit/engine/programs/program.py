@@ -319,8 +319,7 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
     order, has_special = below([*values, *[value for _, value in states]])
     effects = _effects(order) if has_special else []
     changed = _changed_in_part(states, effects)
-    mine = [effect for effect in effects if effect.top in changed]
-    effects = mine + [effect for effect in effects if effect.top not in changed]
+    effects.sort(key=lambda effect: effect.top not in changed)  # those of states first
     others = [(state, value) for state, value in states if changed.get(value) is not state]
     roots = [*values, *[value for _, value in others]]
     if effects:

@@ -45,6 +45,15 @@ class Shown:
     writes_first: bool = False  # it was written to before it was replaced
     left: Any = None  # the family of views made by the trace that it has left
 
+    def join(self, family: Any) -> None:
+        """It belongs to another family; None: to none, as `replace` says after it has set the node."""
+        if family is None:
+            is_written = self.before is not self.start and self.first_family is None
+            self.writes_first = self.writes_first or is_written
+            self.is_replaced = True
+            self.left = self.left or self.family
+        self.family = family
+
 
 @dataclass(slots=True)
 class Place:

@@ -339,18 +339,22 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     """
     if constant.op is not ops.CONST:
         return False
-    value, dtype, op = constant.arg, constant.dtype, user.op
-    if value in COMMON or value != value or dtype.is_bool:
+    value, dtype = constant.arg, constant.dtype
+    if value in COMMON or value != value or dtype.is_bool or dtype is dtypes.weakint or dtype is dtypes.weakfloat:
         return False
-    if user.dtype.is_bool and (not dtype.is_float or user.device is None):
+    is_comparison, is_integer, is_nowhere = user.dtype.is_bool, not dtype.is_float, user.device is None
+    if is_comparison + is_integer + is_nowhere > 1:
         return False
-    if place == 1 and (op in BY_CONSTANT or (op is ops.FDIV and abs(frexp(value)[0]) == 0.5)):
-        return False
-    if not dtype.is_float and user.device is None:
-        return False
-    if place == 1 and op is ops.SUB and _is_small_integer(user.src[0]) and is_gpu(user.device or ""):
-        return False  # one instruction less for each packed weight
-    return dtype is not dtypes.weakint and dtype is not dtypes.weakfloat
+    return place != 1 or not _is_better_known(user, value)
+
+
+def _is_better_known(user: UOp, value: float) -> bool:
+    """Whether code is better where the second operand is this number: shifts for divisions, and the like."""
+    if user.op is ops.FDIV:
+        return abs(frexp(value)[0]) == 0.5
+    if user.op is ops.SUB:  # one instruction less for each packed weight
+        return _is_small_integer(user.src[0]) and is_gpu(user.device or "")
+    return user.op in BY_CONSTANT
 
 
 def _is_small_integer(node: UOp) -> bool:

@@ -85,19 +85,21 @@ def _is_same_element(body: UOp, written: int, read: int) -> bool:
     if len(stores) != 1 or stores[0].arg.combine is not None:
         return False
     (store,) = stores
-    place = _flat(store.src[0], store.src[2 : len(store.src) - store.arg.gated])
-    reads = [node for node in topological((body,)) if any(_is_param(source, read) for source in node.src)]
-    if len(reads) > 1 or any(_is_param(source, read) for other in body.src for source in other.src):
+    reads = [node for node in topological((body,)) if _is_on_param(node, read)]
+    if len(reads) > 1 or any(_is_on_param(other, read) for other in body.src):
         return False
-    for node in reads:
-        position = node.src[1 : len(node.src) - bool(node.arg)]
-        if node.op is not ops.INDEX or _flat(node.src[0], position) is not place:
-            return False
-    return all(node in topological((store,)) for node in reads)
+    place = _flat(store.src[0], store.src[2 : len(store.src) - store.arg.gated])
+    return all(_is_read_at(node, place) and node in topological((store,)) for node in reads)
 
 
-def _is_param(node: UOp, slot: int) -> bool:
-    return node.op is ops.PARAM and node.arg.slot == slot
+def _is_on_param(node: UOp, slot: int) -> bool:
+    """Whether a param is a source of this."""
+    return any(source.op is ops.PARAM and source.arg.slot == slot for source in node.src)
+
+
+def _is_read_at(node: UOp, place: UOp) -> bool:
+    """Whether this reads the element at a flat position."""
+    return node.op is ops.INDEX and _flat(node.src[0], node.src[1 : len(node.src) - bool(node.arg)]) is place
 
 
 def _flat(param: UOp, position: tuple[UOp, ...]) -> UOp:

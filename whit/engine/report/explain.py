@@ -9,7 +9,7 @@ others are not computed where they are read, how it is tiled and why, and the me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from whit.engine.devices.device import Device, canonicalize, is_disk
@@ -108,21 +108,17 @@ class Report:
         is_gpu = target is not None and target.is_gpu
         least = f", at least {sum(step.least_seconds for step in steps) * 1e6:.1f} us" if is_gpu else ""
         self.lines.append(f"{title}: {count}, {spell_count(work)} operations, {moved}{least}")
-        waits = edges(accesses_of(plan))
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
-        for number, step in enumerate(steps, 1):
+        for number, (step, waits) in enumerate(zip(steps, edges(accesses_of(plan)), strict=True), 1):
             self.lines.append(f"  {number}  {step.name}  {step.result}")
-            self.lines += [f"     {step.label}"] if step.label else []
-            if number > 1 and waits[number - 1] != (number - 2,):  # else it waits for the one before
-                others = " and ".join(str(other + 1) for other in waits[number - 1])
-                self.lines.append(f"     waits for {others}" if others else "     waits for none of these")
-            self.lines.append(f"     {step.amounts}")
             same = first.setdefault(step.body, number)
-            _, stored = why.calls[number - 1]
-            reasons = (*stored_lines(stored), *step.reasons) if same == number else (f"the same kernel as {same}",)
-            self.lines += [f"     {reason}" for reason in reasons]
-            if is_gpu and same == number:
-                self.lines.append(f"     {step.bound()}{step.achieved()}")
+            said = [step.label, _waiting(number, waits), step.amounts]
+            if same == number:
+                _, stored = why.calls[number - 1]
+                said += [*stored_lines(stored), *step.reasons, f"{step.bound()}{step.achieved()}" if is_gpu else ""]
+            else:
+                said.append(f"the same kernel as {same}")
+            self.lines += [f"     {line}" for line in said if line]
         self.memory(graph, plan, changed)
 
     def memory(self, graph: Normalised, plan: Plan, changed: int) -> None:
@@ -143,6 +139,13 @@ class Report:
             self.lines.append(
                 "  what is written to is changed in place if nobody can see the old content, else copied first"
             )
+
+
+def _waiting(number: int, waits: Collection[int]) -> str:
+    """Which steps one waits for, counted from 1; "" if for none but the one before."""
+    if number == 1 or [*waits] == [number - 2]:
+        return ""
+    return f"waits for {' and '.join(str(other + 1) for other in waits) or 'none of these'}"
 
 
 def _graph_of(node: UOp) -> tuple[Normalised, int]:
