@@ -415,6 +415,11 @@ def can_lossless_cast(source: DType, target: DType) -> bool:
         return bool(source.max.bit_length() <= target.mantissa_bits + 1 and -source.min <= target.largest)
     if target.is_int:
         return False
+    return _is_among_floats(source, target)
+
+
+def _is_among_floats(source: DType, target: DType) -> bool:
+    """Whether every value of a float dtype is one of another."""
     return (
         source.mantissa_bits <= target.mantissa_bits
         and _smallest_exponent(source) >= _smallest_exponent(target)

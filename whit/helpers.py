@@ -216,8 +216,7 @@ def fetch(
 
     A path or a file: URL is returned as it is, unless it has to be unpacked. What fails leaves no file behind.
     """
-    import hashlib  # lazy: few programs download
-    from pathlib import Path  # lazy: the same
+    from pathlib import Path  # lazy: few programs download
 
     address = os.fspath(url)
     local = _local_path(address)
@@ -227,14 +226,21 @@ def fetch(
     if name is not None and (os.path.isabs(name) or len(Path(name).parts) > 1):
         place = Path(name)
     else:
-        source = f"{local.resolve()} {local.stat().st_mtime_ns}" if local is not None and local.is_file() else address
-        key = hashlib.sha256(f"{source}{sorted((headers or {}).items())}".encode()).hexdigest()[:32]
-        place = downloads_folder() / (subdir or "") / (str(name) if name else key + (".gunzip" if gunzip else ""))
+        own = str(name or "") or _name_of_download(address, local, headers or {}) + ".gunzip" * gunzip
+        place = downloads_folder() / (subdir or "") / own
     if not place.is_file() or not allow_caching:
         _download(local.resolve().as_uri() if local is not None else address, place, gunzip, headers or {}, sha256)
     else:
         _check_file(address, place, sha256)
     return place
+
+
+def _name_of_download(address: str, local: Path | None, headers: dict[str, str]) -> str:
+    """Another one for each address, for each content of a local file, and for each set of headers."""
+    import hashlib  # lazy: few programs download
+
+    source = f"{local.resolve()} {local.stat().st_mtime_ns}" if local is not None and local.is_file() else address
+    return hashlib.sha256(f"{source}{sorted(headers.items())}".encode()).hexdigest()[:32]
 
 
 def downloads_folder() -> Path:

@@ -176,12 +176,16 @@ def _rows(model: Any) -> list[_Row]:
         tensors, rest = _split(value)
         is_container = isinstance(value, list | tuple | dict)
         is_list = is_container or isinstance(value, Sequential)
-        is_layer = isinstance(value, Module) and not any(_holds(part, is_list) for _, part in rest)
-        if tensors or is_layer:
+        if tensors or _is_innermost(value, rest, is_list):
             rows.append(_Row(name, "" if is_container or not name else _described(value), tensors))
         below = (*parents, id(value))
         stack += [(f"{name}.{key}".strip("."), part, below, is_list) for key, part in reversed(rest)]
     return [row for row in rows if row.name or row.tensors]
+
+
+def _is_innermost(value: Any, rest: list[tuple[str, Any]], is_list: bool) -> bool:
+    """Whether something is a layer, and the parts that are no tensors have none."""
+    return isinstance(value, Module) and not any(_holds(part, is_list) for _, part in rest)
 
 
 def _split(value: Any) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Any]]]:

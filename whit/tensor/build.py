@@ -55,11 +55,16 @@ def node_of(data: Any, dtype: DType | None, device: str | None, copy: bool = Tru
     if isinstance(data, list | tuple | range):
         return _from_list(list(data) if isinstance(data, range) else data, dtype, device)
     if isinstance(data, bytes | bytearray | mmap.mmap):
-        if not isinstance(data, bytes):
-            _check_not_traced(data)
-        return _private(_from_raw(data, dtype or dtypes.uint8, device), copy and not _is_fixed(data))
+        return _from_bytes(data, dtype, device, copy)
     node = _from_array(data, device, copy)
     return node if dtype is None or dtype is node.dtype else node.cast(dtype)
+
+
+def _from_bytes(data: bytes | bytearray | mmap.mmap, dtype: DType | None, device: str | None, copy: bool) -> UOp:
+    """Bytes, of which only those of a `bytes` stay the same while a function is traced."""
+    if not isinstance(data, bytes):
+        _check_not_traced(data)
+    return _private(_from_raw(data, dtype or dtypes.uint8, device), copy and not _is_fixed(data))
 
 
 def _from_node(data: Core | UOp | os.PathLike[str], dtype: DType | None, device: str | None) -> UOp:

@@ -63,7 +63,8 @@ def _path(frame: FrameType | None) -> str:
     """
     if sys.gettrace() is not None:  # a debugger has its own plans with the locals of frames
         return ""
-    path, inner = "", None
+    names: list[str] = []  # the innermost first
+    inner = None
     while frame is not None:
         code = frame.f_code
         file, name = code.co_filename, ""
@@ -75,10 +76,10 @@ def _path(frame: FrameType | None) -> str:
             if inner is not None and owner is not None and owner is not inner:
                 name = _name_in(vars(owner), inner, DEEP)
                 if name:
-                    path = f"{name}.{path}" if path else name
+                    names.append(name)
             inner = owner if inner is None or name else inner
         frame = frame.f_back
-    return path
+    return ".".join(reversed(names))
 
 
 def _owner(frame: FrameType, code: CodeType) -> Any:

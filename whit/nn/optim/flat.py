@@ -90,9 +90,7 @@ def _common_step(nodes: list[UOp]) -> Step | None:
     if any(node.op is not first.op or node.arg != first.arg for node in nodes):
         return None
     if first.op is ops.CAST:
-        (source,) = first.src
-        widens = is_wider(first, source) and all(node.src[0].dtype is source.dtype for node in nodes)
-        return Step(ops.CAST, first.arg, 0, ()) if widens else None
+        return Step(ops.CAST, first.arg, 0, ()) if _widen(nodes) else None
     if not first.op.elementwise or any(node.dtype is not first.dtype for node in nodes):
         return None
     for place in range(len(first.src)):
@@ -100,6 +98,12 @@ def _common_step(nodes: list[UOp]) -> Step | None:
         if beside is not None and all(_is_like(node, first, place, beside) for node in nodes):
             return Step(first.op, first.arg, place, tuple(n.reshape(()) for n in beside))
     return None
+
+
+def _widen(casts: list[UOp]) -> bool:
+    """Whether casts go from one dtype of floats to a wider one."""
+    (source,) = casts[0].src
+    return is_wider(casts[0], source) and all(node.src[0].dtype is source.dtype for node in casts)
 
 
 def _numbers_beside(node: UOp, place: int) -> list[UOp] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from whit.engine.devices.device import is_disk
@@ -104,8 +104,7 @@ def _put(tensor: Tensor, value: Tensor) -> None:
 def _check(own: dict[str, Tensor], given: Mapping[str, Any], strict: bool, verbose: bool) -> None:
     """All problems in one error, before anything is changed."""
     both = [name for name in own if name in given]
-    loaded = {id(own[name]) for name in both}
-    missing = [name for name, tensor in own.items() if id(tensor) not in loaded]
+    missing = _missing(own, both)
     unexpected = [name for name in given if name not in own]
     shapes = [name for name in both if not _fits(own[name].shape, tuple(given[name].shape))]
     lines = _listed("shapes differ", [f"{name}: {_differ(own[name], given[name])}" for name in shapes])
@@ -120,6 +119,12 @@ def _check(own: dict[str, Tensor], given: Mapping[str, Any], strict: bool, verbo
         )
     if names and verbose:
         print("\n".join(["load_state_dict:", *names]), file=sys.stderr)
+
+
+def _missing(own: dict[str, Tensor], loaded: Iterable[str]) -> list[str]:
+    """The names of tensors that are loaded under none of their names."""
+    found = {id(own[name]) for name in loaded}
+    return [name for name, tensor in own.items() if id(tensor) not in found]
 
 
 def _fits(own: tuple[Any, ...], given: tuple[Any, ...]) -> bool:

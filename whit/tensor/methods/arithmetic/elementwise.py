@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Self
 
-from whit.dtype import dtypes, least_upper_dtype, resolve_weak, weak_dtype
+from whit.dtype import DType, dtypes, least_upper_dtype, resolve_weak, weak_dtype
 from whit.errors import ArgumentError, DTypeError
 from whit.ir import ops
 from whit.ir.op import Op
@@ -234,9 +234,14 @@ class Elementwise(Topic):
             return self._wrap(self.uop.cast(dtypes.bool).where(scalar_node(dtype, x), scalar_node(dtype, y)))
         parts: list[Any] = [v if type(v) in SCALARS else self._operand("where", v) for v in (x, y)]
         tensors = [v for v in parts if isinstance(v, Core)]
-        dtype = resolve_weak(least_upper_dtype(*(v.uop.dtype if isinstance(v, Core) else weak_dtype(v) for v in parts)))
+        dtype = resolve_weak(least_upper_dtype(*map(_dtype_of, parts)))
         roles = [("condition", self), *zip(("first", "second"), parts, strict=True)]
         shape = common_shape("where", [(role, t) for role, t in roles if isinstance(t, Core)])
         self._one_device("where", *tensors)
         yes, no = (expand_to(v.uop.cast(dtype), shape) if isinstance(v, Core) else scalar_node(dtype, v) for v in parts)
         return self._wrap(expand_to(self.uop.cast(dtypes.bool), shape).where(yes, no))
+
+
+def _dtype_of(operand: Any) -> DType:
+    """The dtype of a tensor, or of a number before promotion."""
+    return operand.uop.dtype if isinstance(operand, Core) else weak_dtype(operand)

@@ -97,8 +97,7 @@ class Assignment(Topic):
         family = self._family
         base = self.uop if family is None else family.uop
         chain = chain_of(target, base)
-        is_read_only = family is not None and family.is_read_only
-        if is_read_only or is_repeating(target, base):
+        if (family is not None and family.is_read_only) or is_repeating(target, base):
             raise ArgumentError(
                 f"{name}: the tensor repeats elements by expand(), so writing to it has no single meaning",
                 self._made(),
@@ -106,22 +105,19 @@ class Assignment(Topic):
             )
         if gate is not None and not positions:
             value, gate = gate.where(value, target), None
-        is_whole = not positions and gate is None and combine is None
-        whole = value_for_base(chain, base, value) if is_whole else None
+        is_plain = not positions and gate is None and combine is None
+        whole = value_for_base(chain, base, value) if is_plain else None
         if whole is None:
             shown = _without_detach(target, base, chain)
             new = base.after(shown.store(value, *_inside(positions, shown, chain), combine=combine, gate=gate))
         else:
-            new = base.after(base.store(whole)) if base.op in (ops.BUFFER, ops.AFTER) else whole
+            new = _replaced(base, whole)
         # lists: an interrupt while a generator is closed, before its end, would be lost
         device, *_ = [*[node.device for node in (value, *positions) if node.device], None]
-        members = [self] if family is None else family.members()
-        # a constant is nowhere until something is written into it
-        wanted: list[Change] = [(tensor, "_wanted", tensor._wanted or device) for tensor in members]
         if family is None:
-            change_all([(self, "uop", new), *wanted])
+            change_all([(self, "uop", new), _placed_on(self, device)])
         else:
-            family.rebase(new, *wanted)
+            family.rebase(new, *[_placed_on(tensor, device) for tensor in family.members()])
 
     def _become(self, name: str, result: Core) -> Self:
         """`x op= y`, `result` being `x op y`."""
@@ -142,6 +138,16 @@ class Assignment(Topic):
             )
         self._write(name, self.uop, node)
         return self
+
+
+def _placed_on(tensor: Core, device: str | None) -> Change:
+    """A constant is nowhere until something is written into it."""
+    return (tensor, "_wanted", tensor._wanted or device)
+
+
+def _replaced(base: UOp, value: UOp) -> UOp:
+    """The base with another value in all of it: in its memory, if it has one."""
+    return base.after(base.store(value)) if base.op in (ops.BUFFER, ops.AFTER) else value
 
 
 def _without_detach(target: UOp, base: UOp, chain: list[UOp]) -> UOp:

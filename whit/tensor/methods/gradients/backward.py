@@ -73,11 +73,10 @@ class Backward(Topic):
         trace = current()
         if trace is not None:
             trace.check_gradient(self.uop, _takes_gradient_outside, all_leaves(), bool(asking))
-        found = gradients(self.uop, seed, [node for _, node in asking])
-        if all(node is None for node in found):
-            asking, found = targets, gradients(self.uop, seed, [node for _, node in targets])
+        given = self._reached(seed, asking)
+        if not given:
+            asking, given = targets, self._reached(seed, targets)
         _check_results([tensor for tensor, _ in asking], [tensor for tensor, _ in targets])
-        given = [(tensor, node) for (tensor, _), node in zip(asking, found, strict=True) if node is not None]
         wanted = [tensor for tensor in leaves() if tensor.requires_grad]
         self._check_cuts("backward", wanted, [tensor for tensor, _ in given], below)
         for target, node in given:
@@ -87,6 +86,11 @@ class Backward(Topic):
         reference: weakref.ref[Core] = weakref.ref(self, functools.partial(_roots.pop, key))
         _roots[key] = (reference, frozenset(id(target) for target, _ in asking))
         return self
+
+    def _reached(self, seed: UOp, targets: list[tuple[Core, UOp]]) -> list[tuple[Core, UOp]]:
+        """Those of the tensors, given with their nodes, that have a gradient, with it."""
+        found = gradients(self.uop, seed, [node for _, node in targets])
+        return [(tensor, node) for (tensor, _), node in zip(targets, found, strict=True) if node is not None]
 
     def _leaves_below(self, below: set[UOp]) -> list[tuple[Core, UOp]]:
         """The leaves that this was made of and that may have gradients, each with what it was when it was used."""

@@ -106,18 +106,12 @@ class Subscripts(Parsing):
         basic: list[Any] = []
         chosen: list[Any] = []  # (axis of the view, positions, gate)
         shapes: list[Shape] = []
-        place: int | None = None
         rest: list[int] = []
-        is_apart = is_over = False
         for entry in entries:
-            if _is_sign(entry) or isinstance(entry, slice | Window):
-                is_over = place is not None
-                if entry is not Ellipsis:  # one that stands for no axes only keeps its neighbours apart
-                    rest.append(len(rest) + len(chosen))
-                    basic.append(entry)
+            if entry is Ellipsis:
                 continue
-            is_apart = is_apart or is_over
-            place = len(rest) if place is None else place
+            if _is_kept(entry):
+                rest.append(len(rest) + len(chosen))
             if not isinstance(entry, Picked | Mask):
                 basic.append(entry)
                 continue
@@ -135,7 +129,7 @@ class Subscripts(Parsing):
         view = moved_axes(view, [*(axis for axis, _, _ in chosen), *rest])
         places = tuple(expand_to(node, common) for _, node, _ in chosen)
         gate = both(*(None if gate is None else expand_to(gate, common) for _, _, gate in chosen))
-        return _Target(view, places, gate, len(common), 0 if is_apart else place or 0)
+        return _Target(view, places, gate, len(common), _place_of_positions(entries))
 
     def _positions(self, entry: Picked | Mask) -> tuple[Shape, list[tuple[UOp, UOp | None]]]:
         """Their shape, and for each axis that the entry stands for the positions on it, with their gate."""
@@ -201,7 +195,7 @@ class Subscripts(Parsing):
 
 def _place_of_only_mask(entries: list[Any]) -> int | None:
     """Where a mask of one axis or more stands, if nothing but slices, None and `...` stands beside it."""
-    others = [i for i, entry in enumerate(entries) if not (isinstance(entry, slice | Window) or _is_sign(entry))]
+    others = [i for i, entry in enumerate(entries) if not _is_kept(entry)]
     if len(others) != 1:
         return None
     (place,) = others
@@ -209,8 +203,19 @@ def _place_of_only_mask(entries: list[Any]) -> int | None:
     return place if isinstance(entry, Mask) and entry.node.shape else None
 
 
-def _is_sign(entry: Any) -> bool:
-    return entry is None or entry is Ellipsis
+def _place_of_positions(entries: list[Any]) -> int:
+    """Where the axes of positions and integers stand among the others: in their place, or first if they are apart.
+    `...` that stands for no axes only keeps its neighbours apart."""
+    are_kept = [_is_kept(entry) for entry in entries]
+    first, end = are_kept.index(False), len(entries) - are_kept[::-1].index(False)
+    if any(are_kept[first:end]):
+        return 0
+    return sum(entry is not Ellipsis for entry in entries[:first])
+
+
+def _is_kept(entry: Any) -> bool:
+    """Whether an entry stands for axes of the result as they are: slices, None and `...`."""
+    return entry is None or entry is Ellipsis or isinstance(entry, slice | Window)
 
 
 def _spread_out(values: UOp, mask: UOp, axis: int) -> UOp:

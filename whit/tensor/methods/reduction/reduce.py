@@ -366,7 +366,7 @@ class Reductions(Topic):
         is_flat = all(t is not None and t.shape in (shape, flat) for t in given)
         if is_flat and forms_of(target_of(self.device)).sums_together:
             middle, scale, factor, offset = (t.cast(wide).reshape(flat).uop for t in present)
-            others = tuple(axis for axis in range(self.ndim) if axis not in axes)
+            others = tuple(sorted({*range(self.ndim)} - {*axes}))
             return self._wrap(scaled(self.cast(wide).uop, others, middle, scale * factor, offset)).cast(narrow)
 
         result = self.cast(wide)
