@@ -65,12 +65,7 @@ def to_text(roots: UOp | Iterable[UOp], types: bool = True) -> str:
 
 def excerpt(root: UOp, limit: int = 12) -> str:
     """The text of the `limit` nodes nearest below a node, for messages; what lies further down is only named."""
-    near = {root}
-    frontier = [root]
-    while frontier and len(near) < limit:
-        below = dict.fromkeys(s for node in frontier if not node.op.opaque for s in node.src)
-        frontier = [s for s in below if s not in near][: limit - len(near)]
-        near.update(frontier)
+    near = _nearest(root, limit)
     beyond = dict.fromkeys(s for node in near for s in node.src if s not in near and s.op is not ops.CONST)
     naming = Naming()
     lines = []
@@ -83,6 +78,17 @@ def excerpt(root: UOp, limit: int = 12) -> str:
             comment = "" if node.op in TELLS_TYPE else _comment(node.dtype, node.shape)
             lines.append(f"{names[node]} = {spell(node, names)}{comment}")
     return "\n".join(["..."] * bool(beyond) + [line if len(line) <= 120 else line[:117] + "..." for line in lines])
+
+
+def _nearest(root: UOp, limit: int) -> set[UOp]:
+    """A node and those below it, the nearest first, `limit` of them."""
+    near = {root}
+    frontier = [root]
+    while frontier and len(near) < limit:
+        below = dict.fromkeys(s for node in frontier if not node.op.opaque for s in node.src)
+        frontier = [s for s in below if s not in near][: limit - len(near)]
+        near.update(frontier)
+    return near
 
 
 class Naming:
@@ -153,25 +159,17 @@ def _write_scope(
     roots: tuple[UOp, ...], order: list[UOp], functions: Spelled, lines: list[str], margin: str, types: bool
 ) -> None:
     """Appends the lines of one body, or of the text's own nodes."""
-    names: Spelled = {node: functions[node] for node in _functions(order)}
+    names = _names_from_elsewhere(order, functions)
     naming = Naming(names.values())
-    is_program = (
-        len(roots) == 1 and roots[0].op is ops.LINEAR and roots[0].src != () and list(roots[0].src) == _listable(order)
-    )
-    effects = {node for node in order if node.dtype is dtypes.void}
-    users = order[:-1] if is_program else order
-    referred = {s for node in users for s in node.src if s in effects} if len(effects) > 1 else set()
-    if len(roots) > 1:
-        referred.update(roots)
-    indent = margin
-    comments: dict[tuple[DType, Shape], str] = {}
+    program = roots[0] if _is_program(roots, order) else None
+    anonymous = _without_names(roots, order if program is None else order[:-1])
+    step, depth = "  " * (program is not None), 0  # the loops of a program are indented
+    comments = _Comments()
     for node in order:
-        op = node.op
-        if op is ops.CONST or op is ops.FUNCTION:
-            if op is ops.CONST:
-                names[node] = spell_const(node)
+        if node in names:
             continue
-        if is_program and node is roots[0]:
+        op = node.op
+        if node is program:
             name, text = naming.choose(node), f"{op.name} ..."
         elif op.arg_type is None and node.src:  # most nodes, without three calls: 2.7 us -> 2.1 us (a chain of 200,000)
             naming.numbered += 1
@@ -179,19 +177,48 @@ def _write_scope(
         else:
             name, text = naming.choose(node), spell(node, names)
         names[node] = name
-        if types:
-            value_type = (node.dtype, node.shape)
-            comment = comments.get(value_type)
-            if comment is None:
-                comment = comments[value_type] = _comment(node.dtype, node.shape)
-            if comment and op not in TELLS_TYPE:
-                text += comment
-        if is_program and op is ops.END:
-            indent = indent[: max(len(margin), len(indent) - 2)]
-        is_anonymous = node.dtype is dtypes.void and node not in referred
-        lines.append(f"{indent}{text}" if is_anonymous else f"{indent}{name} = {text}")
-        if is_program and (op is ops.RANGE or op is ops.IF):
-            indent += "  "
+        if types and op not in TELLS_TYPE:
+            text += comments[node.dtype, node.shape]
+        if op is ops.END:
+            depth = max(depth - 1, 0)
+        indent = margin + step * depth
+        lines.append(f"{indent}{text}" if node in anonymous else f"{indent}{name} = {text}")
+        depth += op is ops.RANGE or op is ops.IF
+    _write_roots(roots, names, lines, margin)
+
+
+def _names_from_elsewhere(order: list[UOp], functions: Spelled) -> Spelled:
+    """What has no line: functions, which have blocks, and constants, which are spelled in place."""
+    names = {node: functions[node] for node in _functions(order)}
+    names.update((node, spell_const(node)) for node in order if node.op is ops.CONST)
+    return names
+
+
+def _is_program(roots: tuple[UOp, ...], order: list[UOp]) -> bool:
+    """Whether these nodes are those of one `linear ...`, which lists them."""
+    if len(roots) != 1 or roots[0].op is not ops.LINEAR:
+        return False
+    return bool(roots[0].src) and list(roots[0].src) == _listable(order)
+
+
+def _without_names(roots: tuple[UOp, ...], users: list[UOp]) -> set[UOp]:
+    """The effects that nobody refers to."""
+    effects = {node for node in (*users, *roots) if node.dtype is dtypes.void}
+    if len(effects) > 1:
+        effects.difference_update(*[node.src for node in users])
+    return effects.difference(roots) if len(roots) > 1 else effects
+
+
+class _Comments(dict[tuple[DType, Shape], str]):
+    """The comments on dtypes and shapes, each made once."""
+
+    def __missing__(self, value_type: tuple[DType, Shape]) -> str:
+        comment = self[value_type] = _comment(*value_type)
+        return comment
+
+
+def _write_roots(roots: tuple[UOp, ...], names: Spelled, lines: list[str], margin: str) -> None:
+    """Names the roots where the last line is not the root."""
     if len(roots) == 1 and roots[0].op is ops.CONST:
         lines.append(f"{margin}const {names[roots[0]]}")
     elif len(roots) != 1 or roots[0].op is ops.FUNCTION:

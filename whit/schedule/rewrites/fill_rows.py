@@ -20,39 +20,58 @@ from whit.ir.graph import topological
 from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, const
+from whit.records import dataclass
+
+Free = dict[UOp, frozenset[UOp]]  # node -> the ranges that it depends on
+BY_SIZE = (ops.SCAN, ops.SORT, ops.STAGE)  # what gives another result if one of its ranges is longer
 
 
 def fill_rows(body: UOp, longer: Collection[UOp]) -> UOp:
     """The body with loops to the ends of rows."""
     free = free_ranges(body)
     nodes = topological((body,))
-    ends = {r: _end(r, nodes, free, longer) for r in nodes if r.op is ops.RANGE}
+    accesses = [_access(node) for node in nodes if node.op is ops.INDEX or node.op is ops.STORE]
+    fixed = {source for node in nodes if node.op in BY_SIZE for source in node.src}
+    ends = {r: _end(r, accesses, free, longer) for r in nodes if r.op is ops.RANGE and r not in fixed}
     new = {r: r.resized(end) for r, end in ends.items() if end}
     return _over(body, new) if new else body
 
 
-def _end(r: UOp, nodes: list[UOp], free: dict[UOp, frozenset[UOp]], longer: Collection[UOp]) -> int:
+def _end(r: UOp, accesses: list[_Access], free: Free, longer: Collection[UOp]) -> int:
     """The size of the rows that a range walks along, if it does nothing else."""
     if not isinstance(r.size, int) or r.arg.kind not in (RangeKind.LOOP, RangeKind.REDUCE):
         return 0
     found: set[int] = set()
-    for node in nodes:
-        if node.op is ops.INDEX:
-            memory, *position = node.src
-            is_gated = node.arg
-        elif node.op is ops.STORE:
-            memory, _, *position = node.src
-            is_gated = node.arg.gated or node.arg.combine is not None
-        else:
-            if r in node.src and node.op in (ops.SCAN, ops.SORT, ops.STAGE):
-                return 0
+    for access in accesses:
+        if not any(r in free[i] for i in access.depends_on):
             continue
-        if not any(r in free[i] for i in position) and not (node.op is ops.STORE and r in free[node]):
-            continue
-        if memory not in longer or is_gated or position[-1] is not r or any(r in free[i] for i in position[:-1]):
+        if access.memory not in longer or access.is_conditional or not access.is_along(r, free):
             return 0
-        found.add(memory.shape[-1])
+        found.add(access.memory.shape[-1])
     return found.pop() if len(found) == 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """One INDEX or STORE of a kernel."""
+
+    memory: UOp
+    position: tuple[UOp, ...]
+    is_conditional: bool  # what is there matters: behind a gate, or combined with what is stored
+    depends_on: tuple[UOp, ...]  # whose ranges it runs over
+
+    def is_along(self, r: UOp, free: Free) -> bool:
+        """Whether a range is the place in a row, and in nothing else."""
+        *outer, last = self.position
+        return last is r and not any(r in free[i] for i in outer)
+
+
+def _access(node: UOp) -> _Access:
+    if node.op is ops.INDEX:
+        memory, *position = node.src
+        return _Access(memory, tuple(position), bool(node.arg), tuple(position))
+    memory, _, *position = node.src
+    return _Access(memory, tuple(position), node.arg.gated or node.arg.combine is not None, (*position, node))
 
 
 def _over(body: UOp, new: dict[UOp, UOp]) -> UOp:

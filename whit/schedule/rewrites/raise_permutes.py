@@ -73,20 +73,23 @@ class _Raising:
     def raised(self, node: UOp) -> tuple[UOp, Order | None]:
         if not node.src:
             return node, None
+        if node.op.elementwise or node.op is ops.CAST:
+            return self._elementwise(node)
         value, order = self.found[node.src[0]]
         if node.op is ops.PERMUTE and (order is not None or _is_of_product(node)):
             return value, _order_or_none(node.arg if order is None else [order[axis] for axis in node.arg])
         if node.op in ops.SAME_VALUE and order is not None:
             return value, order
-        if node.op.elementwise or node.op is ops.CAST:
-            risen = [found for found in (self.found[s][1] for s in node.src) if found is not None]
-            if risen:
-                return make(node.op, tuple([self._in_order(s, risen[0]) for s in node.src]), node.arg), risen[0]
         if node.op is ops.REDUCE and order is not None:
-            left = [order[axis] for axis in range(len(order)) if axis not in node.arg.axes]
-            axes = tuple(sorted(order[axis] for axis in node.arg.axes))
-            return value.reduce(node.arg.op, axes), _order_or_none([sorted(left).index(axis) for axis in left])
+            return _reduced(node, value, order)
         return self._plain(node), None
+
+    def _elementwise(self, node: UOp) -> tuple[UOp, Order | None]:
+        """permute(a) + b -> a + permute back(b), in the order of the first source that has one"""
+        risen = next((order for _, order in map(self.found.__getitem__, node.src) if order is not None), None)
+        if risen is None:
+            return self._plain(node), None
+        return make(node.op, tuple([self._in_order(s, risen) for s in node.src]), node.arg), risen
 
     def _in_order(self, source: UOp, order: Order) -> UOp:
         """A source of an elementwise op as what shows it in this order."""
@@ -110,6 +113,13 @@ class _Raising:
             value, order = self.found[node]
             self.shown[node] = value if order is None else value.permute(order)
         return self.shown[node]
+
+
+def _reduced(node: UOp, value: UOp, order: Order) -> tuple[UOp, Order | None]:
+    """reduce(permute(v)) -> reduce(v) over the axes that are meant, and the order that is left of the others"""
+    left = [order[axis] for axis in range(len(order)) if axis not in node.arg.axes]
+    axes = tuple(sorted(order[axis] for axis in node.arg.axes))
+    return value.reduce(node.arg.op, axes), _order_or_none([sorted(left).index(axis) for axis in left])
 
 
 def _is_turned_after(value: UOp) -> bool:

@@ -38,14 +38,13 @@ class Scatter:
     def of(cls, store: UOp) -> Scatter | None:
         """None if there are no positions, or sizes are not known."""
         target, value, *positions = store.src
+        picked = picked_shape(positions)  # of the gate, too
         gate = positions.pop() if store.arg.gated else None
-        picked = picked_shape([*positions, *([] if gate is None else [gate])])
         shape = picked + target.shape[len(positions) :]
         if not positions or not all(isinstance(size, int) for size in (*shape, *target.shape)):
             return None
         _, where = over(shape)
-        full = [spread(p, shape) for p in positions]
-        full += [_along(shape, axis) for axis in range(len(picked), len(shape))]
+        full = _on_all_axes(positions, len(picked), shape)
         counted = [_counted(p, where) for p in full]
         apart = distinct_ranges(tuple(i for i in counted if i is not None))
         wide = prod(size for size, i in zip(shape, where, strict=True) if i in apart)
@@ -59,6 +58,11 @@ class Scatter:
     def combined(self, start: UOp, value: UOp, op: Op, *first: UOp) -> UOp:
         """Other values at the positions, combined with what they start from; `first` is a position before those."""
         return start.after(place(start).store(value, *first, *self.positions, combine=op, gate=self.gate))
+
+
+def _on_all_axes(positions: list[UOp], picked: int, shape: Shape) -> list[UOp]:
+    """Positions over a whole shape, and behind them those of its axes that data says nothing about."""
+    return [*[spread(p, shape) for p in positions], *[_along(shape, axis) for axis in range(picked, len(shape))]]
 
 
 def spread(value: UOp, shape: Shape) -> UOp:

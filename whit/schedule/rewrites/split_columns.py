@@ -35,8 +35,13 @@ def split_columns_of_few(node: UOp) -> UOp | None:
         value = value.reshape((prod_of(value.shape[:count]), *value.shape[count:]))
         node, first = value.reduce(node.arg.op, (0,)), 0
     most = min(ENOUGH // results, prod_of(value.shape) // (results * LEAST))
-    parts = next((n for n in range(min(most, value.shape[first]), FEWEST - 1, -1) if value.shape[first] % n == 0), None)
+    parts = _most_parts(value.shape[first], most)
     return None if parts is None else in_parts(value, first, parts, node)
+
+
+def _most_parts(size: int, most: int) -> int | None:
+    """The largest number of equal parts of an axis, at most `most`; None if there are too few to be worth it."""
+    return next((n for n in range(min(most, size), FEWEST - 1, -1) if size % n == 0), None)
 
 
 SPLIT_COLUMNS = Rules("split_columns", (split_columns_of_few,))

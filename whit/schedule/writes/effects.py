@@ -217,31 +217,35 @@ class _Settling:
         return node.op is ops.AFTER and self.users[node] == 1 and node in self.bases
 
     def _after(self, node: UOp) -> UOp:
+        old, stores = self._stores(node)
+        if not prod_of(old.shape) or not stores:
+            return old
+        may_choose = len(stores) <= MOST_CHOSEN and not any(map(is_scatter, stores))
+        if node not in self.on_memory:
+            join = as_join(stores)
+            if join is not None:
+                return join
+            if may_choose:
+                return make(ops.AFTER, (old, *stores))
+            old = self._copy(old)
+        waves = split_writes(stores)
+        covered = sum(prod_of(store.src[0].shape) for store in stores)
+        if len(waves) > 1 and may_choose and covered * WASTE >= prod_of(old.shape):
+            waves = [[place(old).store(make(ops.AFTER, (old, *stores)))]]
+        for wave in waves:
+            before, old = old, make(ops.AFTER, (old, *wave))
+            self.found.writes[old] = before
+        return old
+
+    def _stores(self, node: UOp) -> tuple[UOp, list[UOp]]:
+        """The value that a chain of AFTERs stands on, and the stores of all of them, the first one first."""
         effects: list[Sources] = []
         base = node
         while base is node or self._is_absorbed(base):
             effects.append(base.src)
             base = base.src[0]
         old = self.done[base]
-        stores = [self._placed(store, part[0], old) for part in reversed(effects) for store in part[1:]]
-        if not prod_of(old.shape) or not stores:
-            return old
-        is_scatter = any(len(store.src) - store.arg.gated > 2 for store in stores)
-        if node not in self.on_memory:
-            join = as_join(stores)
-            if join is not None:
-                return join
-            if not is_scatter and len(stores) <= MOST_CHOSEN:
-                return make(ops.AFTER, (old, *stores))
-            old = self._copy(old)
-        waves = split_writes(stores)
-        covered = sum(prod_of(store.src[0].shape) for store in stores)
-        if len(waves) > 1 and not is_scatter and len(stores) <= MOST_CHOSEN and covered * WASTE >= prod_of(old.shape):
-            waves = [[place(old).store(make(ops.AFTER, (old, *stores)))]]
-        for wave in waves:
-            before, old = old, make(ops.AFTER, (old, *wave))
-            self.found.writes[old] = before
-        return old
+        return old, [self._placed(store, part[0], old) for part in reversed(effects) for store in part[1:]]
 
     def _copy(self, value: UOp) -> UOp:
         """A copy that nobody else writes to, or reads: not even who keeps the same value in memory (`contiguous`)."""
@@ -303,16 +307,20 @@ def picked_shape(positions: Iterable[UOp]) -> tuple[Any, ...]:
 # ---- which stores are one kernel
 
 
+def is_scatter(store: UOp) -> bool:
+    """Whether data says where a store goes: it has positions."""
+    return bool(len(store.src) - store.arg.gated > 2)
+
+
 def split_writes(stores: list[UOp]) -> list[list[UOp]]:
     """Stores in groups that run one after the other; those of a group touch different elements."""
     waves: list[list[UOp]] = []
     boxes: list[Box] = []
     for store in stores:
-        target, _, *positions = store.src
+        target = store.src[0]
         if not prod_of(target.shape):
             continue
-        is_scatter = len(positions) > store.arg.gated
-        box = None if is_scatter else box_of(target_position(target, over(target.shape)[1]))
+        box = None if is_scatter(store) else box_of(target_position(target, over(target.shape)[1]))
         fits = waves and box is not None and len(waves[-1]) < MOST_AT_ONCE
         if fits and all(box is not None and box.is_apart(other) for other in boxes):
             waves[-1].append(store)
@@ -320,7 +328,7 @@ def split_writes(stores: list[UOp]) -> list[list[UOp]]:
             waves.append([store])
             boxes = []
         boxes += [box] if box is not None else []
-        if is_scatter:
+        if is_scatter(store):
             boxes = [Box.anywhere(len(target.shape))]
     return [part for wave in waves for part in _by_shape(wave)]
 

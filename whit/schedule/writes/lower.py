@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any
 
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
@@ -30,7 +29,7 @@ from whit.schedule.lower import WRITTEN, Lowering, Request
 from whit.schedule.movement import Position, flat_position, over, reshape_position
 from whit.schedule.stages.may_fuse import COMPUTED, of_scattered
 from whit.schedule.values import prod_of
-from whit.schedule.writes.effects import value_order
+from whit.schedule.writes.effects import is_scatter, picked_shape, value_order
 from whit.schedule.writes.footprint import distinct_ranges, target_position
 
 ONCE_IS_ENOUGH = (None, ops.MAX, ops.MIN, ops.AND, ops.OR)  # the same value again changes nothing
@@ -51,12 +50,18 @@ def lower_write(
         stores = [with_kept_sources(store, old) if keep else store for store, keep in zip(stores, staged, strict=True)]
     for store in stores:
         lowering.to_keep.update((s, "computed before it is written") for s in store.src[1:] if s.op is ops.STAGE)
-    if len(stores) == 1 and has_positions(stores[0]):
+    if len(stores) == 1 and is_scatter(stores[0]):
         return _lower_scatter(root, stores[0], lowering)
     shapes = [store.src[0].shape for store in stores]
     if len(set(shapes)) == 1:
         ranges, position = over(shapes[0])
         return ranges, UOp.group(*(_lower_store(root, store, ranges, position, None, lowering) for store in stores))
+    return _lower_unequal(root, stores, lowering)
+
+
+def _lower_unequal(root: UOp, stores: Sequence[UOp], lowering: Lowering) -> tuple[tuple[UOp, ...], UOp]:
+    """Stores of several shapes over one range, each as far as it has elements."""
+    shapes = [store.src[0].shape for store in stores]
     most = max(prod_of(shape) for shape in shapes)
     along = UOp.range(most, 0)
     lowered = []
@@ -66,11 +71,6 @@ def lower_write(
         position = reshape_position(shape, (count,), (along,))
         lowered.append(_lower_store(root, store, (along,), position, inside, lowering))
     return (along,), UOp.group(*lowered)
-
-
-def has_positions(store: UOp) -> bool:
-    """Whether a store is a scatter."""
-    return len(store.src) - 2 > int(store.arg.gated)
 
 
 def with_kept_sources(store: UOp, overwritten: set[UOp]) -> UOp:
@@ -87,10 +87,14 @@ def _lower_store(
     target, value, *gates = store.src
     gate = inside
     for allowed in gates:
-        condition = lowering.ask(Request(allowed, position if allowed.shape else (), inside, ranges))
-        gate = condition if gate is None else gate & condition
-    new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
+        gate = _both(gate, _ask(lowering, allowed, position, inside, ranges))
+    new = _ask(lowering, value, position, gate, ranges)
     return _stored(root, store, new, target_position(target, position), gate)
+
+
+def _ask(lowering: Lowering, node: UOp, position: Position, gate: UOp | None, ranges: tuple[UOp, ...]) -> UOp:
+    """An element of a value, or the only one of a scalar."""
+    return lowering.ask(Request(node, position if node.shape else (), gate, ranges))
 
 
 def _stored(root: UOp, store: UOp, value: UOp, position: Position, gate: UOp | None) -> UOp:
@@ -109,26 +113,30 @@ def _stored(root: UOp, store: UOp, value: UOp, position: Position, gate: UOp | N
 def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp, ...], UOp]:
     target, value, *positions = store.src
     allowed = positions.pop() if store.arg.gated else None
-    picked: tuple[Any, ...] = next((p.shape for p in positions if p.shape), ())
-    if allowed is not None and allowed.shape:
-        picked = allowed.shape
+    picked = picked_shape([*([] if allowed is None else [allowed]), *positions])
     ranges, position = over(picked + target.shape[len(positions) :])
     outer, rest = position[: len(picked)], position[len(picked) :]
-    gate = None
-    if allowed is not None:
-        gate = lowering.ask(Request(allowed, outer if allowed.shape else (), None, ranges))
-    places = [lowering.ask(Request(p, outer if p.shape else (), gate, ranges)) for p in positions]
+    gate = None if allowed is None else _ask(lowering, allowed, outer, None, ranges)
+    places = [_ask(lowering, p, outer, gate, ranges) for p in positions]
     place = target_position(target, (*(p.cast(dtypes.weakint) for p in places), *rest))
-    new = lowering.ask(Request(value, position if value.shape else (), gate, ranges))
+    new = _ask(lowering, value, position, gate, ranges)
     apart = distinct_ranges(place)
     together = [r for r in ranges if r not in apart]
     renamed = {r: UOp.range(r.src[0], r.arg.id, RangeKind.ORDERED, r.arg.owner) for r in together}
-    may_be_none = not all(isinstance(r.size, int) and r.size for r in together)
-    if together and (may_be_none or store.arg.combine not in ONCE_IS_ENOUGH):
-        each = make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),))
-        gate = each if gate is None else gate & each
+    if _counts_each(store, together):
+        gate = _both(gate, make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),)))
     answer = of_scattered(lowering.fused) if renamed else COMPUTED
     if answer.stored:
         lowering.to_keep.setdefault(value, answer.reason)
     result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)
     return tuple(renamed.get(r, r) for r in ranges), result
+
+
+def _counts_each(store: UOp, together: Sequence[UOp]) -> bool:
+    """Whether the store has to happen as often as ranges have values together that may lead to one place."""
+    may_be_none = not all(isinstance(r.size, int) and r.size for r in together)
+    return bool(together) and (may_be_none or store.arg.combine not in ONCE_IS_ENOUGH)
+
+
+def _both(gate: UOp | None, other: UOp) -> UOp:
+    return other if gate is None else gate & other

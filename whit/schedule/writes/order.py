@@ -123,25 +123,26 @@ def _break_circles(kernels: dict[UOp, Kernel], earlier: dict[UOp, list[UOp]], wr
     needs = {root: {r for r in kernel.reads if r in kernels} for root, kernel in kernels.items()}
     stuck = in_circles({root: needs[root] | set(earlier.get(root, ())) for root in kernels})
     found = False
-    for write in writes.over:
-        if write not in stuck:
-            continue
-        old = writes.over[write]
-        for reader in earlier[write]:
+    for write, old in writes.over.items():
+        for reader in earlier[write] if write in stuck else ():
             if reader not in stuck or reader is old:
                 continue
             found = True
-            if reader in writes.over and _keep_sources(reader, old, writes):
-                pass
-            elif old not in writes.saved:
-                writes.saved[old] = old.stage()
-            else:
-                raise InternalError("schedule: a copy of an old value is needed before it can be made", old.short())
+            _let_apart(reader, old, writes)
             if not everywhere:
                 return True
     if stuck and not found:
         raise InternalError("schedule: kernels need each other in a circle")
     return found
+
+
+def _let_apart(reader: UOp, old: UOp, writes: Writes) -> None:
+    """Marks what makes a reader of an old value independent of when that is overwritten."""
+    if reader in writes.over and _keep_sources(reader, old, writes):
+        return
+    if old in writes.saved:
+        raise InternalError("schedule: a copy of an old value is needed before it can be made", old.short())
+    writes.saved[old] = old.stage()
 
 
 def _keep_sources(write: UOp, old: UOp, writes: Writes) -> bool:
