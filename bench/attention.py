@@ -6,7 +6,7 @@
     python bench/attention.py --only "(2, 8, 512, 64) causal"   works whose names begin so
 
 Contestants take turns; a number is the least of many runs, in milliseconds. Every result is compared with PyTorch's
-before it is timed. "as written" is whit with ATTENTION_BLOCKS=0: two matrix products and a softmax.
+before it is timed. "as written" is whit with FLASH_ATTENTION=0: two matrix products and a softmax.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def ours(arrays: list[np.ndarray], is_causal: bool, is_training: bool, blocks: i
         return results
 
     function = TinyJit(compute)
-    with Context(ATTENTION_BLOCKS=blocks):
+    with Context(FLASH_ATTENTION=blocks):
         for _ in range(3):
             function(q, k, v, g)
 
     def run() -> Any:
-        with Context(ATTENTION_BLOCKS=blocks):
+        with Context(FLASH_ATTENTION=blocks):
             return function(q, k, v, g)
 
     return run

@@ -28,7 +28,7 @@ import numpy as np
 from cpu_works import GROUPS, Work, torch  # type: ignore[attr-defined]  # None where it is not installed
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
-from whit.engine.report.roofline import measure_roof
+from whit.engine.report.roofline import measure_roofline
 from whit.kernel.rates import Rates
 from whit.runtime.threads import thread_count
 
@@ -183,7 +183,7 @@ def main() -> None:
         torch.set_grad_enabled(False)
         torch.set_num_threads(options.threads or thread_count())
     with Context(THREADS=options.threads):
-        roof = measure_roof(0.5, 1 << 26)
+        roof = measure_roofline(0.5, 1 << 26)
         if not options.json:
             copy, peak = roof.bytes_per_second / 1e9, roof.flops_per_second / 1e9
             print(f"copy {copy:.1f} GB/s, peak {peak:.0f} GFLOP/s, {roof.threads} threads\n")

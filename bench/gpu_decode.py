@@ -140,7 +140,7 @@ class Theirs:
 
 # ---- weights
 
-HALVES = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
+OFFSETS = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def packed_weights(name: str, shape: tuple[int, ...], device: str) -> Packed:
     rows = next(rows for rows in (32, 16, 8) if shape[0] % rows == 0)
     blocks = rows * shape[1] // kind.elements
     raw = np.random.default_rng(0).integers(0, 256, (blocks, kind.nbytes), np.uint8)
-    for place in HALVES[name]:
+    for place in OFFSETS[name]:
         raw[:, place : place + 2] = np.full((blocks, 1), 1e-4, np.float16).view(np.uint8)
     few = Tensor(raw, device=device).realize().reshape(1, blocks, kind.nbytes)
     return Packed(kind, few.expand(shape[0] // rows, -1, -1).reshape(-1, kind.nbytes).contiguous().realize(), shape)
@@ -354,7 +354,7 @@ def _behind_another(run: Callable[[], Any]) -> float:
 
 def all_products() -> None:
     """Those of a step."""
-    for name in HALVES:
+    for name in OFFSETS:
         for depth, columns, count in ((4096, 4096, 16), (4096, 14336, 8), (14336, 4096, 8), (4096, 128256, 2)):
             try:
                 packed(name, depth, columns, count)
@@ -368,7 +368,7 @@ if __name__ == "__main__":
     parser.add_argument("--check", action="store_true", help="results of a small model alone")
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--products", action="store_true", help="products with packed weights alone")
-    parser.add_argument("--kind", default="", choices=("", *HALVES), help="how the weights are packed")
+    parser.add_argument("--kind", default="", choices=("", *OFFSETS), help="how the weights are packed")
     options = parser.parse_args()
     if options.products:
         all_products()

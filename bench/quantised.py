@@ -26,7 +26,7 @@ from whit.nn.state.gguf_blocks import KINDS
 
 RNG = np.random.default_rng(0)
 SIDE, COPIES = 4096, 8
-HALVES = {"Q4_0": (0,), "Q8_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
+OFFSETS = {"Q4_0": (0,), "Q8_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}  # places of scales in a block
 PACKED = {kind.name: kind for kind in KINDS.values()}
 
 
@@ -59,7 +59,7 @@ def packed_row(name: str, rows: int, clock: Clock, seconds: float) -> str:
     unpack = kind.unpack
     assert unpack is not None
     raw = RNG.integers(0, 256, (SIDE * SIDE // kind.elements, kind.nbytes), np.uint8)
-    for place in HALVES[name]:
+    for place in OFFSETS[name]:
         raw[:, place : place + 2] = np.full((len(raw), 1), 0.01, np.float16).view(np.uint8)
     x = RNG.standard_normal((rows, SIDE)).astype(np.float32)
     given = Tensor(x).realize()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
 from whit.engine.memory.storage import new_buffer
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.engine.realize.realize import _plans, realize
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
@@ -48,18 +48,18 @@ def main() -> None:
     ]
     root = a + 0.3
     order, _ = below([root])
-    normalised = normalise([root], order)
+    normalised = parametrise([root], order)
     loaded = next(plan for key, plan in _plans.items() if key[0] is normalised.graph)
     buffers = [Buffer("CPU", 64), Buffer("CPU", 64), Buffer("CPU", 64)]
     rows += [
-        ("normalise", best(lambda: normalise([root], below([root])[0]))),
+        ("normalise", best(lambda: parametrise([root], below([root])[0]))),
         ("new buffer", best(lambda: new_buffer(dtypes.float32, (16,), "CPU"))),
         ("launch", best(lambda: Device["CPU"].run(loaded, buffers, {}))),
     ]
     for length in (100, 10_000):
         end = chain(a, length)
-        kept = normalise([end], below([end])[0])  # as the cache of schedules does: equal nodes exist already
-        each = best(lambda end=end: normalise([end], below([end])[0]), 5, 3) / length  # type: ignore[misc]
+        kept = parametrise([end], below([end])[0])  # as the cache of schedules does: equal nodes exist already
+        each = best(lambda end=end: parametrise([end], below([end])[0]), 5, 3) / length  # type: ignore[misc]
         rows.append((f"normalise a chain of {length} ops, each", each))
         del kept
     for name, microseconds in rows:

@@ -305,7 +305,7 @@ OURS = (
     word(
         "guard",
         "What a captured function depends on besides its arguments, checked before a replay.",
-        "whit/jit/guards.py:Watch",
+        "whit/jit/guards.py:FunctionGuards",
         "jit.md",
     ),
     word(

@@ -314,8 +314,8 @@ WINO = ContextVar(
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
-ATTENTION_BLOCKS = ContextVar(
-    "ATTENTION_BLOCKS",
+FLASH_ATTENTION = ContextVar(
+    "FLASH_ATTENTION",
     True,
     "Attention never stores its scores. 0: two matrix products and a softmax, as written.",
     True,

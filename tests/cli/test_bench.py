@@ -80,7 +80,7 @@ def test_a_wrong_result_has_no_time(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
     failing = dataclasses.replace(right, name="failing", ours=fail)
     monkeypatch.setattr(bench, "works", lambda quick: [right, wrong, shape, nan, failing])
-    monkeypatch.setattr(bench, "measure_roof", lambda seconds, nbytes: ROOF)
+    monkeypatch.setattr(bench, "measure_roofline", lambda seconds, nbytes: ROOF)
     assert main(["bench", "--quick", "--json", "--device", "PYTHON"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert differences(printed, document("bench")) == []

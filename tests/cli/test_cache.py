@@ -67,7 +67,7 @@ def test_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert differences(printed, document("cache size")) == []
     kernels, tuned, downloads = printed["caches"]
     assert (tuned["name"], tuned["files"], tuned["limit_bytes"]) == ("tuned", 0, None)
-    assert (kernels["files"], kernels["limit_bytes"]) == (3, disk_cache.LIMIT)
+    assert (kernels["files"], kernels["limit_bytes"]) == (3, disk_cache.LIMIT_BYTES)
     assert downloads == {
         "name": "downloads",
         "folder": str(folder / "downloads"),

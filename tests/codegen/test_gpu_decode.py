@@ -3,7 +3,7 @@
 from whit import Tensor
 from whit.codegen import generate
 from whit.dtype import dtypes
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.schedule import schedule
 from whit.target import parse_target
 
@@ -26,7 +26,7 @@ def test_norms_activations_and_residuals_are_in_the_kernels_of_products() -> Non
     y = norm(x, scale)
     x = x + (y.linear(gate.T).silu() * y.linear(up.T)).linear(down.T)
     result = norm(x, scale).linear(head.T).uop
-    calls = schedule(normalise([result], below([result])[0]).graph, TARGET).src
+    calls = schedule(parametrise([result], below([result])[0]).graph, TARGET).src
     programs = [generate(call.src[0].src[0], TARGET) for call in calls]
     assert [program.explanation.splitlines()[0] for program in programs] == [
         "1024 groups of 32 threads, 1 x 2 products in each",  # norm, two products, silu

@@ -268,7 +268,7 @@ def test_tiles_that_are_always_inside_are_stored_without_a_gate(monkeypatch: pyt
 
 def test_blocks_share_the_depth_so_that_all_run_at_once() -> None:
     def atom_of(rows: int, columns: int, depth: int) -> tuple[int, int, int]:
-        atom = gpu_atoms.choose_few((rows, columns, depth), TARGET)
+        atom = gpu_atoms.choose_skinny((rows, columns, depth), TARGET)
         return *atom.tile[:2], atom.parts
 
     assert atom_of(4096, 16, 4096) == (64, 16, 2)

@@ -52,7 +52,7 @@ def test_every_dtype(dtype: DType) -> None:
 
 @pytest.mark.parametrize(("size", "kernels"), ((32, 2), (65, 4)))
 def test_long_rows_are_merged(size: int, kernels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort, "GPU_PIECE", 16)
+    monkeypatch.setattr(sort, "GPU_PIECE_ELEMENTS", 16)
     x = param(0, 2, size)
     keys = np.random.default_rng(size).integers(0, 30, (2, size)).astype(np.float32)
     keys[keys == 7], keys[keys == 8] = np.nan, -0.0
@@ -63,7 +63,7 @@ def test_long_rows_are_merged(size: int, kernels: int, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("descending", (False, True))
 def test_the_first_few_are_those_of_pieces(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fills the last piece up is behind all keys, also the last ones."""
-    monkeypatch.setattr(sort, "GPU_PIECE", 16)
+    monkeypatch.setattr(sort, "GPU_PIECE_ELEMENTS", 16)
     for dtype in (dtypes.float32, dtypes.bool, dtypes.uint64):
         x = param(0, 2, 45, dtype=dtype)
         keys = np.random.default_rng(1).integers(0, 30, (2, 45)).astype(numpy_dtype(dtype))

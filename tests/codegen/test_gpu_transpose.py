@@ -14,7 +14,7 @@ from whit.ir.uop import UOp
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 
-TURNED: dict[str, Callable[[], UOp]] = {
+TRANSPOSED: dict[str, Callable[[], UOp]] = {
     "whole tiles": lambda: ints(0, 32, 64).permute((1, 0)) * 2,
     "parts of tiles": lambda: ints(0, 33, 20).permute((1, 0)) * 2,
     "batched": lambda: ints(0, 2, 17, 33).permute((0, 2, 1)) + 1,
@@ -34,9 +34,9 @@ TURNED: dict[str, Callable[[], UOp]] = {
 }
 
 
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", TRANSPOSED)
 def test_what_transposes_mean(name: str) -> None:
-    (program,) = check(TURNED[name]())
+    (program,) = check(TRANSPOSED[name]())
     assert "in shared memory" in program.explanation
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == (2 if name == "two loads" else 1)
 

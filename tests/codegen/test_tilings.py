@@ -10,7 +10,7 @@ from schedule.build import matmul, param, scheduled
 
 from whit.codegen.cpu import panel_sizes as tiling
 from whit.codegen.cpu import products
-from whit.codegen.cpu.panel_sizes import MOST_STACK, Plan, Way, candidates, choose_tiling, stack_elements
+from whit.codegen.cpu.panel_sizes import MOST_STACK, PanelPlan, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.pipeline import PASSES, generate
 from whit.codegen.strategy.cost import Operands, estimate_tiling
 from whit.codegen.strategy.record import Job
@@ -72,19 +72,19 @@ MOST = 4  # kinds of each kernel that are interpreted: others are those of other
 Kind = tuple[object, ...]
 
 
-def plans_of(body: UOp, target: Target = TINY) -> dict[Kind, Plan]:
+def plans_of(body: UOp, target: Target = TINY) -> dict[Kind, PanelPlan]:
     """One candidate of each kind."""
     flat = body
     for step in takewhile(lambda step: step.name != "prepare", PASSES):
         flat = step.run(flat, Job(target))
-    found: dict[Kind, Plan] = {}
+    found: dict[Kind, PanelPlan] = {}
     for number, contraction in enumerate(find_contractions(flat)):
         given = Operands(contraction, flat, target)
         for tried in candidates(contraction, flat, given):
             several = [tried.inside > 1, tried.group > 1, tried.depth.blocks > 1, tried.depth.is_ragged]
             several += [tried.row_items > 1] if tried.image else []
             kind = (number, tried.way_a, tried.way_b, tried.waits, tried.in_place, *several)
-            found.setdefault(kind, Plan(contraction, tried, estimate_tiling(tried, given)))
+            found.setdefault(kind, PanelPlan(contraction, tried, estimate_tiling(tried, given)))
     return found
 
 
@@ -127,7 +127,7 @@ def test_the_kinds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {name: [plan.tiling for plan in plans_of(kernel(name)).values()] for name in KERNELS}
     every = [tried for tilings in seen.values() for tried in tilings]
     assert {tried.way_a for tried in every} == {Way.DIRECT, Way.ROWS, Way.ACROSS}
-    assert {tried.way_b for tried in every} >= {Way.DIRECT, Way.ACROSS, Way.TURNED}
+    assert {tried.way_b for tried in every} >= {Way.DIRECT, Way.ACROSS, Way.TRANSPOSED}
     assert any(tried.in_place and tried.inside > 1 for tried in seen["nn"])
     assert any(tried.in_place for tried in seen["bias and maximum"])
     assert any(tried.waits for tried in seen["into what it reads"])

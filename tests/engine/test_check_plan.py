@@ -215,7 +215,7 @@ def test_the_copy_that_somebody_reads_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_result_over_an_input_that_is_read_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize, "REUSED", 1)
+    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", 1)
     monkeypatch.setattr(realize, "can_overwrite", lambda *_: True)
     monkeypatch.setattr(reuse, "can_overwrite", lambda *_: True)
     x = (Tensor(np.arange(6, dtype=np.float32)) * 1).realize()
@@ -225,7 +225,7 @@ def test_a_result_over_an_input_that_is_read_elsewhere_is_found(monkeypatch: pyt
 
 
 def test_temporaries_are_placed_by_their_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "place", lambda found: [replace(t, offset=0) for t in found])
+    monkeypatch.setattr(planning, "place_temporaries", lambda found: [replace(t, offset=0) for t in found])
     x = Tensor(np.arange(6, dtype=np.float32)).realize()
     total = (x.flip(0) + 1).clone().flip(0) + (x * 3).clone().flip(0)
     with pytest.raises(InternalError, match="check_plan"):

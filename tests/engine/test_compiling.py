@@ -18,7 +18,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     texts: list[str] = []
     monkeypatch.setattr(compiling, "_write", texts.append)
     monkeypatch.setattr(compiling, "_is_terminal", lambda: True)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.0)
+    monkeypatch.setattr(compiling, "PATIENCE_SECONDS", 0.0)
     yield texts
     assert Compiling.current is None
 
@@ -46,7 +46,7 @@ def test_work_inside_of_work_has_no_line_of_its_own(written: list[str]) -> None:
 
 
 def test_what_is_quick_shows_nothing(written: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "PATIENCE", 60.0)
+    monkeypatch.setattr(compiling, "PATIENCE_SECONDS", 60.0)
     with Compiling():
         pass
     assert written == []

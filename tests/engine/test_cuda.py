@@ -385,7 +385,7 @@ def test_attention_by_tensor_cores(shape: tuple[int, ...], is_causal: bool, dtyp
     arrays = [rng.standard_normal(shape).astype(np.float32) for _ in range(4)]
     results = []
     for blocks in (0, 1):
-        with Context(ATTENTION_BLOCKS=blocks):
+        with Context(FLASH_ATTENTION=blocks):
             q, k, v, g = (Tensor(array, device="CUDA").cast(dtype).realize() for array in arrays)
             out = q.scaled_dot_product_attention(k, v, is_causal=is_causal)
             assert ("tensor cores" in out.explain()) == bool(blocks)

@@ -263,14 +263,14 @@ def test_copies_between_gpus_come_in_order(monkeypatch: pytest.MonkeyPatch, has_
 
 
 def test_copies_of_many_pieces_by_many_threads(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_transfers, "MOST", 1 << 20)
+    monkeypatch.setattr(cuda_transfers, "MOST_PIECE_BYTES", 1 << 20)
     data = rng.integers(0, 255, (9 << 20) + 13).astype(np.uint8)
     np.testing.assert_array_equal(Tensor(data, device="CUDA").numpy(), data)
     np.testing.assert_array_equal(Tensor(data, device="CPU").to("CUDA").to("CPU").numpy(), data)
 
 
 def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_transfers, "LARGE", 0)
+    monkeypatch.setattr(cuda_transfers, "LARGE_BYTES", 0)
     step = TinyJit(lambda x, w: ((x @ w).relu() @ w).sum(1))
     w = Tensor(weights := array(4, 4), device="CUDA").realize()
     found = []
@@ -284,8 +284,8 @@ def test_new_tensors_are_filled_beside_kernels(gpu: FakeLibrary, monkeypatch: py
 
 
 def test_a_new_tensor_does_not_wait_for_kernels(gpu: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_transfers, "LARGE", 0)
-    monkeypatch.setattr(cuda_transfers, "MOST", 16)  # bytes, so that copies wait for pinned memory
+    monkeypatch.setattr(cuda_transfers, "LARGE_BYTES", 0)
+    monkeypatch.setattr(cuda_transfers, "MOST_PIECE_BYTES", 16)  # bytes, so that copies wait for pinned memory
     x = Tensor(array(16), device="CUDA").realize()
     _kept = (x * 2).realize()
     main = gpu.streams[Device["CUDA"].gpu.stream]  # type: ignore[attr-defined]

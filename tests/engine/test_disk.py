@@ -18,7 +18,7 @@ from whit.device import Device
 from whit.dtype import dtypes
 from whit.engine.devices.disk import DiskBuffer, file_buffer, new_file_buffer
 from whit.engine.devices.file_views import copy_of_view, write_view
-from whit.engine.memory.layout import Layout, chain_of, follow, row_major, runs_of
+from whit.engine.memory.layout import StridedLayout, chain_of, follow, row_major, runs_of
 from whit.engine.memory.storage import attach, from_bytes, storage
 from whit.engine.memory.values import from_numpy, item, to_list, to_numpy
 from whit.engine.realize.realize import realize, realize_one
@@ -44,7 +44,7 @@ def node_of(path: pathlib.Path, shape: tuple[int, ...] = (24,)) -> UOp:
 # ---- layouts
 
 
-def addresses(layout: Layout) -> Any:
+def addresses(layout: StridedLayout) -> Any:
     grid = np.indices(layout.sizes) if layout.sizes else np.zeros((0,), np.int64)
     return layout.start + sum(
         (axis * step for axis, step in zip(grid, layout.steps, strict=True)), 0 * grid.sum(axis=0)
@@ -138,7 +138,7 @@ def test_parts_of_files_are_read_and_written(file: pathlib.Path) -> None:
 def test_overlapping_copies_inside_a_file(
     file: pathlib.Path, source: int, target: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whit.engine.devices.disk.CHUNK", 8)
+    monkeypatch.setattr("whit.engine.devices.disk.CHUNK_BYTES", 8)
     expected = bytearray(file.read_bytes())
     expected[target : target + 80] = expected[source : source + 80]
     whole = file_buffer(f"DISK:{file}")

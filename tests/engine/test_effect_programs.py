@@ -182,7 +182,7 @@ class Program:
 
 @pytest.fixture(autouse=True)
 def reuse_small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize_module, "REUSED", 1)
+    monkeypatch.setattr(realize_module, "LEAST_REUSED_BYTES", 1)
 
 
 @pytest.mark.parametrize("seed", [*range(40), 200056, 200110])

@@ -20,7 +20,7 @@ def zeros(*shape: int, device: str = "PYTHON") -> Tensor:
 
 def test_kernels_reasons_and_memory() -> None:
     x, w = Tensor.empty(64, 48, device=TARGET), Tensor.empty(48, 32, device=TARGET)
-    with Context(NOOPT=0, ATTENTION_BLOCKS=0):
+    with Context(NOOPT=0, FLASH_ATTENTION=0):
         y = (x @ w).softmax(1) @ w.T
         text = y.explain()
         GlobalCounters.reset()
@@ -205,7 +205,7 @@ def test_large_numbers_can_be_read() -> None:
 def test_of_attention_scores_count_once_and_only_those_that_are_seen() -> None:
     q, k, v = (Tensor.empty(3, 64, 32, device=TARGET) for _ in range(3))
     for causal, pairs in ((False, 64 * 64), (True, 64 * 65 // 2)):
-        with Context(NOOPT=0, ATTENTION_BLOCKS=1):
+        with Context(NOOPT=0, FLASH_ATTENTION=1):
             (kernel,) = q.scaled_dot_product_attention(k, v, is_causal=causal).kernels()
         each, rest = divmod(kernel.ops, 3 * pairs)
         assert rest == 0 and 0 < each - 2 * (32 + 32) < 30  # two products, and what is done to a score

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from whit.dtype import DType, dtypes
-from whit.engine.plan.plan import Temporary, make_plan, place, taken_over
+from whit.engine.plan.plan import Temporary, make_plan, place_temporaries, taken_over
 from whit.ir import ops
 from whit.ir.uop import UOp
 
@@ -42,7 +42,7 @@ def test_temporaries_that_live_together_do_not_overlap() -> None:
         for _ in range(random.randint(1, 40)):
             first = random.randint(0, 20)
             wanted.append(Temporary(node, random.randint(1, 5000), first, first + random.randint(0, 6), 0))
-        placed = place(wanted)
+        placed = place_temporaries(wanted)
         assert len(placed) == len(wanted)
         for i, one in enumerate(placed):
             assert one.offset % 64 == 0

@@ -20,7 +20,7 @@ from whit import Context, Device, Tensor, TinyJit
 from whit.engine.report import profile as module
 from whit.engine.report import roofline as roof
 from whit.engine.report.profile import Profile, Spans
-from whit.engine.report.profile_table import MOST_SHOWN
+from whit.engine.report.profile_table import MOST_KERNELS_SHOWN
 from whit.errors import BackendError
 from whit.kernel.rates import Rates
 from whit.recording import hooks
@@ -65,7 +65,7 @@ def test_calls_and_bytes_are_those_of_the_kernels() -> None:
 
 
 def test_replays_are_timed_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: Rates(1e6, 1e9))
+    monkeypatch.setattr(roof, "roofline_of_this_machine", lambda: Rates(1e6, 1e9))
     x, step = ones(6, 6, device="CPU"), TinyJit(lambda x: ((x @ x).sum(1) + 1).contiguous().softmax(0))
     step(x)
     with whit.profile() as found:
@@ -179,7 +179,7 @@ def test_the_longest_are_shown_and_the_rest_is_one_line(capsys: pytest.CaptureFi
     assert len(lines) == 8 and lines[-2].endswith("3 more kernels; PROFILE=2 shows them")
     assert lines[-2].split()[3] == "3"  # after the time, the share and its sign: calls
     with Context(PROFILE=2):
-        for i in range(MOST_SHOWN + 1):
+        for i in range(MOST_KERNELS_SHOWN + 1):
             (ones(1) + ones(i + 2)).realize()
     assert "more kernels" not in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import pytest
 
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine.programs.dependencies import Access
-from whit.engine.programs.launches import LITTLE, LaunchList
+from whit.engine.programs.launches import LITTLE_WORK, LaunchList
 from whit.engine.programs.program import Program
 from whit.engine.programs.queues import Call, batches, submission_order, timeline
 
@@ -133,7 +133,7 @@ def test_a_copy_is_one_launch_with_a_kernel_that_does_not_need_it() -> None:
         program = captured("CPU", 160)
         assert program.submission is not None and program.submission.order == [0, 3, 1, 2, 4]
         (launches,) = [item for item in program.submission._items if isinstance(item, LaunchList)]
-        assert LITTLE < 160 * 160 * 4 and launches.groups()[0] == [0, 1]
+        assert LITTLE_WORK < 160 * 160 * 4 and launches.groups()[0] == [0, 1]
     with Context(THREADS=1):
         program = captured("CPU", 160)
         assert program.submission is not None

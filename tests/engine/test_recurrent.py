@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, function, nn
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.ir.uop import UOp
 from whit.schedule import schedule
 
@@ -20,7 +20,7 @@ def weights(layer: object) -> None:
 def scheduled(*values: Tensor) -> tuple[UOp, ...]:
     """The calls of kernels for these values. Nothing is compiled."""
     roots = [value.uop for value in values]
-    return schedule(normalise(roots, below(roots)[0]).graph).src
+    return schedule(parametrise(roots, below(roots)[0]).graph).src
 
 
 def over_layer(kind: Callable[..., nn.LSTM | nn.GRU], steps: int) -> tuple[UOp, ...]:

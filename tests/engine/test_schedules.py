@@ -127,7 +127,7 @@ def test_each_schedule_is_asked_what_it_can_overwrite(monkeypatch: pytest.Monkey
         return False
 
     monkeypatch.setattr(realize_module, "can_overwrite", ask)
-    monkeypatch.setattr(realize_module, "REUSED", 1)
+    monkeypatch.setattr(realize_module, "LEAST_REUSED_BYTES", 1)
     for device, noopt in (("PYTHON", 0), ("NULL", 0), ("PYTHON", 1), ("PYTHON", 0)):
         with Context(NOOPT=noopt):
             x = Tensor([1.0, 2.0, 3.0], device=device).realize()
@@ -135,7 +135,7 @@ def test_each_schedule_is_asked_what_it_can_overwrite(monkeypatch: pytest.Monkey
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("settings", [{"NOOPT": 1}, {"ATTENTION_BLOCKS": 0}, {"THREADS": 1}])
+@pytest.mark.parametrize("settings", [{"NOOPT": 1}, {"FLASH_ATTENTION": 0}, {"THREADS": 1}])
 def test_another_setting_is_another_schedule(settings: dict[str, int], made: Made) -> None:
     with Context(NOOPT=0):
         in_a_new_process(attention)

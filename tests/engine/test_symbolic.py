@@ -11,7 +11,7 @@ from whit.engine.compile import compile as compile_module
 from whit.engine.memory.storage import concrete_shape, storage
 from whit.engine.memory.values import from_numpy, to_numpy
 from whit.engine.realize import realize as realize_module
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.engine.realize.realize import find_plan
 from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
@@ -88,7 +88,7 @@ def test_a_plan_runs_with_other_values_without_any_rewriting() -> None:
     rows = x.shrink(((0, n.bind(8)), (0, 8)))
     total = rows.reduce(ops.ADD, (0,)).reshape((1, 8)).expand((8, 8)).stage()
     root = (x * total).reduce(ops.ADD, (1,)).shrink(((0, n.bind(8)),))
-    graph = normalise([root], below([root])[0])
+    graph = parametrise([root], below([root])[0])
     loaded = find_plan(graph, "CPU")
     assert dict(graph.variables) == {"n": 8}
     for value in (8, 1, 5):

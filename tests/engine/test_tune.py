@@ -16,7 +16,7 @@ from whit.codegen.strategy.variants import first_choices, varied
 from whit.dtype import dtypes
 from whit.engine.compile import compile as compile_module
 from whit.engine.compile import disk_cache
-from whit.engine.compile.compile import Kernel, get_kernel, kernel_key, known_tuning, task_of
+from whit.engine.compile.compile import CompiledKernel, get_kernel, kernel_key, known_tuning, task_of
 from whit.engine.compile.tune import search as search_module
 from whit.engine.compile.tune import store
 from whit.engine.compile.tune.alone import Alone
@@ -270,7 +270,7 @@ def task() -> Task:
 def times(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     """Programs take so long, one after the other; the last one for ever."""
 
-    def best(self: object, kernel: Kernel, *rest: float) -> float:
+    def best(self: object, kernel: CompiledKernel, *rest: float) -> float:
         return seconds.pop(0) if len(seconds) > 1 else seconds[0]
 
     monkeypatch.setattr(Alone, "best_seconds", best)
@@ -310,7 +310,7 @@ def test_a_program_that_is_wrong_cannot_win(task: Task, monkeypatch: pytest.Monk
 def test_a_program_that_cannot_be_made_does_not_stop_the_search(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     times(monkeypatch, [5.0, 1.0])
 
-    def build(choice: str | None) -> Kernel:
+    def build(choice: str | None) -> CompiledKernel:
         if choice is not None:
             raise RuntimeError("LLVM is lost")
         return get_kernel(task.function, task.target)
@@ -323,7 +323,7 @@ def test_ctrl_c_loses_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> No
     times(monkeypatch, [5.0, 4.0])
     built: list[str | None] = []
 
-    def build(choice: str | None) -> Kernel:
+    def build(choice: str | None) -> CompiledKernel:
         built.append(choice)
         if len(built) == 4:
             raise KeyboardInterrupt
@@ -412,9 +412,9 @@ def test_a_choice_that_does_not_fit_is_ignored() -> None:
 
 
 def test_beam_searches_when_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "A_TIME", 0.0)
-    monkeypatch.setattr(search_module, "RACE", 0.0)
-    monkeypatch.setattr(search_module, "FOR_EACH", 1)
+    monkeypatch.setattr(search_module, "SECONDS_A_CANDIDATE", 0.0)
+    monkeypatch.setattr(search_module, "RACE_SECONDS", 0.0)
+    monkeypatch.setattr(search_module, "VARIANTS_OF_EACH", 1)
     x = np.arange(70, dtype=np.float32)
     with Context(BEAM=1):
         np.testing.assert_array_equal((Tensor(x, device="CPU") * 2 + 1).numpy(), x * 2 + 1)
@@ -452,7 +452,7 @@ def test_a_kernel_explains_itself() -> None:
 def test_what_was_achieved_is_a_part_of_the_roof(monkeypatch: pytest.MonkeyPatch) -> None:
     from whit.engine.report import roofline as roof
 
-    monkeypatch.setattr(roof, "roof_of_this_machine", lambda: Rates(10e9, 100e9))
+    monkeypatch.setattr(roof, "roofline_of_this_machine", lambda: Rates(10e9, 100e9))
     f = TinyJit(lambda x: (x * 2).realize())
     x = Tensor(np.ones(1000, np.float32), device="CPU").realize()
     assert f.captured_kernels() == []

@@ -12,8 +12,8 @@ from whit.dtype import DType
 from whit.engine.compile.compile import linked_kernels
 from whit.engine.memory.storage import storage
 from whit.engine.realize import realize
-from whit.engine.realize.parametrise import below, normalise
-from whit.engine.realize.windows import FEW, find_windows
+from whit.engine.realize.parametrise import below, parametrise
+from whit.engine.realize.windows import FEW_WINDOWS, find_windows
 from whit.ir import ops
 from whit.ir.uop import UOp
 
@@ -24,7 +24,7 @@ DATA = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
 def graph_of(value: Tensor) -> UOp:
     """What the schedule of a value is found under."""
     order, _ = below([value.uop])
-    return normalise([value.uop], order, find_windows(order)).graph
+    return parametrise([value.uop], order, find_windows(order)).graph
 
 
 def programs(step: Callable[[int], object], starts: range) -> int:
@@ -55,7 +55,7 @@ VIEWS: dict[str, Callable[..., object]] = {
     "two windows": lambda x, i: x[i + 1 : i + 4] - x[i : i + 3],
     "windows apart": lambda x, i: x[i : i + 3] - x[2 * i + 1 : 2 * i + 4],
     "columns apart": lambda x, i: x[:, i % 3] - x[:, 3 + (i * i) % 3],
-    "many windows": lambda x, i: sum(x[i + k] * (k + 3) for k in range(2 * FEW)),
+    "many windows": lambda x, i: sum(x[i + k] * (k + 3) for k in range(2 * FEW_WINDOWS)),
     "a window and all": lambda x, i: x[i] - x.sum(0),
     "a sum": lambda x, i: x[i : i + 5].sum(),
     "a product": lambda x, i: x[i + 1 : i + 7] @ x[:6],
@@ -184,8 +184,8 @@ def test_a_window_that_was_read_does_not_keep_a_tensor_from_being_changed_in_pla
 
 
 def test_many_windows_that_cover_a_memory_stay_parts_of_it() -> None:
-    x = Tensor(DATA[: 2 * FEW]).realize()
-    graph = graph_of(sum((x[k] for k in range(1, 2 * FEW)), x[0]))
+    x = Tensor(DATA[: 2 * FEW_WINDOWS]).realize()
+    graph = graph_of(sum((x[k] for k in range(1, 2 * FEW_WINDOWS)), x[0]))
     assert len([node for node in graph.topological() if node.op is ops.PARAM]) == 2
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuzz.programs import HALVES, UNIT, Program, Source
+from fuzz.programs import HALF_PRECISION, UNIT, Program, Source
 from whit import Tensor
 from whit.dtype import dtypes
 
-FLOATS = (dtypes.float32, *HALVES)
+FLOATS = (dtypes.float32, *HALF_PRECISION)
 INTEGERS = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int32)
 
 # What is done to an operand before a product: (rows, depth) and one number for each place along the depth.
@@ -28,7 +28,7 @@ BEFORE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def linear(s: Source) -> Program:
     """A product of two operands that are computed on the way, and what becomes of it."""
-    dtype = s.one(*FLOATS, *HALVES, *INTEGERS)
+    dtype = s.one(*FLOATS, *HALF_PRECISION, *INTEGERS)
     m, n, k = s.one(1, 2, 4, 7, 16, 40, 64, 130), s.size(), s.size()
     if s.one(0, 0, 1):  # few rows, and a matrix of many
         m, n, k = s.one(2, 3, 8, 17, 33, 64), s.one(512, 513, 640, 1024), s.one(16, 64, 72, 200, 512)
@@ -72,7 +72,7 @@ def packed(s: Source) -> Program:
 
 def heads(s: Source) -> Program:
     """Parts of rows that become rows of their own, turned, joined and put back."""
-    dtype = s.one(dtypes.float32, *HALVES, dtypes.int8, dtypes.int64)
+    dtype = s.one(dtypes.float32, *HALF_PRECISION, dtypes.int8, dtypes.int64)
     batch, length, count, depth = s.one(1, 2, 3), s.one(1, 5, 8, 33), s.one(1, 2, 3, 8), 2 * s.one(1, 2, 3, 4, 8, 12)
     how = s.one("split", "merged", "rotated", "joined", "padded", "interleaved")
 

@@ -17,7 +17,7 @@ from whit.dtype import DType, dtypes
 from whit.ir.interpret import numpy_dtype
 
 SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 63, 64, 65, 96, 100, 127, 128, 129, 200)
-HALVES = (dtypes.float16, dtypes.bfloat16)
+HALF_PRECISION = (dtypes.float16, dtypes.bfloat16)
 MOST_ELEMENTS = 40_000
 UNIT = {dtypes.float32: 1e-5, dtypes.float16: 4e-3, dtypes.bfloat16: 3e-2}  # relative to the largest element
 
@@ -64,7 +64,7 @@ class Source:
 
 def product(s: Source) -> Program:
     """Plain, turned or cut operands, with something before and after."""
-    dtype = s.one(*HALVES, *HALVES, dtypes.float32, dtypes.int8, *dtypes.fp8s)
+    dtype = s.one(*HALF_PRECISION, *HALF_PRECISION, dtypes.float32, dtypes.int8, *dtypes.fp8s)
     m, n, k = s.size(), s.size(), s.size()
     batch = (s.one(2, 3),) if s.one(0, 0, 1) else ()
     turns, starts, before, after = s.one(0, 1, 2, 3), s.one(0, 0, 1, 8), s.one("", "", "scale"), s.one(*AFTER)
@@ -93,7 +93,7 @@ AFTER: dict[str, Callable[[Tensor], Tensor]] = {
 
 def convolution(s: Source) -> Program:
     """A convolution or one of its gradients."""
-    dtype, groups, window = s.one(dtypes.float32, *HALVES), s.one(1, 1, 2), s.one(1, 2, 3)
+    dtype, groups, window = s.one(dtypes.float32, *HALF_PRECISION), s.one(1, 1, 2), s.one(1, 2, 3)
     stride, padding, which = s.one(1, 1, 2), s.one(0, 1), s.one(0, 0, 1, 2)
     channels, out, size = groups * s.one(1, 3, 8, 16), groups * s.one(1, 5, 8, 32), s.one(5, 8, 14, 17)
 
@@ -108,7 +108,7 @@ def convolution(s: Source) -> Program:
 
 def reduction(s: Source) -> Program:
     """Along some of the axes, and what is left against what was there."""
-    dtype, shape = s.one(dtypes.float32, *HALVES, dtypes.int32, dtypes.int64, dtypes.uint8), s.shape()
+    dtype, shape = s.one(dtypes.float32, *HALF_PRECISION, dtypes.int32, dtypes.int64, dtypes.uint8), s.shape()
     axes = tuple(axis for axis in range(len(shape)) if s.one(0, 1)) or (s.random.randrange(len(shape)),)
     how, again = s.one("sum", "max", "min", "argmax", "any"), s.one(0, 0, 1)
 
@@ -153,7 +153,7 @@ def order(s: Source) -> Program:
 
 def rows_by_number(s: Source) -> Program:
     """Rows taken, written or added by their numbers."""
-    dtype, how = s.one(dtypes.float32, *HALVES, dtypes.int32), s.one("take", "gradient", "sum", "amax", "set")
+    dtype, how = s.one(dtypes.float32, *HALF_PRECISION, dtypes.int32), s.one("take", "gradient", "sum", "amax", "set")
     rows, columns, count = s.size(), s.size(), s.size()
     numbers = s.numbers.integers(0, rows, count).astype(np.int32)
 
@@ -189,7 +189,7 @@ def movement(s: Source) -> Program:
 
 def attention(s: Source) -> Program:
     """Attention, or a gradient of it."""
-    dtype, is_causal, which = s.one(*HALVES, dtypes.float32), s.one(True, False), s.one(0, 0, 1, 2, 3)
+    dtype, is_causal, which = s.one(*HALF_PRECISION, dtypes.float32), s.one(True, False), s.one(0, 0, 1, 2, 3)
     heads, queries, depth = (s.one(1, 2), s.one(1, 3)), s.one(16, 40, 64, 70, 128), s.one(16, 32, 64, 80)
     keys = queries if is_causal else s.one(33, 64, 96)
 
@@ -206,7 +206,10 @@ def attention(s: Source) -> Program:
 
 def rows_of_numbers(s: Source) -> Program:
     """Functions of whole rows."""
-    dtype, how = s.one(dtypes.float32, *HALVES), s.one("softmax", "log_softmax", "logsumexp", "layernorm", "std")
+    dtype, how = (
+        s.one(dtypes.float32, *HALF_PRECISION),
+        s.one("softmax", "log_softmax", "logsumexp", "layernorm", "std"),
+    )
     shape = (s.size(64), s.one(7, 32, 64, 100, 257, 768, 1025, 4097))
     build: Callable[[Tensor], Tensor] = lambda x: x.layernorm() if how == "layernorm" else getattr(x, how)(-1)  # noqa: E731
     return Program(f"{how} {dtype.name} {shape}", build, (s.normal(shape, dtype),), UNIT[dtype])

@@ -10,7 +10,7 @@ import whit
 from grad.test_reverse import check, data
 from whit import Tensor, checkpoint, nn
 from whit.engine.plan.plan import make_plan
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -36,7 +36,7 @@ def small(*shape: int, seed: int = 0) -> Tensor:
 def planned(tensors: Sequence[Tensor]) -> tuple[int, int]:
     """Kernels, and bytes of the temporaries at their peak."""
     roots = [tensor.uop for tensor in tensors]
-    graph = normalise(roots, below(roots)[0])
+    graph = parametrise(roots, below(roots)[0])
     plan = make_plan(schedule(graph.graph), graph.outputs + len(graph.slots))
     return len(plan.steps), plan.arena_bytes
 
@@ -192,7 +192,7 @@ def test_recomputed_values_are_not_those_of_the_forward_pass() -> None:
     (dx,) = (y * y).sum().gradient(x)
     powers = [node for node in dx.uop.topological() if node.op is ops.EXP]
     assert len(powers) == 2
-    assert any(node.op is ops.AGAIN for node in powers[1].topological())
+    assert any(node.op is ops.RECOMPUTE for node in powers[1].topological())
 
 
 def test_writes_inside_of_a_block() -> None:
@@ -235,7 +235,7 @@ def test_a_block_without_tensors_is_an_error() -> None:
 
 def test_again_is_the_value_itself() -> None:
     x = small(3).uop
-    node = x.again(x * 2)
+    node = x.recompute(x * 2)
     assert (node.dtype, node.shape, node.device) == (x.dtype, x.shape, x.device)
     np.testing.assert_array_equal(Tensor(node).numpy(), Tensor(x).numpy())
     assert UOp.group(x, x * 2).item(1).member is x * 2

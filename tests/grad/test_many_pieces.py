@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, function
-from whit.grad.reverse import MANY
+from whit.grad.reverse import MANY_PIECES
 from whit.ir import ops
 
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def rows_used(x: Tensor, places: list[int]) -> Tensor:
         [place for place in range(24) if place % 4],  # some rows have none
         [place % 20 for place in range(44)],  # some have several
         list(range(4)),
-        list(range(MANY, 24)),
+        list(range(MANY_PIECES, 24)),
     ],
 )
 def test_rows_of_one_tensor(places: list[int]) -> None:
@@ -43,7 +43,7 @@ def test_rows_are_stacked_instead_of_padded() -> None:
     assert not any(node.op is ops.PAD for node in found.uop.topological())
 
 
-@pytest.mark.parametrize("steps", [3, MANY, 40])
+@pytest.mark.parametrize("steps", [3, MANY_PIECES, 40])
 def test_results_of_calls(steps: int) -> None:
     def step(x: Tensor, w: Tensor) -> Tensor:
         return (x @ w).tanh()

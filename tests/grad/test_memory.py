@@ -8,7 +8,7 @@ import pytest
 from grad.test_checkpoint import floats, planned
 from whit import GlobalCounters, Tensor, checkpoint
 from whit.engine.plan.plan import Plan, make_plan
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.schedule.pipeline import schedule
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def network(count: int) -> tuple[Tensor, list[Tensor]]:
 
 def plan_of(tensors: list[Tensor]) -> Plan:
     roots = [tensor.uop for tensor in tensors]
-    graph = normalise(roots, below(roots)[0])
+    graph = parametrise(roots, below(roots)[0])
     return make_plan(schedule(graph.graph), graph.outputs + len(graph.slots))
 
 

@@ -11,7 +11,7 @@ from whit.nn.state.gguf_blocks import KINDS, Kind
 pytestmark = pytest.mark.slow  # compiles much
 
 PACKED = {kind.name: kind for kind in KINDS.values() if kind.unpack is not None}
-HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "IQ4_NL": (0,), "IQ4_XS": (0,)} | {
+OFFSETS = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "IQ4_NL": (0,), "IQ4_XS": (0,)} | {
     "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)
 }  # fmt: skip
 
@@ -20,7 +20,7 @@ def blocks(kind: Kind, count: int) -> np.ndarray:
     """Random blocks with scales that are no NaN."""
     rng = np.random.default_rng(kind.nbytes)
     raw = rng.integers(0, 256, (count, kind.nbytes), np.uint8)
-    for place in HALVES.get(kind.name, ()):
+    for place in OFFSETS.get(kind.name, ()):
         raw[:, place : place + 2] = rng.uniform(-0.02, 0.02, (count, 1)).astype(np.float16).view(np.uint8)
     if kind.name == "MXFP4":
         raw[:, 0] = rng.integers(120, 126, count)

@@ -12,7 +12,7 @@ import pytest
 
 from whit import GlobalCounters, Tensor, clear_caches
 from whit.config import Context
-from whit.engine.compile.compile import Kernel
+from whit.engine.compile.compile import CompiledKernel
 from whit.engine.devices import cpu
 from whit.engine.plan.plan import Plan
 from whit.runtime.blocks import ALIGNMENT
@@ -39,8 +39,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Plan]]:
     """The plans that are made on a device that neither compiles nor runs."""
     made: list[Plan] = []
 
-    def no_kernels(functions: Any, target: Any, link: bool = True) -> tuple[Kernel, ...]:
-        return tuple(Kernel(function.arg.name, 1, (), 0, 0, 0, "") for function in functions)
+    def no_kernels(functions: Any, target: Any, link: bool = True) -> tuple[CompiledKernel, ...]:
+        return tuple(CompiledKernel(function.arg.name, 1, (), 0, 0, 0, "") for function in functions)
 
     def load(self: Any, plan: Plan) -> Any:
         made.append(plan)

@@ -26,7 +26,7 @@ from whit.ir.uop import UOp, const, make
 from whit.render import render
 from whit.render.ptx.gemm.exchange import exchange, in_order_of_mma
 from whit.render.ptx.launch import before_the_tile, launch_of
-from whit.render.ptx.values import Writer
+from whit.render.ptx.values import PtxWriter
 from whit.schedule import schedule
 from whit.target import Target, parse_target
 
@@ -231,7 +231,7 @@ def test_the_copying_thread_runs_the_loop_over_tiles_and_computes_nothing() -> N
 def test_sums_are_exchanged_into_the_places_that_the_atom_says() -> None:
     """The instructions of the exchange, run for a warp: registers hold where tensor cores leave an element."""
     atom = gpu_atoms.mma(1, 1, 16, 64, 2)
-    writer = Writer()
+    writer = PtxWriter()
     names = [writer.register("f32", "sum") for _ in range(32)]
     values: list[dict[str, Any]] = []
     for lane in range(32):

@@ -7,7 +7,7 @@ from render.ptx_machine import run_ptx
 from whit import Tensor
 from whit.codegen import generate
 from whit.dtype import DType, dtypes
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render
 from whit.schedule import schedule
@@ -23,7 +23,7 @@ BYTES = np.random.default_rng(0).integers(0, 256, (48, 4), np.uint8)
 def run_text(value: Tensor, given: np.ndarray, other: Tensor | None = None) -> tuple[np.ndarray, str]:
     """A value of one tensor as the machine computes it, and the text of its kernel, or of that of another."""
     node = (value if other is None else other).uop
-    (call,) = schedule(normalise([node], below([node])[0]).graph, TARGET).src
+    (call,) = schedule(parametrise([node], below([node])[0]).graph, TARGET).src
     program = generate(call.src[0].src[0], TARGET)
     text = render({"parts": program.linear}, TARGET)
     result = np.zeros_like(value.numpy())

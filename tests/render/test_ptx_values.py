@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from render.cpu_programs import BEFORE, accepts, assert_same, mapped, operand_dtypes, sample_arrays
-from render.test_ptx_halves import FORMS, HALVES, expected, operands, program
+from render.test_ptx_packed_f16x2 import FORMS, HALF_PRECISION, expected, operands, program
 from whit.dtype import DType, dtypes
 from whit.errors import DeviceError
 from whit.ir import ops
@@ -87,7 +87,7 @@ def test_cast_on_a_gpu_means_what_the_interpreter_says(source: DType) -> None:
 
 
 @pytest.mark.parametrize("arch", ("sm_75", "sm_80", "sm_90a"))
-@pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", HALF_PRECISION, ids=lambda dtype: dtype.name)
 def test_halves_two_by_two_on_a_gpu_have_the_bits_of_the_interpreter(dtype: DType, arch: str) -> None:
     assert GPU is not None
     if arch == "sm_90a" and GPU.compute != (9, 0):

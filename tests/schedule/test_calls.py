@@ -171,7 +171,7 @@ def test_bodies_are_scheduled_for_each_setting_and_each_target() -> None:
         for blocks, target in ways:
             if is_cleared:
                 clear_caches()
-            with Context(ATTENTION_BLOCKS=blocks):
+            with Context(FLASH_ATTENTION=blocks):
                 found.append(schedule(graph, target))
         return found
 

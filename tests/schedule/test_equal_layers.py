@@ -8,7 +8,7 @@ import pytest
 from whit import Tensor, clear_caches, function
 from whit.engine.plan.plan import make_plan
 from whit.engine.realize import reuse
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.ir import ops
 from whit.ir.rewrite import counting
 from whit.ir.uop import UOp
@@ -32,7 +32,7 @@ def trained(count: int, wrap: Callable[..., Any]) -> tuple[UOp, int]:
     rate = Tensor.empty(1)
     steps = zip(weights, x.square().mean().gradient(*weights), strict=True)
     roots = [(w - rate * dw).uop for w, dw in steps]
-    graph = normalise(roots, below(roots)[0])
+    graph = parametrise(roots, below(roots)[0])
     return graph.graph, graph.outputs + len(graph.slots)
 
 

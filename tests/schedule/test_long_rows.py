@@ -27,7 +27,7 @@ from whit.ir.uop import UOp
 from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.schedule.rewrites import split_reduce
-from whit.schedule.rewrites.split_reduce import GPU_ROW, SPLIT_REDUCE
+from whit.schedule.rewrites.split_reduce import GPU_ROW_ELEMENTS, SPLIT_REDUCE
 from whit.target import Target, parse_target
 
 H200 = parse_target("CUDA:PTX:sm_90a")
@@ -44,8 +44,8 @@ def kernels(*values: UOp, target: Target | None = H200) -> list[str]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are long that the interpreter can compute."""
-    monkeypatch.setattr(split_reduce, "GPU_ROW", 64)
-    monkeypatch.setattr(split_reduce, "GPU_ROW_PIECE", 8)
+    monkeypatch.setattr(split_reduce, "GPU_ROW_ELEMENTS", 64)
+    monkeypatch.setattr(split_reduce, "GPU_ROW_PIECE_ELEMENTS", 8)
 
 
 def test_a_reduction_of_few_long_rows_is_two_kernels() -> None:
@@ -67,9 +67,9 @@ def test_statistics_are_kept_for_the_kernel_of_all_elements() -> None:
 
 
 def test_what_fills_the_chip_or_is_short_stays_one_kernel() -> None:
-    assert len(kernels(total(param(0, 2 * H200.cores, GPU_ROW)))) == 1
-    assert len(kernels(total(param(0, 2 * H200.cores - 1, GPU_ROW)))) == 2
-    assert len(kernels(softmax(param(0, 16, GPU_ROW - 4)))) == 1
+    assert len(kernels(total(param(0, 2 * H200.cores, GPU_ROW_ELEMENTS)))) == 1
+    assert len(kernels(total(param(0, 2 * H200.cores - 1, GPU_ROW_ELEMENTS)))) == 2
+    assert len(kernels(softmax(param(0, 16, GPU_ROW_ELEMENTS - 4)))) == 1
     assert len(kernels(total(param(0, 16, 1 << 14)))) == 1
     assert len(kernels(total(X), target=None)) == 1
     assert len(kernels(softmax(X), target=parse_target("CPU:LLVM:znver4"))) == 1
@@ -77,21 +77,21 @@ def test_what_fills_the_chip_or_is_short_stays_one_kernel() -> None:
 
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_scans_and_products_are_left_alone(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    q, keys, deep = param(1, 16, 64), param(2, GPU_ROW, 64), param(3, GPU_ROW, 12)
+    q, keys, deep = param(1, 16, 64), param(2, GPU_ROW_ELEMENTS, 64), param(3, GPU_ROW_ELEMENTS, 12)
     graphs = [
         X.scan(ops.ADD, 1),
-        matmul(param(1, 12, GPU_ROW), deep),
+        matmul(param(1, 12, GPU_ROW_ELEMENTS), deep),
         attention(q, keys, keys),
         attention(q, keys, deep),
     ]
-    with Context(ATTENTION_BLOCKS=blocks):
+    with Context(FLASH_ATTENTION=blocks):
         found = [schedule(stores(graph), H200) for graph in graphs]
-        monkeypatch.setattr(split_reduce, "GPU_ROW", 1 << 60)
+        monkeypatch.setattr(split_reduce, "GPU_ROW_ELEMENTS", 1 << 60)
         assert found == [schedule(stores(graph), H200) for graph in graphs]
 
 
 def test_means_of_a_product_are_split() -> None:
-    product = matmul(param(1, 16, 64), param(2, 64, GPU_ROW))
+    product = matmul(param(1, 16, 64), param(2, 64, GPU_ROW_ELEMENTS))
     assert [name for name in kernels(product - mean(product)) if name.startswith("add_reduce_32x16")]
 
 

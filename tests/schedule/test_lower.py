@@ -121,12 +121,12 @@ def test_narrowest_goes_below_views_and_widening_casts() -> None:
 def test_an_expanded_reduction_is_too_much() -> None:
     column = total(A, 0).reshape((1, 8)).expand((6, 8))
     _, lowering = lower_kernel(A - column, set())
-    assert list(lowering.to_keep) == [total(A, 0)]
+    assert list(lowering.to_store) == [total(A, 0)]
 
 
 def test_a_reduction_of_the_same_row_is_not() -> None:
     _, lowering = lower_kernel(softmax(A), set())
-    assert not lowering.to_keep
+    assert not lowering.to_store
 
 
 def test_the_epilogue_of_a_reduction_is_kept_with_it() -> None:

@@ -199,7 +199,7 @@ def test_stages_are_kept() -> None:
 @pytest.fixture
 def cheap_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contractions are split that are small enough for the interpreter."""
-    monkeypatch.setattr(split_reduce, "LAUNCH", 0)
+    monkeypatch.setattr(split_reduce, "LAUNCH_CYCLES", 0)
     monkeypatch.setattr(split_reduce, "LEAST_PRODUCTS", 1 << 10)
 
 

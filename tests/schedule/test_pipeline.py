@@ -9,7 +9,7 @@ from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.kernel.attention_form import find_chain
+from whit.kernel.attention_form import find_attention
 from whit.schedule import pipeline
 from whit.schedule.groups.group import Group, group_kernels
 from whit.schedule.pipeline import PASSES, Job, Pass, schedule
@@ -60,6 +60,6 @@ def test_tensor_cores_have_code_for_all_that_is_computed_in_blocks(
         values = dict(zip(("out", "dq", "dk", "dv"), (out, *out.gradient(q, k, v, gradient=g)), strict=True))
         Tensor.realize(*(values[name] for name in wanted))
     target: Target = parse_target("CUDA:PTX:sm_80")
-    forms = [find_chain(list(group.values.values())) for group in found if group.is_chained]
+    forms = [find_attention(list(group.values.values())) for group in found if group.is_attention]
     assert all(form is not None and is_computed(form, target) for form in forms)
     assert bool(forms) == (wanted != ("dv",))

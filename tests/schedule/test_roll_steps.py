@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whit import Context, Tensor, clear_caches
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule.rewrites import roll_steps as module
@@ -27,7 +27,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def graph_of(*values: Tensor) -> UOp:
     roots = [value.uop for value in values]
-    return normalise(roots, below(roots)[0]).graph
+    return parametrise(roots, below(roots)[0]).graph
 
 
 def calls_in(graph: UOp) -> list[UOp]:

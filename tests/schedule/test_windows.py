@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule import schedule
@@ -14,7 +14,7 @@ from whit.target import parse_target
 def calls(*values: Tensor, target: str | None = None) -> tuple[UOp, ...]:
     """The kernels of a schedule, as they are called. Nothing is compiled."""
     roots = [value.uop for value in values]
-    graph = normalise(roots, below(roots)[0]).graph
+    graph = parametrise(roots, below(roots)[0]).graph
     return schedule(graph, None if target is None else parse_target(target)).src
 
 

@@ -156,7 +156,7 @@ def _of_a_shape() -> Tensor:
 def test_what_is_written_in_place_is_written_once(
     written: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(realize, "REUSED", 1)
+    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", 1)
     with Context(DEV="CPU", CHECK_PLAN=0):
         wanted = written().tolist()
         counted, x = Interrupt(REALISING), written()

@@ -150,7 +150,7 @@ def test_unknown_setting_names_the_nearest() -> None:
     with pytest.raises(ArgumentError) as caught:
         Context(DEBGU=1)
     assert str(caught.value).startswith(
-        'Context: there is no setting "DEBGU". Did you mean "DEBUG"?\n  Settings: ATTENTION_BLOCKS, BEAM, '
+        'Context: there is no setting "DEBGU". Did you mean "DEBUG"?\n  Settings: BEAM, CACHE, '
     )
 
 

@@ -15,7 +15,7 @@ from whit.errors import FileMissingError, ParseError, WhitError
 from whit.viz.cli import main
 from whit.viz.format import MAGIC, VERSION, Reading, file_start, pack
 from whit.viz.load import load
-from whit.viz.writer import Writer
+from whit.viz.writer import TraceWriter
 
 
 def _write(path: Path, *records: Any) -> Path:
@@ -24,7 +24,7 @@ def _write(path: Path, *records: Any) -> Path:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "a", 1000)
+    writer = TraceWriter(tmp_path / "a", 1000)
     writer.add("start", text="ä\n", numbers=[1, -2])
     writer.flush()
     writer.add("end", at=3)

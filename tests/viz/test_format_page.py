@@ -33,8 +33,8 @@ def test_records_and_fields_are_those_of_the_page(recorded: Path, tmp_path: Path
 
 def test_limits_are_those_of_the_page() -> None:
     assert f"version {format.VERSION}" in PAGE
-    assert f"at most {format.MOST_PACKED >> 20} MiB" in PAGE
-    assert f"at most {format.MOST_UNPACKED >> 20} MiB" in PAGE
+    assert f"at most {format.MOST_PACKED_BYTES >> 20} MiB" in PAGE
+    assert f"at most {format.MOST_UNPACKED_BYTES >> 20} MiB" in PAGE
     assert f"{format.BLOCK_BYTES >> 10} KiB of records" in PAGE
-    assert f"stops at {format.MOST_IN_ALL >> 30} GiB" in PAGE
+    assert f"stops at {format.MOST_BYTES_IN_ALL >> 30} GiB" in PAGE
     assert format.MAGIC.decode().replace("\n", "\\n") in PAGE

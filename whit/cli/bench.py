@@ -11,7 +11,7 @@ from whit.cli.answer import OK, PROBLEM, Answer, UsageError, columns
 from whit.cli.bench_works import Work, works
 from whit.cli.check import relative_error
 from whit.engine.devices.device import usable
-from whit.engine.report.roofline import best_seconds, measure_roof
+from whit.engine.report.roofline import best_seconds, measure_roofline
 from whit.errors import UserError, WhitError, nearest
 from whit.kernel.cost import Cost
 from whit.kernel.rates import Rates
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> Answer:
     results = []
     bar: tqdm[Work] = tqdm(desc="bench: roof", total=len(chosen) + 1)
     with bar:
-        roof = measure_roof(min(seconds, 1.0), 1 << 16 if options.quick else 1 << 27)
+        roof = measure_roofline(min(seconds, 1.0), 1 << 16 if options.quick else 1 << 27)
         bar.update()
         for work in chosen:
             bar.set_description(f"bench: {work.name}")

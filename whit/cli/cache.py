@@ -16,7 +16,7 @@ from whit.engine.compile import disk_cache
 from whit.engine.compile.tune import store
 from whit.helpers import downloads_folder
 
-SHOWN = 20  # entries that `list` prints as text, unless told otherwise
+SHOWN_ENTRIES = 20  # entries that `list` prints as text, unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def kernels(what: str = "kernels") -> Folder:
 
 
 def _kernels(what: str, where: str, found: list[disk_cache.Entry]) -> Folder:
-    limit = disk_cache.LIMIT if what == "kernels" else None
+    limit = disk_cache.LIMIT_BYTES if what == "kernels" else None
     return Folder(what, where, len(found), sum(entry.nbytes for entry in found), limit)
 
 
@@ -100,7 +100,9 @@ actions:
 The folder is the setting CACHE_DIR; CACHE=0 keeps nothing."""
     parser.add_argument("action", choices=("list", "size", "clear"), help="what to do")
     parser.add_argument("what", nargs="?", choices=tuple(ENDINGS), default="kernels", help="of what; kernels")
-    parser.add_argument("-n", type=_count, default=SHOWN, metavar="N", help=f"list so many kernels; {SHOWN}, 0: all")
+    parser.add_argument(
+        "-n", type=_count, default=SHOWN_ENTRIES, metavar="N", help=f"list N kernels; {SHOWN_ENTRIES}, 0: all"
+    )
 
 
 def _count(text: str) -> int:

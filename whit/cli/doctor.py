@@ -20,8 +20,8 @@ from whit.errors import WhitError
 
 LEVELS = ("ok", "note", "warning", "problem")
 
-LITTLE_DISK = 64 << 20
-LITTLE_MEMORY = 512 << 20
+LITTLE_DISK_BYTES = 64 << 20
+LITTLE_MEMORY_BYTES = 512 << 20
 # Settings that are for looking for mistakes, and what they cost.
 FOR_DEBUGGING = {
     "NOOPT": "kernels are not optimised",
@@ -140,7 +140,7 @@ def check_memory(machine: Machine) -> Iterator[Finding]:
     """Whether there is some left."""
     if machine.memory is None:
         yield Finding("memory", "note", "the system does not say how much is free")
-    elif machine.memory < LITTLE_MEMORY:
+    elif machine.memory < LITTLE_MEMORY_BYTES:
         yield Finding(
             "memory",
             "warning",
@@ -170,7 +170,7 @@ def check_cache(machine: Machine) -> Iterator[Finding]:
         )
         return
     yield Finding("cache", "ok", f"{machine.cache_folder} can be written")
-    if machine.disk_free is not None and machine.disk_free < LITTLE_DISK:
+    if machine.disk_free is not None and machine.disk_free < LITTLE_DISK_BYTES:
         yield Finding(
             "cache",
             "problem",

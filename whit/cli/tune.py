@@ -19,7 +19,7 @@ import numpy as np
 from whit.cli.answer import OK, PROBLEM, STOPPED, Answer, UsageError, columns, spell_count
 from whit.cli.bench_works import works
 from whit.config import CACHE, NOOPT, Context
-from whit.engine.compile.compile import Kernel, linked_kernels, task_of
+from whit.engine.compile.compile import CompiledKernel, linked_kernels, task_of
 from whit.engine.compile.tune import store
 from whit.engine.compile.tune.search import Result, search
 from whit.engine.compile.tune.task import Task
@@ -29,7 +29,7 @@ from whit.target import Target
 from whit.tensor import Tensor
 
 SECONDS, WIDTH = 60.0, 4
-SHOWN = 8  # candidates that computed something else
+SHOWN_CANDIDATES = 8  # candidates that computed something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _run_works(is_quick: bool) -> None:
         Tensor.realize(*work.ours(*inputs))
 
 
-def _by_work(name: str | None) -> list[tuple[Kernel, Target]]:
+def _by_work(name: str | None) -> list[tuple[CompiledKernel, Target]]:
     """The kernels of this process, that with most work first."""
     found = [
         (kernel, target)
@@ -199,7 +199,7 @@ def _by_work(name: str | None) -> list[tuple[Kernel, Target]]:
 # ---- the search
 
 
-def _search(found: list[tuple[Kernel, Target]], beam: int, seconds: float) -> tuple[list[Row], bool]:
+def _search(found: list[tuple[CompiledKernel, Target]], beam: int, seconds: float) -> tuple[list[Row], bool]:
     """One kernel after the other, each with its share of the time that is left; whether Ctrl-C came."""
     end = time.monotonic() + seconds
     rows: list[Row] = []
@@ -225,12 +225,12 @@ def _search(found: list[tuple[Kernel, Target]], beam: int, seconds: float) -> tu
     return rows, False
 
 
-def _title(kernel: Kernel) -> str:
+def _title(kernel: CompiledKernel) -> str:
     assert kernel.graph is not None, "only kernels with a graph are tuned"
     return str(kernel.graph.arg.name)
 
 
-def _task(kernel: Kernel, target: Target) -> Task:
+def _task(kernel: CompiledKernel, target: Target) -> Task:
     assert kernel.graph is not None, "only kernels with a graph are tuned"
     return task_of(kernel.graph, target)
 
@@ -246,8 +246,8 @@ def _table(rows: list[Row], beam: int, is_stopped: bool) -> str:
     lines += ["", f"{spell_count(len(rows), 'kernel')}, {faster} faster than by default; beam {beam}"]
     if wrong:
         lines.append(f"{spell_count(len(wrong), 'candidate')} computed something else, and did not count:")
-        lines += wrong[:SHOWN]
-        lines += [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+        lines += wrong[:SHOWN_CANDIDATES]
+        lines += [f"  and {len(wrong) - SHOWN_CANDIDATES} more"] if len(wrong) > SHOWN_CANDIDATES else []
     if is_stopped or any(row.status.startswith(("not", "unfinished")) for row in rows):
         lines.append("Not complete: the same command goes on where this one ended.")
     return "\n".join(lines)

@@ -2,8 +2,8 @@
 
     y = checkpoint(block, x)          formula(block(x), x, w ...)        w: what else the block reads
 
-The rule of such a formula builds the block once more over `again(x, dy)`: equal nodes would be the same node, and its
-values would be kept from the forward pass. The scheduler runs what is made of it after dy is known. The gradient is
+The rule of such a formula builds the block once more over `recompute(x, dy)`: equal nodes would be the same node, and
+its values would be kept from the forward pass. The scheduler runs what is made of it after dy is known. The gradient is
 then that of the new copy, so it is right whatever the block does, and a gradient of the gradient is too.
 """
 
@@ -66,7 +66,9 @@ def _recompute_from(count: int) -> Derivative:
     def rule(y: UOp, dy: Any, *operands: UOp) -> tuple[UOp | None, ...]:
         (value, *_), given = y.src, dy if type(dy) is tuple else (dy,)
         known = [piece for piece in given if piece is not None]
-        anew = {x: x.again(*(piece for piece in known if piece.device in (None, x.device))) for x in operands[:count]}
+        anew = {
+            x: x.recompute(*(piece for piece in known if piece.device in (None, x.device))) for x in operands[:count]
+        }
         block = _substitute(value, anew, operands)
         results = block.src if block.op is ops.GROUP and type(dy) is tuple else (block,)
         roots = [(root, piece) for root, piece in zip(results, given, strict=True) if piece is not None]

@@ -14,7 +14,7 @@ from whit.ir.uop import UOp
 TRANSPARENT = "checkpoint"  # formulas of this name have the gradient of their value: one may ask for what is inside
 
 
-_SPECIAL = frozenset({ops.FORMULA, ops.STORE, ops.CALL, ops.AGAIN, ops.AFTER})
+_SPECIAL = frozenset({ops.FORMULA, ops.STORE, ops.CALL, ops.RECOMPUTE, ops.AFTER})
 
 
 def is_smooth(node: UOp) -> bool:
@@ -37,7 +37,7 @@ def smooth_sources(node: UOp) -> Sequence[UOp]:
         return rest[:1]
     if node.op is ops.CALL:
         return rest
-    if node.op is ops.AGAIN:
+    if node.op is ops.RECOMPUTE:
         return (first,)
     if node.op is ops.AFTER and any(_covers(effect, first) for effect in rest):
         return rest

@@ -25,7 +25,7 @@ from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
 
-MANY = 16  # pieces of a gradient that are not added one by one
+MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
 
 def gradients(root: UOp, seed: UOp, targets: Iterable[UOp]) -> list[UOp | None]:
@@ -92,7 +92,7 @@ class _Walk:
             return rest[:1]
         if node.op is ops.CALL:
             return rest
-        return (value,) if node.op is ops.AGAIN else node.src
+        return (value,) if node.op is ops.RECOMPUTE else node.src
 
     def give(self, node: UOp, piece: UOp) -> None:
         """One more part of a node's gradient."""
@@ -179,7 +179,7 @@ def _fitting(piece: UOp, source: UOp) -> UOp:
 def added(pieces: list[UOp]) -> UOp:
     """The sum: of many results of calls, or of many rows of one tensor, a few nodes; else a balanced tree, of which a
     thousand pieces are ten deep."""
-    if len(pieces) >= MANY:
+    if len(pieces) >= MANY_PIECES:
         if all(piece.op is ops.ITEM for piece in pieces):  # they are in memory anyway
             return total(make(ops.STACK, tuple(pieces)), (0,)).reshape(pieces[0].shape)
         rows = _rows(pieces)

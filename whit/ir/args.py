@@ -131,7 +131,7 @@ class SortArg:
     axis: int | None = None
     descending: bool = False
     piece: int = 0  # elements that are sorted by themselves, one piece after another; 0 is all together
-    runs: int = 0  # a promise: every so many keys are in order already; 0 promises nothing
+    runs: int = 0  # a promise: keys are in order already in runs of this length; 0 promises nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +280,8 @@ def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class AcrossArg:
-    """Combine with `op` what neighbouring threads have, so many of them; without an op, what the thread has that is so
-    many `before`, or the thread itself where there is none."""
+    """Combine with `op` what `threads` neighbouring threads have; without an op, what the thread has that is `before`
+    threads earlier, or the thread itself where there is none."""
 
     op: Op | None
     threads: int

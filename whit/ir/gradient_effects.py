@@ -28,7 +28,7 @@ def index(node: UOp, dy: UOp) -> Gradients:
     x, *places = node.src
     gate = places[-1] if node.arg else None
     positions = places[:-1] if node.arg else places
-    zeros = spread(dy.constant(0.0), x)
+    zeros = broadcast_like(dy.constant(0.0), x)
     dx = zeros.after(zeros.store(dy, *positions, combine=OPS["add"], gate=gate))
     return (dx, *(None for _ in places))
 
@@ -98,7 +98,7 @@ class Write(NamedTuple):
         sizes = found.shape[:count] if self.positions else ()
         if prod(size if isinstance(size, int) else 1 for size in sizes) > 1:
             numbers = _numbers(found, count)
-            nothing = spread(numbers.constant(0), self.content)
+            nothing = broadcast_like(numbers.constant(0), self.content)
             last = self._at_places(self.put(nothing, numbers))
             found = last.eq(numbers).where(found, 0.0)
         return self._fitting(found)
@@ -179,7 +179,7 @@ def _product(write: Write, dy: UOp) -> tuple[UOp, UOp]:
     return dy * others(content, zeros, product), write.read(dy) * at_value
 
 
-def spread(value: UOp, like: UOp) -> UOp:
+def broadcast_like(value: UOp, like: UOp) -> UOp:
     """A scalar at every element of another node."""
     return value.reshape((1,) * len(like.shape)).expand(like.shape) if like.shape else value
 

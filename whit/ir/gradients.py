@@ -341,8 +341,8 @@ def scan(node: UOp, dy: UOp) -> Gradients:
     """add: the sum of dy from here on. max and min: to the element that was the best so far. mul: see below."""
     axis, op = node.arg.axis, node.arg.op
     if node.arg.reverse:
-        turned = node.src[0].flip((axis,)).scan(op, axis)
-        (found,) = scan(turned, dy.flip((axis,)))
+        flipped = node.src[0].flip((axis,)).scan(op, axis)
+        (found,) = scan(flipped, dy.flip((axis,)))
         return (None if found is None else found.flip((axis,)),)
     if op.name == "add":
         return (_reversed_sum(dy, axis),)

@@ -277,12 +277,13 @@ def shape_of_first(op: Op, src: Sources, arg: Any) -> Shape:
     return src[0].shape
 
 
-LONGEST_DECIMAL = 1000  # bits; Python refuses to convert integers of many thousand digits, so longer ones are in hex
+# bits; Python refuses to convert integers of many thousand digits, so longer ones are in hex
+LONGEST_DECIMAL_BITS = 1000
 
 
 def spell_int(value: int) -> str:
     """An integer of any size, as text."""
-    return str(value) if value.bit_length() <= LONGEST_DECIMAL else hex(value)
+    return str(value) if value.bit_length() <= LONGEST_DECIMAL_BITS else hex(value)
 
 
 def spell_size(size: Any) -> str:

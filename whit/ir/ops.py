@@ -450,7 +450,7 @@ def _is_bit(x: Any, y: Any) -> Any:
 
 
 def _width(x: Any) -> int:
-    """Bits of x. Python's integers get more than any dtype has, but not so many that a shift could fill the memory."""
+    """Bits of x. Python's integers get more than any dtype has, but not enough for a shift to fill the memory."""
     return 8 * x.dtype.itemsize if hasattr(x, "dtype") and x.dtype != object else 1 << 16
 
 
@@ -780,8 +780,8 @@ FORMULA = define(
     arg_type=FormulaArg,
     doc="The first source, known to be the function of that name of the others, which gives it its gradient.",
 )
-AGAIN = define(
-    "again",
+RECOMPUTE = define(
+    "recompute",
     arity=(1, None),
     dtype=of_first,
     shape=shape_of_first,

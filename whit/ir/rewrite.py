@@ -21,20 +21,20 @@ from whit.errors import RuleError
 from whit.ir.rules import Rules, short_location
 from whit.ir.statistics import watched
 from whit.ir.uop import UOp, make
-from whit.ir.watched import Counts, Step, Watched, recorded
+from whit.ir.watched import Counts, RewriteStep, Watched, recorded
 from whit.recording import hooks
 
 CHAIN_LIMIT = 1000  # replacements of one node after another before it counts as a loop
 
 
-_trace: ContextVar[list[Step] | None] = ContextVar("whit_rewrite_trace", default=None)
+_trace: ContextVar[list[RewriteStep] | None] = ContextVar("whit_rewrite_trace", default=None)
 _counts: ContextVar[Counts | None] = ContextVar("whit_rewrite_counts", default=None)
 
 
 @contextmanager
-def tracing() -> Iterator[list[Step]]:
+def tracing() -> Iterator[list[RewriteStep]]:
     """Collects every rewrite made inside."""
-    steps: list[Step] = []
+    steps: list[RewriteStep] = []
     token = _trace.set(steps)
     try:
         yield steps

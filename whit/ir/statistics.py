@@ -16,16 +16,16 @@ from typing import Any
 
 from whit.cache import register_cache
 from whit.ir.rules import Rules
-from whit.ir.watched import Counts, Step, Watched
+from whit.ir.watched import Counts, RewriteStep, Watched
 
 MOST_SHOWN = 30  # rules in the table
 SAVE, PRINT = 2, 3  # levels
 
 
-class _Printed(list[Step]):
+class _Printed(list[RewriteStep]):
     """A trace that is printed, not kept."""
 
-    def append(self, step: Step) -> None:
+    def append(self, step: RewriteStep) -> None:
         print(step, file=sys.stderr)
 
 

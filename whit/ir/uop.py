@@ -98,7 +98,7 @@ def _seal(key: tuple[Any, ...], op: Op, dtype: DType, src: Sources, arg: Any, sh
 _dtype_of_scalars: dict[tuple[Op, DType, DType], DType] = {}  # of elementwise ops: a small table, never cleared
 
 
-MOST_MOVED = 100_000
+MOST_MOVED_NODES = 100_000
 _MOVEMENT = frozenset(ops.MOVEMENT)
 # (movement op, shape of its source, argument) -> its shape, once all of it was checked: 6.5 us -> 2.1 us a node
 _moved: dict[tuple[Op, Shape, Any], Shape] = {}
@@ -151,7 +151,7 @@ def make(op: Op, src: Sources = (), arg: Any = None) -> UOp:  # complex: every n
             shape = op.shape(op, src, arg)
             device = _device_of(op, src, arg)
             if count == 1 and op in _MOVEMENT and _are_numbers(src[0].shape):
-                if len(_moved) > MOST_MOVED:
+                if len(_moved) > MOST_MOVED_NODES:
                     _moved.clear()
                 _moved[op, src[0].shape, arg] = shape
     except (AttributeError, TypeError, ValueError) as error:
@@ -177,7 +177,7 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
         return arg.device  # type: ignore[no-any-return]
     if op in (ops.FUNCTION, ops.GROUP, ops.LINEAR):  # members of a group may live apart
         return None
-    if op is ops.FORMULA or op is ops.AGAIN:
+    if op is ops.FORMULA or op is ops.RECOMPUTE:
         return src[0].device
     if op is ops.AFTER:  # an effect elsewhere may have to come first; a constant is where its new elements are
         return src[0].device or _common_device(op, src[1:])
@@ -581,7 +581,7 @@ class UOp(Record):
         return make(ops.SCAN, (self,) if range is None else (self, range), ScanArg(op, axis, reverse, exclusive))
 
     def sort(self, values: UOp, axis: int, count: int, descending: bool = False) -> UOp:
-        """The first so many of the values along an axis, in the order of this node's elements."""
+        """The first `count` of the values along an axis, in the order of this node's elements."""
         return make(ops.SORT, (self, values), SortArg(count, axis, descending))
 
     def index(self, *positions: UOp | int, gate: UOp | None = None) -> UOp:
@@ -624,9 +624,9 @@ class UOp(Record):
         """This value, known as the function `name` of the operands."""
         return make(ops.FORMULA, (self, *operands), FormulaArg(name))
 
-    def again(self, *known: UOp) -> UOp:
+    def recompute(self, *known: UOp) -> UOp:
         """This value, for what is to be computed once more, after these are known."""
-        return make(ops.AGAIN, (self, *known))
+        return make(ops.RECOMPUTE, (self, *known))
 
     def item(self, i: int) -> UOp:
         """Member i of a group or of what a call returns."""

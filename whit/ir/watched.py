@@ -19,7 +19,7 @@ from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RewriteStep:
     """One rewrite."""
 
     rule: AnyRule
@@ -58,7 +58,7 @@ class Counts:
 class Watched(Rules):
     """A rule set whose functions report to a trace and to counts."""
 
-    def __init__(self, rules: Rules, trace: list[Step] | None, counts: Counts | None) -> None:
+    def __init__(self, rules: Rules, trace: list[RewriteStep] | None, counts: Counts | None) -> None:
         super().__init__(rules.name, rules.rules)
         self.trace = trace
         self.counts = counts
@@ -74,7 +74,7 @@ class Watched(Rules):
 
         def observe(rule: AnyRule, before: UOp, after: UOp) -> None:
             if trace is not None:
-                trace.append(Step(rule, before, after))
+                trace.append(RewriteStep(rule, before, after))
 
         functions = [(rule, compile_rules(self.name, [rule], op, dtype, observe)[1]) for rule in rules]
 

@@ -22,7 +22,7 @@ from whit.errors import JitError
 from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site
+from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result, result_of
 from whit.tensor.core import Core
@@ -48,7 +48,7 @@ def capture(
     result, returns = result_of(trace.name, returned, places)
     for tensor in returns:
         trace.entry(tensor)  # one from outside may be returned and not be read
-    sites, seen = _find_sites(trace, numbers)
+    captured_inputs, seen = _find_sites(trace, numbers)
     changes = _find_changes(trace, {id(one.tensor): number for number, one in enumerate(seen)})
     gradients, computed = _find_gradients(trace, changes, numbers, kept is not None)
     escapes = _find_escapes(trace, kept or ())
@@ -58,15 +58,15 @@ def capture(
     result.count = len(made)
     outputs = made + computed
     outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
-    fixed = _captured_alone(sites, seen) if is_pruned else set()
+    fixed = _captured_alone(captured_inputs, seen) if is_pruned else set()
     program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated))
-    for site in sites:
-        site.place = program.inputs.get(site.placeholder, -1)
+    for captured_input in captured_inputs:
+        captured_input.place = program.inputs.get(captured_input.placeholder, -1)
     return Replay(
         name=trace.name,
         program=program,
         views=trace.views,
-        sites=sites,
+        captured_inputs=captured_inputs,
         seen=seen,
         changes=[
             Change(state, one.seen, one.tensor, one.is_replaced, one.writes_first, one.value.dtype, one.value.shape)
@@ -84,10 +84,10 @@ def capture(
     )
 
 
-def _captured_alone(sites: Sequence[Site], seen: Sequence[Seen]) -> set[UOp]:
+def _captured_alone(captured_inputs: Sequence[CapturedInput], seen: Sequence[ReadTensor]) -> set[UOp]:
     """The placeholders that captured tensors are seen through, and no argument."""
-    of_arguments = {one.site for one in seen if one.argument >= 0}
-    return {sites[one.site].placeholder for one in seen if one.site not in of_arguments}
+    of_arguments = {one.captured_input for one in seen if one.argument >= 0}
+    return {captured_inputs[one.captured_input].placeholder for one in seen if one.captured_input not in of_arguments}
 
 
 def _donations(trace: Trace, donated: Sequence[Core]) -> list[UOp]:
@@ -110,23 +110,27 @@ def _build(
     )
 
 
-def _find_sites(trace: Trace, numbers: Mapping[int, int]) -> tuple[list[Site], list[Seen]]:
+def _find_sites(trace: Trace, numbers: Mapping[int, int]) -> tuple[list[CapturedInput], list[ReadTensor]]:
     """The placeholders of a trace, and the tensors that were seen through them."""
     entries = trace.shown.values()
     owners = {id(e.first_grad): e.tensor for e in entries if e.reads_grad and e.first_grad is not None}
-    sites: list[Site] = []
-    seen: list[Seen] = []
+    captured_inputs: list[CapturedInput] = []
+    seen: list[ReadTensor] = []
     for place in trace.places.values():
         for tensor in place.tensors:
             start = trace.shown[id(tensor)].start
             owner = owners.get(id(tensor))
-            seen.append(Seen(tensor, numbers.get(id(tensor), -1), owner, numbers.get(id(owner), -1), start, len(sites)))
-        sites.append(Site(place.placeholder))
-    return sites, seen
+            seen.append(
+                ReadTensor(
+                    tensor, numbers.get(id(tensor), -1), owner, numbers.get(id(owner), -1), start, len(captured_inputs)
+                )
+            )
+        captured_inputs.append(CapturedInput(place.placeholder))
+    return captured_inputs, seen
 
 
 class _Changed(NamedTuple):
-    """A new value: the graph, the placeholder of the old one, the number of a `Seen` and its tensor."""
+    """A new value: the graph, the placeholder of the old one, the number of a `ReadTensor` and its tensor."""
 
     value: UOp
     old: UOp | None

@@ -20,7 +20,7 @@ from whit.engine.programs.overlay import slot_of
 from whit.engine.programs.program import Program
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
-from whit.jit.records import Change, Seen, Site, shown_base
+from whit.jit.records import CapturedInput, Change, ReadTensor, shown_base
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
 from whit.runtime.fields import watch_field
@@ -35,21 +35,25 @@ class Captured:
     """The tensors, and the table of a program as far as they fill it."""
 
     def __init__(
-        self, program: Program, sites: Sequence[Site], seen: Sequence[Seen], changes: Sequence[Change]
+        self,
+        program: Program,
+        captured_inputs: Sequence[CapturedInput],
+        seen: Sequence[ReadTensor],
+        changes: Sequence[Change],
     ) -> None:
         self.table: list[Any] = list(map(program.fixed.get, range(program.size)))
         self.version = 0  # of the table
         self.base_ids: set[int] = set()  # of what stands behind the sites
         self.others = list(changes)  # those that are not written in place
-        self._program, self._sites, self._changes = program, sites, changes
+        self._program, self._captured_inputs, self._changes = program, captured_inputs, changes
         captured = [(number, one) for number, one in enumerate(seen) if one.argument < 0]
         self._number_of = {number: own for own, (number, _) in enumerate(captured)}
         self._seen = [one for _, one in captured]
         self.tensors = [one.tensor for one in self._seen]
         self._grads = [(number, one) for number, one in enumerate(self._seen) if one.is_gradient()]
-        self._by_site: dict[int, list[Seen]] = {}
+        self._by_captured_input: dict[int, list[ReadTensor]] = {}
         for one in self._seen:
-            self._by_site.setdefault(one.site, []).append(one)
+            self._by_captured_input.setdefault(one.captured_input, []).append(one)
         in_place = [change for change in changes if change.can_stay()]
         self._bases: dict[int, int] = {}  # sites, and those ids
         self._writable = {self._number_of[c.seen] for c in in_place if c.seen in self._number_of}
@@ -65,9 +69,9 @@ class Captured:
         self._views = -1  # how many views of buffers there had been when none was of those
         self._kept: list[Kept] = []  # what they show, if something was computed from it once
 
-    def sites(self) -> set[int]:
+    def captured_inputs(self) -> set[int]:
         """The sites through which they are seen."""
-        return set(self._by_site)
+        return set(self._by_captured_input)
 
     def update(self, arguments: Sequence[Any]) -> bool | None:
         """Finds their memory. None: they are not what was captured. Else whether the memory of those that are written
@@ -112,16 +116,16 @@ class Captured:
         self._ids, self._is_noted, self._views = None, False, -1
         self.version += 1
         changed = [n for n, node in enumerate(nodes) if is_first or self._watched[n]() is not node]
-        bases = self._bases_of({self._seen[number].site for number in changed})
+        bases = self._bases_of({self._seen[number].captured_input for number in changed})
         if bases is None:
             return False
-        after = self._bases | {site: id(base) for site, base in bases.items()}
+        after = self._bases | {captured_input: id(base) for captured_input, base in bases.items()}
         base_ids = set(after.values())
         if len(base_ids) != len(after):
             return False
-        for site, found in zip(bases, realize(list(bases.values())), strict=True):
-            if self._sites[site].place >= 0:
-                self.table[self._sites[site].place] = storage(found)
+        for captured_input, found in zip(bases, realize(list(bases.values())), strict=True):
+            if self._captured_inputs[captured_input].place >= 0:
+                self.table[self._captured_inputs[captured_input].place] = storage(found)
         self._bases, self.base_ids = after, base_ids
         if is_first:
             self._watched = [_never] * len(nodes)
@@ -136,24 +140,28 @@ class Captured:
         self._ids = ids
         return True
 
-    def _bases_of(self, sites: set[int]) -> dict[int, UOp] | None:
+    def _bases_of(self, captured_inputs: set[int]) -> dict[int, UOp] | None:
         """What stands behind sites, if all that is seen through each shows that in the same way as before."""
         bases: dict[int, UOp] = {}
-        for site in sites:
-            for seen in self._by_site[site]:
-                base = shown_base(seen, seen.tensor, self._sites[site].placeholder)
-                if base is None or bases.setdefault(site, base) is not base:
+        for captured_input in captured_inputs:
+            for seen in self._by_captured_input[captured_input]:
+                base = shown_base(seen, seen.tensor, self._captured_inputs[captured_input].placeholder)
+                if base is None or bases.setdefault(captured_input, base) is not base:
                     return None
         return bases
 
     def _compute_pruned(self, before: Program) -> None:
         """What depends on captured tensors alone, whose memory nobody may write to then."""
-        sites = [site for site in self._by_site if self._sites[site].placeholder in before.inputs]
-        bases = [base_of(self._by_site[site][0].tensor) for site in sites]
+        captured_inputs = [
+            captured_input
+            for captured_input in self._by_captured_input
+            if self._captured_inputs[captured_input].placeholder in before.inputs
+        ]
+        bases = [base_of(self._by_captured_input[captured_input][0].tensor) for captured_input in captured_inputs]
         self._kept = [Kept(base) for base in bases]
         table: list[Any] = list(map(before.fixed.get, range(before.size)))
-        for site, found in zip(sites, realize(bases), strict=True):
-            table[before.inputs[self._sites[site].placeholder]] = storage(found)
+        for captured_input, found in zip(captured_inputs, realize(bases), strict=True):
+            table[before.inputs[self._captured_inputs[captured_input].placeholder]] = storage(found)
         for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
             memory = allocate(str(placeholder.device), nbytes_of(placeholder.dtype, placeholder.shape))
             table[place] = memory

@@ -1,7 +1,7 @@
 """The first call of a function for arguments of a kind: it is traced, and what the trace has left becomes a program.
 
-Goes in: the function and its arguments. Comes out: a `Replay`, what to compare before each of its runs (a `Watch`), and
-whether the function has changed something that a replay would not.
+Goes in: the function and its arguments. Comes out: a `Replay`, what to compare before each of its runs (a
+`FunctionGuards`), and whether the function has changed something that a replay would not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whit.engine.devices.device import Device
 from whit.engine.programs.trace import Trace
 from whit.errors import JitError
 from whit.jit.capture import NeedsViewsError, capture
-from whit.jit.guards import Watch
+from whit.jit.guards import FunctionGuards
 from whit.jit.library_calls import refusing_calls
 from whit.jit.replayer import Replay
 from whit.jit.signature import Arguments, result_of
@@ -28,7 +28,7 @@ class Found:
     that has done that; the error is for functions that do so in every call. `result` is what this call returns."""
 
     replay: Replay
-    watch: Watch
+    watch: FunctionGuards
     change: JitError | None
     result: Any
 
@@ -55,7 +55,7 @@ class FirstCall:
     def _captured(self, views: bool) -> Found:
         objects = self.arguments.objects
         roots = {self.name: self.function} | {f"argument {i}": value for i, value in enumerate(objects)}
-        watch, trace, default = Watch(roots), Trace(self.name, views), self._default_device()
+        watch, trace, default = FunctionGuards(roots), Trace(self.name, views), self._default_device()
         for tensor in self.arguments.tensors:
             if id(tensor) not in watch.tensors:  # else the function may read it without being given it
                 trace.arguments[id(tensor)] = tensor._wanted or default
@@ -78,7 +78,7 @@ class FirstCall:
         """That of the first argument that has one."""
         return next((t.uop.device for t in self.arguments.tensors if t.uop.device is not None), Device.DEFAULT)
 
-    def _traced(self, trace: Trace, watch: Watch) -> Any:
+    def _traced(self, trace: Trace, watch: FunctionGuards) -> Any:
         """What the function returns, run on tensors without data."""
 
         def run() -> Any:
@@ -97,13 +97,13 @@ class FirstCall:
             )
         return result
 
-    def _settled(self, watch: Watch, roots: dict[str, Any], trace: Trace) -> Watch:
+    def _settled(self, watch: FunctionGuards, roots: dict[str, Any], trace: Trace) -> FunctionGuards:
         """What to compare before replays. All tensors that the function takes from elsewhere must be found by it."""
         seen = [tensor for place in trace.places.values() for tensor in place.tensors]
         grads = {id(entry.first_grad) for entry in trace.shown.values()}
         own = [tensor for tensor in seen if id(tensor) not in trace.arguments and id(tensor) not in grads]
         if any(id(tensor) not in watch.tensors for tensor in own):
-            watch = Watch(roots, is_open=True)  # a module that was imported just now, or an odd name
+            watch = FunctionGuards(roots, is_open=True)  # a module that was imported just now, or an odd name
         watch.settle()
         for tensor in own:
             if id(tensor) not in watch.tensors:
@@ -115,7 +115,7 @@ class FirstCall:
         return watch
 
 
-def _change_of(name: str, watch: Watch, trace: Trace, result: Any) -> JitError | None:
+def _change_of(name: str, watch: FunctionGuards, trace: Trace, result: Any) -> JitError | None:
     """What a function has changed that a replay would not, as an error; None if there is nothing."""
     edge = watch.changed()
     if edge is None:

@@ -1,9 +1,9 @@
 """What a captured function depends on besides its arguments, and whether that is still so.
 
 A replay runs no Python, so it would not notice that `self.rate` is another number now, or that `model` is another
-model. `Watch` walks from the function to everything that its code can read: variables of closures, globals, defaults,
-attributes that it names, elements of containers, classes and their bases, and the functions that it calls, with theirs.
-Everything on the way is noted in one of these forms, and compared before each replay:
+model. `FunctionGuards` walks from the function to everything that its code can read: variables of closures, globals,
+defaults, attributes that it names, elements of containers, classes and their bases, and the functions that it calls,
+with theirs. Everything on the way is noted in one of these forms, and compared before each replay:
 
     item     what a dictionary has under a key, or that it has nothing there: globals, attributes, also of classes
     order    the elements of a list, a set or a deque, and the keys of a dictionary, one after the other
@@ -93,7 +93,7 @@ class _Quick(NamedTuple):
     busy: set[int]  # dictionaries that change for other reasons, by id
 
 
-class Watch:
+class FunctionGuards:
     """What a function can read."""
 
     def __init__(self, roots: Mapping[str, Any], is_open: bool = False) -> None:

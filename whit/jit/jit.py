@@ -32,10 +32,10 @@ from whit.jit.signature import MISSED, Arguments, Key
 from whit.recording import hooks
 
 if TYPE_CHECKING:
-    from whit.jit.guards import Watch
+    from whit.jit.guards import FunctionGuards
     from whit.jit.replayer import Replay
 
-    Variant = tuple[Replay, Watch]  # a program, and what to compare before each of its runs
+    Variant = tuple[Replay, FunctionGuards]  # a program, and what to compare before each of its runs
 
 __all__ = ["JitError", "TinyJit"]
 

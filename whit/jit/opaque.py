@@ -19,7 +19,7 @@ from typing import Any
 from whit.engine.programs.overlay import Wrapper
 from whit.tensor.core import Core
 
-MOST_BYTES = 1 << 20  # comparing so many takes about 50 us
+MOST_BYTES = 1 << 20  # comparing these takes about 50 us
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made while Python runs; by C code that allows no changes
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _SCALARS = (int, str, bytes, float)

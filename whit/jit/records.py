@@ -24,7 +24,7 @@ from whit.tensor.family import Family
 
 
 @dataclass(slots=True)
-class Site:
+class CapturedInput:
     """A placeholder, and the place of its memory in the table."""
 
     placeholder: UOp
@@ -32,7 +32,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Seen:
+class ReadTensor:
     """A tensor that the function reads: an argument, a captured one, or the gradient of one."""
 
     tensor: Any  # a Core, or None where the number says which
@@ -40,7 +40,7 @@ class Seen:
     owner: Any  # what it is the gradient of, or None
     owner_argument: int  # the number of that, if it is an argument, or -1
     start: UOp  # what it shows, over the placeholder
-    site: int
+    captured_input: int
 
     def is_gradient(self) -> bool:
         """Whether it is found through the tensor that it is the gradient of."""
@@ -52,7 +52,7 @@ class Change:
     """A tensor, or a family through one of its tensors, that has another value afterwards."""
 
     state: State
-    seen: int  # the number of the `Seen` through which it is found; -1: `tensor`, which was a constant
+    seen: int  # the number of the `ReadTensor` through which it is found; -1: `tensor`, which was a constant
     tensor: Any  # a Core, or None where the number says which
     is_replaced: bool  # the tensor leaves its family
     writes_first: bool  # but was written to before that: it must have none
@@ -181,7 +181,7 @@ class Guards:
         return all(tensor.uop is node for tensor, node in self.constants)
 
 
-def shown_base(seen: Seen, tensor: Core, placeholder: UOp) -> UOp | None:
+def shown_base(seen: ReadTensor, tensor: Core, placeholder: UOp) -> UOp | None:
     """What a placeholder stands for now, if the tensor shows it in the same way; else None."""
     node, family, base = tensor.uop, tensor._family, base_of(tensor)
     if base.dtype is not placeholder.dtype or not _is_same_shape(base.shape, placeholder.shape):

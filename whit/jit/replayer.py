@@ -31,14 +31,14 @@ from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
-from whit.jit.records import Change, Escape, Grad, Guards, Output, Seen, Shared, Site, shown_base
+from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared, shown_base
 from whit.jit.signature import MISSED, Result, rebound
 from whit.runtime.buffer import Buffer
 from whit.tensor.graphs.threefry import generator
 
 running = threading.RLock()  # who replays: programs write memory that others read, and share an arena
 NEVER = -1
-COUNTER = 64  # bytes from the counter of a draw to the next
+COUNTER_BYTES = 64  # bytes from the counter of a draw to the next
 
 
 @dataclass(eq=False)
@@ -48,8 +48,8 @@ class Replay:
     name: str
     program: Program
     views: bool  # arguments that are views were seen as views
-    sites: list[Site]
-    seen: list[Seen]
+    captured_inputs: list[CapturedInput]
+    seen: list[ReadTensor]
     changes: list[Change]
     gradients: list[Grad]
     outputs: list[Output]
@@ -63,9 +63,9 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._let_go_of_arguments()
-        self._captured = Captured(self.program, self.sites, self.seen, self.changes)
+        self._captured = Captured(self.program, self.captured_inputs, self.seen, self.changes)
         self._arguments = [seen for seen in self.seen if seen.argument >= 0]
-        self._shared = self._captured.sites() & {seen.site for seen in self._arguments}
+        self._shared = self._captured.captured_inputs() & {seen.captured_input for seen in self._arguments}
         if self.guards.asked and self.program.is_native():
             self.guards.use_native()
         settled = [grad for grad in self.gradients if grad.argument < 0 and grad.output < 0]
@@ -135,7 +135,7 @@ class Replay:
         self._known = self._captured.version
 
     def _places_that_change(self) -> list[int]:
-        places = [self.sites[seen.site].place for seen in self._arguments]
+        places = [self.captured_inputs[seen.captured_input].place for seen in self._arguments]
         places += [change.state.place for change in self._captured.others] + self.program.outputs
         return [place for place in dict.fromkeys(places) if place >= 0]
 
@@ -151,14 +151,14 @@ class Replay:
         taken: set[int] = set()
         captured = self._captured.base_ids
         lazy: list[int] = []
-        for site, base in bases.items():
+        for captured_input, base in bases.items():
             if base.device is not None:
-                if id(base) in taken or (id(base) in captured) is not (site in self._shared):
+                if id(base) in taken or (id(base) in captured) is not (captured_input in self._shared):
                     return False
                 taken.add(id(base))
-            place = self.sites[site].place
+            place = self.captured_inputs[captured_input].place
             if base.op is not ops.BUFFER:
-                lazy.append(site)
+                lazy.append(captured_input)
             elif place >= 0:
                 table[place] = storage(base)
         if lazy:
@@ -170,9 +170,9 @@ class Replay:
         bases: dict[int, UOp] = {}
         for seen in self._arguments:
             tensor = arguments[seen.argument]
-            placeholder = self.sites[seen.site].placeholder
+            placeholder = self.captured_inputs[seen.captured_input].placeholder
             base = shown_base(seen, tensor, placeholder) if self.views else tensor.uop
-            if base is None or bases.setdefault(seen.site, base) is not base:
+            if base is None or bases.setdefault(seen.captured_input, base) is not base:
                 return None
         return bases
 
@@ -194,12 +194,16 @@ class Replay:
     def _compute(self, lazy: list[int], bases: dict[int, UOp], table: list[Any]) -> None:
         """The memory of arguments that are not computed yet, or are constants."""
         by_device: dict[str | None, list[int]] = {}
-        for site in lazy:
-            if self.sites[site].place >= 0:
-                by_device.setdefault(self.sites[site].placeholder.device, []).append(site)
-        for device, sites in by_device.items():
-            for site, buffer in zip(sites, realize([bases[site] for site in sites], device), strict=True):
-                table[self.sites[site].place] = storage(buffer)
+        for captured_input in lazy:
+            if self.captured_inputs[captured_input].place >= 0:
+                by_device.setdefault(self.captured_inputs[captured_input].placeholder.device, []).append(captured_input)
+        for device, captured_inputs in by_device.items():
+            for captured_input, buffer in zip(
+                captured_inputs,
+                realize([bases[captured_input] for captured_input in captured_inputs], device),
+                strict=True,
+            ):
+                table[self.captured_inputs[captured_input].place] = storage(buffer)
 
     # ---- results
 
@@ -298,10 +302,10 @@ class Replay:
         for number, drawn in enumerate(self.draws):
             device = str(drawn.placeholder.device)
             if device not in counters:
-                counters[device] = allocate(device, COUNTER * len(self.draws))
+                counters[device] = allocate(device, COUNTER_BYTES * len(self.draws))
             place = self.program.inputs.get(drawn.placeholder)
             if place is not None:
-                self._captured.table[place] = counters[device].view(COUNTER * number, 16)
+                self._captured.table[place] = counters[device].view(COUNTER_BYTES * number, 16)
         return counters
 
     def _fill_counters(self) -> None:
@@ -312,7 +316,7 @@ class Replay:
             first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)
             data = source.counter_bytes(*first)
             memory = self._counters[str(drawn.placeholder.device)]
-            memory.write(memoryview(data), COUNTER * number)
+            memory.write(memoryview(data), COUNTER_BYTES * number)
 
 
 def _after_fork() -> None:

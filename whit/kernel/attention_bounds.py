@@ -2,8 +2,8 @@
 
     where(j <= i, x, 0)      rows i0 .. i1 see the keys 0 .. i1
 
-Goes in: a chain. Comes out: bounds on j for rows, as far as all statistics and products agree on them. What decides is
-a condition with a neutral element on one side: -inf for a maximum, 0 for a sum and for a factor.
+Goes in: the form of attention. Comes out: bounds on j for rows, as far as all statistics and products agree on them.
+What decides is a condition with a neutral element on one side: -inf for a maximum, 0 for a sum and for a factor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from operator import and_
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index, const
-from whit.kernel.attention_form import Chain
+from whit.kernel.attention_form import AttentionForm
 from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
@@ -65,28 +65,28 @@ class Bounds:
         return f"row i sees those from {first} {'on' if last is None else f'to {last}'}"
 
 
-def find_bounds(chain: Chain) -> Bounds:
-    """What all parts of a chain agree on."""
+def find_bounds(form: AttentionForm) -> Bounds:
+    """What all statistics and products agree on."""
     bounds = Bounds()
-    for condition, value in _common(chain):  # in any order: bounds only get tighter
-        bounds = _tighter(bounds, _bound(condition, value, chain))
+    for condition, value in _common(form):  # in any order: bounds only get tighter
+        bounds = _tighter(bounds, _bound(condition, value, form))
     return bounds
 
 
-def inside_of_bounds(chain: Chain) -> dict[UOp, UOp]:
+def inside_of_bounds(form: AttentionForm) -> dict[UOp, UOp]:
     """Conditions that hold, or do not, for all keys inside of the bounds of a row: condition -> its value."""
-    known = [pair for pair in _common(chain) if not _bound(*pair, chain).are_open]
+    known = [pair for pair in _common(form) if not _bound(*pair, form).are_open]
     return {condition: const(dtypes.bool, not value) for condition, value in known}
 
 
-def _common(chain: Chain) -> set[Hidden]:
-    """The conditions under which nothing is seen in all parts of a chain."""
+def _common(form: AttentionForm) -> set[Hidden]:
+    """The conditions under which no statistic and no product sees anything."""
     found: set[Hidden] | None = None
-    for statistic in chain.statistics:
+    for statistic in form.statistics:
         assert statistic.op.identity is not None, "a statistic is a reduction by an op with an identity"
         mine = _hidden(statistic.value, statistic.op.identity(statistic.leaf.dtype))
         found = mine if found is None else found & mine
-    for product in (*chain.products, *chain.turned):
+    for product in (*form.products, *form.transposed):
         mine = _hidden(product.p, 0)
         found = mine if found is None else found & mine
     return found or set()
@@ -123,21 +123,21 @@ def _is(node: UOp, number: float) -> bool:
     return node.op is ops.CONST and node.arg == number
 
 
-def _bound(condition: UOp, value: bool, chain: Chain) -> Bounds:
+def _bound(condition: UOp, value: bool, form: AttentionForm) -> Bounds:
     """What a comparison of positions says about where something is seen."""
     if condition.op not in (ops.LT, ops.LE):
         return Bounds()
-    left, right = (_offset(side, chain) for side in condition.src)
-    if left is None or right is None or {left[0], right[0]} != {chain.rows, chain.keys}:
+    left, right = (_offset(side, form) for side in condition.src)
+    if left is None or right is None or {left[0], right[0]} != {form.rows, form.keys}:
         return Bounds()
     low, high, gap = left, right, int(condition.op is ops.LT)
     if value:  # hidden where left < right: seen where right <= left
         low, high, gap = right, left, 1 - gap
     distance = high[1] - low[1] - gap  # seen where low <= high + distance
-    return Bounds(before=distance) if low[0] is chain.keys else Bounds(after=-distance)
+    return Bounds(before=distance) if low[0] is form.keys else Bounds(after=-distance)
 
 
-def _offset(side: UOp, chain: Chain) -> tuple[UOp, int] | None:
+def _offset(side: UOp, form: AttentionForm) -> tuple[UOp, int] | None:
     """A position plus a number."""
     terms, number = linear_form(side)
     if len(terms) != 1:
@@ -148,9 +148,9 @@ def _offset(side: UOp, chain: Chain) -> tuple[UOp, int] | None:
     while base.op is ops.CAST and not base.dtype.is_float:
         base = base.src[0]
     if base.op is not ops.RANGE and base.dtype is dtypes.weakint:
-        inner = _offset(base, chain)
+        inner = _offset(base, form)
         return None if inner is None else (inner[0], inner[1] + int(number))
-    return (base, int(number)) if base in (chain.rows, chain.keys) else None
+    return (base, int(number)) if base in (form.rows, form.keys) else None
 
 
 def _tighter(a: Bounds, b: Bounds) -> Bounds:

@@ -5,12 +5,12 @@
         m(i) = max over j of S(i, j)                    statistics of rows
 
 Softmax(Q K') V is one: A, B, W are queries, keys and values; P = exp(S - m), divided by its sum. So are its gradients:
-that of the values has P turned round, those of queries and keys have two inner contractions. What makes the form worth
+that of the values has P transposed, those of queries and keys have two inner contractions. What makes the form worth
 knowing: a block of P is enough to go on, so P is never stored as a whole (flash attention).
 
-Goes in: the values that a kernel stores, as scalar expressions over ranges. Comes out: a `Chain`, in which every
-reduction is a leaf (a param that nothing else has) with a record of what it is; or None. The schedule asks whether a
-kernel would be one, a code generator takes it from there.
+Goes in: the values that a kernel stores, as scalar expressions over ranges. Comes out: an `AttentionForm`, in which
+every reduction is a leaf (a param that nothing else has) with a record of what it is; or None. The schedule asks
+whether a kernel would be one, a code generator takes it from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from whit.records import dataclass
 from whit.simplify.rules import simplify
 
 MANY_HEADS = 8  # from which on each has a core to itself
-MOST_TURNED, MOST_SUMS = 1024, 1 << 16  # rows, and elements of the sums, of a product that is turned round
+# rows, and elements of the sums, of a product with the transposed matrix
+MOST_TRANSPOSED_ROWS, MOST_TRANSPOSED_SUMS = 1024, 1 << 16
 LEAST_ROWS, LEAST_KEYS, LEAST_COLUMNS, LEAST_DEPTH = 16, 32, 16, 8  # below, the matrix is as well stored
 
 
@@ -63,7 +64,7 @@ class Product:
 
 
 @dataclass(slots=True)
-class Chain:
+class AttentionForm:
     """A kernel of this form. Expressions are over leaves, and all over the same ranges."""
 
     rows: UOp  # i
@@ -72,7 +73,8 @@ class Chain:
     inner: list[Inner] = field(default_factory=list)
     statistics: list[Statistic] = field(default_factory=list)  # each after those that it needs
     products: list[Product] = field(default_factory=list)
-    turned: list[Product] = field(default_factory=list)  # sums over i instead of j: p(i, j) * w[i, e]; j are their rows
+    # sums over i instead of j: p(i, j) * w[i, e]; j are their rows
+    transposed: list[Product] = field(default_factory=list)
     values: list[UOp] = field(default_factory=list)  # what is stored
 
     def is_worth_blocks(self) -> bool:
@@ -90,11 +92,11 @@ class _OtherForm(Exception):  # noqa: N818
     """Something in the kernel has another form."""
 
 
-def find_chain(values: Sequence[UOp]) -> Chain | None:
-    """The chain that these values are, if they are one."""
+def find_attention(values: Sequence[UOp]) -> AttentionForm | None:
+    """The form of a kernel that stores these values; None if it has another."""
     reader = _Reader(values)
     try:
-        return reader.chain()
+        return reader.form()
     except _OtherForm:
         return None
 
@@ -108,18 +110,18 @@ class _Reader:
         self.leaves: dict[UOp, UOp] = {}  # reduction that is no inner one -> leaf
         self.found: dict[tuple[object, ...], UOp] = {}  # what a reduction is -> leaf
 
-    def chain(self) -> Chain:
+    def form(self) -> AttentionForm:
         if any(node.op in (ops.SCAN, ops.SORT, ops.STAGE) for node in self.free):
             raise _OtherForm
         tops = list(dict.fromkeys(node for value in self.values for node in outermost(value)))
         products = [node for node in tops if self.is_product(node)]
         if not products:
             raise _OtherForm
-        self.result = Chain(*self.ranges(products[0]))
+        self.result = AttentionForm(*self.ranges(products[0]))
         for node in tops:
             if node not in products:
                 self.statistic(node)
-            elif not self.turned(node):
+            elif not self.transposed(node):
                 self.product(node)
         stop = tuple(self.leaves)
         self.result.values = [self.over_leaves(value, {}, stop) for value in self.values]
@@ -160,32 +162,32 @@ class _Reader:
         return i, j, next(iter(columns))
 
     def product(self, node: UOp) -> None:
-        chain = self.result
+        form = self.result
         p, w = self.factors(node)
-        i, e, j = chain.rows, chain.columns, node.src[1]
+        i, e, j = form.rows, form.columns, node.src[1]
         fits = i in self.free[p] and e in self.free[w] and i not in self.free[w] and e not in self.free[p]
         if not fits or outermost(w) or not {j} <= self.free[p] & self.free[w]:
             raise _OtherForm
-        parts = self.expression(p, j), self.over_leaves(w, {j: chain.keys})
+        parts = self.expression(p, j), self.over_leaves(w, {j: form.keys})
         self.leaves[node] = leaf = self.leaf(("product", *parts), node)
-        if all(known.leaf is not leaf for known in chain.products):
-            chain.products.append(Product(leaf, *parts))
+        if all(known.leaf is not leaf for known in form.products):
+            form.products.append(Product(leaf, *parts))
 
-    def turned(self, node: UOp) -> bool:
-        """Whether this is a product with the same matrices turned round, as the gradients of keys and values are beside
+    def transposed(self, node: UOp) -> bool:
+        """Whether this is a product with the same matrices transposed, as the gradients of keys and values are beside
         that of the queries. Its sums wait until all rows are done, so it takes a core for each head."""
-        chain = self.result
-        i, j = chain.rows, chain.keys
-        heads = prod(r.size if isinstance(r.size, int) else 0 for r in self.free[node] - {i, chain.columns})
-        if not chain.products or i.size != j.size or not isinstance(i.size, int) or heads < MANY_HEADS:
+        form = self.result
+        i, j = form.rows, form.keys
+        heads = prod(r.size if isinstance(r.size, int) else 0 for r in self.free[node] - {i, form.columns})
+        if not form.products or i.size != j.size or not isinstance(i.size, int) or heads < MANY_HEADS:
             return False
-        if i.size > MOST_TURNED or i.size * chain.columns.size > MOST_SUMS:
+        if i.size > MOST_TRANSPOSED_ROWS or i.size * form.columns.size > MOST_TRANSPOSED_SUMS:
             return False
         if any(node in tops and len(tops) > 1 for tops in map(outermost, self.values)):
             return False  # it is known when the others are gone
         p, w = self.factors(node)
         own = node.src[1]
-        if i not in self.free[p] or i in self.free[w] or chain.columns in self.free[p] or outermost(w):
+        if i not in self.free[p] or i in self.free[w] or form.columns in self.free[p] or outermost(w):
             return False
         leaves: dict[UOp, UOp] = {}
         for inner in outermost(p):
@@ -197,22 +199,22 @@ class _Reader:
         names = {own: i, i: j}
         both = self.over_leaves(p, {**leaves, **names}), self.over_leaves(w, names)
         self.leaves[node] = leaf = self.leaf(("turned", *both), node)
-        chain.turned.append(Product(leaf, *both))
+        form.transposed.append(Product(leaf, *both))
         return True
 
     def statistic(self, node: UOp) -> UOp:
         """The leaf of a reduction along a row."""
         if node in self.leaves:
             return self.leaves[node]
-        chain = self.result
+        form = self.result
         value, *ranges = node.src
-        is_row = chain.rows in self.free[node] and chain.columns not in self.free[node]
-        if not is_row or len(ranges) != 1 or ranges[0].size != chain.keys.size:
+        is_row = form.rows in self.free[node] and form.columns not in self.free[node]
+        if not is_row or len(ranges) != 1 or ranges[0].size != form.keys.size:
             raise _OtherForm
         known = self.expression(value, ranges[0])
         self.leaves[node] = leaf = self.leaf(("statistic", node.arg.op, known), node)
-        if all(other.leaf is not leaf for other in chain.statistics):
-            chain.statistics.append(Statistic(leaf, node.arg.op, known))
+        if all(other.leaf is not leaf for other in form.statistics):
+            form.statistics.append(Statistic(leaf, node.arg.op, known))
         return leaf
 
     def inner(self, node: UOp, key: UOp) -> UOp:

@@ -23,7 +23,7 @@ from whit.kernel.ranges import free_ranges, is_open, size_of, sizes_of, stride
 from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
-FEW = 4  # neighbours that are worth a vector
+LEAST_NEIGHBOURS = 4  # neighbours that are worth a vector
 
 
 @dataclass(slots=True)
@@ -161,9 +161,9 @@ def neighbours(value: UOp, ranges: list[UOp]) -> int:
     return prod(sizes_of(ranges[len(ranges) - merged(value, ranges) :]))
 
 
-def turns(value: UOp, along: list[UOp]) -> bool:
+def can_transpose(value: UOp, along: list[UOp]) -> bool:
     """Whether squares of an operand can be loaded by rows and turned in registers."""
-    return is_unit(value, along[-1]) and not is_gated(value) and neighbours(value, along) >= FEW
+    return is_unit(value, along[-1]) and not is_gated(value) and neighbours(value, along) >= LEAST_NEIGHBOURS
 
 
 # ---- what a result may overwrite

@@ -50,7 +50,7 @@ COST_OF_STORE = 1.32e-3  # to store a tile and add it up, beside computing it fo
 
 
 def parts_of_images(batch: int, pixels: int, rows: int, columns: int, cores: int) -> int:
-    """In how many parts, each of whole pieces, a sum over so many images is computed: rounds of tiles are full then."""
+    """In how many parts, each of whole pieces, a sum over `batch` images is computed: rounds of tiles are full then."""
     tiles = -(-rows // TILE_ROWS) * -(-columns // TILE_COLUMNS)
     whole = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS_TOGETHER == 0]
 

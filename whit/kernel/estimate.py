@@ -14,12 +14,12 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.attention_bounds import find_bounds
-from whit.kernel.attention_form import find_chain
+from whit.kernel.attention_form import find_attention
 from whit.kernel.cost import Cost
 from whit.kernel.ranges import free_ranges, most_of
 
-LEAST_REDUCTIONS = 2  # of a chain: a sum of scores, which are sums
-COUNTED = 256  # elements that may be compared with each other
+LEAST_REDUCTIONS = 2  # of attention: a sum of scores, which are sums
+COUNTED_ELEMENTS = 256  # elements that may be compared with each other
 
 
 def estimate(body: UOp) -> Cost:
@@ -57,19 +57,19 @@ def _bytes_read(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
 
 
 def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
-    """The operations of a chain; None of other kernels."""
+    """The operations of attention; None of other kernels."""
     if sum(node.op is ops.REDUCE for node in free) < LEAST_REDUCTIONS:
         return None
-    chain = find_chain([store.src[1] for store in body.src])
-    if chain is None or not chain.is_worth_blocks():
+    form = find_attention([store.src[1] for store in body.src])
+    if form is None or not form.is_worth_blocks():
         return None
-    ranges = frozenset().union(*(free[store] for store in body.src)) - {chain.rows, chain.keys, chain.columns}
-    products = [*chain.products, *chain.turned]
-    depths = sum(_times(inner.along) for inner in chain.inner)
-    columns = most_of(chain.columns.size) * len(products)
-    scores = [*(statistic.value for statistic in chain.statistics), *(product.p for product in products)]
-    each = 2 * (depths + columns) + _of_one_element(scores) + len(chain.statistics)
-    pairs = find_bounds(chain).pairs(most_of(chain.rows.size), most_of(chain.keys.size))
+    ranges = frozenset().union(*(free[store] for store in body.src)) - {form.rows, form.keys, form.columns}
+    products = [*form.products, *form.transposed]
+    depths = sum(_times(inner.along) for inner in form.inner)
+    columns = most_of(form.columns.size) * len(products)
+    scores = [*(statistic.value for statistic in form.statistics), *(product.p for product in products)]
+    each = 2 * (depths + columns) + _of_one_element(scores) + len(form.statistics)
+    pairs = find_bounds(form).pairs(most_of(form.rows.size), most_of(form.keys.size))
     return _times(ranges) * pairs * each
 
 
@@ -88,6 +88,6 @@ def _sorting(node: UOp, free: dict[UOp, frozenset[UOp]]) -> int:
     if not scratch:
         piece = min(node.arg.piece or size, size)
         stages = piece.bit_length()
-        steps = piece if piece <= COUNTED else stages * (stages + 1) // 2
+        steps = piece if piece <= COUNTED_ELEMENTS else stages * (stages + 1) // 2
         return elements * (steps if not node.arg.runs else 1)
     return elements * (1 + key.dtype.itemsize if scratch[0].shape[2] >= (node.arg.piece or size) else 2)

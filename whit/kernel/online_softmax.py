@@ -5,9 +5,10 @@
     out  = sum over j of exp2(c * (f - m)) / l * W[j, e]
                                                     ->   the sum without / l, which is divided at the end
 
-Goes in: a chain (`whit.kernel.attention_form`) of bfloat16 or float16 operands. Comes out: an `Online`, whose sums and
-products are scaled by one power each, or None if they are not of this form. Powers are those of two: what `exp` is more
-exact than exp2(x/ln 2) is lost where the power is rounded to a half before it is multiplied.
+Goes in: the form of a kernel (`whit.kernel.attention_form`) of bfloat16 or float16 operands. Comes out: an
+`OnlineSoftmax`, whose sums and products are scaled by one power each, or None if they are not of this form. Powers are
+those of two: what `exp` is more exact than exp2(x/ln 2) is lost where the power is rounded to a half before it is
+multiplied.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from whit.ir import ops
 from whit.ir.args import LARGEST_SLOT
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
-from whit.kernel.attention_form import Chain, Product, Statistic, with_values
+from whit.kernel.attention_form import AttentionForm, Product, Statistic, with_values
 from whit.records import dataclass
 
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
 LOG2_E = 1 / log(2)
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 OLD = UOp.param(LARGEST_SLOT, dtypes.float32, ())  # the largest score before
-STEP, WIDEST, MOST_SUMS = 16, 256, 512  # of a tensor core, along depth and columns; the most columns of one, of all
+# of a tensor core, along depth and columns; the most columns of one, of all
+ATOM_SIDE, MOST_COLUMNS, MOST_ALL_COLUMNS = 16, 256, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RescaledSum:
     """A sum over keys, and what it is multiplied by when the largest score was OLD; None: nothing."""
 
     leaf: UOp
@@ -43,81 +45,83 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Online:
-    """A chain that needs its keys once."""
+class OnlineSoftmax:
+    """Attention that sees its keys once."""
 
     dtype: DType  # of the operands
     top: Statistic | None
-    sums: list[Part]
-    products: list[Part]
+    sums: list[RescaledSum]
+    products: list[RescaledSum]
     values: list[UOp]  # what is stored, over leaves
 
 
 class _OtherForm(Exception):  # noqa: N818
-    """Something in the chain has another form."""
+    """Something in the kernel cannot be rescaled."""
 
 
-def as_online(chain: Chain) -> Online | None:
-    """The chain in this form, if it has it."""
-    dtype = _operand_dtype(chain)
-    if dtype is None or chain.turned or not _fits(chain):
+def as_online_softmax(form: AttentionForm) -> OnlineSoftmax | None:
+    """The form with rescaled sums; None where its sums cannot be rescaled by one power each."""
+    dtype = _operand_dtype(form)
+    if dtype is None or form.transposed or not _fits(form):
         return None
     try:
-        return _Reader(chain, dtype).online()
+        return _Reader(form, dtype).online()
     except _OtherForm:
         return None
 
 
 class _Reader:
-    """A chain, and its largest score."""
+    """The form of attention, and its largest score."""
 
-    def __init__(self, chain: Chain, dtype: DType) -> None:
-        self.chain, self.dtype = chain, dtype
+    def __init__(self, form: AttentionForm, dtype: DType) -> None:
+        self.form, self.dtype = form, dtype
         self.top = self.find_top()
         # The sums of float16 end at 65504, unless the largest power is 1.
         self.has_range = dtype is dtypes.bfloat16 or self.top is not None
 
-    def online(self) -> Online:
+    def online(self) -> OnlineSoftmax:
         """The whole."""
-        sums = [self.sum_of(statistic) for statistic in self.chain.statistics if statistic.op is not ops.MAX]
+        sums = [self.sum_of(statistic) for statistic in self.form.statistics if statistic.op is not ops.MAX]
         totals = [part.leaf for part in sums]
         products, names = [], {}
-        for product in self.chain.products:
+        for product in self.form.products:
             part, names[product.leaf] = self.product_of(product, totals)
             products.append(part)
-        values = [with_values(value, names) for value in self.chain.values]
+        values = [with_values(value, names) for value in self.form.values]
         if self.top is not None:
             values = self.guarded(values, [part.leaf for part in (*sums, *products)])
             sums, products = ([_scaled(part, self.top) for part in parts] for parts in (sums, products))
-        return Online(self.dtype, self.top, sums, products, values)
+        return OnlineSoftmax(self.dtype, self.top, sums, products, values)
 
     def find_top(self) -> Statistic | None:
         """The largest score, if there is one: of scores that depend on no other statistic."""
-        found = [statistic for statistic in self.chain.statistics if statistic.op is ops.MAX]
+        found = [statistic for statistic in self.form.statistics if statistic.op is ops.MAX]
         if not found:
             return None
         top = replace(found[0], value=unrounded(found[0].value, self.dtype))
-        if len(found) > 1 or not _is_free(top.value, [statistic.leaf for statistic in self.chain.statistics]):
+        if len(found) > 1 or not _is_free(top.value, [statistic.leaf for statistic in self.form.statistics]):
             raise _OtherForm
         return top
 
-    def sum_of(self, statistic: Statistic) -> Part:
+    def sum_of(self, statistic: Statistic) -> RescaledSum:
         """A sum of powers, which depend on the largest score alone."""
         value = self.with_powers(statistic.value)
-        others = [other.leaf for other in self.chain.statistics if self.top is None or other.leaf is not self.top.leaf]
+        others = [other.leaf for other in self.form.statistics if self.top is None or other.leaf is not self.top.leaf]
         if statistic.op is not ops.ADD or not _is_free(value, others):
             raise _OtherForm
-        return Part(statistic.leaf, value, None)
+        return RescaledSum(statistic.leaf, value, None)
 
-    def product_of(self, product: Product, totals: list[UOp]) -> tuple[Part, UOp]:
+    def product_of(self, product: Product, totals: list[UOp]) -> tuple[RescaledSum, UOp]:
         """A product without the factors that a row has once, as 1 / its sum is, and what it is times these."""
-        inside = [self.chain.keys, *(inner.leaf for inner in self.chain.inner)]
+        inside = [self.form.keys, *(inner.leaf for inner in self.form.inner)]
         value, factor = _without_rows(self.with_powers(product.p), totals, inside)
         if (factor is not None and not self.has_range) or not _is_free(value, totals):
             raise _OtherForm
         value, number = times_number(value) if self.has_range else (value, None)
         factors = [each.cast(dtypes.float32) for each in (factor, number) if each is not None]
-        return Part(product.leaf, value.cast(dtypes.float32), None, product.w), reduce(mul, factors, product.leaf)
+        return RescaledSum(product.leaf, value.cast(dtypes.float32), None, product.w), reduce(
+            mul, factors, product.leaf
+        )
 
     def with_powers(self, value: UOp) -> UOp:
         """A value with powers of two for all others, and without roundings."""
@@ -126,17 +130,17 @@ class _Reader:
     def guarded(self, values: list[UOp], leaves: list[UOp]) -> list[UOp]:
         """Values that are NaN in rows that see nothing, unless these have sums of their own."""
         assert self.top is not None, "the largest score says which rows see nothing"
-        if _is_guarded(self.chain, self.top.leaf):
+        if _is_guarded(self.form, self.top.leaf):
             return values
         nothing = self.top.leaf.eq(-inf)
         names = {leaf: nothing.where(leaf.constant(nan), leaf) for leaf in leaves}
         return [with_values(value, names) for value in values]
 
 
-def _is_guarded(chain: Chain, largest: UOp) -> bool:
+def _is_guarded(form: AttentionForm, largest: UOp) -> bool:
     """Whether a row that sees nothing has sums of its own, as in `scaled_dot_product_attention`. Else they are NaN."""
     test = largest.eq(-inf)
-    roots = [part.value for part in chain.statistics] + [part.p for part in chain.products]
+    roots = [part.value for part in form.statistics] + [part.p for part in form.products]
     return test in topological(roots)
 
 
@@ -160,10 +164,10 @@ def byte_of(value: UOp) -> DType | None:
     return next((dtype for dtype in FP8S if narrow(value, dtype) is not None), None)
 
 
-def _operand_dtype(chain: Chain) -> DType | None:
+def _operand_dtype(form: AttentionForm) -> DType | None:
     """The half that the scores are computed of. bfloat16 has the range of float32: other operands are rounded to it."""
-    operands = [(inner.a, inner.b) for inner in chain.inner]
-    rest = [side for pair in operands for side in pair] + [product.w for product in chain.products]
+    operands = [(inner.a, inner.b) for inner in form.inner]
+    rest = [side for pair in operands for side in pair] + [product.w for product in form.products]
     for dtype in dtypes.float16s:
         if not any(narrow(a, dtype) is not None and narrow(b, dtype) is not None for a, b in operands):
             continue
@@ -174,16 +178,16 @@ def _operand_dtype(chain: Chain) -> DType | None:
     return None
 
 
-def _fits(chain: Chain) -> bool:
+def _fits(form: AttentionForm) -> bool:
     """Whether sums are float32, and sizes such that tensor cores and registers hold them."""
-    leaves = [inner.leaf for inner in chain.inner] + [statistic.leaf for statistic in chain.statistics]
-    leaves += [product.leaf for product in chain.products]
-    if any(leaf.dtype is not dtypes.float32 for leaf in leaves) or any(len(inner.along) != 1 for inner in chain.inner):
+    leaves = [inner.leaf for inner in form.inner] + [statistic.leaf for statistic in form.statistics]
+    leaves += [product.leaf for product in form.products]
+    if any(leaf.dtype is not dtypes.float32 for leaf in leaves) or any(len(inner.along) != 1 for inner in form.inner):
         return False
-    columns = chain.columns.size
-    sizes = [inner.along[0].size for inner in chain.inner] + [columns]
-    known = all(isinstance(size, int) and size % STEP == 0 and size <= WIDEST for size in sizes)
-    return known and isinstance(columns, int) and columns * len(chain.products) <= MOST_SUMS
+    columns = form.columns.size
+    sizes = [inner.along[0].size for inner in form.inner] + [columns]
+    known = all(isinstance(size, int) and size % ATOM_SIDE == 0 and size <= MOST_COLUMNS for size in sizes)
+    return known and isinstance(columns, int) and columns * len(form.products) <= MOST_ALL_COLUMNS
 
 
 def _is_free(value: UOp, leaves: list[UOp]) -> bool:
@@ -325,7 +329,7 @@ def _without_rows(value: UOp, leaves: list[UOp], inside: list[UOp]) -> tuple[UOp
     return value, None
 
 
-def _scaled(part: Part, top: Statistic) -> Part:
+def _scaled(part: RescaledSum, top: Statistic) -> RescaledSum:
     """A sum with what it is multiplied by, if a factor does it."""
     powers = [node for node in topological((part.value,)) if node.op is ops.EXP2 and not _is_free(node, [top.leaf])]
     if not powers and _is_free(part.value, [top.leaf]):

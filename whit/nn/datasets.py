@@ -20,7 +20,7 @@ from typing import Any
 
 from whit.errors import ArgumentError, BackendError, FileMissingError, NotSupportedError, ParseError, nearest
 from whit.helpers import fetch
-from whit.nn.state.archives import LIMIT, gunzip, tar_extract
+from whit.nn.state.archives import LIMIT_BYTES, gunzip, tar_extract
 from whit.nn.state.numpy_files import npy_load
 from whit.nn.state.pickles import Global, Stateful, Unpickler
 from whit.nn.state.source import CUT_OFF, Reader, Source, open_source
@@ -194,7 +194,7 @@ def _cifar_sources(folder: Folder) -> dict[str, Source]:
                 return {path.name: open_source("cifar", path) for path in found}
     names = (CIFAR_ARCHIVE, "cifar-10-python.tar.gz")
     archive = _find(folder, names, CIFAR_URL, CIFAR_MD5, "cifar")
-    members = {name.rpartition("/")[2]: tensor for name, tensor in tar_extract(archive, LIMIT).items()}
+    members = {name.rpartition("/")[2]: tensor for name, tensor in tar_extract(archive, LIMIT_BYTES).items()}
     return {
         name: open_source("cifar", tensor)
         for name, tensor in members.items()

@@ -38,7 +38,7 @@ class Linear(Module):
         return x.linear(self.weight.transpose(), self.bias)
 
 
-def spread(name: str, value: int | tuple[int, ...], axes: int) -> tuple[int, ...]:
+def one_for_each_axis(name: str, value: int | tuple[int, ...], axes: int) -> tuple[int, ...]:
     """One number for each axis."""
     given = (value,) * axes if isinstance(value, int) else tuple(value)
     if len(given) != axes:
@@ -70,7 +70,7 @@ class _Conv(Module):
                 f"{name}: {in_channels} channels in and {out_channels} out do not divide into {groups} groups",
                 fix="Both must be multiples of groups.",
             )
-        self.kernel_size = spread(name, kernel_size, self.axes)
+        self.kernel_size = one_for_each_axis(name, kernel_size, self.axes)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = self._padding(name, padding)
         self.weight, self.bias = self._weights(in_channels, out_channels, bias)
@@ -83,9 +83,9 @@ class _Conv(Module):
             return 0
         if padding != "same":
             raise ArgumentError(f"{name}: padding={padding!r}", fix='Give numbers, "same" or "valid".')
-        if set(spread(name, self.stride, self.axes)) != {1}:
+        if set(one_for_each_axis(name, self.stride, self.axes)) != {1}:
             raise ArgumentError(f'{name}: padding="same" with stride {self.stride}', fix="It needs a stride of 1.")
-        dilations = spread(name, self.dilation, self.axes)
+        dilations = one_for_each_axis(name, self.dilation, self.axes)
         found: list[int] = []
         for dilation, size in zip(dilations[::-1], self.kernel_size[::-1], strict=True):
             total = dilation * (size - 1)

@@ -17,14 +17,17 @@ from whit.ir.uop import UOp
 from whit.render.program import memory_of
 from whit.target import Target
 
-LINE = 64  # bytes of a cache line
-SOON = 8192  # bytes ahead in a panel: 60.0 ms for 2048 x 2048 x 2048 on two cores, and 65.6 ms with 1024
-ROWS = 4  # ahead in a copy: 3.0 -> 2.6 ms for 64 x 3072 x 768
-LEAST, MOST = 1024, 1 << 17  # bytes ahead: what is nearer the hardware prefetches, what is farther is evicted by then
-SHORT_ROW = 1 << 13  # bytes of a row too short to be prefetched by the hardware: 1.32 -> 0.88 ms for Q4_0, 4096 x 4096
+CACHE_LINE_BYTES = 64  # bytes of a cache line
+# bytes ahead in a panel: 60.0 ms for 2048 x 2048 x 2048 on two cores, and 65.6 ms with 1024
+PANEL_DISTANCE_BYTES = 8192
+COPY_DISTANCE_ROWS = 4  # ahead in a copy: 3.0 -> 2.6 ms for 64 x 3072 x 768
+# bytes ahead: what is nearer the hardware prefetches, what is farther is evicted by then
+LEAST_DISTANCE_BYTES, MOST_DISTANCE_BYTES = 1024, 1 << 17
+# bytes of a row too short to be prefetched by the hardware: Q4_0 1.32 -> 0.88 ms (bench/quantised.py)
+SHORT_ROW_BYTES = 1 << 13
 
 
-def bytes_ahead(linear: UOp, target: Target) -> dict[UOp, int]:
+def prefetch_distances(linear: UOp, target: Target) -> dict[UOp, int]:
     """Load -> how many bytes ahead of it memory is prefetched."""
     found: dict[UOp, int] = {}
     for node in linear.src:
@@ -45,7 +48,7 @@ def _ahead_of_load(load: UOp, target: Target) -> int:
     if memory.op is ops.PARAM:
         return _worth_it(_next_rows(load.src[1]) * load.dtype.itemsize) if _is_vector(load) else 0
     is_large = memory.op is ops.BUFFER and memory.shape[0] * memory.dtype.itemsize > target.l1_bytes
-    return SOON if is_large and _is_line(load) else 0
+    return PANEL_DISTANCE_BYTES if is_large and _is_line(load) else 0
 
 
 def _ahead_in_copy(store: UOp) -> int:
@@ -55,12 +58,12 @@ def _ahead_in_copy(store: UOp) -> int:
     is_panel = panel.op is ops.BUFFER and panel.arg.memory is Memory.SHARED
     if not is_panel or source.op is not ops.PARAM or not _is_line(load):
         return 0
-    return _worth_it(ROWS * _row(load.src[1], place) * source.dtype.itemsize)
+    return _worth_it(COPY_DISTANCE_ROWS * _row(load.src[1], place) * source.dtype.itemsize)
 
 
 def _worth_it(distance: int) -> int:
     """A distance, or 0 if it is too short or too long."""
-    return distance if LEAST <= distance <= MOST else 0
+    return distance if LEAST_DISTANCE_BYTES <= distance <= MOST_DISTANCE_BYTES else 0
 
 
 def asked_before(linear: UOp) -> dict[UOp, list[UOp]]:
@@ -86,7 +89,7 @@ def _is_line_of_param(load: UOp) -> bool:
     memory, *others = load.src
     if memory.op is not ops.PARAM or any(each.shape for each in others):
         return False
-    return bool(load.shape) and load.shape[0] * memory.dtype.itemsize >= LINE
+    return bool(load.shape) and load.shape[0] * memory.dtype.itemsize >= CACHE_LINE_BYTES
 
 
 def _is_vector(load: UOp) -> bool:
@@ -97,7 +100,7 @@ def _is_vector(load: UOp) -> bool:
 
 def _is_line(load: UOp) -> bool:
     """Whether a load is of whole lines, and of nothing else."""
-    return _is_vector(load) and load.shape[0] * load.src[0].dtype.itemsize >= LINE
+    return _is_vector(load) and load.shape[0] * load.src[0].dtype.itemsize >= CACHE_LINE_BYTES
 
 
 def _next_rows(position: UOp) -> int:
@@ -109,7 +112,7 @@ def _next_rows(position: UOp) -> int:
     if not summed or not outside or any(step <= 0 or r.src[0].op is not ops.CONST for r, step in summed.items()):
         return 0
     row, pitch = max(step * int(r.src[0].arg) for r, step in summed.items()), min(outside)
-    return pitch if row <= min(SHORT_ROW, pitch // 2) else 0
+    return pitch if row <= min(SHORT_ROW_BYTES, pitch // 2) else 0
 
 
 def _row(source: UOp, place: UOp) -> int:

@@ -20,21 +20,21 @@ from whit.render.prefetch import step_of
 from whit.render.program import memory_of
 from whit.target import Target
 
-LINE = 64  # bytes of a cache line
-PAGE = 4096  # bytes, beyond which the hardware does not prefetch
-IN_ORDER, SCATTERED = 2, 6  # results of 1/2 and 1/6 of the last cache are evicted before they are read
+CACHE_LINE_BYTES = 64  # bytes of a cache line
+PAGE_BYTES = 4096  # bytes, beyond which the hardware does not prefetch
+IN_ORDER_SHARE, SCATTERED_SHARE = 2, 6  # results of 1/2 and 1/6 of the last cache are evicted before they are read
 
 
-def stores_past_caches(linear: UOp, target: Target) -> set[UOp]:
+def streaming_stores(linear: UOp, target: Target) -> set[UOp]:
     """Stores of whole lines into params of which nothing is read, where these would not stay in the last cache."""
     if target.family != "x86_64" or not target.l3_bytes:
         return set()
-    written: dict[UOp, int] = {}  # bytes, times IN_ORDER or SCATTERED
+    written: dict[UOp, int] = {}  # bytes, times IN_ORDER_SHARE or SCATTERED_SHARE
     found: dict[UOp, list[UOp]] = {}
     for (*around, param, base), stores in _stores_by_line(linear).items():
         whole = list(_whole_lines(stores))
         step = next((step_of(base, r) for r in reversed(around) if r.op is ops.RANGE), 0) * param.dtype.itemsize
-        weight = SCATTERED if step >= PAGE else IN_ORDER
+        weight = SCATTERED_SHARE if step >= PAGE_BYTES else IN_ORDER_SHARE
         found.setdefault(param, []).extend(whole)
         written[param] = written.get(param, 0) + sum(map(_nbytes, whole)) * _times(around) * weight
     return {store for param, stores in found.items() if written[param] >= target.l3_bytes for store in stores}
@@ -55,7 +55,7 @@ def _stores_by_line(linear: UOp) -> dict[tuple[UOp, ...], dict[int, UOp]]:
             param = memory_of(node.src[0])
             base, offset = _parted(node.src[2])
             size = param.dtype.itemsize
-            if _divisor(base) * size % LINE == 0 and offset * size % _nbytes(node) == 0:
+            if _divisor(base) * size % CACHE_LINE_BYTES == 0 and offset * size % _nbytes(node) == 0:
                 found.setdefault((*blocks, param, base), {})[offset * size] = node
     return found
 
@@ -75,8 +75,10 @@ def _whole_lines(stores: dict[int, UOp]) -> Iterable[UOp]:
     """Those that fill their lines, together with the others."""
     filled: dict[int, int] = {}
     for start, store in stores.items():
-        filled[start // LINE] = filled.get(start // LINE, 0) + min(_nbytes(store), LINE)
-    return (store for start, store in stores.items() if filled[start // LINE] == LINE)
+        filled[start // CACHE_LINE_BYTES] = filled.get(start // CACHE_LINE_BYTES, 0) + min(
+            _nbytes(store), CACHE_LINE_BYTES
+        )
+    return (store for start, store in stores.items() if filled[start // CACHE_LINE_BYTES] == CACHE_LINE_BYTES)
 
 
 def _times(blocks: Iterable[UOp]) -> int:

@@ -1,6 +1,6 @@
 """Raw memory of the machine: blocks that are 64-byte aligned, kept for reuse when they are given back.
 
-Goes in: a number of bytes. Comes out: a `Block` with an address.
+Goes in: a number of bytes. Comes out: a `MemoryBlock` with an address.
 
     block = take(1000)      # 1024 bytes, from the cache of freed blocks if it has such
     give_back(block)        # into the cache; what is too much there goes back to the system
@@ -24,12 +24,12 @@ from whit.cache import register_cache
 ALIGNMENT = 64
 KiB = 1024
 MiB = 1024 * KiB
-SLAB = 1 * MiB
-LARGEST_IN_SLAB = 64 * KiB
-HUGE_PAGE = 2 * MiB
+SLAB_BYTES = 1 * MiB
+LARGEST_IN_SLAB_BYTES = 64 * KiB
+HUGE_PAGE_BYTES = 2 * MiB
 
 
-class Block:
+class MemoryBlock:
     """A piece of memory. `size` is at least what was asked for."""
 
     __slots__ = ("address", "mapping", "size")
@@ -41,15 +41,15 @@ class Block:
 
 
 def size_class(nbytes: int) -> int:
-    """The size of the block for so many bytes: at most a quarter more, and huge pages in whole.
+    """The size of the block for `nbytes`: at most a quarter more, and huge pages in whole.
 
     >>> size_class(1), size_class(1000), size_class(1025), size_class(5 * MiB) // MiB
     (64, 1024, 1280, 6)
     """
     if nbytes <= ALIGNMENT:
         return ALIGNMENT
-    if nbytes > HUGE_PAGE:
-        return -(-nbytes // HUGE_PAGE) * HUGE_PAGE
+    if nbytes > HUGE_PAGE_BYTES:
+        return -(-nbytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
     step = max(1 << ((nbytes - 1).bit_length() - 3), ALIGNMENT)  # four classes between two powers of two
     return -(-nbytes // step) * step
 
@@ -64,15 +64,15 @@ def _cache_limit() -> int:
 
 
 _lock = threading.RLock()  # a buffer may be freed by the garbage collector while this thread is in here
-_free: dict[int, list[Block]] = {}  # size -> blocks, the warmest last
+_free: dict[int, list[MemoryBlock]] = {}  # size -> blocks, the warmest last
 _cached = 0  # bytes in `_free` that the system could have back
 _limit = _cache_limit()
 _slab = [0, 0]  # where the next small block is cut, and how much is left there
 _slabs: list[Any] = []  # keeps the mappings
 
 
-def take(nbytes: int) -> Block:
-    """A block of at least so many bytes; its content is arbitrary. MemoryError if there is none."""
+def take(nbytes: int) -> MemoryBlock:
+    """A block of at least `nbytes`; its content is arbitrary. MemoryError if there is none."""
     global _cached  # noqa: PLW0603  a counter on a hot path
     size = size_class(nbytes)
     free = _free.get(size)
@@ -87,7 +87,7 @@ def take(nbytes: int) -> Block:
                     _cached -= size
             return block
     with _lock:
-        if size <= LARGEST_IN_SLAB:
+        if size <= LARGEST_IN_SLAB_BYTES:
             return _cut(size)
         try:
             return _map(size)
@@ -99,7 +99,7 @@ def take(nbytes: int) -> Block:
             raise MemoryError(f"{size} bytes") from None
 
 
-def give_back(block: Block) -> None:
+def give_back(block: MemoryBlock) -> None:
     """The block may be taken again."""
     global _cached  # noqa: PLW0603  a counter on a hot path
     size = block.size
@@ -129,10 +129,10 @@ def cached_bytes() -> int:
 
 
 def _shrink(wanted: int) -> None:
-    """Drops the largest and coldest cached mappings until so many bytes are left."""
+    """Drops the largest and coldest cached mappings until `wanted` bytes are left."""
     global _cached  # noqa: PLW0603  a counter on a hot path
     for size in sorted(_free, reverse=True):  # a copy: the garbage collector may give back a block meanwhile
-        if size <= LARGEST_IN_SLAB:
+        if size <= LARGEST_IN_SLAB_BYTES:
             break
         blocks = _free[size]
         while blocks and _cached > wanted:
@@ -140,25 +140,26 @@ def _shrink(wanted: int) -> None:
             _cached -= size
 
 
-def _cut(size: int) -> Block:
+def _cut(size: int) -> MemoryBlock:
     address, left = _slab
     if left < size:
-        mapping = _anonymous(SLAB)
+        mapping = _anonymous(SLAB_BYTES)
         _slabs.append(mapping)
-        address, left = _address(mapping), SLAB
+        address, left = _address(mapping), SLAB_BYTES
     _slab[:] = address + size, left - size
-    return Block(address, size, None)
+    return MemoryBlock(address, size, None)
 
 
-def _map(size: int) -> Block:
-    extra = HUGE_PAGE if size >= HUGE_PAGE else 0  # address space only: pages that nobody touches cost nothing
+def _map(size: int) -> MemoryBlock:
+    # address space only: pages that nobody touches cost nothing
+    extra = HUGE_PAGE_BYTES if size >= HUGE_PAGE_BYTES else 0
     mapping = _anonymous(size + extra)
     address = _address(mapping)
     if extra:
-        aligned = -(-address // HUGE_PAGE) * HUGE_PAGE
+        aligned = -(-address // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
         _advise(mapping, aligned - address, size)
         address = aligned
-    return Block(address, size, mapping)
+    return MemoryBlock(address, size, mapping)
 
 
 def _anonymous(size: int) -> mmap.mmap:

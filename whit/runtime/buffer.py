@@ -27,8 +27,8 @@ from whit.records import dataclass
 from whit.runtime.blocks import MiB, cached_bytes, give_back, release, take
 
 INSIDE = "inside the machine"  # what copies of its memory are called in profiles
-LISTED = 5  # the largest buffers that an out-of-memory error names
-LARGE = 1 * MiB  # buffers of this size and more remember where they were made, 1 us
+LISTED_BUFFERS = 5  # the largest buffers that an out-of-memory error names
+LARGE_BYTES = 1 * MiB  # buffers of this size and more remember where they were made, 1 us
 
 
 class OutOfMemoryError(WhitError, MemoryError):
@@ -118,7 +118,7 @@ class Buffer:
             return
         _count(device, nbytes)
         self._counted = nbytes
-        if nbytes >= LARGE:
+        if nbytes >= LARGE_BYTES:
             self.made_at = user_line()
             _large.add(self)
         if (recorder := hooks.recorder) is not None and nbytes:
@@ -314,7 +314,7 @@ def out_of_memory(device: str, nbytes: int, left: str) -> OutOfMemoryError:
     here = [buffer for buffer in _large if is_on_host(device) or buffer.device == device]
     live = sorted(here, key=lambda buffer: -buffer.nbytes)
     lines = [f"{usage(device).now:,} bytes are in use on {device}, {left}"]
-    for buffer in live[:LISTED]:
+    for buffer in live[:LISTED_BUFFERS]:
         made = f", made at {buffer.made_at}" if buffer.made_at else ""
         lines.append(f"{buffer.nbytes:,} bytes on {buffer.device}{made}")
     line = user_line()

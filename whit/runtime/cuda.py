@@ -33,17 +33,17 @@ from whit.runtime.cuda_driver import (
     DriverError,
     load_driver,
 )
-from whit.runtime.cuda_failure import LASTING, Started, failure, kept
+from whit.runtime.cuda_failure import STICKY, Started, failure, write_source
 from whit.runtime.cuda_times import Times
 from whit.runtime.cuda_transfers import NO_TIMING, NON_BLOCKING, Transfers
 
-SMALLEST = 512  # bytes of a block of memory
+SMALLEST_BLOCK_BYTES = 512  # bytes of a block of memory
 MEMORY_TYPE = 2  # what the driver is asked about an address
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
 PTX = 1  # a kind of what is linked
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
 SHARED_BYTES, LOCAL_BYTES, REGISTERS, MOST_SHARED_BYTES = 1, 3, 4, 8  # attributes of a function
-REMEMBERED = 8  # kernels that an error names
+REMEMBERED_KERNELS = 8  # kernels that an error names
 
 
 class CudaMemoryError(MemoryError):
@@ -63,7 +63,7 @@ class Gpu:
         self.is_lost = ""  # why nothing can be done any more
         self.pool: dict[int, list[int]] = {}  # size -> addresses
         self.sizes: dict[int, int] = {}  # of blocks that are in use or in the pool
-        self.recent: deque[Started] = deque(maxlen=REMEMBERED)
+        self.recent: deque[Started] = deque(maxlen=REMEMBERED_KERNELS)
         self._leaving: deque[tuple[Any, Any]] = deque()  # memory of others, each with the event after which it may go
         self._is_ending = sys.is_finalizing  # bound here: when Python ends, the names of modules go first
         self._used: dict[int, Any] = {}  # large blocks, and events after all that used them before they were given back
@@ -120,9 +120,9 @@ class Gpu:
     # ---- memory
 
     def take(self, nbytes: int) -> int:
-        """The address of so many bytes; their content is arbitrary. CudaMemoryError if there are none."""
+        """The address of `nbytes` of memory; their content is arbitrary. CudaMemoryError if there are none."""
         self.use()
-        size = max(size_class(nbytes), SMALLEST)
+        size = max(size_class(nbytes), SMALLEST_BLOCK_BYTES)
         with self.lock:
             free = self.pool.get(size)
             if free:
@@ -149,7 +149,7 @@ class Gpu:
             return
         with self.lock:
             size = self.sizes[address]
-            if size >= cuda_transfers.LARGE:
+            if size >= cuda_transfers.LARGE_BYTES:
                 with self.visited(), suppress(BackendError):  # somebody else will see the error
                     if address not in self._used:
                         self._used[address] = self.number("cuEventCreate", ctypes.c_void_p, NO_TIMING)
@@ -237,10 +237,10 @@ class Gpu:
 
     def _refusal(self, error: DriverError, log: Any, code: bytes) -> BackendError:
         """What to raise where the driver does not take code."""
-        if error.code in LASTING:
+        if error.code in STICKY:
             return self._failure(error)
         details = f"{error}\n{log.value.decode()}".strip()
-        return BackendError("CUDA: the driver does not take a kernel", f"{details}\n{kept(code)}")
+        return BackendError("CUDA: the driver does not take a kernel", f"{details}\n{write_source(code)}")
 
     def usage_of(self, function: Any, threads: int, shared: int) -> FunctionUsage:
         """What a kernel takes of a multiprocessor, launched so."""
@@ -274,7 +274,7 @@ class Gpu:
         try:
             function(*arguments)
         except DriverError as error:
-            if error.code not in LASTING:
+            if error.code not in STICKY:
                 raise
             raise self._failure(error) from None
 
@@ -285,7 +285,7 @@ class Gpu:
 
     def _failure(self, error: DriverError) -> BackendError:
         """The error about what the driver has returned; after most of them every call is one."""
-        if error.code in LASTING:
+        if error.code in STICKY:
             self.is_lost = self.is_lost or f"an earlier kernel failed with {error.name}"
         return failure(error, self.recent)
 
@@ -315,7 +315,7 @@ class Module:
         self.handle = handle
 
     def function(self, name: str, shared: int = 0) -> Any:
-        """A kernel by its name, which will be launched with so many bytes of shared memory."""
+        """A kernel by its name, which will be launched with `shared` bytes of shared memory."""
         found = ctypes.c_void_p()
         self.gpu.driver.cuModuleGetFunction(ctypes.byref(found), self.handle, name.encode())
         if shared:

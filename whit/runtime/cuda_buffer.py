@@ -21,12 +21,12 @@ def ordinal_of(device: str) -> int:
     return int(device.partition(":")[2] or 0)
 
 
-MOST_PINNED = 64 << 20  # bytes of pinned memory for one copy of a program: it is taken from all others
+MOST_PINNED_BYTES = 64 << 20  # bytes of pinned memory for one copy of a program: it is taken from all others
 
 
 def pinned_buffer(device: str, nbytes: int, source: str) -> Buffer:
     """A buffer on the host that a GPU writes by itself; an ordinary one if it is very large."""
-    if not 0 < nbytes <= MOST_PINNED:
+    if not 0 < nbytes <= MOST_PINNED_BYTES:
         return Buffer(device, nbytes)
     pinned = PinnedBuffer(open_gpu(ordinal_of(source)), nbytes)
     return Buffer.at_address(device, pinned.address, nbytes, owner=pinned)

@@ -35,7 +35,7 @@ FAULTS_OF_LAUNCHES = {
     1: "a kernel cannot be started",
     701: "a kernel cannot be started: it needs more registers or shared memory than the device has",
 }
-LASTING = frozenset({*FAULTS_OF_KERNELS, *FAULTS_OF_DEVICES})  # nothing works in this process after these
+STICKY = frozenset({*FAULTS_OF_KERNELS, *FAULTS_OF_DEVICES})  # nothing works in this process after these
 
 Started = tuple[str, Sequence[Callable[[], bytes]]]  # a kernel or a graph of them: the name, and what has the PTX
 
@@ -63,10 +63,10 @@ def failure(error: DriverError, recent: Iterable[Started]) -> BackendError:
 def _sources(groups: Iterable[Sequence[Callable[[], bytes]]]) -> str:
     """Writes the PTX of kernels to a file; a line that says where."""
     sources = dict.fromkeys(source for group in groups for source in group)
-    return "\n" + kept(b"\n".join(source() for source in sources)) if sources else ""
+    return "\n" + write_source(b"\n".join(source() for source in sources)) if sources else ""
 
 
-def kept(source: bytes) -> str:
+def write_source(source: bytes) -> str:
     """Writes PTX, or machine code, to a file; the words that say where."""
     import tempfile  # lazy: it loads a dozen modules, and failures are rare
 

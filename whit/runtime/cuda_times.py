@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from whit.runtime.cuda import Gpu
 
 STALE_NS = 1_000_000_000  # the age of an anchor that is set anew as soon as the GPU is idle
-MOST_WAITING = 4096  # lists of events that nobody has read yet
+MOST_WAITING_LISTS = 4096  # lists of events that nobody has read yet
 
 
 class Times:
@@ -73,7 +73,7 @@ class Times:
                 told([])
                 return
             self._waiting.append((events, told))
-            while self._waiting and (len(self._waiting) > MOST_WAITING or self._is_done(self._waiting[0][0][-1])):
+            while self._waiting and (len(self._waiting) > MOST_WAITING_LISTS or self._is_done(self._waiting[0][0][-1])):
                 self._read(*self._waiting.popleft())
 
     def _is_done(self, event: Any) -> bool:

@@ -25,9 +25,10 @@ from whit.runtime.threads import copy_memory
 if TYPE_CHECKING:
     from whit.runtime.cuda import Gpu
 
-LARGE = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
-PIECES = 4  # in which a copy goes through pinned memory, of LEAST to MOST bytes
-LEAST, MOST = 2 * MiB, 32 * MiB  # MOST suits memory that is new (`copy_memory`): 30 GB/s, 11 with pieces of 8 MiB
+LARGE_BYTES = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
+PIECES = 4  # in which a copy goes through pinned memory, of LEAST_PIECE_BYTES to MOST_PIECE_BYTES bytes
+# MOST_PIECE_BYTES suits memory that is new (`copy_memory`): 30 GB/s, 11 with pieces of 8 MiB
+LEAST_PIECE_BYTES, MOST_PIECE_BYTES = 2 * MiB, 32 * MiB
 IN_FLIGHT = 2
 NO_TIMING = 2
 NON_BLOCKING = 1
@@ -60,8 +61,11 @@ class Transfers:
 
     def _pieces(self, nbytes: int) -> Iterator[tuple[int, Any, int, int]]:
         """Pinned memory in turns, each with the event after which it is free, a place in the copy, and bytes there."""
-        size = min(max(-(-nbytes // PIECES // LEAST) * LEAST, LEAST), MOST)
-        room = MOST if size > LEAST else size  # pinning takes long: what copies little has little of it
+        size = min(
+            max(-(-nbytes // PIECES // LEAST_PIECE_BYTES) * LEAST_PIECE_BYTES, LEAST_PIECE_BYTES), MOST_PIECE_BYTES
+        )
+        # pinning takes long: what copies little has little of it
+        room = MOST_PIECE_BYTES if size > LEAST_PIECE_BYTES else size
         ring = self._rings.get(room)
         if ring is None:
             memory = self.gpu.number("cuMemHostAlloc", ctypes.c_void_p, room * IN_FLIGHT, 0)
@@ -89,7 +93,7 @@ class Transfers:
 
     def fill(self, target: int, source: int, nbytes: int) -> None:
         """The same into memory that was just taken: large copies run beside kernels that were started before."""
-        if nbytes < LARGE:
+        if nbytes < LARGE_BYTES:
             self.upload(target, source, nbytes)
             return
         gpu = self.gpu

@@ -22,10 +22,10 @@ from time import perf_counter_ns
 from whit.errors import FileError, FileMissingError, FileReadOnlyError, nearest
 from whit.recording import hooks
 
-MOST_AT_ONCE = 1 << 30  # bytes; Linux moves at most 2 GiB in one call
+MOST_BYTES_AT_ONCE = 1 << 30  # bytes; Linux moves at most 2 GiB in one call
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBADF, errno.ETXTBSY})
-BLOCK = 512  # bytes, the unit of `st_blocks`
+BLOCK_BYTES = 512  # bytes, the unit of `st_blocks`
 
 
 class File:
@@ -51,7 +51,7 @@ class File:
         start, done = perf_counter_ns(), 0
         while done < len(target):
             try:
-                count = os.preadv(self._descriptor, [target[done : done + MOST_AT_ONCE]], offset + done)
+                count = os.preadv(self._descriptor, [target[done : done + MOST_BYTES_AT_ONCE]], offset + done)
             except OSError as error:
                 raise file_error("read", self.path, error) from error
             if not count:
@@ -70,7 +70,7 @@ class File:
         start, done = perf_counter_ns(), 0
         while done < len(data):
             try:
-                done += os.pwrite(self._descriptor, data[done : done + MOST_AT_ONCE], offset + done)
+                done += os.pwrite(self._descriptor, data[done : done + MOST_BYTES_AT_ONCE], offset + done)
             except OSError as error:
                 where = f"bytes {offset} to {offset + done} of {offset} to {offset + len(data)} are written"
                 raise file_error("written", self.path, error, where) from error
@@ -97,7 +97,7 @@ class File:
     def _reserve(self, offset: int, nbytes: int) -> None:
         """Gets the blocks that a write needs before it changes a byte, so that a full disk loses nothing."""
         status = os.fstat(self._descriptor)
-        is_there = offset + nbytes <= status.st_size and status.st_blocks * BLOCK >= status.st_size
+        is_there = offset + nbytes <= status.st_size and status.st_blocks * BLOCK_BYTES >= status.st_size
         if is_there or not nbytes or not stat.S_ISREG(status.st_mode) or not hasattr(os, "posix_fallocate"):
             return
         try:

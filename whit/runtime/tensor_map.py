@@ -11,8 +11,8 @@ from typing import Any
 
 from whit.runtime.cuda_driver import Driver
 
-NBYTES, ALIGNMENT = 128, 64
-DTYPES = {1: 0, 2: 1, 4: 2}  # unsigned integers of so many bytes
+MAP_BYTES, MAP_ALIGNMENT_BYTES = 128, 64
+DTYPES = {1: 0, 2: 1, 4: 2}  # bytes of an element -> the driver's unsigned integer of that size
 SWIZZLE_128, PROMOTE_TO_256 = 3, 3
 
 
@@ -44,8 +44,8 @@ class TensorMap:
         self.box = (ctypes.c_uint32 * len(box))(*box)
         self.steps = (ctypes.c_uint32 * len(sizes))(*(steps or [1] * len(sizes)))
         self.corners = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
-        self._room = (ctypes.c_char * (NBYTES + ALIGNMENT))()
-        self.address = -(-ctypes.addressof(self._room) // ALIGNMENT) * ALIGNMENT
+        self._room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT_BYTES))()
+        self.address = -(-ctypes.addressof(self._room) // MAP_ALIGNMENT_BYTES) * MAP_ALIGNMENT_BYTES
         self._of = 0  # the memory that it describes now
 
     def encode(self, memory: int) -> None:

@@ -19,7 +19,7 @@ from array import array
 from typing import Any
 
 from whit.config import THREADS
-from whit.runtime.blocks import HUGE_PAGE
+from whit.runtime.blocks import HUGE_PAGE_BYTES
 from whit.runtime.library import Library
 from whit.runtime.link import load_object
 from whit.runtime.pages import Pages, c_library
@@ -27,16 +27,16 @@ from whit.runtime.pool_text import POOL_BYTES, SPINS, pool_text
 from whit.target import available_cores, host_target
 
 # Almost 1 ms: longer than what Python takes between two calls. A worker that sleeps comes 50 us late:
-# 50 -> 23 us for 1 x 512 x 1000, 851 -> 769 us for 512 x 512 x 512, called from Python on two cores.
+# 50 -> 23 us for 1 x 512 x 1000, 851 -> 769 us for 512 x 512 x 512 (bench/cpu.py), called from Python on two cores.
 SPIN_COUNT = 20_000
 STACK_BYTES = 16 << 20  # of a worker; a kernel's panels lie there
 MOST_WORKERS = 255
-COPY_CHUNK = 1 << 18  # bytes that a thread copies at once
+COPY_CHUNK_BYTES = 1 << 18  # bytes that a thread copies at once
 COPY_THREADS = 16  # that copy together: 10 GB/s by one, 37 by 8, 55 by 16 of an H200's machine
 
 
 class Launch(ctypes.Structure):
-    """One kernel to run over the range 0 .. total, in chunks, on at most so many threads. Fields are addresses."""
+    """One kernel to run over the range 0 .. total, in chunks, on at most `threads` threads. Fields are addresses."""
 
     _fields_ = (
         ("kernel", ctypes.c_void_p),
@@ -79,11 +79,11 @@ def native_call(launches: int, count: int, threads: int) -> tuple[Any, int, int,
 def copy_memory(target: int, source: int, nbytes: int) -> None:
     """Copies bytes, large ones by several threads. In very large ones each takes a huge page at once: the page may be
     new, and is then made by one thread and not by several (34 GB/s instead of 17)."""
-    if nbytes < 2 * COPY_CHUNK:
+    if nbytes < 2 * COPY_CHUNK_BYTES:
         ctypes.memmove(target, source, nbytes)
         return
-    threads = min(thread_count(), COPY_THREADS, nbytes // COPY_CHUNK)
-    chunk = HUGE_PAGE if nbytes >= threads * HUGE_PAGE else COPY_CHUNK
+    threads = min(thread_count(), COPY_THREADS, nbytes // COPY_CHUNK_BYTES)
+    chunk = HUGE_PAGE_BYTES if nbytes >= threads * HUGE_PAGE_BYTES else COPY_CHUNK_BYTES
     pointers = array("Q", (target, source))
     words = native_kernel("whit_copy"), pointers.buffer_info()[0], 0, nbytes, chunk, threads
     launch = array("Q", words)

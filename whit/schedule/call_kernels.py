@@ -18,7 +18,7 @@ from whit.schedule.groups.group import Group
 from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.movement import view_position
 from whit.schedule.rewrites.split_sort import scratch_of, with_scratch
-from whit.schedule.stages.choose import Kernel
+from whit.schedule.stages.choose import StoredValue
 from whit.schedule.stages.join import stores_of
 from whit.schedule.values import is_join
 from whit.schedule.windows import pass_windows
@@ -57,7 +57,7 @@ class Calling:
     known: dict[tuple[UOp, str], _Made] = field(default_factory=dict)  # equal layers have equal kernels
 
     def calls_of(self, group: Group) -> Iterator[UOp]:
-        """The calls that compute a group; none if it is kept for something that has no elements."""
+        """The calls that compute a group; none if it is stored for something that has no elements."""
         stores = _stores(group, self.places)
         most = PARTS_A_KERNEL if group.kernels[0].parts else max(len(stores), 1)
         name = name_of(group)
@@ -101,7 +101,7 @@ def _stores(group: Group, places: Places) -> list[UOp]:
     return stores
 
 
-def _stored(kernel: Kernel, value: UOp, target: UOp) -> Iterator[UOp]:
+def _stored(kernel: StoredValue, value: UOp, target: UOp) -> Iterator[UOp]:
     """The stores of a value into a memory: of a long STACK one for each source."""
     if not kernel.parts:
         yield target.store(value, *kernel.position) if kernel.root.shape else target.store(value)
@@ -110,7 +110,7 @@ def _stored(kernel: Kernel, value: UOp, target: UOp) -> Iterator[UOp]:
         yield target.store(part, *place_of_part(kernel, number))
 
 
-def place_of_part(kernel: Kernel, part: int) -> tuple[UOp, ...]:
+def place_of_part(kernel: StoredValue, part: int) -> tuple[UOp, ...]:
     """Where an element of a source of a STACK is in the value, which may show the STACK in another order."""
     views, node = [], kernel.root
     while node.op is not ops.STACK:

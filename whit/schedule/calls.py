@@ -61,7 +61,7 @@ class Cut:
     done: dict[UOp, UOp] = field(default_factory=dict)
     calls: dict[UOp, _Call] = field(default_factory=dict)  # by the CALL
     owners: dict[UOp, list[_Call]] = field(default_factory=dict)  # memory -> the calls that write to it
-    kept: dict[UOp, UOp] = field(default_factory=dict)  # argument -> the buffer it is stored to
+    stored: dict[UOp, UOp] = field(default_factory=dict)  # argument -> the buffer it is stored to
     inside: dict[UOp, UOp] = field(default_factory=dict)  # result -> the part of another memory that it is written to
     homes: dict[UOp, UOp] = field(default_factory=dict)  # result -> where it is written in the end, if elsewhere
     buffers: int = 0
@@ -89,9 +89,9 @@ class Cut:
         if memory.op not in (ops.PARAM, ops.BUFFER) or memory in self.written:
             if views and base not in self.shared:
                 views, value = [], self.done[node]
-            if value not in self.kept:
-                self.kept[value] = self.new_buffer(value)
-            value = self.kept[value]
+            if value not in self.stored:
+                self.stored[value] = self.new_buffer(value)
+            value = self.stored[value]
         for view in views:
             value = make(view.op, (value,), view.arg)
         return value
@@ -149,7 +149,7 @@ def cut_calls(graph: UOp) -> tuple[UOp, Cut]:
             src = [state.done.get(s, s) for s in node.src]
             memory = state.stack(src, node) if node.op is ops.STACK else None
             state.done[node] = rebuilt(node, tuple(src)) if memory is None else memory
-    stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.kept.items())]
+    stores = [*state.done[graph].src, *(buffer.store(value) for value, buffer in state.stored.items())]
     state.homes, stores = _homes(stores, state)
     return UOp.group(*stores), state
 
@@ -247,7 +247,7 @@ def _homes(stores: list[UOp], state: Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
 def filled_before(state: Cut) -> dict[UOp, frozenset[UOp]]:
     """For each memory that calls write the buffers that are filled before it is known."""
     found: dict[UOp, frozenset[UOp]] = {}
-    filled = set(state.kept.values())
+    filled = set(state.stored.values())
     none: frozenset[UOp] = frozenset()
     for memory, calls in state.owners.items():  # results before what they are inside of, and that before its users
         if len(calls) > 1 or memory not in calls[0].results:

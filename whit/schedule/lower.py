@@ -1,14 +1,14 @@
 """One kernel: a value of the tensor graph, computed over the ranges of its shape.
 
-Goes in: a tensor-stage node and the set of nodes that are kept in memory. Comes out: the scalar expression of its
-element at (r0, r1, ...): movement ops are index arithmetic now, everything up to kept nodes is fused, a reduction is
+Goes in: a tensor-stage node and the set of nodes that are stored in memory. Comes out: the scalar expression of its
+element at (r0, r1, ...): movement ops are index arithmetic now, everything up to stored nodes is fused, a reduction is
 a REDUCE over ranges of its own.
 
     relu(a @ b)   ->   max(reduce add over k of a[r0, k] * b[k, r1], 0)
 
 While it goes, it meets values that would be computed more often than they have elements (an expanded reduction, a value
-asked for at two positions). Where `may_fuse` says that such a value is stored, it is reported in `to_keep` with the
-reason, for `choose_stages`, and also in `in_doubt`, if that may come out otherwise when more is kept.
+asked for at two positions). Where `may_fuse` says that such a value is stored, it is reported in `to_store` with the
+reason, for `choose_stages`, and also in `in_doubt`, if that may come out otherwise when more is stored.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Request:
 class Lowering:
     """The state of lowering one kernel."""
 
-    kept: set[UOp]  # nodes that are read from memory
+    stored: set[UOp]  # nodes that are read from memory
     inline: Collection[UOp] = ()  # nodes that are computed wherever they are needed
     saved: Mapping[UOp, UOp] = field(default_factory=dict)  # what is overwritten too early -> the copy to read instead
-    to_keep: dict[UOp, str] = field(default_factory=dict)  # value -> why it is stored
+    to_store: dict[UOp, str] = field(default_factory=dict)  # value -> why it is stored
     views: dict[UOp, str] = field(default_factory=dict)  # the same for views, in the order in which they are read
     in_doubt: list[UOp] = field(default_factory=list)  # those to keep as long as nothing else is that they are made of
     fused: dict[UOp, None] = field(default_factory=dict)  # nodes computed in this kernel
@@ -111,7 +111,7 @@ class Lowering:
             return answer
         if 0 in node.shape:  # it has no elements, so this one is never needed
             return zero_of(node)
-        if node in self.kept or node.op in (ops.PARAM, ops.BUFFER) or self._is_stored(request):
+        if node in self.stored or node.op in (ops.PARAM, ops.BUFFER) or self._is_stored(request):
             answer = self.done[node, request.position, request.gate] = self._read(request)
         return answer
 
@@ -125,14 +125,14 @@ class Lowering:
         if node in self.inline:
             return False
         if node.op is ops.RESHAPE and self.depth and not self.is_gpu:
-            answer = of_windows(node, request.position, self.kept, self.ranges_of, self.positions)
+            answer = of_windows(node, request.position, self.stored, self.ranges_of, self.positions)
             if answer.stored:
                 self.views[node] = answer.reason
             return answer.stored
-        if node.op in ops.MOVEMENT or node.op is ops.AGAIN or not node.src:
+        if node.op in ops.MOVEMENT or node.op is ops.RECOMPUTE or not node.src:
             return False
         reading = self._reading(request)
-        answer = may_fuse(reading, self.kept)
+        answer = may_fuse(reading, self.stored)
         if answer.stored:
             self._store(reading, answer)
         return answer.stored
@@ -153,7 +153,7 @@ class Lowering:
         above = self.path[-1].node if len(self.path) > 1 else node
         if node.op in LOOPS:
             path = (request.node for request in reversed(self.path[1:]))
-            node = with_epilogue(node, path, self.asked, reading.times, answer.is_alone, self.kept)
+            node = with_epilogue(node, path, self.asked, reading.times, answer.is_alone, self.stored)
         elif node.op is ops.INDEX and above.op is ops.PERMUTE:
             self.views[above] = answer.reason  # what is picked along an axis, with the axes where they were
             return
@@ -161,13 +161,13 @@ class Lowering:
         if answer.is_in_doubt:
             self.in_doubt.append(node)
 
-    def _keep_for_again(self, value: UOp) -> None:
-        kept = narrowest(value)
-        self._note(kept, of_recomputed(kept, self.kept))
+    def _store_for_recompute(self, value: UOp) -> None:
+        stored = narrowest(value)
+        self._note(stored, of_recomputed(stored, self.stored))
 
     def _note(self, value: UOp, answer: Answer) -> None:
         if answer.stored:
-            self.to_keep.setdefault(value, answer.reason)
+            self.to_store.setdefault(value, answer.reason)
 
     def _same_for(self, request: Request) -> int:
         """Steps of reduce ranges along which a value stays the same, because its position divides them by a number: the
@@ -209,9 +209,9 @@ class Lowering:
             for s in node.src:
                 parts.append((yield Request(s, position if s.shape else (), gate, loops)))
             return make(op, tuple(parts), node.arg)
-        if op is ops.AGAIN:
-            self._keep_for_again(node.src[0])
-        if op in (*ops.SAME_VALUE, ops.AGAIN, ops.STAGE, ops.COPY):
+        if op is ops.RECOMPUTE:
+            self._store_for_recompute(node.src[0])
+        if op in (*ops.SAME_VALUE, ops.RECOMPUTE, ops.STAGE, ops.COPY):
             return (yield Request(node.src[0], position, gate, loops))
         if op is ops.ARANGE:
             return position[0].cast(node.dtype)
@@ -294,7 +294,7 @@ class Lowering:
         if node.src[0].shape[axis] == 1:
             return (yield Request(node.src[1], position, request.gate, request.loops))
         for source in node.src:
-            self._note(source, of_sorted(source, self.kept))
+            self._note(source, of_sorted(source, self.stored))
         along = new_range(node.src[0].shape[axis], self.reduce_ranges, RangeKind.REDUCE, Owner.REDUCE)
         self.reduce_ranges += 1
         inside = (*position[:axis], along, *position[axis + 1 :])
@@ -392,26 +392,26 @@ def zero_of(node: UOp) -> UOp:
     return const(node.dtype, False if node.dtype.is_bool else 0)
 
 
-KEPT = FunctionArg("kept")
+STORED = FunctionArg("stored")
 WRITTEN = FunctionArg("written")
 
 
 def read_value(node: UOp, position: Position, gate: UOp | None = None) -> UOp:
-    """An element of a kept value, a param or a buffer.
+    """An element of a stored value, a param or a buffer.
 
-    A kept value is a node of the tensor graph. Here it stands for its memory, as a FUNCTION, which nothing enters.
+    A stored value is a node of the tensor graph. Here it stands for its memory, as a FUNCTION, which nothing enters.
     """
-    memory = node if node.op in (ops.PARAM, ops.BUFFER) else make(ops.FUNCTION, (node,), KEPT)
+    memory = node if node.op in (ops.PARAM, ops.BUFFER) else make(ops.FUNCTION, (node,), STORED)
     return memory.index(*position, gate=gate) if node.shape else memory
 
 
 def reads_of(value: UOp) -> list[UOp]:
-    """The memory that a kernel reads: kept nodes, params and buffers."""
+    """The memory that a kernel reads: stored nodes, params and buffers."""
     found: list[UOp] = []
     for node in value.topological():
         if node.op in (ops.PARAM, ops.BUFFER):
             found.append(node)
-        elif node.op is ops.FUNCTION and node.arg == KEPT:
+        elif node.op is ops.FUNCTION and node.arg == STORED:
             found += node.src
     return found
 

@@ -31,7 +31,7 @@ def new_range(size: int | UOp, id: int, kind: RangeKind = RangeKind.LOOP, owner:
     return UOp.range(size if isinstance(size, int) else simplify(size), id, kind, owner)
 
 
-def over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Position]:
+def ranges_over(shape: tuple[Any, ...], first_id: int = 0) -> tuple[tuple[UOp, ...], Position]:
     """A range for each axis that is longer than 1, and the position of an element by them."""
     ranges: list[UOp] = []
     position: list[UOp] = []
@@ -69,8 +69,8 @@ def _source_position(node: UOp, position: Position) -> tuple[Position, UOp | Non
             back[axis] = i
         return tuple(back), None
     if node.op is ops.EXPAND:
-        kept = (i if old == new else ZERO for i, old, new in zip(position, value.shape, sizes, strict=True))
-        return tuple(kept), None
+        stored = (i if old == new else ZERO for i, old, new in zip(position, value.shape, sizes, strict=True))
+        return tuple(stored), None
     if node.op is ops.SHRINK:
         return tuple(_plus(i, start) for i, (start, _) in zip(position, sizes, strict=True)), None
     if node.op is ops.FLIP:

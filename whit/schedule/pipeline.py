@@ -16,18 +16,18 @@ from whit.records import dataclass
 from whit.schedule.call_kernels import Calling, Places
 from whit.schedule.calls import Cut, cut_calls, filled_before, put_calls_back
 from whit.schedule.groups.group import Group, group_kernels
-from whit.schedule.groups.order_recompute import order_again
+from whit.schedule.groups.order_recompute import order_recompute
 from whit.schedule.rewrites.align_rows import align_rows
 from whit.schedule.rewrites.merge_depth import MERGE_DEPTH
 from whit.schedule.rewrites.raise_permutes import raise_permutes
-from whit.schedule.rewrites.reverse_scans import TURN_SCANS
+from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS
 from whit.schedule.rewrites.roll_steps import roll_steps
 from whit.schedule.rewrites.scatter_at_once import SCATTER_AT_ONCE
 from whit.schedule.rewrites.split_columns import SPLIT_COLUMNS
 from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE
 from whit.schedule.rewrites.split_sort import SPLIT_SORT
-from whit.schedule.rewrites.stage_operands import TURN_OPERANDS
-from whit.schedule.stages.choose import Kernel
+from whit.schedule.rewrites.stage_operands import TRANSPOSE_OPERANDS
+from whit.schedule.stages.choose import StoredValue
 from whit.schedule.stages.join import put_inside
 from whit.schedule.values import is_join
 from whit.schedule.writes.effects import Settled, part_targets, settle_writes
@@ -56,7 +56,7 @@ class Job:
     cut: Cut | None = None  # the calls of functions that were cut out of the graph
     settled: Settled = field(default_factory=Settled)
     homes: Homes = field(default_factory=Homes)
-    kernels: dict[UOp, Kernel] = field(default_factory=dict)  # by the value that they compute
+    kernels: dict[UOp, StoredValue] = field(default_factory=dict)  # by the value that they compute
     earlier: Mapping[UOp, Collection[UOp]] = field(default_factory=dict)  # what runs before a kernel, although unread
     groups: list[Group] = field(default_factory=list)
     reasons: Reasons = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _choose_stages(graph: UOp, job: Job) -> UOp:
 
 
 def _order_again(graph: UOp, job: Job) -> UOp:
-    job.earlier = order_again(job.kernels, job.earlier)
+    job.earlier = order_recompute(job.kernels, job.earlier)
     return graph
 
 
@@ -165,7 +165,7 @@ PASSES = (
     ),
     Pass(
         "raise_permutes",
-        "the order in which values are kept, before anything asks how they lie",
+        "the order in which values are stored, before anything asks how they lie",
         lambda graph, job: raise_permutes(graph),
         is_for=_on_gpus,
     ),
@@ -183,7 +183,7 @@ PASSES = (
     ),
     Pass(
         "split_reduce",
-        "long reductions to few results in parts that are kept: before what is kept is chosen",
+        "long reductions to few results in parts that are stored: before what is stored is chosen",
         lambda graph, job: rewrite(graph, SPLIT_REDUCE, job.target, once=True),
     ),
     Pass(
@@ -192,21 +192,21 @@ PASSES = (
         lambda graph, job: rewrite(graph, SPLIT_SORT, job.target, once=True),
     ),
     Pass(
-        "turn_operands",
+        "transpose_operands",
         "operands that tensor cores read along the depth: after products are split, which changes what that is",
-        lambda graph, job: rewrite(graph, TURN_OPERANDS, once=True),
+        lambda graph, job: rewrite(graph, TRANSPOSE_OPERANDS, once=True),
         is_for=_with_wgmma,
     ),
     Pass(
         "merge_depth",
-        "operands that are no matrices in memory, of those that are not kept by now",
+        "operands that are no matrices in memory, of those that are not stored by now",
         lambda graph, job: rewrite(graph, MERGE_DEPTH, once=True),
         is_for=_with_wgmma,
     ),
     Pass(
-        "turn_scans",
+        "reverse_scans",
         "flips go in front of scans, so that nothing is moved after it was computed",
-        lambda graph, job: rewrite(graph, TURN_SCANS),
+        lambda graph, job: rewrite(graph, REVERSE_SCANS),
     ),
     Pass(
         "settle_writes",
@@ -219,7 +219,7 @@ PASSES = (
         _choose_stages,
     ),
     Pass(
-        "order_again",
+        "order_recompute",
         "recomputations come late, which decides what can share a kernel with them",
         _order_again,
     ),

@@ -52,16 +52,16 @@ def narrowest(node: UOp) -> UOp:
 
 
 def operands_of(node: UOp) -> Sources:
-    """The sources that a value is computed from: what an AGAIN waits for is not among them."""
-    return node.src[:1] if node.op is ops.AGAIN else node.src
+    """The sources that a value is computed from: what an RECOMPUTE waits for is not among them."""
+    return node.src[:1] if node.op is ops.RECOMPUTE else node.src
 
 
-def needs_loops(root: UOp, kept: set[UOp]) -> bool:
-    """Whether a value that is not kept has reductions inside: a kernel that sorts has no loops for them."""
+def needs_loops(root: UOp, stored: set[UOp]) -> bool:
+    """Whether a value that is not stored has reductions inside: a kernel that sorts has no loops for them."""
     stack, seen = [root], {root}
     while stack:
         node = stack.pop()
-        if node in kept:
+        if node in stored:
             continue
         if node.op in (ops.REDUCE, ops.SCAN, ops.SORT):
             return True
@@ -144,11 +144,11 @@ _PRICES = {
     ops.RECIPROCAL: 4,
 }
 _LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
-_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, ops.AGAIN, *ops.MOVEMENT)
+_FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, ops.RECOMPUTE, *ops.MOVEMENT)
 
 
-def weigh(root: UOp, kept: set[UOp]) -> float:
-    """Operations an element up to reductions and what is kept, counted only as far as it matters."""
+def weigh(root: UOp, stored: set[UOp]) -> float:
+    """Operations an element up to reductions and what is stored, counted only as far as it matters."""
     total = 0.0
     stack, seen = [root], {root}
     while stack and total <= TWICE_IS_FINE:
@@ -156,7 +156,7 @@ def weigh(root: UOp, kept: set[UOp]) -> float:
         is_position = not node.dtype.itemsize  # computed where a loop is entered, and next to nothing inside
         total += 0 if node.op in _FREE or is_position else _PRICES.get(node.op, 1)
         for s in operands_of(node):
-            if s not in seen and s not in kept and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
+            if s not in seen and s not in stored and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
                 seen.add(s)
                 stack.append(s)
     return total

@@ -20,7 +20,7 @@ from whit.ir.uop import UOp, as_index
 from whit.simplify import simplify
 from whit.simplify.bounds import bounds
 
-ALIGNMENT = 16  # bytes
+ALIGNMENT_BYTES = 16  # bytes
 MEMORIES = (ops.PARAM, ops.BUFFER)
 Window = tuple[tuple[int, int], ...]  # the start and the length along each axis
 
@@ -102,7 +102,7 @@ def _is_aligned(param: UOp, window: Window) -> bool:
     for size, (first, _) in zip(reversed(param.shape), reversed(window), strict=True):
         start += first * stride
         stride *= size
-    return start % ALIGNMENT == 0
+    return start % ALIGNMENT_BYTES == 0
 
 
 def _moved(node: UOp, src: list[UOp], window: Window) -> list[UOp]:

@@ -139,6 +139,6 @@ _SPECIAL: dict[Op, Callable[[UOp], Interval | None]] = {
     ops.STACK: _union,
     ops.SHUFFLE: _union,
     ops.INDEX: _index,
-    **dict.fromkeys((ops.AFTER, *ops.SAME_VALUE, ops.AGAIN, ops.COPY, ops.STAGE, *ops.MOVEMENT), _first),
+    **dict.fromkeys((ops.AFTER, *ops.SAME_VALUE, ops.RECOMPUTE, ops.COPY, ops.STAGE, *ops.MOVEMENT), _first),
     ops.PAD: lambda node: None,
 }

@@ -26,7 +26,7 @@ from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 
 Terms = dict[UOp, int]  # base -> coefficient
-LONGEST = 64  # terms that a sum may have to be put in order as it grows; longer ones wait for `settle`
+LONGEST_TERMS = 64  # terms that a sum may have to be put in order as it grows; longer ones wait for `settle`
 
 
 def split_term(node: UOp) -> tuple[UOp, int]:
@@ -43,7 +43,7 @@ def linear_form(node: UOp) -> tuple[Terms, int]:
     terms: Terms = {}
     offset = 0
     stack = [node]
-    for _ in range(4 * LONGEST):
+    for _ in range(4 * LONGEST_TERMS):
         if not stack:
             return terms, offset
         part = stack.pop()
@@ -142,7 +142,7 @@ def build_sum(terms: Terms, offset: int, dtype: DType) -> UOp:
 
 @dataclass(slots=True)
 class LongSums:
-    """What one run of the rules notes about sums of more than LONGEST terms; see `whit.simplify.settle`."""
+    """What one run of the rules notes about sums of more than LONGEST_TERMS terms; see `whit.simplify.settle`."""
 
     waiting: bool = False  # whether one was met that may not be in its final form
     settled: set[UOp] = field(default_factory=set)  # those known to be in it
@@ -185,7 +185,7 @@ def _may_recombine(total: UOp, base: UOp) -> bool:
     """Whether base is half of a division, and the other half may be among the terms."""
     if base.op is not ops.FLOORDIV and base.op is not ops.FLOORMOD:
         return False
-    for _ in range(LONGEST):
+    for _ in range(LONGEST_TERMS):
         if total.op is not ops.ADD:
             return split_term(total)[0].op in (ops.FLOORDIV, ops.FLOORMOD)
         total, term = total.src
@@ -195,8 +195,8 @@ def _may_recombine(total: UOp, base: UOp) -> bool:
 
 
 def is_long(node: UOp) -> bool:
-    """Whether it is a sum of more than LONGEST terms."""
-    for _ in range(LONGEST):
+    """Whether it is a sum of more than LONGEST_TERMS terms."""
+    for _ in range(LONGEST_TERMS):
         if node.op is not ops.ADD:
             return False
         node = node.src[0]

@@ -27,7 +27,7 @@ from whit.ir.record import set_made
 from whit.ir.sizes import is_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
-from whit.tensor.place import Place, here, spell_place, user_method
+from whit.tensor.place import Place, line_of_caller, spell_place, user_method
 
 _new = object.__new__
 
@@ -100,7 +100,7 @@ class Core:
         result = _new(type(self))
         result.uop = uop
         result._family = None
-        result._place = place = here()
+        result._place = place = line_of_caller()
         if uop is not self.uop:
             set_made(uop, place)
         result._wanted = self._wanted
@@ -115,7 +115,7 @@ class Core:
         """The tensor of movement on this one's node: it shows the same elements."""
         result = _new(type(self))
         result.uop = uop
-        result._place = place = here()
+        result._place = place = line_of_caller()
         if uop is not self.uop:
             set_made(uop, place)
         result._wanted = self._wanted
@@ -145,7 +145,7 @@ class Core:
         result = _new(cls)
         result.uop = uop
         result._family = None
-        result._place = place = here()
+        result._place = place = line_of_caller()
         if uop.src:
             set_made(uop, place)
         result._wanted = wanted
@@ -357,7 +357,7 @@ def check_number(name: str, what: str, value: Any, made: str = "") -> None:
         raise ArgumentError(f"{name}: {what}={value!r:.60} is no number", made, "Use a number.")
 
 
-def spread(value: UOp, shape: Shape) -> UOp:
+def broadcast_scalar(value: UOp, shape: Shape) -> UOp:
     """A scalar at every position."""
     return value.reshape((1,) * len(shape)).expand(shape) if shape else value
 

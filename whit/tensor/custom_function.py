@@ -19,7 +19,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
-from whit.tensor.core import Core, spread
+from whit.tensor.core import Core, broadcast_scalar
 from whit.tensor.nested import map_tensors, tensors_in
 
 Forward = Callable[..., Any]
@@ -147,4 +147,4 @@ def _filled(value: Any, tensors: Sequence[Any]) -> Any:
 
 
 def _or_zeros(piece: UOp | None, value: UOp) -> UOp:
-    return spread(value.constant(0.0), value.shape) if piece is None else piece
+    return broadcast_scalar(value.constant(0.0), value.shape) if piece is None else piece

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-MOST = 20_000  # elements that are read for what is left out to be seen: fewer at each end of many axes
-DIGITS = 4  # after the point, of floats of 8 bits and bfloat16, which NumPy does not know
+MOST_ELEMENTS_READ = 20_000  # elements that are read for what is left out to be seen: fewer at each end of many axes
+DECIMAL_DIGITS = 4  # after the point, of floats of 8 bits and bfloat16, which NumPy does not know
 
 
 def text_of(tensor: Core) -> str:
@@ -87,7 +87,7 @@ def _positions(sizes: list[int]) -> tuple[list[list[int]], int]:
     if prod(sizes) <= options["threshold"]:
         return [list(range(size)) for size in sizes], 0
     ends = max(options["edgeitems"], 1)
-    while ends > 1 and (2 * ends + 1) ** len(sizes) > MOST:
+    while ends > 1 and (2 * ends + 1) ** len(sizes) > MOST_ELEMENTS_READ:
         ends -= 1
     return [
         [*range(ends + 1), *range(size - ends, size)] if size > 2 * ends else list(range(size)) for size in sizes
@@ -99,7 +99,7 @@ def _spell(array: Array, ends: int, prefix: str = "") -> str:
 
     precision = np.get_printoptions()["precision"]
     if array.dtype.kind not in "biuf":
-        array, precision = array.astype(np.float32), min(precision, DIGITS)
+        array, precision = array.astype(np.float32), min(precision, DECIMAL_DIGITS)
     limits: dict[str, Any] = {"threshold": 0, "edgeitems": ends} if ends else {"threshold": array.size}
     return np.array2string(array, separator=", ", prefix=prefix, precision=precision, **limits)
 

@@ -111,7 +111,7 @@ def peek(node: UOp, shown: Sequence[Sequence[int]]) -> Array | None:
 
 
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
-    """The BUFFERs of a state after so many steps of one graph."""
+    """The BUFFERs of a state after `count` steps of one graph."""
     from whit.engine.realize.repeat import repeat as run  # lazy: as above
 
     return run(step, state, count, device)

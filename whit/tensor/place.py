@@ -14,13 +14,13 @@ from typing import Any
 
 from whit.engine.report.launch_names import Place, spell_place, watched
 
-__all__ = ["Place", "here", "spell_place", "user_method"]
+__all__ = ["Place", "line_of_caller", "spell_place", "user_method"]
 
 _NESTED = 16  # inspect.CO_NESTED
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def here() -> Place | None:
+def line_of_caller() -> Place | None:
     """The innermost call from outside of whit; None if every frame belongs to whit."""
     frame = sys._getframe(2)
     called: CodeType | None = None

@@ -23,10 +23,10 @@ VERSION = 1
 HEADER = struct.Struct("<I")
 BLOCK = struct.Struct("<III")
 BLOCK_BYTES = 64 << 10  # a writer closes a block of this many bytes before packing
-MOST_PACKED = 64 << 20  # bytes of a block that a reader accepts
-MOST_UNPACKED = 256 << 20
-MOST_IN_ALL = 2 << 30  # bytes of all blocks, unpacked
-PLAIN = 1 << 20  # bytes unpacked; a larger block must not be
+MOST_PACKED_BYTES = 64 << 20  # bytes of a block that a reader accepts
+MOST_UNPACKED_BYTES = 256 << 20
+MOST_BYTES_IN_ALL = 2 << 30  # bytes of all blocks, unpacked
+PLAIN_BYTES = 1 << 20  # bytes unpacked; a larger block must not be
 MOST_RATIO = 100  # times as large as it is packed: records are 5 to 30 times, and zeros 1000 times
 
 Record = dict[str, Any]
@@ -65,8 +65,8 @@ class Reading:
             total = 0
             while text := self._block(file):
                 total += len(text)
-                if total > MOST_IN_ALL:
-                    raise self._bad(f"it has more than {MOST_IN_ALL >> 30} GiB of records", file.tell())
+                if total > MOST_BYTES_IN_ALL:
+                    raise self._bad(f"it has more than {MOST_BYTES_IN_ALL >> 30} GiB of records", file.tell())
                 yield from self._records(text, file.tell())
 
     def _check_start(self, file: BinaryIO) -> None:
@@ -98,9 +98,9 @@ class Reading:
             self.is_whole = False
             return b""
         packed, unpacked, checksum = BLOCK.unpack(head)
-        if packed > MOST_PACKED or unpacked > MOST_UNPACKED:
+        if packed > MOST_PACKED_BYTES or unpacked > MOST_UNPACKED_BYTES:
             raise self._bad(f"a block says it has {packed:,} bytes, {unpacked:,} unpacked", place)
-        if unpacked > max(PLAIN, MOST_RATIO * packed):
+        if unpacked > max(PLAIN_BYTES, MOST_RATIO * packed):
             raise self._bad(f"a block of {packed:,} bytes says it has {unpacked:,} unpacked", place)
         if packed > os.fstat(file.fileno()).st_size - file.tell():  # nothing is allocated for what is not there
             self.is_whole = False

@@ -24,7 +24,7 @@ class Curve:
         return most, self.moments[self.amounts.index(most)]
 
     def most_in(self, parts: int, end: int) -> list[tuple[int, int]]:
-        """The time up to `end` in so many parts: when each begins, and the most bytes in it."""
+        """The time up to `end` in `parts` parts: when each begins, and the most bytes in it."""
         end = max(end, self.moments[-1]) + 1
         found: list[tuple[int, int]] = []
         place, now = 0, 0

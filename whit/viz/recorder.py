@@ -26,19 +26,19 @@ from whit.viz.memory_log import MemoryLog
 from whit.viz.rewrite_log import RewriteLog
 from whit.viz.stacks import user_stack
 from whit.viz.tables import Graphs, RuleTable, Stacks, shortened
-from whit.viz.writer import Writer
+from whit.viz.writer import TraceWriter
 
 FLUSH_NS = 200_000_000  # what ran less than this ago may be lost when the process is killed
 MOST_NOTES = 512
-MOST_NAME = 200  # letters of what a launch computes
-MOST_ASSEMBLY = 200_000  # letters of the machine code of one kernel
+MOST_NAME_CHARACTERS = 200  # letters of what a launch computes
+MOST_ASSEMBLY_CHARACTERS = 200_000  # letters of the machine code of one kernel
 
 
 class Recorder:
     """Writes a trace file."""
 
     def __init__(self, path: str | os.PathLike[str], limit: int, rewrites: bool) -> None:
-        self.writer = Writer(path, limit)
+        self.writer = TraceWriter(path, limit)
         self.process = os.getpid()
         self.start = perf_counter_ns()
         self.wants_rewrites = rewrites
@@ -154,7 +154,9 @@ class Recorder:
                     self._describe(step.function, kernel)
             if self._names.get(number, ("",) * len(names)) != names:
                 self._names[number] = names
-                self.writer.add("names", schedule=number, names=[shortened(name, MOST_NAME) for name in names])
+                self.writer.add(
+                    "names", schedule=number, names=[shortened(name, MOST_NAME_CHARACTERS) for name in names]
+                )
             stack, thread = self._stacks.number(frames), threading.get_native_id()
         fields = {"schedule": number, "stack": stack, "thread": thread, "queue": queue}
         return lambda times: self._write_times("run", times, **fields)
@@ -305,7 +307,7 @@ class KernelLog:
         LLVM makes it a second time for the text that people read: 19 ms a kernel of a small GPT, of 100 in all.
         """
         took = perf_counter_ns() - self._mark
-        text = shortened(assembly(), MOST_ASSEMBLY) if self._recorder.wants_passes else ""
+        text = shortened(assembly(), MOST_ASSEMBLY_CHARACTERS) if self._recorder.wants_passes else ""
         fields = {"target": self._target, "code_bytes": len(code), "code_ns": took, "assembly": text}
         self._recorder.compiled(self._number, **self._fields, **fields)
 

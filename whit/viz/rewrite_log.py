@@ -9,7 +9,7 @@ from typing import Any
 from whit.ir.rules import AnyRule
 from whit.ir.uop import UOp
 from whit.viz.tables import Nodes, RuleTable
-from whit.viz.writer import Writer
+from whit.viz.writer import TraceWriter
 
 MOST_STEPS = 200_000  # of one pass; the counts go on
 
@@ -25,7 +25,7 @@ class Pending:
 class RewriteLog:
     """The rewrites that are not written yet."""
 
-    def __init__(self, writer: Writer, rules: RuleTable) -> None:
+    def __init__(self, writer: TraceWriter, rules: RuleTable) -> None:
         self._writer = writer
         self._rules = rules
         self._nodes = Nodes(writer)

@@ -16,17 +16,17 @@ from whit.ir.rules import AnyRule
 from whit.ir.text import spell, spell_const, to_text
 from whit.ir.uop import UOp
 from whit.viz.stacks import Frame
-from whit.viz.writer import Writer
+from whit.viz.writer import TraceWriter
 
 MOST_RULE_LINES = 80  # of the text of a rule
 MOST_NODES = 500  # of one record
-MOST_LINE = 200  # letters of a line of the user's program
+MOST_LINE_CHARACTERS = 200  # letters of a line of the user's program
 
 
 class Graphs:
     """Whole graphs, in text form. Equal graphs have one number: they are told apart by a digest of the text."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._by_node: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
         self._by_digest: dict[bytes, int] = {}
@@ -48,7 +48,7 @@ class Graphs:
 class Nodes:
     """Nodes of rewrites: a line each, whose sources are the numbers of other nodes."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._numbers: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
         self._count = 0
@@ -101,7 +101,7 @@ class Nodes:
 class RuleTable:
     """Rules of rewriting."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._numbers: dict[AnyRule, int] = {}
 
@@ -145,7 +145,7 @@ def shortened(text: str, most: int) -> str:
 class Stacks:
     """Stacks of the user's program; 0 is the empty one."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._numbers: dict[tuple[Frame, ...], int] = {(): 0}
 
@@ -154,6 +154,6 @@ class Stacks:
         found = self._numbers.get(frames)
         if found is None:
             found = self._numbers[frames] = len(self._numbers)
-            texts = [linecache.getline(path, line).strip()[:MOST_LINE] for path, line, _ in frames]
+            texts = [linecache.getline(path, line).strip()[:MOST_LINE_CHARACTERS] for path, line, _ in frames]
             self._writer.add("stack", id=found, frames=[list(frame) for frame in frames], texts=texts)
         return found

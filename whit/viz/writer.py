@@ -22,7 +22,7 @@ except ImportError:  # Windows
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
-class Writer:
+class TraceWriter:
     """An open trace file. Not for several threads at once: the recorder has a lock."""
 
     def __init__(self, path: str | os.PathLike[str], limit: int) -> None:

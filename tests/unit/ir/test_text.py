@@ -358,7 +358,7 @@ EXAMPLES = [
     make(ops.PREFETCH, (b0, r0, r0 < 2), PrefetchArg(128)),
     make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),
-    b0.again(b0 * 2),
+    b0.recompute(b0 * 2),
     make(ops.FORMULA, (UOp.group(b0, b0 * 2), b0), FormulaArg("two")).item(1),
     b0.copy_to("CUDA:0").detach().bitcast(i32).cast(dtypes.fp8e5m2),
     UOp.group(body, body + 1).function("two").call(b0).item(1),

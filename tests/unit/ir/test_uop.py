@@ -356,7 +356,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (a34.leaf(), f32, (3, 4)),
     (a34.formula("tanh", a34), f32, (3, 4)),
     (make(ops.STAGE_GRADIENT, (a34,)), f32, (3, 4)),
-    (a34.again(a34 * 2), f32, (3, 4)),
+    (a34.recompute(a34 * 2), f32, (3, 4)),
     (a34.reduce(ops.ADD, (0,)), f32, (4,)),
     (a34.index(r3, r4).reduce(ops.ADD, ranges=(r4,)), f32, ()),
     (a34.scan(ops.ADD, 1), f32, (3, 4)),

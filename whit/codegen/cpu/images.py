@@ -84,7 +84,7 @@ def _step(value: UOp, row: UOp, window: UOp) -> int:
 
 
 def image_axes(found: Contraction, inside: list[UOp], sizes: list[int], lines: int) -> list[Axis]:
-    """The image of a block of k and of so many of the outermost rows; empty if nothing slides, or not whole windows."""
+    """The image of a block of k and of `lines` of the outermost rows; empty if nothing slides, or not whole windows."""
     steps = sliding_steps(found)
     windows = {window for window, _ in steps.values()}
     length = dict(zip(inside, sizes, strict=True))

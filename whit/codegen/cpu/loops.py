@@ -28,7 +28,7 @@ from whit.target import Target
 WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
 SHORT = 64  # elements: the longest range inside a block that is vectorised as one (`_is_inside_blocks`)
 MOST_SUMS = 8  # accumulators of rows of blocks that are read together: 1.00, 0.90, 1.63 ms for Q4_0 with 4, 8, 16
-ROWS = 4  # of a matrix that are read side by side: 5.1 -> 4.0 ms for 4096 x 4096 times a vector, on one core
+ROWS = 4  # of a matrix that are read side by side: 1 x 4096^2 5.1 -> 4.0 ms (bench/contractions.py)
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
 REPEATS = 1.0  # score of a load whose lanes read each element two or four times (`_repeats`)
 MANY_NODES = 40  # of what is computed for each element, from which on fewer vectors are written out

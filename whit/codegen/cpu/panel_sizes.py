@@ -18,14 +18,15 @@ from itertools import product
 from math import prod
 
 from whit.codegen.cpu.images import image_axes, tile_rows
-from whit.codegen.strategy.cost import ALONE, PAGES, TURN, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.strategy.cost import ALONE, PAGES, TRANSPOSE, Cost, Operands, copying, estimate_tiling, step_cycles
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
 from whit.kernel.contraction import (
-    FEW,
+    LEAST_NEIGHBOURS,
     Contraction,
+    can_transpose,
     find_contractions,
     has_room_for_sums,
     is_gated,
@@ -33,7 +34,6 @@ from whit.kernel.contraction import (
     may_overwrite,
     merged,
     reads_what_it_writes,
-    turns,
 )
 from whit.kernel.ranges import is_open, size_of, sizes_of
 from whit.records import dataclass
@@ -48,7 +48,8 @@ MOST_STACK = 6 << 20  # of all panels and sums: the first thread of a process ha
 SHORT = 256  # depth of a block of k up to which TLB misses of its results count: blocks of few rows are tried, too
 FEW_ROWS = 16  # up to which columns may be read where they are: a copy is used too few times
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
-DIRECT_DEPTH = 32  # of blocks of columns that are read where they are: 14.4 -> 5.0 ms for 8 x 4096 x 4096
+# of blocks of columns that are read where they are: 8 x 4096^2 14.4 -> 5.0 ms (bench/contractions.py)
+DIRECT_DEPTH = 32
 MOST_BLOCKS = 512  # of k, at most: their partial sums are added one after the other, and so are their rounding errors
 MOST_COPIED = 8  # operations on sums that are written out for each vector of a tile
 TILES = 2  # register tiles that are tried
@@ -68,7 +69,7 @@ class Way(Enum):
     DIRECT = "read where it is"
     ROWS = "copied along k"  # a: rows, k innermost
     ACROSS = "copied across k"  # a: k first, then rows; b: k first, then the columns of a tile
-    TURNED = "turned"  # b: read along k
+    TRANSPOSED = "turned"  # b: read along k
     IMAGE = "read from an image"  # a: the elements that windows see, once
     WINDOWS = "copied by windows"  # b: k first, then all columns of the block, by runs along the last range of n
 
@@ -163,7 +164,7 @@ class Tiling:
     @property
     def run_of_b(self) -> int:
         """The same for columns."""
-        return self.depth.total if self.way_b is Way.TURNED else self.span
+        return self.depth.total if self.way_b is Way.TRANSPOSED else self.span
 
     @property
     def groups(self) -> int:
@@ -180,7 +181,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PanelPlan:
     """A contraction, how it is tiled, and why."""
 
     found: Contraction
@@ -191,20 +192,20 @@ class Plan:
         return f"{self.tiling}; estimated {self.cost}"
 
 
-def choose_tiling(body: UOp, target: Target) -> Plan | None:
+def choose_tiling(body: UOp, target: Target) -> PanelPlan | None:
     """The candidate that is estimated to take least; None where panels do not pay."""
     return min(best_by_items(body, target).values(), key=lambda plan: plan.cost.total, default=None)
 
 
-def best_by_items(body: UOp, target: Target) -> dict[int, Plan]:
+def best_by_items(body: UOp, target: Target) -> dict[int, PanelPlan]:
     """The best candidate for each number of items that the cores share."""
-    best: dict[int, Plan] = {}
+    best: dict[int, PanelPlan] = {}
     for found in find_contractions(body):
         given = Operands(found, body, target)
         for tiling in candidates(found, body, given):
             cost, items = estimate_tiling(tiling, given), given.batches * tiling.row_items * tiling.groups
             if items not in best or cost.total < best[items].cost.total:
-                best[items] = Plan(found, tiling, cost)
+                best[items] = PanelPlan(found, tiling, cost)
     return best
 
 
@@ -271,7 +272,7 @@ def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, wid
         if panels * rows < width or (may_overwrite(body, found.reduce) and not is_even):
             continue
         for way_b in ways_of_b(found, depth, given.m, is_wide=True):
-            if way_b in (Way.TURNED, Way.ACROSS):
+            if way_b in (Way.TRANSPOSED, Way.ACROSS):
                 tiling = Tiling(
                     rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
                 )
@@ -380,17 +381,17 @@ def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[W
         is_direct = is_wide and has_few_rows and _is_read_as_it_is(found.b, depth)
         return [Way.DIRECT, Way.ACROSS] if is_direct else [Way.ACROSS]
     is_linear = merged(found.b, found.n) == len(found.n)
-    if is_linear and is_wide and not depth.is_ragged and turns(found.b, depth.inside):
-        return [Way.TURNED, Way.ACROSS]
-    if not is_linear and size_of(found.n[-1]) >= FEW:
+    if is_linear and is_wide and not depth.is_ragged and can_transpose(found.b, depth.inside):
+        return [Way.TRANSPOSED, Way.ACROSS]
+    if not is_linear and size_of(found.n[-1]) >= LEAST_NEIGHBOURS:
         return [Way.WINDOWS]
     return [Way.ACROSS]
 
 
 def _copy_of_b(found: Contraction, way: Way) -> float:
     """Vectors for each element of the panel of b."""
-    if way is Way.TURNED:
-        return TURN / ALONE
+    if way is Way.TRANSPOSED:
+        return TRANSPOSE / ALONE
     if way is Way.DIRECT:
         return 0
     return copying(found.b, found.n) if is_unit(found.b, found.n[-1]) else 1
@@ -416,7 +417,7 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
 
 
 def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int, share: int) -> Iterator[Tiling]:
-    """The tiling with blocks of columns, such that there is work for so many cores, and sums do not take too much."""
+    """The tiling with blocks of columns, such that there is work for `share` cores, and sums do not take too much."""
     n, width = given.n, tiling.columns
     most = min(MOST_COLUMNS if tiling.inside > 1 else given.target.l2_bytes // 5, MOST_COLUMNS) // deep
     if tiling.way_b is Way.DIRECT:

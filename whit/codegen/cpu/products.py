@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whit.codegen.cpu.attention.blocks import tile_chain
+from whit.codegen.cpu.attention.blocks import tile_attention
 from whit.codegen.cpu.dot_words import as_dot
 from whit.codegen.cpu.panel_sizes import choose_tiling
 from whit.codegen.passes.simplify_lanes import simplify_lanes
@@ -14,7 +14,7 @@ from whit.ir.uop import UOp
 
 
 def _attention(body: UOp, job: Job) -> Tiled | None:
-    return _simplified(tile_chain(body, job.target))
+    return _simplified(tile_attention(body, job.target))
 
 
 def _words(body: UOp, job: Job) -> Tiled | None:

@@ -27,7 +27,7 @@ from whit.codegen.math.expand import EXPAND_MATH
 from whit.codegen.passes.index_dtype import fix_index_dtype
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.vector_access import VECTOR_ACCESS
-from whit.codegen.passes.writer import Variable, Writer, index, lanes_from
+from whit.codegen.passes.writer import ProgramWriter, Variable, index, lanes_from
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind, SortArg
@@ -48,7 +48,7 @@ WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking a
 
 def write_sort(body: UOp, target: Target) -> UOp:
     """The program of a kernel that sorts."""
-    job = Job.of(body, target)
+    job = SortJob.of(body, target)
     if job.arg.runs:
         _merge_rows(job)
     elif not job.scratch:
@@ -72,7 +72,7 @@ class Output:
 
 
 @dataclass(slots=True)
-class Job:
+class SortJob:
     """A kernel to be written, and what its parts are."""
 
     arg: SortArg
@@ -86,10 +86,10 @@ class Job:
     blocks: int
     capacity: int  # records in one half of a block
     target: Target
-    w: Writer = field(default_factory=Writer)
+    w: ProgramWriter = field(default_factory=ProgramWriter)
 
     @staticmethod
-    def of(body: UOp, target: Target) -> Job:
+    def of(body: UOp, target: Target) -> SortJob:
         """Takes a kernel apart."""
         free = free_ranges(body)
         first = body.src[0].src[1]
@@ -107,7 +107,9 @@ class Job:
         flat = tuple(UOp.param(s.arg.slot, s.dtype, (prod(s.shape),)) for s in scratch)
         size = along.size
         assert isinstance(size, int), "rows that are sorted have a known size"
-        return Job(first.arg, _plain(key), key, _plain(along), size, rows, outputs, flat, shape[0], shape[2], target)
+        return SortJob(
+            first.arg, _plain(key), key, _plain(along), size, rows, outputs, flat, shape[0], shape[2], target
+        )
 
     @property
     def piece(self) -> int:
@@ -214,7 +216,7 @@ def _plain(node: UOp) -> UOp:
 # ---- rows of a few hundred: counting
 
 
-def _count_rows(job: Job) -> None:
+def _count_rows(job: SortJob) -> None:
     """The place of an element is the number of elements in front of it."""
     w, size, width = job.w, job.size, _vector_width(job)
     keys, ranks = _key_memory(job, size)
@@ -234,18 +236,18 @@ def _count_rows(job: Job) -> None:
                     job.write(row, rank, i, None)
 
 
-def _vector_width(job: Job) -> int:
+def _vector_width(job: SortJob) -> int:
     """Keys in a vector."""
     return max(job.target.vector_bytes // bits_dtype(job.key.dtype).itemsize, 1)
 
 
-def _key_memory(job: Job, size: int) -> tuple[UOp, UOp]:
-    """Room for so many keys and their places, in whole vectors."""
+def _key_memory(job: SortJob, size: int) -> tuple[UOp, UOp]:
+    """Room for `size` keys and their places, in whole vectors."""
     room = -(-size // _vector_width(job)) * _vector_width(job)
     return job.w.buffer(bits_dtype(job.key.dtype), room), job.w.buffer(bits_dtype(job.key.dtype), room)
 
 
-def _count_vector(w: Writer, keys: UOp, start: UOp, width: int, size: UOp) -> UOp:
+def _count_vector(w: ProgramWriter, keys: UOp, start: UOp, width: int, size: UOp) -> UOp:
     """For each of some neighbouring keys, how many others are in front of it: smaller, or equal and earlier."""
     mine = w.load(keys, start, width)
     one, zero = const(mine.dtype, 1), const(mine.dtype, 0)
@@ -269,7 +271,7 @@ def _count_vector(w: Writer, keys: UOp, start: UOp, width: int, size: UOp) -> UO
 Task = Callable[[dict[UOp, UOp], UOp, UOp, UOp], None]
 
 
-def _radix_rows(job: Job) -> None:
+def _radix_rows(job: SortJob) -> None:
     counts = _counters(job)
 
     def sort_piece(row: dict[UOp, UOp], first: UOp, length: UOp, start: UOp) -> None:
@@ -287,7 +289,7 @@ def _radix_rows(job: Job) -> None:
     _each_piece(job, sort_piece)
 
 
-def _each_piece(job: Job, task: Task) -> None:
+def _each_piece(job: SortJob, task: Task) -> None:
     """Blocks on the cores; a block sorts one piece of a row after another, in its own scratch memory."""
     w, tasks = job.w, job.row_count * job.pieces
     each = -(-tasks // job.blocks)
@@ -308,7 +310,7 @@ def _each_piece(job: Job, task: Task) -> None:
             task(row, first, length, w.value(block * (2 * job.capacity)))
 
 
-def _write_records(job: Job, row: dict[UOp, UOp], first: UOp, source: UOp, count: UOp) -> None:
+def _write_records(job: SortJob, row: dict[UOp, UOp], first: UOp, source: UOp, count: UOp) -> None:
     """The outputs, from records in order."""
     w, record = job.w, job.record
     with w.loop(count) as i:
@@ -317,16 +319,16 @@ def _write_records(job: Job, row: dict[UOp, UOp], first: UOp, source: UOp, count
         job.write(row, w.value(first + i), position, w.value(record.bits_of(words)))
 
 
-def _counters(job: Job) -> UOp:
+def _counters(job: SortJob) -> UOp:
     return job.w.buffer(dtypes.int32 if job.piece < 1 << 31 else dtypes.int64, job.passes * job.radix)
 
 
-def _clear(job: Job, counts: UOp) -> None:
+def _clear(job: SortJob, counts: UOp) -> None:
     with job.w.loop(counts.shape[0]) as i:
         job.w.store(counts, const(counts.dtype, 0), i)
 
 
-def _count_digits(job: Job, counts: UOp, key: UOp) -> None:
+def _count_digits(job: SortJob, counts: UOp, key: UOp) -> None:
     """One more for each digit of a key."""
     w = job.w
     for number in range(job.passes):
@@ -334,20 +336,20 @@ def _count_digits(job: Job, counts: UOp, key: UOp) -> None:
         w.store(counts, w.value(w.load(counts, place) + 1), place)
 
 
-def _digit(job: Job, key: UOp, shift: UOp) -> UOp:
+def _digit(job: SortJob, key: UOp, shift: UOp) -> UOp:
     return ((key >> shift) & (job.radix - 1)).cast(dtypes.int64)
 
 
-def _put(job: Job, words: tuple[UOp, ...], position: UOp) -> None:
+def _put(job: SortJob, words: tuple[UOp, ...], position: UOp) -> None:
     for memory, word in zip(job.scratch, words, strict=True):
         job.w.store(memory, job.w.value(word), position)
 
 
-def _get(job: Job, position: UOp) -> tuple[UOp, ...]:
+def _get(job: SortJob, position: UOp) -> tuple[UOp, ...]:
     return tuple(job.w.load(memory, position) for memory in job.scratch)
 
 
-def _radix(job: Job, counts: UOp, length: UOp, start: UOp) -> UOp:
+def _radix(job: SortJob, counts: UOp, length: UOp, start: UOp) -> UOp:
     """Sorts the records of the first half of a block, whose digits are counted; says in which half they are then."""
     w, record = job.w, job.record
     half = w.variable(index(0))
@@ -380,7 +382,7 @@ def _radix(job: Job, counts: UOp, length: UOp, start: UOp) -> UOp:
 # ---- the first few of long rows: selection
 
 
-def _select_rows(job: Job) -> None:
+def _select_rows(job: SortJob) -> None:
     w = job.w
     shorten = _shorten_by_counting if job.capacity <= COUNTED else _shorten_by_radix
     memory = _key_memory(job, job.capacity) if job.capacity <= COUNTED else (_counters(job),)
@@ -408,7 +410,7 @@ def _select_rows(job: Job) -> None:
 
 
 def _collect(
-    job: Job, row: dict[UOp, UOp], begin: UOp, room: int, start: UOp, filled: Variable, limit: Variable
+    job: SortJob, row: dict[UOp, UOp], begin: UOp, room: int, start: UOp, filled: Variable, limit: Variable
 ) -> None:
     """Adds the elements of a chunk that are not above the limit. A vector of which none is costs one comparison."""
     w, width = job.w, max(job.target.vector_bytes // max(job.widest, 1), 1)
@@ -428,7 +430,7 @@ def _collect(
         _add(job, row, w.value(begin + done + i), start, filled, limit)
 
 
-def _add(job: Job, row: dict[UOp, UOp], position: UOp, start: UOp, filled: Variable, limit: Variable) -> None:
+def _add(job: SortJob, row: dict[UOp, UOp], position: UOp, start: UOp, filled: Variable, limit: Variable) -> None:
     """Writes a record behind the others, where it only stays if it is not above the limit."""
     w = job.w
     bits = job.bits_at(row, position)
@@ -440,7 +442,7 @@ def _add(job: Job, row: dict[UOp, UOp], position: UOp, start: UOp, filled: Varia
 # Sorts the candidates and keeps the first; after that only what comes before the last of them is wanted.
 
 
-def _shorten_by_radix(job: Job, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
+def _shorten_by_radix(job: SortJob, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
     w, record = job.w, job.record
     (counts,) = memory
     _clear(job, counts)
@@ -452,7 +454,7 @@ def _shorten_by_radix(job: Job, memory: tuple[UOp, ...], start: UOp, length: UOp
         _put(job, _get(job, w.value(start + job.capacity + i)), w.value(start + i))
 
 
-def _shorten_by_counting(job: Job, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
+def _shorten_by_counting(job: SortJob, memory: tuple[UOp, ...], start: UOp, length: UOp) -> None:
     w, record = job.w, job.record
     keys, ranks = memory
     width = _vector_width(job)
@@ -471,7 +473,7 @@ def _shorten_by_counting(job: Job, memory: tuple[UOp, ...], start: UOp, length: 
 # ---- two runs in order: merging
 
 
-def _merge_rows(job: Job) -> None:
+def _merge_rows(job: SortJob) -> None:
     """Each core makes some parts of the rows: it finds where a part begins in both runs, and goes on from there."""
     w, size, middle = job.w, job.size, job.arg.runs
     parts = MERGE_PARTS if size >= WORTH_THREADS else 1
@@ -492,7 +494,7 @@ def _merge_rows(job: Job) -> None:
             job.write(row, w.value(begin + i), position, None)
 
 
-def _find_split(job: Job, row: dict[UOp, UOp], begin: UOp) -> Variable:
+def _find_split(job: SortJob, row: dict[UOp, UOp], begin: UOp) -> Variable:
     """How many of the first `begin` elements of the result come from the first run: bisection."""
     w, size, middle = job.w, job.size, job.arg.runs
     low = w.variable(w.value((begin - (size - middle)).maximum(0)))

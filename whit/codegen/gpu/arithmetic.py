@@ -36,7 +36,7 @@ def with_short_arithmetic(body: UOp) -> UOp:
     reduces = [node for node in topological((body,)) if node.op is ops.REDUCE and len(node.src) > 1]
     if not reduces:
         return body
-    is_short = all(_is_half(store.src[0]) for store in body.src)
+    is_short = all(_is_half_precision(store.src[0]) for store in body.src)
     body, powers = _with_short_powers(body, is_short)
     return _with_products(body, is_short, powers)
 
@@ -74,7 +74,7 @@ def _is_below_number(clause: UOp, x: UOp) -> bool:
 def with_short_epilogue(body: UOp, product: UOp) -> UOp:
     """The kernel with short quotients and powers of a product, if halves become of everything: tensor cores wait while
     these are computed."""
-    if not all(_is_half(store.src[0]) for store in body.src):
+    if not all(_is_half_precision(store.src[0]) for store in body.src):
         return body
     done = {product: product}
     for node in topological((body,), stop=(product,)):
@@ -104,7 +104,7 @@ SHORT: dict[Op, Callable[..., UOp]] = {
 }
 
 
-def _is_half(node: UOp) -> bool:
+def _is_half_precision(node: UOp) -> bool:
     return node.dtype.is_float and node.dtype.bitsize <= 16
 
 
@@ -118,7 +118,7 @@ def _with_short_powers(body: UOp, is_short: bool) -> tuple[UOp, dict[UOp, frozen
         below = node.topological()
         is_of_row = any(each.op is ops.REDUCE and each.arg.op is ops.MAX for each in below)
         loads = [each for each in below if each.op is ops.INDEX and each.src[1].op is not ops.CONST]
-        if is_of_row and (is_short or all(_is_half(load) for load in loads)):
+        if is_of_row and (is_short or all(_is_half_precision(load) for load in loads)):
             names[node] = plain_exp(node.src[0])
         elif node.dtype is dtypes.float32 and (along := _below_largest(node.src[0])):
             names[node] = exp_not_above_one(node.src[0])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from whit.codegen.gpu.attention.kernel import write_chain
+from whit.codegen.gpu.attention.kernel import write_attention
 from whit.codegen.gpu.gemm.matmul import tile_matmul
-from whit.codegen.gpu.gemv.columns import tile_vecmat
-from whit.codegen.gpu.gemv.packed import tile_packed
-from whit.codegen.gpu.gemv.rows import tile_matvec
+from whit.codegen.gpu.gemv.columns import tile_gemv_columns
+from whit.codegen.gpu.gemv.packed import tile_gemv_packed
+from whit.codegen.gpu.gemv.rows import tile_gemv_rows
 from whit.codegen.gpu.grid_stride import stride_blocks
 from whit.codegen.gpu.pair_bytes import pair_bytes
-from whit.codegen.gpu.register_prefetch import load_ahead
+from whit.codegen.gpu.register_prefetch import register_prefetch
 from whit.codegen.gpu.scatter.blocks import write_scatter
 from whit.codegen.gpu.scatter.threads import read_once
 from whit.codegen.gpu.threads import tile_gpu
@@ -56,13 +56,15 @@ def _write_sort(body: UOp, target: Target) -> Tiled:
 
 
 STRATEGIES = (
-    Strategy("attention", "two products with a softmax between: else scores are stored", _program(write_chain)),
+    Strategy("attention", "two products with a softmax between: else scores are stored", _program(write_attention)),
     Strategy("scatter", "additions in order into a long list of rows: a block for each row", _program(write_scatter)),
     Strategy("gemm", "a product of matrices that tensor cores compute", _tiles(tile_matmul)),
-    Strategy("gemv_packed", "few rows times packed weights, copied while others are multiplied", _tiles(tile_packed)),
-    Strategy("gemv_rows", "few rows times a matrix that is summed along its rows", _tiles(tile_matvec)),
-    Strategy("gemv_columns", "few rows times a matrix that is summed along its columns", _tiles(tile_vecmat)),
+    Strategy(
+        "gemv_packed", "few rows times packed weights, copied while others are multiplied", _tiles(tile_gemv_packed)
+    ),
+    Strategy("gemv_rows", "few rows times a matrix that is summed along its rows", _tiles(tile_gemv_rows)),
+    Strategy("gemv_columns", "few rows times a matrix that is summed along its columns", _tiles(tile_gemv_columns)),
     Strategy("threads", "takes every kernel: reductions, scans, transposes, elements", _threads),
 )
 
-BACKEND = Backend(STRATEGIES, _write_sort, prepare=read_once, join_loads=pair_bytes, prefetch=load_ahead)
+BACKEND = Backend(STRATEGIES, _write_sort, prepare=read_once, join_loads=pair_bytes, prefetch=register_prefetch)

@@ -36,7 +36,7 @@ AT_ONCE = 4  # elements, or vectors, that a thread reads before it combines them
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class ThreadGroup:
     """Threads of a block that share reductions, for a number of results (`columns`) side by side."""
 
     thread: UOp
@@ -70,22 +70,22 @@ class Stretch:
     lanes: int
     copies: int = 1
 
-    def loop(self, team: Team, id: int, kind: RangeKind, owner: Owner) -> UOp:
+    def loop(self, group: ThreadGroup, id: int, kind: RangeKind, owner: Owner) -> UOp:
         """Over the steps of a thread."""
-        return UOp.range(trips(self.vectors // self.copies, team.parts, team.part), id, kind, owner)
+        return UOp.range(trips(self.vectors // self.copies, group.parts, group.part), id, kind, owner)
 
-    def places(self, loop: UOp, team: Team) -> list[UOp]:
+    def places(self, loop: UOp, group: ThreadGroup) -> list[UOp]:
         """The positions of a step."""
-        numbers = [(loop * self.copies + copy) * team.parts + team.part for copy in range(self.copies)]
-        return [spread(number, self.lanes) + self.start for number in numbers]
+        numbers = [(loop * self.copies + copy) * group.parts + group.part for copy in range(self.copies)]
+        return [vector_positions(number, self.lanes) + self.start for number in numbers]
 
 
-def stretches(r: UOp, lanes: int, team: Team) -> list[Stretch]:
+def stretches(r: UOp, lanes: int, group: ThreadGroup) -> list[Stretch]:
     """A range as what every thread has as much of, in steps of several vectors; other vectors; other elements."""
     if not isinstance(r.size, int):
         return [Stretch(0, as_index(r.size), 1)]
     vectors, left = divmod(r.size, lanes)
-    in_step = team.parts * AT_ONCE
+    in_step = group.parts * AT_ONCE
     steps = vectors // in_step
     first, more = steps * in_step, vectors % in_step
     found = [Stretch(0, as_index(first), lanes, AT_ONCE)] if steps else []
@@ -94,35 +94,35 @@ def stretches(r: UOp, lanes: int, team: Team) -> list[Stretch]:
 
 
 def share_reductions(
-    body: UOp, along: dict[UOp, UOp], team: Team, digits: dict[UOp, UOp], lanes_of: Callable[[UOp, UOp], int]
+    body: UOp, along: dict[UOp, UOp], group: ThreadGroup, indices: dict[UOp, UOp], lanes_of: Callable[[UOp, UOp], int]
 ) -> UOp:
     """Every reduction of `along` shared between the threads along its range; `lanes_of` says in which vectors. Ranges
-    in `digits` are replaced."""
+    in `indices` are replaced."""
     buffers = itertools.count(0, LEVELS)
     first_ids: dict[tuple[UOp, int], int] = {}  # of a range in such vectors: reductions alike share their loops
 
     def shared(node: UOp, src: Sources) -> UOp | None:
         if node not in along:
             return None
-        partial = _partial(rebuilt(node, src), along[node], team, lanes_of(node, along[node]), first_ids)
-        return _combined(partial, node.arg.op, team, next(buffers))
+        partial = _partial(rebuilt(node, src), along[node], group, lanes_of(node, along[node]), first_ids)
+        return _combined(partial, node.arg.op, group, next(buffers))
 
-    return map_graph(body, shared, dict(digits))
+    return map_graph(body, shared, dict(indices))
 
 
-def _partial(node: UOp, r: UOp, team: Team, lanes: int, first_ids: dict[tuple[UOp, int], int]) -> UOp:
+def _partial(node: UOp, r: UOp, group: ThreadGroup, lanes: int, first_ids: dict[tuple[UOp, int], int]) -> UOp:
     """What one thread has of a reduction."""
     value, *ranges = node.src
     op, others = node.arg.op, [other for other in ranges if other is not r]
-    found = stretches(r, lanes, team)
+    found = stretches(r, lanes, group)
     if others:  # they are inside of one loop
         found, lanes = [Stretch(0, as_index(r.size), 1)], 0
     first = first_ids.setdefault((r, lanes), STRETCHES * len(first_ids))
     whole: UOp | None = None
     for i, stretch in enumerate(found):
-        loop = stretch.loop(team, first + i, r.arg.kind, Owner.PART)
+        loop = stretch.loop(group, first + i, r.arg.kind, Owner.PART)
         total: UOp | None = None
-        for place in stretch.places(loop, team):
+        for place in stretch.places(loop, group):
             part = replace_ranges(value, {r: place}, {})
             if stretch.lanes > 1 and not part.shape:
                 part = UOp.stack(*([part] * stretch.lanes))
@@ -135,26 +135,26 @@ def _partial(node: UOp, r: UOp, team: Team, lanes: int, first_ids: dict[tuple[UO
     return whole
 
 
-def spread(number: UOp, lanes: int) -> UOp:
+def vector_positions(number: UOp, lanes: int) -> UOp:
     """The positions of a vector, of its number."""
     return number if lanes == 1 else number * lanes + lane_numbers(lanes)
 
 
-def _combined(value: UOp, op: Op, team: Team, id: int) -> UOp:
+def _combined(value: UOp, op: Op, group: ThreadGroup, id: int) -> UOp:
     """The values of the threads that share a reduction, combined."""
-    if team.columns == 1 and op in COMBINES:
-        return across_rows(value, op, team.thread, team.threads, id)
-    part, columns, lanes = team.part, team.columns, value.shape[0] if value.shape else 1
-    far_parts = team.parts // GROUP if team.parts > 2 * GROUP else 1
-    near = UOp.range(GROUP if far_parts > 1 else team.parts, id, RangeKind.REDUCE, Owner.TEAM)
+    if group.columns == 1 and op in COMBINES:
+        return across_rows(value, op, group.thread, group.threads, id)
+    part, columns, lanes = group.part, group.columns, value.shape[0] if value.shape else 1
+    far_parts = group.parts // GROUP if group.parts > 2 * GROUP else 1
+    near = UOp.range(GROUP if far_parts > 1 else group.parts, id, RangeKind.REDUCE, Owner.TEAM)
     start = part // GROUP * GROUP if far_parts > 1 else as_index(0)
-    place = spread((start + near) * columns + team.column, lanes)
-    first = _kept(value, team, id).index(place).reduce(op, ranges=(near,))
+    place = vector_positions((start + near) * columns + group.column, lanes)
+    first = _kept(value, group, id).index(place).reduce(op, ranges=(near,))
     if far_parts == 1:
         return first
     far = UOp.range(far_parts, id + 1, RangeKind.REDUCE, Owner.TEAM)
-    place = spread(far * (GROUP * columns) + team.column, lanes)
-    return _kept(first, team, id + 1).index(place).reduce(op, ranges=(far,))
+    place = vector_positions(far * (GROUP * columns) + group.column, lanes)
+    return _kept(first, group, id + 1).index(place).reduce(op, ranges=(far,))
 
 
 def across_rows(value: UOp, op: Op, thread: UOp, threads: int, id: int) -> UOp:
@@ -173,9 +173,9 @@ def across_rows(value: UOp, op: Op, thread: UOp, threads: int, id: int) -> UOp:
     return value.cast(dtype)
 
 
-def _kept(value: UOp, team: Team, id: int) -> UOp:
+def _kept(value: UOp, group: ThreadGroup, id: int) -> UOp:
     """Shared memory that holds the value of each thread."""
     lanes = value.shape[0] if value.shape else 1
-    memory = UOp.buffer(id, value.dtype, (team.threads * lanes,), memory=Memory.SHARED)
-    fill = memory.store(value, spread(team.thread, lanes))
+    memory = UOp.buffer(id, value.dtype, (group.threads * lanes,), memory=Memory.SHARED)
+    fill = memory.store(value, vector_positions(group.thread, lanes))
     return memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))

@@ -26,12 +26,12 @@ COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # by the hardware
 NOT_LISTED = (ops.CONST, ops.BUFFER, ops.PARAM, ops.VARIABLE)
 
 
-def load_ahead(linear: UOp) -> UOp:
+def register_prefetch(linear: UOp) -> UOp:
     """The program, reading ahead where that helps."""
     for loop in [node for node in linear.src if node.op is ops.RANGE and node.arg.kind not in COUNTED]:
         loads = _loads_of(linear, loop)
         if loads:
-            linear = _read_ahead(linear, loop, loads)
+            linear = _prefetched(linear, loop, loads)
     return linear
 
 
@@ -102,7 +102,7 @@ class _Listing:
         return root
 
 
-def _read_ahead(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
+def _prefetched(linear: UOp, loop: UOp, loads: list[UOp]) -> UOp:
     """The program with these loads of a loop one step ahead."""
     begin, size, zero = linear.src.index(loop), loop.src[0], const(loop.dtype, 0)
     registers = _registers_for(linear, loads)

@@ -16,19 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.gpu.reduce import COMBINES, WARP, across_rows, spread
+from whit.codegen.gpu.reduce import COMBINES, WARP, across_rows, vector_positions
 from whit.codegen.gpu.thread_index import (
     Copy,
     Free,
     as_wide,
     block_range,
-    digits_of,
     lanes_of,
     narrowed,
     once,
     only_where,
     places_along,
     thread_range,
+    unravel,
     width_of,
 )
 from whit.ir import ops
@@ -128,14 +128,14 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     mine, number = thread, block
     if rows.together > 1:
         mine, number = thread % rows.threads, block * rows.together + thread // rows.threads
-    digits = digits_of(number, rows.ranges, {})
-    copies = _copies(rows, mine, digits)
+    indices = unravel(number, rows.ranges, {})
+    copies = _copies(rows, mine, indices)
     stores: list[UOp] = []
     results = 0
     for node in topological((body,)):
         is_along = not free[node].isdisjoint(rows.along)
         if node.op is ops.STORE:
-            gates = once(node, digits, rows.ranges, free)
+            gates = once(node, indices, rows.ranges, free)
             last = [] if is_along else [mine.eq(0)]
             for copy in copies if is_along else copies[:1]:
                 inside = [] if copy.gate is None else [copy.gate]
@@ -153,14 +153,14 @@ def tile_rows(body: UOp, free: Free, rows: Rows) -> tuple[UOp, str]:
     return UOp.group(*stores), f"{blocks} blocks of {threads} threads, {rows.threads} for each row, {shares}"
 
 
-def _copies(rows: Rows, mine: UOp, digits: dict[UOp, UOp]) -> list[Copy]:
+def _copies(rows: Rows, mine: UOp, indices: dict[UOp, UOp]) -> list[Copy]:
     """The vectors of thread `mine` of a row; the last ones may be past its end."""
     numbers = [mine + trip * rows.threads for trip in range(rows.trips)]
     gates: list[UOp | None] = [None] * rows.trips
     if rows.size % (rows.threads * rows.lanes):
         gates[-1] = numbers[-1] < rows.size // rows.lanes
     return [
-        Copy({**digits, **dict.fromkeys(rows.along, spread(number, rows.lanes))}, gate)
+        Copy({**indices, **dict.fromkeys(rows.along, vector_positions(number, rows.lanes))}, gate)
         for number, gate in zip(numbers, gates, strict=True)
     ]
 

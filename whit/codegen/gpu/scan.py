@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from whit.codegen.gpu.reduce import COMBINES, WARP, Team
+from whit.codegen.gpu.reduce import COMBINES, WARP, ThreadGroup
 from whit.codegen.gpu.thread_index import Copy, Free, lanes_of, narrowed, places_along, width_of
 from whit.codegen.passes.lanes import lane_numbers
 from whit.dtype import dtypes
@@ -40,10 +40,11 @@ from whit.target import Target
 LANES = 4  # neighbours that a thread scans by itself where they are no vectors
 COPIES, MOST_COPIES = 4, 8  # of these in a thread: with fewer threads than a block may have, and at most
 COLUMNS, PARTS = 32, 8  # threads side by side, and those that share a column, for each column of a thread
-BYTES_OF_COLUMNS = 64  # of a thread, twice: those of the next piece are read ahead (`load_ahead`)
+BYTES_OF_COLUMNS = 64  # of a thread, twice: those of the next piece are read ahead (`register_prefetch`)
 THREADS, FEWEST = 256, WARP  # of a block for a row
 MOST_SCANS = 8  # of a kernel
-LEAST_TURNED, TURNED = 1024, 64  # elements of a row that is turned in shared memory, bytes of a thread
+# elements of a row that is turned in shared memory, bytes of a thread
+LEAST_TRANSPOSED_ELEMENTS, TRANSPOSED_BYTES = 1024, 64
 BEFORE_ID, AFTER_ID = MOST_SCANS, MOST_SCANS + 1  # of shared memory
 
 
@@ -89,10 +90,10 @@ def shares_of_a_scan(body: UOp, target: Target, free: Free, along: UOp, rows: li
 def _shares_of_a_row(size: int, lanes: int, scans: list[UOp]) -> Shares:
     """For a row of `size` elements, of which `lanes` are one access."""
     nbytes = sum(node.dtype.itemsize for node in scans)
-    if lanes == 1 and size >= LEAST_TURNED and nbytes <= 8:
-        turned = TURNED // max(nbytes, 4)
-        threads = THREADS if size > THREADS // 2 * turned else THREADS // 2
-        return Shares(threads, turned, apart=threads)
+    if lanes == 1 and size >= LEAST_TRANSPOSED_ELEMENTS and nbytes <= 8:
+        transposed = TRANSPOSED_BYTES // max(nbytes, 4)
+        threads = THREADS if size > THREADS // 2 * transposed else THREADS // 2
+        return Shares(threads, transposed, apart=threads)
     lanes = lanes if lanes > 1 else LANES
     threads = FEWEST
     while threads < THREADS and threads * lanes * COPIES < size:
@@ -102,17 +103,17 @@ def _shares_of_a_row(size: int, lanes: int, scans: list[UOp]) -> Shares:
 
 
 def share_scans(
-    body: UOp, along: UOp, team: Team, shares: Shares, digits: Mapping[UOp, UOp], inside: UOp | None
+    body: UOp, along: UOp, group: ThreadGroup, shares: Shares, indices: Mapping[UOp, UOp], inside: UOp | None
 ) -> list[list[UOp]]:
     """What becomes of each store if threads share the scanned range, and the other ranges are digits; accesses are
     `inside`."""
-    piece = _piece(along, team.parts * shares.lanes * shares.copies)
-    copies = _copies(along, team, shares, piece, digits, inside)
+    piece = _piece(along, group.parts * shares.lanes * shares.copies)
+    copies = _copies(along, group, shares, piece, indices, inside)
     count = 0
     for node in topological((body,)):
         if node.op is ops.SCAN:
             vectors = [_as_wide(copy.values[node.src[0]], shares.lanes * shares.wide) for copy in copies]
-            for copy, vector in zip(copies, _scanned(vectors, node, team, shares, piece, count), strict=True):
+            for copy, vector in zip(copies, _scanned(vectors, node, group, shares, piece, count), strict=True):
                 copy.values[node] = vector
             count += 1
         elif node.op is not ops.GROUP and node not in copies[0].values:
@@ -130,17 +131,17 @@ def _piece(along: UOp, step: int) -> UOp:
 
 
 def _copies(
-    along: UOp, team: Team, shares: Shares, piece: UOp, digits: Mapping[UOp, UOp], inside: UOp | None
+    along: UOp, group: ThreadGroup, shares: Shares, piece: UOp, indices: Mapping[UOp, UOp], inside: UOp | None
 ) -> list[Copy]:
     """The vectors of a thread in a piece."""
-    each, is_one, numbers = team.parts * shares.lanes, piece.op is ops.CONST, shares.numbers
+    each, is_one, numbers = group.parts * shares.lanes, piece.op is ops.CONST, shares.numbers
     copies = []
     for copy in range(shares.copies):
         start = piece * (each * shares.copies) + copy * each
-        first = start + team.part * (1 if shares.is_turned else shares.lanes)
+        first = start + group.part * (1 if shares.is_turned else shares.lanes)
         end = each * (copy + 1 if is_one else shares.copies)
         gate = _inside(first, as_index(along.size), end, is_one, numbers, shares.lanes, inside)
-        copies.append(Copy({**digits, along: first + numbers}, gate))
+        copies.append(Copy({**indices, along: first + numbers}, gate))
     return copies
 
 
@@ -154,13 +155,13 @@ def _in_copy(node: UOp, copy: Copy, inside: UOp | None) -> UOp:
     return rebuilt(node, src)
 
 
-def _turned(vector: UOp, team: Team, id: int, is_back: bool) -> UOp:
+def _transposed(vector: UOp, group: ThreadGroup, id: int, is_back: bool) -> UOp:
     """Elements that are as far apart as there are threads -> neighbours, or back, through shared memory: 32 elements
     are followed by a gap, so that threads read other banks."""
-    lanes, threads = vector.shape[0], team.threads
+    lanes, threads = vector.shape[0], group.threads
     memory = UOp.buffer(id, vector.dtype, (lanes * (threads + threads // WARP),), memory=Memory.SHARED)
-    apart = team.thread + team.thread // WARP + lane_numbers(lanes) * (threads + threads // WARP)
-    beside = team.thread * lanes + team.thread // (WARP // lanes) + lane_numbers(lanes)
+    apart = group.thread + group.thread // WARP + lane_numbers(lanes) * (threads + threads // WARP)
+    beside = group.thread * lanes + group.thread // (WARP // lanes) + lane_numbers(lanes)
     fill = memory.store(vector, beside if is_back else apart)
     kept = memory.after(make(ops.STAGE, (UOp.group(fill),), StageArg(Memory.SHARED)))
     return kept.index(apart if is_back else beside)
@@ -197,20 +198,20 @@ def _as_wide(value: UOp, lanes: int) -> UOp:
     return value if value.shape else UOp.stack(*([value] * lanes))
 
 
-def _scanned(vectors: list[UOp], node: UOp, team: Team, shares: Shares, piece: UOp, id: int) -> list[UOp]:
+def _scanned(vectors: list[UOp], node: UOp, group: ThreadGroup, shares: Shares, piece: UOp, id: int) -> list[UOp]:
     """The scans of what a thread has, after what came before."""
     if not shares.is_turned:
-        return _after_all(vectors, node, team, piece, shares.wide, id)
+        return _after_all(vectors, node, group, piece, shares.wide, id)
     (vector,) = vectors
-    found = _after_all([_turned(vector, team, BEFORE_ID, is_back=False)], node, team, piece, shares.wide, id)
-    return [_turned(found[0], team, AFTER_ID, is_back=True)]
+    found = _after_all([_transposed(vector, group, BEFORE_ID, is_back=False)], node, group, piece, shares.wide, id)
+    return [_transposed(found[0], group, AFTER_ID, is_back=True)]
 
 
-def _after_all(vectors: list[UOp], node: UOp, team: Team, piece: UOp, wide: int, id: int) -> list[UOp]:
+def _after_all(vectors: list[UOp], node: UOp, group: ThreadGroup, piece: UOp, wide: int, id: int) -> list[UOp]:
     """The scans of vectors of neighbours: what came before, and their own."""
     op, dtype = node.arg.op, node.dtype
     sums = [_sums(vector, op, wide) for vector in vectors]
-    befores, every = _shared([last for each in sums for last in each[-wide:]], op, team, piece, wide, id)
+    befores, every = _shared([last for each in sums for last in each[-wide:]], op, group, piece, wide, id)
     starts = [const(dtype, op.identity(dtype))] * wide
     if piece.op is ops.RANGE:
         starts = [total.scan(op, range=piece, exclusive=True) for total in every]
@@ -234,26 +235,28 @@ def _sums(vector: UOp, op: Op, wide: int = 1) -> list[UOp]:
     return sums
 
 
-def _shared(values: list[UOp], op: Op, team: Team, piece: UOp, wide: int, id: int) -> tuple[list[UOp], list[UOp]]:
+def _shared(
+    values: list[UOp], op: Op, group: ThreadGroup, piece: UOp, wide: int, id: int
+) -> tuple[list[UOp], list[UOp]]:
     """What comes before each of the values of this thread, and all of them combined, for each of its columns."""
     dtype = values[0].dtype
     if dtype.is_float and dtype.bitsize < 32:
         values = [value.cast(dtypes.float32) for value in values]
-    near, mine = [], team.part  # whose of the values that are kept
-    if team.columns == 1:
-        near = [_before(value, op, team.thread) for value in values]
+    near, mine = [], group.part  # whose of the values that are kept
+    if group.columns == 1:
+        near = [_before(value, op, group.thread) for value in values]
         values = [make(op, pair) for pair in zip(near, values, strict=True)]  # of the last of 32: what all of them have
-        mine = team.thread // WARP
-    count = team.threads // WARP if team.columns == 1 else team.threads
-    kept, half = _kept(values, count, team, piece, id)
+        mine = group.thread // WARP
+    count = group.threads // WARP if group.columns == 1 else group.threads
+    kept, half = _kept(values, count, group, piece, id)
     befores: list[UOp] = []
     every: list[UOp] = []  # so far
     for copy in range(len(values)):
         start = half * (len(values) * count) + copy * count
-        if team.columns > 1:
-            start = start + team.column
-        numbers = lane_numbers(count // team.columns)
-        found = kept.index(start + numbers * team.columns)
+        if group.columns > 1:
+            start = start + group.column
+        numbers = lane_numbers(count // group.columns)
+        found = kept.index(start + numbers * group.columns)
         identity = const(found.dtype, op.identity(found.dtype))  # type: ignore[misc]
         before = _combined((numbers < mine).where(found, identity), op)
         before = make(op, (before, near[copy])) if near else before
@@ -284,14 +287,14 @@ def _before(value: UOp, op: Op, thread: UOp) -> UOp:
     return (lane >= 1).where(taken(1), const(value.dtype, op.identity(value.dtype)))  # type: ignore[misc]
 
 
-def _kept(values: list[UOp], count: int, team: Team, piece: UOp, id: int) -> tuple[UOp, UOp]:
+def _kept(values: list[UOp], count: int, group: ThreadGroup, piece: UOp, id: int) -> tuple[UOp, UOp]:
     """Shared memory that holds `count` of each of the values, a double buffer for several pieces; and which half."""
     is_loop = piece.op is ops.RANGE
     half, halves = (piece % 2, 2) if is_loop else (as_index(0), 1)
     memory = UOp.buffer(id, values[0].dtype, (halves * len(values) * count,), memory=Memory.SHARED)
-    place, gate = team.thread, None
-    if team.columns == 1:
-        place, gate = team.thread // WARP, (team.thread % WARP).eq(WARP - 1)
+    place, gate = group.thread, None
+    if group.columns == 1:
+        place, gate = group.thread // WARP, (group.thread % WARP).eq(WARP - 1)
     start = half * (len(values) * count)
     fills = [memory.store(value, start + copy * count + place, gate=gate) for copy, value in enumerate(values)]
     return memory.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED))), half

@@ -44,14 +44,14 @@ def thread_range(count: int) -> UOp:
     return UOp.range(count, 0, RangeKind.THREAD, Owner.THREAD)
 
 
-def digits_of(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
+def unravel(number: UOp, ranges: list[UOp], steps: dict[UOp, int]) -> dict[UOp, UOp]:
     """The ranges as digits of a number, the last one the lowest; a range with a step counts in these."""
-    digits: dict[UOp, UOp] = {}
+    indices: dict[UOp, UOp] = {}
     for i, r in enumerate(reversed(ranges)):
         size = as_index(r.size) // steps.get(r, 1)
-        digits[r] = number if i == len(ranges) - 1 else number % size
+        indices[r] = number if i == len(ranges) - 1 else number % size
         number = number // size
-    return digits
+    return indices
 
 
 def trips(count: UOp, parts: int, part: UOp) -> UOp:
@@ -109,7 +109,7 @@ def is_folded(body: UOp, r: UOp, places: Collection[UOp], free: Free) -> bool:
 
 
 def _step(place: UOp, r: UOp, width: int, free: Free) -> int | None:
-    """How far a position moves along a range, from one of so many neighbours to the next: r % 64 by 1, among 8."""
+    """How far a position moves along a range, from one of `width` neighbours to the next: r % 64 by 1, among 8."""
     step = stride(place, r, free)
     if step is not None or r.size % width:
         return step
@@ -136,9 +136,9 @@ def as_wide(gate: UOp, position: UOp) -> UOp:
     return UOp.stack(*([gate] * position.shape[0])) if position.shape and not gate.shape else gate
 
 
-def once(store: UOp, digits: dict[UOp, UOp], ranges: list[UOp], free: Free) -> list[UOp]:
+def once(store: UOp, indices: dict[UOp, UOp], ranges: list[UOp], free: Free) -> list[UOp]:
     """Where a store runs that does not move along some of the ranges: at the first place along these."""
-    return [digits[r].eq(0) for r in ranges if r not in free[store]]
+    return [indices[r].eq(0) for r in ranges if r not in free[store]]
 
 
 def only_where(store: UOp, gates: list[UOp]) -> UOp:

@@ -22,20 +22,20 @@ from dataclasses import dataclass, field
 from math import prod
 
 from whit.codegen.gpu.arithmetic import with_short_arithmetic
-from whit.codegen.gpu.reduce import STRETCHES, Team, share_reductions, spread, stretches
+from whit.codegen.gpu.reduce import STRETCHES, ThreadGroup, share_reductions, stretches, vector_positions
 from whit.codegen.gpu.rows import find_rows, tile_rows
 from whit.codegen.gpu.scan import COLUMNS, MOST_SCANS, share_scans, shares_of_a_scan
 from whit.codegen.gpu.scatter.threads import in_parts
 from whit.codegen.gpu.thread_index import (
     Free,
     block_range,
-    digits_of,
     is_folded,
     lanes_of,
     once,
     only_where,
     thread_range,
     trips,
+    unravel,
     width_of,
 )
 from whit.codegen.gpu.transpose import find_transpose, tile_transpose
@@ -90,9 +90,9 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
     kernel = _kernel_of(with_short_arithmetic(body), target)
     found = regions(kernel.body)
     _put_neighbours_last(kernel, found)
-    turned = None if kernel.serial else find_transpose(kernel.body, found, kernel.parallel, kernel.free)
-    if turned is not None:
-        result, reason = tile_transpose(kernel.body, turned)
+    transpose = None if kernel.serial else find_transpose(kernel.body, found, kernel.parallel, kernel.free)
+    if transpose is not None:
+        result, reason = tile_transpose(kernel.body, transpose)
         return result, [reason]
     scan = _shared_scan(kernel)
     if scan is not None:
@@ -169,7 +169,7 @@ def _shared_reductions(kernel: GpuKernel, found: list[Region]) -> dict[UOp, UOp]
     return along if len(along) <= MOST_SHARED_REDUCTIONS else {}
 
 
-def _team_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
+def _group_size(kernel: GpuKernel, along: dict[UOp, UOp], wanted: int, least: int) -> int:
     """The wanted number of threads, or fewer if shared memory does not hold two values of each for each reduction."""
     while wanted > least and 2 * wanted * sum(reduce.dtype.itemsize for reduce in along) > kernel.target.l1_bytes:
         wanted //= 2
@@ -205,24 +205,24 @@ def _block_for_a_row(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     threads = MOST_THREADS if longest >= 8 * MOST_THREADS else THREADS  # few rows at once, that the cache keeps
     while threads > WARP and threads > longest:
         threads //= 2
-    threads = _team_size(kernel, along, threads, WARP)
-    team = Team(thread_range(threads))
-    digits = digits_of(block_range(count), rows, {})
+    threads = _group_size(kernel, along, threads, WARP)
+    group = ThreadGroup(thread_range(threads))
+    indices = unravel(block_range(count), rows, {})
     kernel.reasons.append(f"{count} blocks of {threads} threads, one for each row")
 
     def lanes(node: UOp, r: UOp) -> int:
         return lanes_of(r, width, [load.src[1] for load in _loads(node.src[0], r, free)], free, is_whole=False)
 
-    body = share_reductions(kernel.body, along, team, {}, lanes)
+    body = share_reductions(kernel.body, along, group, {}, lanes)
     stores = []
     numbers: dict[tuple[UOp, ...], list[dict[UOp, UOp]]] = {(): [{}]}
     for store, old in zip(body.src, kernel.body.src, strict=True):
         rest = tuple(r for r in kernel.parallel if r not in rows and r in free[old])
         if rest not in numbers:
-            numbers[rest] = _along_threads(kernel, old, rest, team, width, STRETCHES * len(numbers))
-        gates = once(old, digits, rows, free) + ([] if rest else [team.thread.eq(0)])
+            numbers[rest] = _along_threads(kernel, old, rest, group, width, STRETCHES * len(numbers))
+        gates = once(old, indices, rows, free) + ([] if rest else [group.thread.eq(0)])
         for values in numbers[rest]:
-            stores.append(only_where(replace_ranges(store, {**digits, **values}, {}), list(gates)))
+            stores.append(only_where(replace_ranges(store, {**indices, **values}, {}), list(gates)))
     return UOp.group(*stores)
 
 
@@ -232,22 +232,22 @@ def _loads(value: UOp, r: UOp, free: Free) -> list[UOp]:
 
 
 def _along_threads(
-    kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], team: Team, width: int, first_id: int
+    kernel: GpuKernel, store: UOp, rest: tuple[UOp, ...], group: ThreadGroup, width: int, first_id: int
 ) -> list[dict[UOp, UOp]]:
     """Ranges of a store as digits of a number that threads share; of one range in several stretches."""
     inner, free = rest[-1], kernel.free
     places = [store.src[2], *(load.src[1] for load in _loads(store.src[1], inner, free))]
     if len(rest) == 1:
         found = []
-        for i, stretch in enumerate(stretches(inner, lanes_of(inner, width, places, free, is_whole=False), team)):
-            loop = stretch.loop(team, first_id + i, RangeKind.LOOP, Owner.STEP)
-            found += [{inner: place} for place in stretch.places(loop, team)]
+        for i, stretch in enumerate(stretches(inner, lanes_of(inner, width, places, free, is_whole=False), group)):
+            loop = stretch.loop(group, first_id + i, RangeKind.LOOP, Owner.STEP)
+            found += [{inner: place} for place in stretch.places(loop, group)]
         return found
     lanes = lanes_of(inner, width, places, free)
     vectors = as_index(prod(size_of(r) for r in rest) // lanes)
-    loop = UOp.range(trips(vectors, team.parts, team.part), first_id, owner=Owner.STEP)
-    digits = digits_of(loop * team.threads + team.thread, list(rest), {inner: lanes})
-    return [{**digits, inner: spread(digits[inner], lanes)}]
+    loop = UOp.range(trips(vectors, group.parts, group.part), first_id, owner=Owner.STEP)
+    indices = unravel(loop * group.threads + group.thread, list(rest), {inner: lanes})
+    return [{**indices, inner: vector_positions(indices[inner], lanes)}]
 
 
 def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
@@ -267,17 +267,17 @@ def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
     threads = MOST_THREADS
     while threads > 2 * WARP and threads // columns * 4 > longest:
         threads //= 2
-    threads = _team_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
-    team = Team(thread_range(threads), columns)
+    threads = _group_size(kernel, along, threads * lanes, 2 * WARP * lanes) // lanes
+    group = ThreadGroup(thread_range(threads), columns)
     blocks = prod(sizes_of(kernel.parallel)) // (columns * lanes)
-    number = block_range(blocks) * columns + team.column
-    first = digits_of(number, kernel.parallel, {inner: lanes})  # of the lanes
-    digits = {**first, inner: spread(first[inner], lanes)}
+    number = block_range(blocks) * columns + group.column
+    first = unravel(number, kernel.parallel, {inner: lanes})  # of the lanes
+    indices = {**first, inner: vector_positions(first[inner], lanes)}
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, each for {columns * lanes} columns")
-    body = share_reductions(kernel.body, along, team, digits, lambda node, r: 1)
+    body = share_reductions(kernel.body, along, group, indices, lambda node, r: 1)
     stores = []
     for store, old in zip(body.src, kernel.body.src, strict=True):
-        stores.append(only_where(store, [*once(old, first, kernel.parallel, free), team.part.eq(0)]))
+        stores.append(only_where(store, [*once(old, first, kernel.parallel, free), group.part.eq(0)]))
     return UOp.group(*stores)
 
 
@@ -318,21 +318,21 @@ def _block_for_a_scan(kernel: GpuKernel, found: list[Region], along: UOp) -> UOp
     is_wide = bool(rows) and size_of(rows[-1]) >= COLUMNS // 2
     columns = COLUMNS if is_wide and _score(kernel, found, rows[-1]) > _score(kernel, found, along) else 1
     shares = shares_of_a_scan(body, kernel.target, free, along, rows, columns)
-    team = Team(thread_range(shares.threads), columns)
+    group = ThreadGroup(thread_range(shares.threads), columns)
     total //= shares.wide
     blocks = -(-total // columns)
-    number = block_range(blocks) * columns + team.column
+    number = block_range(blocks) * columns + group.column
     each = f"{shares.copies} x {shares.lanes * shares.wide} elements in each"
     kernel.reasons.append(f"{blocks} blocks of {shares.threads} threads that share a scan, {each}")
-    digits = digits_of(number, rows, {rows[-1]: shares.wide} if rows else {})
+    indices = unravel(number, rows, {rows[-1]: shares.wide} if rows else {})
     if shares.wide > 1:
         beside = UOp.stack(*(as_index(lane % shares.wide) for lane in range(shares.lanes * shares.wide)))
-        digits[rows[-1]] = digits[rows[-1]] * shares.wide + beside
-    new = share_scans(body, along, team, shares, digits, number < total if total % columns else None)
+        indices[rows[-1]] = indices[rows[-1]] * shares.wide + beside
+    new = share_scans(body, along, group, shares, indices, number < total if total % columns else None)
     stores = []
     for copies, old in zip(new, body.src, strict=True):
-        gates = once(old, digits, rows, free)
-        gates += [] if along in free[old] else [team.part.eq(0)]
+        gates = once(old, indices, rows, free)
+        gates += [] if along in free[old] else [group.part.eq(0)]
         stores += [only_where(store, list(gates)) for store in copies]
     return UOp.group(*stores)
 
@@ -354,17 +354,17 @@ def _thread_for_an_element(kernel: GpuKernel, found: list[Region]) -> UOp:
     threads = min(THREADS, -(-count // WARP) * WARP)
     blocks = -(-count // threads)
     number = block_range(blocks) * threads + thread_range(threads)
-    digits = digits_of(number, parallel, {inner: lanes, **several})
+    indices = unravel(number, parallel, {inner: lanes, **several})
     kernel.reasons.append(f"{blocks} blocks of {threads} threads, {copies} x {lanes} elements in each")
     if any(map(is_open, parallel)) or blocks * threads != count:
         sizes = prod((as_index(r.size) for r in parallel), start=as_index(1))
         body = _guarded(body, set(parallel), free, number < sizes // (lanes * copies))
     stores = []
     for copy in range(copies):
-        values = {**digits, inner: spread(digits[inner], lanes)}
-        values.update({r: digits[r] * step + copy for r, step in several.items()})
+        values = {**indices, inner: vector_positions(indices[inner], lanes)}
+        values.update({r: indices[r] * step + copy for r, step in several.items()})
         for store, old in zip(body.src, kernel.body.src, strict=True):
-            stores.append(only_where(_renumbered(kernel, store, values), once(old, digits, parallel, free)))
+            stores.append(only_where(_renumbered(kernel, store, values), once(old, indices, parallel, free)))
     return UOp.group(*stores)
 
 
@@ -419,10 +419,10 @@ def _gathered(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | Non
     return None
 
 
-def _renumbered(kernel: GpuKernel, store: UOp, digits: dict[UOp, UOp]) -> UOp:
+def _renumbered(kernel: GpuKernel, store: UOp, indices: dict[UOp, UOp]) -> UOp:
     """A store over digits; loops that stay get ids after those of blocks and threads."""
-    loops = {r: UOp.range(r.src[0].substitute(digits), i, r.arg.kind, Owner.STEP) for i, r in enumerate(kernel.serial)}
-    return replace_ranges(store, {**digits, **loops}, {})
+    loops = {r: UOp.range(r.src[0].substitute(indices), i, r.arg.kind, Owner.STEP) for i, r in enumerate(kernel.serial)}
+    return replace_ranges(store, {**indices, **loops}, {})
 
 
 def _guarded(body: UOp, parallel: set[UOp], free: Free, inside: UOp) -> UOp:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from whit.codegen.gpu.gemm.staged import gated
-from whit.codegen.gpu.reduce import spread
+from whit.codegen.gpu.reduce import vector_positions
 from whit.codegen.gpu.thread_index import Free, block_range, thread_range
 from whit.ir import ops
 from whit.ir.args import Memory, StageArg
@@ -27,7 +27,7 @@ MOST_LOADS = 4  # of tiles in shared memory
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class Transpose:
     """What a kernel stores along one range and loads along another."""
 
     inner: UOp  # neighbours where it stores
@@ -50,7 +50,7 @@ class Turned:
         return lanes if r.size % lanes == 0 else 1
 
 
-def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Free) -> Turned | None:
+def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Free) -> Transpose | None:
     """The loads that have neighbours along another range than the stores have."""
     if len(found) > 1 or any(free[store] != set(parallel) or store.arg.combine for store in body.src):
         return None
@@ -63,7 +63,7 @@ def find_transpose(body: UOp, found: list[Region], parallel: list[UOp], free: Fr
     by_range = _strided_loads(found[0], inner, long, free)
     across, loads = max(by_range.items(), key=lambda item: len(item[1]), default=(inner, []))
     others = [r for r in parallel if r is not inner and r is not across]
-    return Turned(inner, across, loads, others) if 0 < len(loads) <= MOST_LOADS else None
+    return Transpose(inner, across, loads, others) if 0 < len(loads) <= MOST_LOADS else None
 
 
 def _stored_along(body: UOp, long: list[UOp], free: Free) -> UOp | None:
@@ -83,41 +83,41 @@ def _strided_loads(region: Region, inner: UOp, long: list[UOp], free: Free) -> d
     return found
 
 
-def tile_transpose(body: UOp, turned: Turned) -> tuple[UOp, str]:
+def tile_transpose(body: UOp, transpose: Transpose) -> tuple[UOp, str]:
     """The kernel by tiles, and what it is."""
-    tile, line_size = turned.tile, turned.tile + 1
-    sizes = [turned.across.size, turned.inner.size]
+    tile, line_size = transpose.tile, transpose.tile + 1
+    sizes = [transpose.across.size, transpose.inner.size]
     tiles = [-(-size // tile) for size in sizes]
-    blocks = prod(tiles) * prod(r.size for r in turned.others)
+    blocks = prod(tiles) * prod(r.size for r in transpose.others)
     block, thread = block_range(blocks), thread_range(THREADS)
     first = block // tiles[1] % tiles[0] * tile, block % tiles[1] * tile
     number, places = block // prod(tiles), {}
-    for r in reversed(turned.others):
+    for r in reversed(transpose.others):
         places[r] = number % r.size
         number = number // r.size
 
     def at(across: UOp, inner: UOp, graph: UOp) -> UOp:
         """A load or a store at a place of the tile."""
-        values = {**places, turned.across: first[0] + across, turned.inner: first[1] + inner}
+        values = {**places, transpose.across: first[0] + across, transpose.inner: first[1] + inner}
         new = replace_ranges(graph, values, {})
-        gates = [values[r] < r.size for r in (turned.across, turned.inner) if r.size % tile]
+        gates = [values[r] < r.size for r in (transpose.across, transpose.inner) if r.size % tile]
         return gated(new, gates[0] & gates[-1], *shared) if gates else new
 
     def lines(lanes: int) -> list[tuple[UOp, UOp]]:
         """The lines of a thread, and its neighbours in them."""
         in_line = tile // lanes
-        neighbours = spread(thread % in_line, lanes)
+        neighbours = vector_positions(thread % in_line, lanes)
         return [(thread // in_line + i, neighbours) for i in range(0, tile, THREADS // in_line)]
 
     shared: list[UOp] = []
-    for which, load in enumerate(turned.loads):
+    for which, load in enumerate(transpose.loads):
         memory = UOp.buffer(which, load.dtype, (tile * line_size,), memory=Memory.SHARED)
-        found = lines(turned.lanes(turned.across))
+        found = lines(transpose.lanes(transpose.across))
         fills = [memory.store(at(column, line, load), line * line_size + column) for line, column in found]
         shared.append(memory.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED))))
     stores = []
-    for line, column in lines(turned.lanes(turned.inner)):
+    for line, column in lines(transpose.lanes(transpose.inner)):
         position = column * line_size + line
-        kept = {load: memory.index(position) for load, memory in zip(turned.loads, shared, strict=True)}
+        kept = {load: memory.index(position) for load, memory in zip(transpose.loads, shared, strict=True)}
         stores += [at(line, column, store.substitute(kept)) for store in body.src]
     return UOp.group(*stores), f"{blocks} blocks of {THREADS} threads, tiles of {tile} x {tile} in shared memory"

@@ -42,18 +42,18 @@ class Item:
     """An instruction, or a loop with what is inside."""
 
     number: int
-    block: Block
+    block: ProgramBlock
     node: UOp | None = None
-    loop: Block | None = None
+    loop: ProgramBlock | None = None
     needs: set[Item] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class ProgramBlock:
     """What runs under one path of ranges."""
 
     path: Path
-    parent: Block | None
+    parent: ProgramBlock | None
     items: list[Item] = field(default_factory=list)
     as_item: Item | None = None  # this loop in its parent
 
@@ -63,18 +63,18 @@ class _Linear:
     """The tree under construction."""
 
     has_fma: bool  # whether the target multiplies and adds in one step
-    root: Block = field(default_factory=lambda: Block((), None))
-    blocks: dict[Path, Block] = field(default_factory=dict)
+    root: ProgramBlock = field(default_factory=lambda: ProgramBlock((), None))
+    blocks: dict[Path, ProgramBlock] = field(default_factory=dict)
     first: dict[UOp, Item] = field(default_factory=dict)  # instructions outside of all loops
     count: int = 0
 
-    def block(self, path: Path) -> Block:
+    def block(self, path: Path) -> ProgramBlock:
         """The block of a path, made with its parents on first use."""
         if not path:
             return self.root
         if path not in self.blocks:
             parent = self.block(path[:-1])
-            block = Block(path, parent)
+            block = ProgramBlock(path, parent)
             block.as_item = self._add(Item(self.count, parent, loop=block))
             self.blocks[path] = block
         return self.blocks[path]
@@ -441,7 +441,7 @@ def _scan(
     return (old_item, old) if node.arg.exclusive else (update, updated)
 
 
-def _emit(block: Block, values: dict[UOp, UOp], instructions: list[UOp]) -> None:
+def _emit(block: ProgramBlock, values: dict[UOp, UOp], instructions: list[UOp]) -> None:
     """Sorts a block and writes it out; recursion is as deep as loops nest."""
     for item in _sorted(block.items):
         if item.loop is None:

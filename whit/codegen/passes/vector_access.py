@@ -39,7 +39,7 @@ def scalar_part(terms: Mapping[UOp, int], offset: int) -> UOp:
     return build_sum({base: c for base, c in terms.items() if not base.shape}, offset, dtypes.weakint)
 
 
-def turned(vector: UOp) -> UOp:
+def reversed_lanes(vector: UOp) -> UOp:
     """The lanes of a vector back to front; a scalar is the same for all of them.
 
     What is computed of the numbers of lanes is computed of them back to front, so that masks stay arithmetic.
@@ -97,7 +97,7 @@ def index_to_load(node: UOp) -> UOp | None:
         last = start_of_neighbours(position, -1)
         if last is not None:
             width = position.shape[0]
-            return turned(make(ops.LOAD, (param, last - (width - 1), *map(turned, gate)), width))
+            return reversed_lanes(make(ops.LOAD, (param, last - (width - 1), *map(reversed_lanes, gate)), width))
         few = repeated(param, position, gate)
         if few is not None:
             return few
@@ -119,7 +119,7 @@ def store_neighbours(node: UOp) -> UOp | None:
         return target.store(value.index(0), start, combine=node.arg.combine, gate=all_of(*others))
     last = start_of_neighbours(position, -1)
     if last is not None:
-        start, value, gate = last - (position.shape[0] - 1), turned(value), [turned(g) for g in gate]
+        start, value, gate = last - (position.shape[0] - 1), reversed_lanes(value), [reversed_lanes(g) for g in gate]
     new = make(ops.STORE, (target, value, position if start is None else start, *gate), node.arg)
     return None if new is node else new
 

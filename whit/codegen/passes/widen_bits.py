@@ -27,7 +27,7 @@ def widen_bits(body: UOp) -> UOp:
 
 def _in_int32(node: UOp, src: Sources) -> UOp | None:
     if node.shape and node.op.elementwise and any(_is_half(s) for s in src):
-        src = tuple([_spread(s, node.shape[0]) if _is_half(s) else s for s in src])
+        src = tuple([_broadcast_lanes(s, node.shape[0]) if _is_half(s) else s for s in src])
     new = rebuilt(node, src)
     return _widened(new) if node.op is ops.CAST and node.shape else new
 
@@ -39,7 +39,7 @@ def _is_half(node: UOp) -> bool:
     )
 
 
-def _spread(node: UOp, width: int) -> UOp:
+def _broadcast_lanes(node: UOp, width: int) -> UOp:
     (half,) = node.src
     return UOp.stack(*([half] * width)).cast(dtypes.float32)
 

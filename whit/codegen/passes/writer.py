@@ -43,7 +43,7 @@ def lanes_from(start: UOp, width: int) -> UOp:
 class Variable:
     """A number (or vector) that changes as the program runs, in a register."""
 
-    def __init__(self, writer: Writer, register: UOp) -> None:
+    def __init__(self, writer: ProgramWriter, register: UOp) -> None:
         self.writer = writer
         self.register = register
 
@@ -56,7 +56,7 @@ class Variable:
         self.writer.store(self.register, value, 0)
 
 
-class Writer:
+class ProgramWriter:
     """A LINEAR under construction."""
 
     def __init__(self) -> None:

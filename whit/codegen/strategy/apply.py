@@ -54,7 +54,7 @@ class Loops:
         return UOp.range(count, self.first + number, owner=self.owner) if count != 1 else ZERO
 
     def after(self, count: int) -> Loops:
-        """All but so many."""
+        """All but the first `count`."""
         return Loops(self.owner, self.first + count)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.codegen.cpu.dot_words import as_dot
 from whit.codegen.cpu.loops import LoopStrategy
-from whit.codegen.cpu.panel_sizes import Depth, Plan, Tiling, Way, choose_tiling
+from whit.codegen.cpu.panel_sizes import Depth, PanelPlan, Tiling, Way, choose_tiling
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.split_blocks import write_out_blocks, write_out_fills
 from whit.codegen.strategy.apply import apply_strategy
@@ -69,7 +69,7 @@ def choice_of_tiling(operand: int, tiling: Tiling) -> Choice:
     return _spelled(data)
 
 
-def choice_of_plan(plan: Plan, body: UOp) -> Choice:
+def choice_of_plan(plan: PanelPlan, body: UOp) -> Choice:
     """The choice of a plan for a kernel."""
     operands = [found.a for found in find_contractions(body)]
     return choice_of_tiling(operands.index(plan.found.a), plan.tiling)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from whit.codegen.cpu.panel_sizes import Tiling
 
 LINE = 64  # bytes that move between caches together
-ALONE, TURN = 16, 2  # cost of copying an element, in elements copied by vectors: as a scalar; transposed in a square
+# cost of copying an element, in elements copied by vectors: as a scalar; transposed in a square
+ALONE, TRANSPOSE = 16, 2
 LATENCY = 4  # cycles between dependent FMAs: those of one accumulator
 LOAD = 0.5  # cycles of a load: there are two ports
 BROADCAST = 0.2  # cycles more for each row of a tile: 6 x 4 vectors reach 94 % of peak, 14 x 2 reach 80 %
@@ -39,7 +40,7 @@ STREAM = 8  # cycles for a line that streams from L3 beside products
 FETCH = 0.3  # cycles for a vector of b that streams from L2
 WAIT = 3  # cycles to add a vector to partial sums in L2
 RESULT = 2  # cycles to store a vector of results
-TURNED_RESULT = 8  # the same where squares of partial sums are transposed
+TRANSPOSED_RESULT = 8  # the same where squares of partial sums are transposed
 SCATTER, CROWDED = 64, 240  # the same where it is scattered; and where all its lanes fall into one or two sets of L1
 ACROSS = 3  # cycles for a step along k of rows that lie across k and are not copied: a line for a few elements
 PAGES, NEW_PAGE = 64, 8  # entries of the first TLB: rows of results without misses; cycles of a miss
@@ -113,7 +114,7 @@ class Operands:
 
 
 def _scattered(step: int | None, itemsize: int) -> int:
-    """Cycles for a vector whose lanes are so many elements apart."""
+    """Cycles for a vector whose lanes are `step` elements apart."""
     return CROWDED if step is not None and step * itemsize % (WAYS // 2) == 0 else SCATTER
 
 
@@ -132,7 +133,7 @@ def step_cycles(rows: int, vectors: int, target: Target) -> float:
 
 
 def _of_run(line: float, run: int, itemsize: int) -> float:
-    """Cycles for a line that is copied in a run of so many elements."""
+    """Cycles for a line that is copied in a run of `run` elements."""
     return line * (1 + NEW_RUN / max(run * itemsize / LINE, 1))
 
 
@@ -158,7 +159,7 @@ class _Estimate:
         self.is_wide = columns * self.depth * given.itemsize > self.target.l2_bytes // 2
 
     def lines(self, count: int) -> float:
-        """Lines of so many rows or columns of a block of k."""
+        """Cache lines of `count` rows or columns of a block of k."""
         return count * self.depth * self.given.itemsize / LINE
 
     def cost(self) -> Cost:
@@ -222,6 +223,6 @@ class _Estimate:
 
     def results(self) -> float:
         if self.tiling.image:
-            return self.vectors * TURNED_RESULT
+            return self.vectors * TRANSPOSED_RESULT
         lookups = self.tiles * self.tiling.rows * NEW_PAGE if self.rows > PAGES else 0
         return self.vectors * self.given.results + lookups

@@ -103,7 +103,7 @@ def mask_of(found: Contraction, tiling: Tiling, vector: int, column: UOp) -> UOp
     return column < n if n < (vector + 1) * tiling.width else None
 
 
-def not_past(position: UOp, ranges: list[UOp]) -> UOp:
+def clamped(position: UOp, ranges: list[UOp]) -> UOp:
     """The position, or the last one there is."""
     end = end_of(ranges)
     return position if end is None else position.minimum(end - 1)
@@ -136,7 +136,7 @@ class Filler:
 
     def rows_at(self, row: UOp) -> Values:
         """The ranges of a row."""
-        return unflat(not_past(row, self.found.m), self.found.m)
+        return unflat(clamped(row, self.found.m), self.found.m)
 
     def inside(self, places: Values, gate_of: UOp | None = None) -> tuple[Values, UOp | None]:
         """The ranges of k at these places of a block, and whether that is inside of them."""
@@ -274,23 +274,25 @@ class Filler:
         found, tiling, depth = self.found, self.tiling, self.depth
         columns = tiling.columns
         target = Panel(self.number + 1, found.b, tiling.tiles * depth.total * columns)
-        is_turned = tiling.way_b is Way.TURNED
-        count = merged(found.b, depth.inside) if is_turned else 1
+        is_transposed = tiling.way_b is Way.TRANSPOSED
+        count = merged(found.b, depth.inside) if is_transposed else 1
         lead, last = depth.inside[:-count], depth.inside[-count:]
         sizes = depth.sizes[: len(lead)]
         run = prod(depth.sizes[len(lead) :])
-        side = run_width(run, tiling.width) if is_turned else 1
-        width = side if is_turned else tiling.width
+        side = run_width(run, tiling.width) if is_transposed else 1
+        width = side if is_transposed else tiling.width
         is_linear = merged(found.b, found.n) == len(found.n)
         by_range = as_one if is_linear else unflat
-        is_outside = is_turned or not is_linear  # the inner loop walks along memory, or places are computed once
+        is_outside = is_transposed or not is_linear  # the inner loop walks along memory, or places are computed once
         tiles = tiles_left(found.n, start, columns, tiling.tiles)
         here = target.loop(tiles) if is_outside else ZERO
         places = [target.loop(size) for size in sizes]
         vector = run_start(target.loop(-(-run // side)), run, side)
         here = here if is_outside else target.loop(tiles)
         parts = (
-            [target.loop(columns // width) * width] if is_turned else [as_index(c) for c in range(0, columns, width)]
+            [target.loop(columns // width) * width]
+            if is_transposed
+            else [as_index(c) for c in range(0, columns, width)]
         )
         for t in range(side):
             at, gate = self.inside({**dict(zip(lead, places, strict=True)), **as_one(vector + t, last)})
@@ -298,8 +300,8 @@ class Filler:
             for number, part in enumerate(parts):
                 lanes = lane_numbers(width) + part
                 column = start + self.column(here) + lanes
-                if is_turned:  # squares are read by whole rows
-                    value = self.value(found.b, {**at, **by_range(not_past(column, found.n), found.n)}, gate)
+                if is_transposed:  # squares are read by whole rows
+                    value = self.value(found.b, {**at, **by_range(clamped(column, found.n), found.n)}, gate)
                     value = in_loop(value, here) if isinstance(tiles, UOp) else value
                 else:
                     value = self.value(found.b, {**at, **by_range(column, found.n)}, gate)

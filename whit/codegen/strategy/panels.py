@@ -34,9 +34,9 @@ from whit.codegen.strategy.fill_panels import (
     ZERO,
     Filler,
     Values,
+    clamped,
     flat,
     mask_of,
-    not_past,
     run_start,
     tiles_left,
     unflat,
@@ -113,13 +113,13 @@ class _Apply:
             return self.stores_in_place()
         memory = self.waiting()
         if tiling.way_a is Way.IMAGE:
-            return self.stores_turned(memory, tile)
+            return self.stores_transposed(memory, tile)
         row = _loop(tiling.rows, 5, Owner.TILE)
         for c in range(tiling.vectors):
             stores.extend(self.stored(tile, row, c, memory.index(self.place(tile, row, c))))
         return UOp.group(*stores)
 
-    def stores_turned(self, memory: UOp, tile: _Tile) -> UOp:
+    def stores_transposed(self, memory: UOp, tile: _Tile) -> UOp:
         """Sums that wait row after row are stored with rows as lanes: squares of them are turned."""
         tiling, found = self.tiling, self.found
         count = tiling.panels * tiling.rows
@@ -210,7 +210,7 @@ class _Apply:
         """The kernel's stores for a vector of sums: of all of k, or of a block, to be added to those before it."""
         row, column = tile.row + u, tile.column + (self.lanes + c * self.tiling.width)
         m, n = self.found.m, self.found.n
-        at = {**self.values, **tile.outer, **unflat(not_past(row, m), m), **unflat(column, n)}
+        at = {**self.values, **tile.outer, **unflat(clamped(row, m), m), **unflat(column, n)}
         copied = with_total(self.body, self.found.reduce, total, at)
         if block is not None:
             target, _, position = copied.src[0].src

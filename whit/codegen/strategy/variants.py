@@ -115,7 +115,7 @@ def _near(count: int, most: int) -> list[int]:
 
 
 def _with_rows(tiling: Tiling, count: int, panels: int, items: int) -> Tiling:
-    """Blocks of so many tiles of rows, of which there are `count`, shared between so many items."""
+    """Blocks of `panels` tiles of rows, of which there are `count`, shared between `items` items."""
     here = -(-count // items)
     inside = -(-here // min(panels, here))
     return replace(tiling, panels=-(-here // inside), inside=inside, row_items=items)

@@ -1,11 +1,11 @@
 """Kernels to machine code: each is compiled once, whatever the number of calls, graphs and processes.
 
-Goes in: a FUNCTION over params, and a Target. Comes out: a `Kernel`, linked into this process and ready to be called,
-or for a machine that is not this one only compiled.
-In memory it is found under its body, the target and the settings that change code; on disk under a digest of the text
-of the same, and of whit's own sources, so that a changed compiler never finds old code. A process whose kernels are all
-on disk loads no compiler. Of several kernels at once, the machine code of one is made by LLVM on a second core while
-this one writes the text of the next. A tiling that a search has found (`tune`, BEAM) is used wherever its kernel comes.
+Goes in: a FUNCTION over params, and a Target. Comes out: a `CompiledKernel`, linked into this process and ready to be
+called, or for a machine that is not this one only compiled. In memory it is found under its body, the target and the
+settings that change code; on disk under a digest of the text of the same, and of whit's own sources, so that a changed
+compiler never finds old code. A process whose kernels are all on disk loads no compiler. Of several kernels at once,
+the machine code of one is made by LLVM on a second core while this one writes the text of the next. A tiling that a
+search has found (`tune`, BEAM) is used wherever its kernel comes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOURCES = ("dtype.py", "target.py", "ir", "simplify", "kernel", "codegen", "rend
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class CompiledKernel:
     """A kernel in this process; without a library if it was not to be linked."""
 
     name: str
@@ -58,12 +58,12 @@ class Kernel:
     graph: UOp | None = None  # the FUNCTION that it was made of
 
 
-_kernels: dict[tuple[Any, ...], Kernel] = {}
+_kernels: dict[tuple[Any, ...], CompiledKernel] = {}
 _lock = threading.RLock()
 register_cache(_kernels.clear, "engine.kernels")
 
 
-def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
+def get_kernel(function: UOp, target: Target, link: bool = True) -> CompiledKernel:
     """The kernel of a FUNCTION, compiled if it is not yet."""
     (body,) = function.src
     key = (body, target, code_settings(), link)
@@ -76,13 +76,13 @@ def get_kernel(function: UOp, target: Target, link: bool = True) -> Kernel:
     return found
 
 
-def _enter(function: UOp, target: Target, link: bool, header: dict[str, Any], code: bytes) -> Kernel:
+def _enter(function: UOp, target: Target, link: bool, header: dict[str, Any], code: bytes) -> CompiledKernel:
     library = _load(code, target) if link else None
     kernel = _kernels[function.src[0], target, code_settings(), link] = _kernel(header, library, function)
     return kernel
 
 
-def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> tuple[Kernel, ...]:
+def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> tuple[CompiledKernel, ...]:
     """The kernels of FUNCTIONs. If several are not compiled yet, writing them and making machine code overlap."""
     with _lock:
         settings = code_settings()
@@ -125,7 +125,7 @@ def _compile_together(functions: list[tuple[UOp, str]], target: Target, link: bo
             raise
 
 
-def linked_kernels() -> list[tuple[Kernel, Target]]:
+def linked_kernels() -> list[tuple[CompiledKernel, Target]]:
     """The kernels that this process has made or found so far to run them, in that order."""
     with _lock:
         return [(kernel, key[1]) for key, kernel in _kernels.items() if kernel.library is not None]
@@ -186,7 +186,7 @@ def known_tuning(function: UOp, target: Target) -> store.Tuned | None:
 def task_of(function: UOp, target: Target) -> Task:
     """What a search has to know of a kernel."""
 
-    def build(choice: str | None) -> Kernel:
+    def build(choice: str | None) -> CompiledKernel:
         header, code = compile_kernel(function, target, choice, is_shown=False)
         return _kernel(header, _load(code, target), function)
 
@@ -344,9 +344,9 @@ def helper_object(name: str, compile_it: Callable[[], bytes]) -> bytes:
     return code
 
 
-def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> Kernel:
+def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> CompiledKernel:
     name = header["name"]
-    return Kernel(
+    return CompiledKernel(
         name=name,
         total=header["total"],
         variables=tuple(header["variables"]),

@@ -30,7 +30,7 @@ from whit.target import Target
 
 WARP = 32
 CALLING = (b"div.rn.f", b"rcp.rn.f", b"sqrt.rn.f")  # instructions that call a function for unusual numbers
-THREADS_ON_ONE = 39  # attribute of a device: the most threads on a multiprocessor
+THREADS_A_CORE_ATTRIBUTE = 39  # attribute of a device: the most threads on a multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class CudaKernel:
         return sum(launch.blocks for launch in self.launches)
 
 
-ASSEMBLERS = 8  # threads
+ASSEMBLER_THREADS = 8  # threads
 _kernels: dict[tuple[Any, ...], CudaKernel] = {}
 _lock = threading.RLock()
 register_cache(_kernels.clear, "engine.cuda_kernels")
@@ -91,7 +91,7 @@ def find_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel | No
 def occupancy(launch: Launch, gpu: Gpu) -> str:
     """How a launch fills the GPU."""
     use = gpu.usage_of(launch.function, launch.threads, launch.shared)
-    warps, most = use.blocks * launch.threads // WARP, gpu.attribute(THREADS_ON_ONE) // WARP
+    warps, most = use.blocks * launch.threads // WARP, gpu.attribute(THREADS_A_CORE_ATTRIBUTE) // WARP
     spilled = f", {use.spilled} bytes spilled" if use.spilled else ""
     return (
         f"{launch.blocks} blocks of {launch.threads} threads, {use.registers} registers{spilled}, "
@@ -111,7 +111,7 @@ def _made(functions: list[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
 
     place = f"machine code for {gpu.compute}"
     begun: list[tuple[UOp, str, dict[str, Any], Any, KernelLog | None]] = []
-    with ThreadPoolExecutor(ASSEMBLERS) as workers:
+    with ThreadPoolExecutor(ASSEMBLER_THREADS) as workers:
         try:
             for number, function in enumerate(functions):
                 note_kernels(number, len(functions))

@@ -4,8 +4,8 @@
     find(key)                        # (header, code), or None
 
 One file an entry, written under another name and renamed, so that processes never see half of one. Each carries a
-checksum of its name and content: a damaged one, or one under another key, is removed. The folder is kept below `LIMIT`
-bytes: what was not used for the longest time goes first.
+checksum of its name and content: a damaged one, or one under another key, is removed. The folder is kept below
+`LIMIT_BYTES` bytes: what was not used for the longest time goes first.
 
 What is found here runs, so only this user may write it: the folder is made for nobody else (0700), one that belongs to
 another user or that everybody can write is not used, and neither are such files, nor links. Where the folder cannot be
@@ -30,7 +30,7 @@ from whit.config import CACHE, CACHE_DIR
 from whit.errors import warn
 from whit.records import dataclass
 
-LIMIT = 512 * 1024 * 1024
+LIMIT_BYTES = 512 * 1024 * 1024
 MAGIC = b"whit kernel 2\n"
 ENDING = ".kernel"
 WRITES_BETWEEN_CLEANING = 256
@@ -100,7 +100,7 @@ def keep(key: str, header: dict[str, Any], code: bytes, ending: str = ENDING) ->
         return
     _state["writes"] += 1
     if _state["writes"] % WRITES_BETWEEN_CLEANING == 1:
-        clean(where, LIMIT)
+        clean(where, LIMIT_BYTES)
 
 
 # ---- who may write here

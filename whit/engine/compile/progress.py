@@ -14,8 +14,8 @@ from types import TracebackType
 
 from whit.errors import user_line
 
-PATIENCE = 1.0  # seconds without a line
-PAUSE = 0.25  # seconds between two of them
+PATIENCE_SECONDS = 1.0  # seconds without a line
+PAUSE_SECONDS = 0.25  # seconds between two of them
 ERASE = "\r\x1b[K"
 
 
@@ -54,9 +54,9 @@ class Compiling:
 
     def _show(self) -> None:
         assert self._end is not None, "the thread that shows it is started by __enter__"
-        pause = PATIENCE
+        pause = PATIENCE_SECONDS
         while not self._end.wait(pause):
-            pause = PAUSE
+            pause = PAUSE_SECONDS
             self._is_shown = True
             _write(f"{ERASE}{self.text(perf_counter() - self._start)}")
 

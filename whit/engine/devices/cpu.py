@@ -18,7 +18,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from whit.config import DEBUG
-from whit.engine.compile.compile import Kernel, get_kernels, prepare_pool
+from whit.engine.compile.compile import CompiledKernel, get_kernels, prepare_pool
 from whit.engine.devices.device import target_text
 from whit.engine.devices.disk import allocate
 from whit.engine.plan.plan import Plan
@@ -33,10 +33,10 @@ from whit.runtime.buffer import Buffer
 from whit.runtime.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
 
-WORD = 8  # bytes
-RECORD = 6  # words of a launch: kernel, buffers, variables, total, chunk, threads
+WORD_BYTES = 8  # bytes
+WORDS_A_LAUNCH = 6  # words of a launch: kernel, buffers, variables, total, chunk, threads
 CHUNKS_A_THREAD = 16  # how finely work is handed out, where there is that much: cores are not equally fast
-CALLED_FROM_PYTHON = 2  # so many kernels without work for more cores are called from Python, 0.5 us each, with no pool
+CALLED_FROM_PYTHON = 2  # kernels: up to two that have no work for more cores are called without the pool, 0.5 us each
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class LoadedPlan:
     """A plan with its kernels."""
 
     plan: Plan
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CompiledKernel, ...]
     places: tuple[int, ...]  # what the pointers are: places in the plan's table of buffers
     variables: tuple[str, ...]  # what the numbers are
     counts: Counts  # of one run
@@ -62,8 +62,8 @@ class LoadedPlan:
 
     def new_frame(self) -> Frame:
         """A list of launches and its tables."""
-        pointers = array("Q", bytes(len(self.places) * WORD))
-        numbers = array("q", bytes(len(self.variables) * WORD))
+        pointers = array("Q", bytes(len(self.places) * WORD_BYTES))
+        numbers = array("q", bytes(len(self.variables) * WORD_BYTES))
         launches = array("Q")
         pointer, number = pointers.buffer_info()[0], numbers.buffer_info()[0]
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
@@ -71,8 +71,8 @@ class LoadedPlan:
             launches.extend(
                 (kernel.address, pointer, number, kernel.total, chunk_of(kernel.total, threads), max(threads, 1))
             )
-            pointer += len(step.places) * WORD
-            number += len(kernel.variables) * WORD
+            pointer += len(step.places) * WORD_BYTES
+            number += len(kernel.variables) * WORD_BYTES
         return Frame(pointers, numbers, launches)
 
 
@@ -148,7 +148,7 @@ class CpuDevice:
         times: list[int] = []
         for i, step in enumerate(loaded.plan.linear.src):
             start = perf_counter_ns()
-            run_native(launches + i * RECORD * WORD, 1, loaded.threads)
+            run_native(launches + i * WORDS_A_LAUNCH * WORD_BYTES, 1, loaded.threads)
             end = perf_counter_ns()
             times += (start, end)
             note_time(step.src[0], self.name, (end - start) * 1e-9)
@@ -229,13 +229,13 @@ def _launch(loaded: LoadedPlan, frame: Frame, then: Calls) -> None:
         calls = [native_call(frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)]
     else:
         words = frame.launches
-        starts = range(0, len(loaded.kernels) * RECORD, RECORD)
+        starts = range(0, len(loaded.kernels) * WORDS_A_LAUNCH, WORDS_A_LAUNCH)
         pairs = zip(starts, loaded.kernels, strict=True)
         calls = [(kernel.function, words[at + 1], words[at + 2], 0, kernel.total) for at, kernel in pairs]
     deque(starmap(call, [*calls, *then]), maxlen=0)
 
 
-def _counts(kernel: Kernel) -> Counts:
+def _counts(kernel: CompiledKernel) -> Counts:
     return Counts(
         kernel_count=1, global_ops=kernel.ops, bytes_read=kernel.bytes_read, bytes_written=kernel.bytes_written
     )

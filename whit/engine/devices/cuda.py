@@ -39,7 +39,7 @@ ARCHS = {
     (7, 5): "sm_75",
 }
 SHARED_BYTES_ATTRIBUTE = 97  # of a device: the bytes of shared memory of a block that asks for them
-VECTOR = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
+VECTOR_BYTES = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
 
 
 class Arguments:
@@ -128,7 +128,7 @@ class CudaDevice:
         """The launches of a step, on the memory of the places of its plan."""
         given = [addresses[place] for place in loaded.plan.steps[number].places]
         arguments = loaded.arguments[number]
-        if any(address % VECTOR for address in given):
+        if any(address % VECTOR_BYTES for address in given):
             arguments = self._unaligned(loaded, number)
         for each in arguments:
             each.fill(given, variables)

@@ -16,7 +16,7 @@ from typing import Any
 from whit.engine.programs.queues import Calls, Way, copy_queue
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda import Gpu, open_gpu
-from whit.runtime.cuda_buffer import MOST_PINNED, PinnedBuffer, ordinal_of
+from whit.runtime.cuda_buffer import MOST_PINNED_BYTES, PinnedBuffer, ordinal_of
 from whit.runtime.cuda_transfers import NO_TIMING
 from whit.runtime.threads import copy_memory
 
@@ -92,7 +92,7 @@ class GpuQueues:
         target, source = places
         is_upload = queue == copy_queue(way.target)
         copy = GpuCopy(self._gpu, is_upload, target, source, way.nbytes, self._streams[queue])
-        if is_upload and is_given and way.nbytes <= MOST_PINNED:
+        if is_upload and is_given and way.nbytes <= MOST_PINNED_BYTES:
             copy.pinned, copy.taken = PinnedBuffer(self._gpu, way.nbytes), self._event(self._gpu)
         return copy
 

@@ -1,7 +1,7 @@
 """A loaded plan that stays ready on a GPU: a replay is one launch of a graph (`runtime.cuda_graph`).
 
-What each kernel waits for are the edges of the plan (`edges`), so kernels that have nothing to do with each other may
-run at once. A run writes only arguments that have changed, and tells the graph of the kernels that have them.
+What each kernel waits for are the edges of the plan (`dependencies`), so kernels that have nothing to do with each
+other may run at once. A run writes only arguments that have changed, and tells the graph of the kernels that have them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 from whit.engine.compile.cuda import Launch
 from whit.engine.devices.cpu import shared_arena
-from whit.engine.devices.cuda import VECTOR, Arguments, CudaDevice, LoadedPlan
-from whit.engine.programs.dependencies import Access, edges, lanes
+from whit.engine.devices.cuda import VECTOR_BYTES, Arguments, CudaDevice, LoadedPlan
+from whit.engine.programs.dependencies import Access, dependencies, lanes
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda_graph import Graph, Words, update
 
 # Kernels that may run at once. 99 sums of 512 rows take 227 us with 1, 122 with 2, 74 with 4, 53 with 8; with 64 they
 # take 92, and launching takes twice as long (bench/cuda_replay.py, H200).
 LANES = 8
-NAMED = 4  # kernels of a graph that an error names
+NAMED_KERNELS = 4  # kernels of a graph that an error names
 
 
 class CudaResident:
@@ -44,15 +44,15 @@ class CudaResident:
         self._stale: dict[Words, None] = {}  # kernels whose arguments their graph does not know yet
         self._unaligned: set[int] = set()  # slots whose memory vectors cannot access
         names = [step.function.arg.name for step in plan.steps]
-        more = ", ..." if len(names) > NAMED else ""
-        name = f"a graph of {len(names)} kernels ({', '.join(names[:NAMED])}{more})"
+        more = ", ..." if len(names) > NAMED_KERNELS else ""
+        name = f"a graph of {len(names)} kernels ({', '.join(names[:NAMED_KERNELS])}{more})"
         sources = [source for launches in self._launches for launch in launches for source in launch.started[1]]
         self._started = name, list(dict.fromkeys(sources))
 
     def _fitting(self, step: int) -> tuple[Launch, ...]:
         """The launches of a step; without vectors where a part of a memory begins in between."""
         offsets = [self._where(place)[1] for place in self.loaded.plan.steps[step].places]
-        if any(offset % VECTOR for offset in offsets):
+        if any(offset % VECTOR_BYTES for offset in offsets):
             return self.device.without_vectors(self.loaded, step).launches
         return self.loaded.kernels[step].launches
 
@@ -70,11 +70,11 @@ class CudaResident:
         """Makes a graph of some steps, of which these are the accesses. The call that launches it: a function and its
         arguments."""
         graph = Graph(self.device.gpu)
-        queues = lanes(edges(accesses), LANES)
+        queues = lanes(dependencies(accesses), LANES)
         last: list[int] = []  # of each step's launches, which follow one another
         newest: dict[int, int] = {}  # of each lane
         added: list[tuple[int, Arguments]] = []
-        for step, lane, others in zip(steps, queues, edges(accesses, queues), strict=True):
+        for step, lane, others in zip(steps, queues, dependencies(accesses, queues), strict=True):
             waits = [last[other] for other in others] + ([newest[lane]] if lane in newest else [])
             for launch in self._launches[step]:
                 made = Arguments(launch)
@@ -125,7 +125,7 @@ class CudaResident:
             address = buffers[slot].address
             if address != addresses[slot]:
                 addresses[slot] = -1  # an interrupt may come before the end
-                (self._unaligned.add if address % VECTOR and self._uses[slot] else self._unaligned.discard)(slot)
+                (self._unaligned.add if address % VECTOR_BYTES and self._uses[slot] else self._unaligned.discard)(slot)
                 self._stale.update(self._users[slot])
                 for values, position, offset in self._uses[slot]:
                     values[position] = address + offset

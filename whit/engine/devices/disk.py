@@ -22,7 +22,7 @@ from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer, is_on_host, plain_buffer
 from whit.runtime.disk import File, open_file
 
-CHUNK = 16 << 20  # bytes that a copy from file to file has in memory at once
+CHUNK_BYTES = 16 << 20  # bytes that a copy from file to file has in memory at once
 
 
 class DiskBuffer(Buffer):
@@ -89,9 +89,9 @@ class DiskBuffer(Buffer):
         if other.file is self.file and other.start == self.start:
             return
         # Overlapping parts of one file: from the end where the target lies behind.
-        starts = range(0, self.nbytes, CHUNK)
+        starts = range(0, self.nbytes, CHUNK_BYTES)
         for start in reversed(starts) if other.file is self.file and other.start < self.start else starts:
-            chunk = memoryview(bytearray(min(CHUNK, self.nbytes - start)))
+            chunk = memoryview(bytearray(min(CHUNK_BYTES, self.nbytes - start)))
             other.read_into(chunk, start)
             self.write(chunk, start)
 

@@ -17,7 +17,7 @@ from math import prod
 from whit.dtype import DType
 from whit.engine.devices.device import is_disk
 from whit.engine.devices.disk import DiskBuffer, allocate, not_computed, note_read, reads_of
-from whit.engine.memory.layout import Layout, Runs, chain_of, follow, row_major, runs_of
+from whit.engine.memory.layout import Runs, StridedLayout, chain_of, follow, row_major, runs_of
 from whit.engine.memory.storage import attach, computed, new_buffer, storage
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.errors import ArgumentError, InternalError, NotSupportedError
@@ -26,7 +26,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.runtime.buffer import Buffer, has_memory
 
-PAGE = 4096  # bytes
+PAGE_BYTES = 4096  # bytes
 Realize = Callable[[UOp, str], UOp]
 
 
@@ -63,11 +63,11 @@ def read_view(view: UOp, device: str, realize: Realize) -> UOp:
     return result if result.op is ops.BUFFER else realize(result, device)
 
 
-def _read_runs(file: DiskBuffer, base: UOp, layout: Layout, runs: Runs, device: str) -> UOp:
+def _read_runs(file: DiskBuffer, base: UOp, layout: StridedLayout, runs: Runs, device: str) -> UOp:
     """The elements of a layout as a node over what was read."""
     itemsize, outer = base.dtype.itemsize, runs.outer
     first, hull = outer, prod(runs.sizes[outer:])  # axes from `first` on are read at once, with what is between them
-    while first and (runs.steps[first - 1] - hull) * itemsize < PAGE:
+    while first and (runs.steps[first - 1] - hull) * itemsize < PAGE_BYTES:
         first -= 1
         hull = (runs.sizes[first] - 1) * runs.steps[first] + hull
     places = [runs.start + place for place in _places(runs.sizes[:first], runs.steps[:first])]
@@ -84,7 +84,7 @@ def _read_runs(file: DiskBuffer, base: UOp, layout: Layout, runs: Runs, device: 
     return _arranged(_without_gaps(node, runs, first, outer), layout, runs)
 
 
-def _is_plain(layout: Layout) -> bool:
+def _is_plain(layout: StridedLayout) -> bool:
     """Whether memory has the elements in the order of the view."""
     return all(
         size == 1 or step == wanted
@@ -107,12 +107,12 @@ def _without_gaps(node: UOp, runs: Runs, first: int, outer: int) -> UOp:
     return node
 
 
-def _arranged(node: UOp, layout: Layout, runs: Runs) -> UOp:
+def _arranged(node: UOp, layout: StridedLayout, runs: Runs) -> UOp:
     """The axes of runs in the order, direction and repetition of the layout."""
     node = node.reshape(runs.sizes)
-    turned = tuple(i for i, axis in enumerate(runs.axes) if layout.steps[axis] < 0)
-    if turned:
-        node = node.flip(turned)
+    flipped = tuple(i for i, axis in enumerate(runs.axes) if layout.steps[axis] < 0)
+    if flipped:
+        node = node.flip(flipped)
     order = tuple(sorted(range(len(runs.axes)), key=lambda i: runs.axes[i]))
     if order != tuple(range(len(order))):
         node = node.permute(order)
@@ -155,7 +155,7 @@ def write_view(view: UOp, value: UOp, realize: Realize) -> None:
         file.write(data[i * part : (i + 1) * part], (runs.start + place) * itemsize)
 
 
-def _in_order(value: UOp, layout: Layout, runs: Runs) -> UOp:
+def _in_order(value: UOp, layout: StridedLayout, runs: Runs) -> UOp:
     """The elements of a value in the order of memory: `_arranged` backwards."""
     if value.shape != layout.sizes:
         raise ArgumentError(
@@ -166,8 +166,8 @@ def _in_order(value: UOp, layout: Layout, runs: Runs) -> UOp:
     value = value.reshape(tuple(layout.sizes[axis] for axis in sorted(runs.axes)))
     ranks = sorted(runs.axes)
     value = value.permute(tuple(ranks.index(axis) for axis in runs.axes))
-    turned = tuple(i for i, axis in enumerate(runs.axes) if layout.steps[axis] < 0)
-    return value.flip(turned) if turned else value
+    flipped = tuple(i for i, axis in enumerate(runs.axes) if layout.steps[axis] < 0)
+    return value.flip(flipped) if flipped else value
 
 
 # ---- what `realize` does with files
@@ -205,7 +205,7 @@ def bitcast_view(view: UOp, dtype: DType) -> UOp | None:
     if done != len(chain) or not is_together or any(step * old % new for step in steps):
         return None
     first = layout.start * old  # bytes: a file may be read from anywhere
-    layout = Layout(0, shape, (*[step * old // new for step in steps], last)[: len(shape)])
+    layout = StridedLayout(0, shape, (*[step * old // new for step in steps], last)[: len(shape)])
     runs = runs_of(layout)
     if runs is None:
         return None

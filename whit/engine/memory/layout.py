@@ -20,7 +20,7 @@ from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StridedLayout:
     """The places of a view's elements: start + the sum of position * step over the axes."""
 
     start: int
@@ -28,9 +28,9 @@ class Layout:
     steps: tuple[int, ...]  # 0 where an axis is repeated, negative where it goes backwards
 
 
-def row_major(sizes: Sequence[int], start: int = 0) -> Layout:
+def row_major(sizes: Sequence[int], start: int = 0) -> StridedLayout:
     """Elements one behind the other."""
-    return Layout(start, tuple(sizes), tuple(prod(sizes[i + 1 :]) for i in range(len(sizes))))
+    return StridedLayout(start, tuple(sizes), tuple(prod(sizes[i + 1 :]) for i in range(len(sizes))))
 
 
 def chain_of(view: UOp) -> tuple[UOp, list[UOp]]:
@@ -44,7 +44,7 @@ def chain_of(view: UOp) -> tuple[UOp, list[UOp]]:
     return view, chain
 
 
-def follow(layout: Layout, chain: Sequence[UOp]) -> tuple[Layout, int]:
+def follow(layout: StridedLayout, chain: Sequence[UOp]) -> tuple[StridedLayout, int]:
     """The layout after as many ops of a chain as possible, and how many that are."""
     done = 0
     while done < len(chain):
@@ -57,34 +57,38 @@ def follow(layout: Layout, chain: Sequence[UOp]) -> tuple[Layout, int]:
     return layout, done
 
 
-def _moved(layout: Layout, view: UOp) -> Layout | None:
+def _moved(layout: StridedLayout, view: UOp) -> StridedLayout | None:
     """The layout of a view of something that has this one; None if its sizes are symbolic, or it has none."""
     return _MOVES[view.op](layout, view) if len(view.src) == 1 else None
 
 
-def _permuted(layout: Layout, view: UOp) -> Layout:
+def _permuted(layout: StridedLayout, view: UOp) -> StridedLayout:
     axes = view.arg
-    return Layout(layout.start, tuple(layout.sizes[axis] for axis in axes), tuple(layout.steps[axis] for axis in axes))
+    return StridedLayout(
+        layout.start, tuple(layout.sizes[axis] for axis in axes), tuple(layout.steps[axis] for axis in axes)
+    )
 
 
-def _shrunk(layout: Layout, view: UOp) -> Layout:
+def _shrunk(layout: StridedLayout, view: UOp) -> StridedLayout:
     before = sum(first * step for (first, _), step in zip(view.arg, layout.steps, strict=True))
-    return Layout(layout.start + before, tuple(length for _, length in view.arg), layout.steps)
+    return StridedLayout(layout.start + before, tuple(length for _, length in view.arg), layout.steps)
 
 
-def _flipped(layout: Layout, view: UOp) -> Layout:
-    turned = tuple(-step if axis in view.arg else step for axis, step in enumerate(layout.steps))
+def _flipped(layout: StridedLayout, view: UOp) -> StridedLayout:
+    flipped = tuple(-step if axis in view.arg else step for axis, step in enumerate(layout.steps))
     to_last = sum((layout.sizes[axis] - 1) * layout.steps[axis] for axis in view.arg)
-    return Layout(layout.start + to_last, layout.sizes, turned)
+    return StridedLayout(layout.start + to_last, layout.sizes, flipped)
 
 
-def _expanded(layout: Layout, view: UOp) -> Layout:
+def _expanded(layout: StridedLayout, view: UOp) -> StridedLayout:
     sizes = zip(layout.sizes, view.shape, layout.steps, strict=True)
-    return Layout(layout.start, tuple(view.shape), tuple(step if size == new else 0 for size, new, step in sizes))
+    return StridedLayout(
+        layout.start, tuple(view.shape), tuple(step if size == new else 0 for size, new, step in sizes)
+    )
 
 
 # How each op changes a layout; None where the elements have none any more.
-_MOVES: dict[Op, Callable[[Layout, UOp], Layout | None]] = {
+_MOVES: dict[Op, Callable[[StridedLayout, UOp], StridedLayout | None]] = {
     ops.BITCAST: lambda layout, _: layout,
     ops.PERMUTE: _permuted,
     ops.SHRINK: _shrunk,
@@ -95,7 +99,7 @@ _MOVES: dict[Op, Callable[[Layout, UOp], Layout | None]] = {
 }
 
 
-def _reshaped(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+def _reshaped(layout: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | None:
     """Axes are joined where one goes on where the other ends, and split anywhere."""
     if 0 in shape:
         return row_major(shape, layout.start)
@@ -118,10 +122,10 @@ def _reshaped(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
         steps.append(step)
         if whole != size:
             joined.append((whole // size, step * size))
-    return Layout(layout.start, shape, tuple(reversed(steps)))
+    return StridedLayout(layout.start, shape, tuple(reversed(steps)))
 
 
-def _every(layout: Layout, chain: Sequence[UOp]) -> Layout | None:
+def _every(layout: StridedLayout, chain: Sequence[UOp]) -> StridedLayout | None:
     """A slice with steps: axes padded to a multiple of the step, cut into pieces, and of each piece the first part.
     Nothing that was padded is left."""
     if [view.op for view in chain] != [ops.PAD, ops.RESHAPE, ops.SHRINK] or any(len(view.src) != 1 for view in chain):
@@ -129,7 +133,7 @@ def _every(layout: Layout, chain: Sequence[UOp]) -> Layout | None:
     padded, cut, kept = chain
     if any(before for before, _ in padded.arg) or not _keeps_inside(layout.sizes, padded.shape, cut.shape, kept.arg):
         return None
-    pieces = _reshaped(Layout(layout.start, tuple(padded.shape), layout.steps), tuple(cut.shape))
+    pieces = _reshaped(StridedLayout(layout.start, tuple(padded.shape), layout.steps), tuple(cut.shape))
     return None if pieces is None else _moved(pieces, kept)
 
 
@@ -172,7 +176,7 @@ class Runs:
         return 0
 
 
-def runs_of(layout: Layout) -> Runs | None:
+def runs_of(layout: StridedLayout) -> Runs | None:
     """The runs of a layout without empty axes; None where elements would overlap."""
     axes = [axis for axis, size in enumerate(layout.sizes) if size != 1 and layout.steps[axis]]
     axes.sort(key=lambda axis: -abs(layout.steps[axis]))

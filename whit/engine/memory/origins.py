@@ -24,7 +24,8 @@ from whit.grad import flow, smooth_sources
 from whit.ir import ops
 from whit.ir.uop import UOp
 
-LARGE = 64  # references of a record that is looked through again: gradients hold on to graphs for one more step
+# references of a record that is looked through again: gradients hold on to graphs for one more step
+LARGE_REFERENCES = 64
 
 
 class Origins:
@@ -174,7 +175,7 @@ def _keep(result: UOp, known: Sequence[weakref.ref[UOp] | Origins], near: int, a
     if not references and not before:
         return
     record = _origins[result] = Origins(result, references, before, is_state=is_state)
-    if len(references) > LARGE:
+    if len(references) > LARGE_REFERENCES:
         _large.append(weakref.ref(record))
 
 
@@ -224,4 +225,4 @@ def _shorten_large() -> None:
     waiting = [record for reference in _large if (record := reference()) is not None]
     for record in waiting:
         record.shorten()
-    _large[:] = [weakref.ref(record) for record in waiting[-2:] if len(record.references) > LARGE]
+    _large[:] = [weakref.ref(record) for record in waiting[-2:] if len(record.references) > LARGE_REFERENCES]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-GAP = 4096  # bytes: reading what lies between two elements is cheaper than reading twice
+GAP_BYTES = 4096  # bytes: reading what lies between two elements is cheaper than reading twice
 
 
 def peek(node: UOp, shown: Sequence[Sequence[int]]) -> Array | None:
@@ -91,7 +91,7 @@ def _read(buffer: Buffer, elements: Array, size: int) -> Array:
     """The bytes of elements, by their numbers."""
     numbers, back = np.unique(elements, return_inverse=True)
     bits = np.empty((len(numbers), size), np.uint8)
-    ends = [*(np.flatnonzero(np.diff(numbers) * size > GAP) + 1), len(numbers)] if len(numbers) else []
+    ends = [*(np.flatnonzero(np.diff(numbers) * size > GAP_BYTES) + 1), len(numbers)] if len(numbers) else []
     start = 0
     for end in ends:
         first, last = int(numbers[start]), int(numbers[end - 1])

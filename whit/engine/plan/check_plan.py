@@ -35,13 +35,13 @@ from whit.runtime.buffer import Buffer
 
 MOST_BYTES = 1 << 20  # of a memory that is followed byte by byte
 ARENA = -1
-GIVEN = -1  # the mark of what was there before the first step
+GIVEN_MARK = -1  # the mark of what was there before the first step
 
 Array = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where a memory lies: in a slot, by its number, or in the arena."""
 
     space: int
@@ -55,7 +55,7 @@ class _Memory:
 
     node: UOp
     number: int
-    place: Place
+    place: MemoryPlace
     is_given: bool = False  # it has a content before the first step
 
 
@@ -81,7 +81,7 @@ class _Check:
         }
 
     def _add(self, node: UOp, space: int, start: int) -> None:
-        place = Place(space, start, nbytes_of(node.dtype, node.shape))
+        place = MemoryPlace(space, start, nbytes_of(node.dtype, node.shape))
         self.memories[node] = _Memory(node, len(self.memories) + 1, place)
 
     def units(self, memory: _Memory, access: Access, start: int = 0) -> Array:
@@ -133,12 +133,12 @@ class _Check:
         found = marks[units]
         wrong = found != memory.number
         if memory.is_given:
-            wrong &= found != GIVEN
+            wrong &= found != GIVEN_MARK
         if not wrong.any():
             return
         elements = (units[wrong] * self.unit - memory.place.start) // itemsize
         others = {int(mark) for mark in found[wrong]}
-        if others <= {0, GIVEN}:
+        if others <= {0, GIVEN_MARK}:
             raise _problem(where, f"reads {spelled(elements)} of {node.short()}, which nobody has written")
         other = next(m.node for m in self.memories.values() if m.number in others)
         raise _problem(
@@ -201,7 +201,7 @@ def _check_steps(graph: UOp, plan: Plan, aliases: Mapping[int, tuple[int, int]],
         slot, marks = memory.node.arg.slot, check.marks.get(memory.place.space)
         memory.is_given = slot in holding or slot not in results
         if marks is not None and memory.is_given:
-            marks[check.units(memory, check.everything(memory))] = GIVEN
+            marks[check.units(memory, check.everything(memory))] = GIVEN_MARK
     for call in plan.linear.src:
         check.leave_out_large(call)
     for number, call in enumerate(plan.linear.src):

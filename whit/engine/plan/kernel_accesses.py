@@ -25,7 +25,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 
 MOST_POINTS = 1 << 15  # values of ranges that are tried
-MOST_KNOWN = 4096
+MOST_KNOWN_KERNELS = 4096
 
 Array = Any
 Variables = Mapping[str, int]
@@ -66,7 +66,7 @@ def accesses_of_kernel(body: UOp, variables: Variables) -> Accesses:
     key = (body, tuple((name, variables[name]) for name in sorted(names)))
     found = _known.get(key)
     if found is None:
-        if len(_known) >= MOST_KNOWN:
+        if len(_known) >= MOST_KNOWN_KERNELS:
             _known.clear()
         found = _known[key] = _find(body, variables)
     return found

@@ -20,7 +20,7 @@ from typing import Any
 
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.memory.view import view_of_buffer
-from whit.engine.realize.reuse import is_of_halves, is_same_element
+from whit.engine.realize.reuse import is_same_element, multiplies_half_precision
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -28,11 +28,11 @@ from whit.records import dataclass
 from whit.runtime.blocks import ALIGNMENT
 
 NEVER = (-1, -1)
-PART = 32  # steps of a run in which temporaries are looked for together
+STEPS_A_PART = 32  # steps of a run in which temporaries are looked for together
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One kernel call."""
 
     function: UOp  # FUNCTION
@@ -56,7 +56,7 @@ class Plan:
 
     linear: UOp
     params: tuple[UOp | None, ...]  # the PARAM of each slot, where a step uses it
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     temporaries: tuple[Temporary, ...]
     parts: tuple[tuple[int, int], ...]  # arguments that are a part of another: its place, and the byte it starts at
     arena_bytes: int
@@ -83,7 +83,7 @@ def plan_of(loaded: Any) -> Any:
 
 
 def make_plan(linear: UOp, slots: int) -> Plan:
-    """The plan of a schedule over so many slots."""
+    """The plan of a schedule over `slots` slots."""
     params: list[UOp | None] = [None] * slots
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
     listed = [memories_of(call) for call in linear.src]
@@ -104,7 +104,7 @@ def make_plan(linear: UOp, slots: int) -> Plan:
             if start:
                 found = parts.setdefault((found, start), slots + len(temporaries) + len(parts))
             places.append(found)
-        steps.append(Step(call.src[0], tuple(places)))
+        steps.append(PlanStep(call.src[0], tuple(places)))
     arena = max((temporary.offset + temporary.nbytes for temporary in temporaries), default=0)
     return Plan(linear, tuple(params), tuple(steps), tuple(temporaries), tuple(parts), arena)
 
@@ -115,7 +115,9 @@ def _placed(lives: dict[UOp, list[int]], owners: dict[UOp, UOp]) -> list[Tempora
     for node, (first, last) in lives.items():
         known = whole.setdefault(owners[node], [first, last])
         known[:] = min(known[0], first), max(known[1], last)
-    placed = place(Temporary(n, nbytes_of(n.dtype, n.shape), first, last, 0) for n, (first, last) in whole.items())
+    placed = place_temporaries(
+        Temporary(n, nbytes_of(n.dtype, n.shape), first, last, 0) for n, (first, last) in whole.items()
+    )
     offsets = {owner.node: owner.offset for owner in placed}
     return [
         Temporary(node, nbytes_of(node.dtype, node.shape), first, last, offsets[owners[node]])
@@ -135,7 +137,7 @@ def taken_over(linear: UOp, lives: dict[UOp, list[int]]) -> dict[UOp, UOp]:
                 old = memories[read]
                 fits = prod(old.shape) == prod(new.shape) and old.dtype.itemsize == new.dtype.itemsize
                 body = call.src[0].src[0]
-                if fits and is_same_element(body, written, read) and not is_of_halves(body):
+                if fits and is_same_element(body, written, read) and not multiplies_half_precision(body):
                     owners[new] = owners[old]
                     spent.remove(read)
                     break
@@ -147,12 +149,12 @@ def _ends(call: UOp, number: int, lives: dict[UOp, list[int]]) -> tuple[list[int
     that it is the last to have."""
     arguments = _arguments(call)
     fresh, spent = [], []
-    for place, memory in enumerate(arguments):
+    for place_temporaries, memory in enumerate(arguments):
         first, last = lives.get(memory, NEVER)
         if first == number:
-            fresh.append(place)
+            fresh.append(place_temporaries)
         elif last == number:
-            spent.append(place)
+            spent.append(place_temporaries)
     if not fresh or not spent:
         return [], []
     uses = Counter([memory for memory, _ in memories_of(call)])
@@ -179,7 +181,7 @@ def memories_of(call: UOp) -> list[tuple[UOp, int]]:
     return found
 
 
-def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
+def place_temporaries(temporaries: Iterable[Temporary]) -> list[Temporary]:
     """The same temporaries with offsets: the largest first, each as low as those that live at its time allow."""
     placed: list[Temporary] = []
     # (offset, end, first, last) by the part of the run in which they live: those of a long loop meet few others
@@ -187,7 +189,7 @@ def place(temporaries: Iterable[Temporary]) -> list[Temporary]:
     for temporary in sorted(temporaries, key=lambda t: (-t.nbytes, t.first)):
         size = -(-temporary.nbytes // ALIGNMENT) * ALIGNMENT
         born, dies = temporary.first, temporary.last
-        parts = range(born // PART, dies // PART + 1)
+        parts = range(born // STEPS_A_PART, dies // STEPS_A_PART + 1)
         near = taken.get(parts[0], []) if len(parts) == 1 else {t for part in parts for t in taken.get(part, ())}
         beside = sorted((start, end) for start, end, first, last in near if first <= dies and last >= born)
         offset = 0

@@ -37,7 +37,7 @@ class Access:
     writes: bool
 
 
-def edges(calls: Sequence[Sequence[Access]], queues: Sequence[Hashable] | None = None) -> Waits:
+def dependencies(calls: Sequence[Sequence[Access]], queues: Sequence[Hashable] | None = None) -> Waits:
     """What each call waits for."""
     memories: defaultdict[Hashable, _Memory] = defaultdict(_Memory)
     done: list[int] = []  # of each call, as bits, itself and the calls that have finished before it
@@ -135,8 +135,8 @@ def written_by(function: UOp) -> set[int]:
 
 
 def lanes(waits: Sequence[Sequence[int]], most: int) -> list[int]:
-    """A lane for each call, of at most so many, where calls run one after another: that of something it waits for, or
-    the one that was used least lately. `edges(calls, lanes)` are then the waits between lanes."""
+    """A lane for each call, of at most `most`, where calls run one after another: that of something it waits for, or
+    the one that was used least lately. `dependencies(calls, lanes)` are then the waits between lanes."""
     newest: list[int] = []  # the last call of each lane
     found: list[int] = []
     for number, others in enumerate(waits):

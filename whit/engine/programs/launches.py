@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from whit.engine.devices.cpu import RECORD, Resident
-from whit.engine.programs.dependencies import Access, edges
+from whit.engine.devices.cpu import WORDS_A_LAUNCH, Resident
+from whit.engine.programs.dependencies import Access, dependencies
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import COPY_CHUNK, native_call, native_kernel, thread_count
+from whit.runtime.threads import COPY_CHUNK_BYTES, native_call, native_kernel, thread_count
 
-LITTLE = 1 << 16  # bytes and operations, about 10 us of work: less than that is not shared
+LITTLE_WORK = 1 << 16  # bytes and operations, about 10 us of work: less than that is not shared
 
 
 @dataclass(slots=True)
@@ -63,18 +63,20 @@ class LaunchList:
         loaded = resident.loaded
         self.threads = max(self.threads, loaded.threads)
         for step, bytes_of_step in zip(steps, accesses, strict=True):
-            words = tuple(resident.frame.launches[step * RECORD : (step + 1) * RECORD])
+            words = tuple(resident.frame.launches[step * WORDS_A_LAUNCH : (step + 1) * WORDS_A_LAUNCH])
             kernel = loaded.kernels[step]
             work = kernel.ops + kernel.bytes_read + kernel.bytes_written
-            self._found.append(_Launch(words, bytes_of_step, work if work >= LITTLE and kernel.total else 0, False))
+            self._found.append(
+                _Launch(words, bytes_of_step, work if work >= LITTLE_WORK and kernel.total else 0, False)
+            )
 
     def add_copy(self, copy: Copy, accesses: Sequence[Access]) -> None:
         """A copy, which all threads share."""
-        threads = max(min(thread_count(), copy.nbytes // COPY_CHUNK), 1)
+        threads = max(min(thread_count(), copy.nbytes // COPY_CHUNK_BYTES), 1)
         self.threads = max(self.threads, threads)
         pointers = copy.pointers.buffer_info()[0]
-        words = (native_kernel("whit_copy"), pointers, 0, copy.nbytes, COPY_CHUNK, threads)
-        self._found.append(_Launch(words, accesses, copy.nbytes if copy.nbytes >= LITTLE else 0, True))
+        words = (native_kernel("whit_copy"), pointers, 0, copy.nbytes, COPY_CHUNK_BYTES, threads)
+        self._found.append(_Launch(words, accesses, copy.nbytes if copy.nbytes >= LITTLE_WORK else 0, True))
         self.copies.append(copy)
 
     def finish(self) -> None:
@@ -85,7 +87,7 @@ class LaunchList:
 
     def groups(self) -> list[list[int]]:
         """The launches by number, those together that become one."""
-        waits = edges([launch.accesses for launch in self._found])
+        waits = dependencies([launch.accesses for launch in self._found])
         found: list[list[int]] = []
         for number, launch in enumerate(self._found):
             together = found and launch.work and self._found[found[-1][0]].work
@@ -117,4 +119,4 @@ class LaunchList:
         for copy in self.copies:
             copy.pointers[0] = table[copy.target].address
             copy.pointers[1] = table[copy.source].address
-        return [native_call(self._launches.buffer_info()[0], len(self._launches) // RECORD, self.threads)]
+        return [native_call(self._launches.buffer_info()[0], len(self._launches) // WORDS_A_LAUNCH, self.threads)]

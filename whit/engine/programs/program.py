@@ -30,11 +30,11 @@ from whit.engine.programs.dependencies import Access, accesses_of
 from whit.engine.programs.prune import prune
 from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, copy_queue, report
 from whit.engine.programs.submit import ALL as ALL  # these two also for those who only know programs
-from whit.engine.programs.submit import Part as Part
+from whit.engine.programs.submit import ProgramPart as ProgramPart
 from whit.engine.programs.submit import Submission, can_submit
 from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value
-from whit.engine.realize.parametrise import Normalised, below, normalise
-from whit.engine.realize.parametrise_effects import normalise_effects
+from whit.engine.realize.parametrise import Parametrised, below, parametrise
+from whit.engine.realize.parametrise_effects import parametrise_effects
 from whit.engine.realize.realize import call_names, can_lie_in, find_plan, memory_of_slot
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import keep_made, run_named, watched
@@ -69,7 +69,7 @@ class Program:
         default_factory=list
     )  # places that need a copy of another one's content first
     size: int = 0  # of the table
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ProgramPart] = field(default_factory=list)
     variables: dict[str, int] = field(default_factory=dict)
     pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
     before: Program | None = None  # what is run once, and again when captured tensors have changed
@@ -184,7 +184,7 @@ def _make(calls: Iterable[tuple[Any, ...]]) -> list[Any]:
     return list(starmap(call, calls))
 
 
-def _plain_calls(part: Part, table: list[Buffer], variables: Mapping[str, int]) -> Calls:
+def _plain_calls(part: ProgramPart, table: list[Buffer], variables: Mapping[str, int]) -> Calls:
     """What is to be called for a part without preparation."""
     buffers = part.buffers(table)
     if part.graph is not None:
@@ -290,7 +290,7 @@ def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
             name = source.device or target
             (start,) = _add(program, [source], [], name)
             program.fixed[start] = allocate(name, nbytes_of(source.dtype, source.shape))
-        program.parts.append(Part(target, [place, start]))
+        program.parts.append(ProgramPart(target, [place, start]))
         values = on_other_leaves(values, {copy: result})
 
 
@@ -323,9 +323,9 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
     others = [(state, value) for state, value in states if changed.get(value) is not state]
     roots = [*values, *[value for _, value in others]]
     if effects:
-        graph = normalise_effects(roots, effects, order, is_named=True)
+        graph = parametrise_effects(roots, effects, order, is_named=True)
     else:
-        graph = normalise(roots, order, is_named=True)
+        graph = parametrise(roots, order, is_named=True)
     places = [_new_place(program) for _ in range(graph.outputs)]
     for (state, _), place in zip(others, places[len(values) :], strict=False):
         state.place = place
@@ -338,7 +338,7 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
     loaded = find_plan(graph, device)
     for slot, (state, new) in enumerate(others, len(values)):
         state.can_overwrite = _can_replace(state.placeholder, new, graph, slot)
-    program.parts.append(Part(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
+    program.parts.append(ProgramPart(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
     program.variables.update(graph.variables)
     return places[: len(values)]
 
@@ -349,7 +349,7 @@ def _change_a_copy(program: Program, memory: UOp, place: int, device: str) -> No
     program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
 
 
-def _can_replace(old: UOp | None, new: UOp, graph: Normalised, slot: int) -> bool:
+def _can_replace(old: UOp | None, new: UOp, graph: Parametrised, slot: int) -> bool:
     """Whether a new value can lie in the memory of the old one."""
     if old is None or (old.device, old.dtype, old.shape) != (new.device, new.dtype, new.shape):
         return False

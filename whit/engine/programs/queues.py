@@ -10,8 +10,8 @@ reads and writes. Comes out: batches, in an order of submission, and what each w
     4  k(c, y, d)       CPU:1
 
 A device has a queue for kernels and one for copies. A queue does one thing after another; queues wait for each other
-only at edges (`edges`). A batch is made of consecutive calls of one queue of which none but the first waits for another
-queue. It is one list of launches for the thread pool of a CPU, and one graph for a GPU.
+only at edges (`dependencies`). A batch is made of consecutive calls of one queue of which none but the first waits for
+another queue. It is one list of launches for the thread pool of a CPU, and one graph for a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from whit.engine.programs.dependencies import Access, edges
+from whit.engine.programs.dependencies import Access, dependencies
 from whit.engine.report.counters import Counts
 
 Calls = list[tuple[Any, ...]]  # functions with their arguments
@@ -75,7 +75,7 @@ def copy_queue(device: str) -> str:
 
 def batches(calls: Sequence[Call]) -> list[Batch]:
     """The calls in batches, in the order of the calls."""
-    waits = edges([call.accesses for call in calls], [call.queue for call in calls])
+    waits = dependencies([call.accesses for call in calls], [call.queue for call in calls])
     starts = [
         number
         for number, call in enumerate(calls)
@@ -112,7 +112,7 @@ def submission_order(found: Sequence[Batch], rank: Callable[[Batch], int]) -> li
 def timeline(calls: Sequence[Call], cost: Callable[[Call], int]) -> list[tuple[int, int]]:
     """When each call begins and ends, if every queue does one thing after another, as soon as it can, at these costs.
     The last end is the length of the critical path."""
-    waits = edges([call.accesses for call in calls], [call.queue for call in calls])
+    waits = dependencies([call.accesses for call in calls], [call.queue for call in calls])
     free: dict[str, int] = {}  # when a queue is done
     found: list[tuple[int, int]] = []
     for call, others in zip(calls, waits, strict=True):
@@ -122,7 +122,7 @@ def timeline(calls: Sequence[Call], cost: Callable[[Call], int]) -> list[tuple[i
     return found
 
 
-NAMED = 3  # calls of a batch that a report names
+NAMED_CALLS = 3  # calls of a batch that a report names
 
 
 def report(calls: Sequence[Call]) -> list[str]:
@@ -132,9 +132,9 @@ def report(calls: Sequence[Call]) -> list[str]:
     lines = []
     for number, batch in enumerate(found):
         names = [calls[i].name for i in batch.calls]
-        more = f", ... ({len(names)} calls)" if len(names) > NAMED else ""
+        more = f", ... ({len(names)} calls)" if len(names) > NAMED_CALLS else ""
         waits = f"; waits for {' and '.join(map(str, batch.waits))}" if batch.waits else ""
-        lines.append(f"{number}  {batch.queue:{width}}  {', '.join(names[:NAMED])}{more}{waits}")
+        lines.append(f"{number}  {batch.queue:{width}}  {', '.join(names[:NAMED_CALLS])}{more}{waits}")
     end = max((end for _, end in timeline(calls, lambda call: 1)), default=0)
     lines.append(f"{len(calls)} calls, of which {end} follow one another")
     return lines

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from whit.engine.programs.dependencies import Access
 from whit.engine.programs.launches import Copy, LaunchList
 from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, submission_order
-from whit.engine.realize.parametrise import Normalised
+from whit.engine.realize.parametrise import Parametrised
 from whit.engine.report.counters import GlobalCounters
 from whit.runtime.buffer import Buffer
 
@@ -25,12 +25,12 @@ ALL: list[int] = []  # the places of a part that has all of the table, in order
 
 
 @dataclass(slots=True)
-class Part:
+class ProgramPart:
     """One schedule on one device; or a copy between devices, if there is none."""
 
     device: str
     places: list[int]  # in the table, of its slots; of a copy, target and source
-    graph: Normalised | None = None
+    graph: Parametrised | None = None
     loaded: Any = None
     resident: Any = None  # a `Resident` or a `CudaResident`, where the device has them
 
@@ -39,7 +39,7 @@ class Part:
         return table if self.places is ALL else [table[place] for place in self.places]
 
 
-def can_submit(parts: Sequence[Part], ways: Mapping[int, Way]) -> bool:
+def can_submit(parts: Sequence[ProgramPart], ways: Mapping[int, Way]) -> bool:
     """Whether all that a program does can be done by native calls: on CPUs, and on one GPU. `ways` are those of the
     parts that copy."""
     if any(part.resident is None for number, part in enumerate(parts) if number not in ways):
@@ -74,7 +74,7 @@ class Fixed:
 class Submission:
     """What is submitted in each run of a program."""
 
-    def __init__(self, parts: Sequence[Part], calls: Sequence[Call], ways: Mapping[int, Way]) -> None:
+    def __init__(self, parts: Sequence[ProgramPart], calls: Sequence[Call], ways: Mapping[int, Way]) -> None:
         self._parts, self._calls, self._ways = parts, calls, ways
         self.batches = batches(calls)
         self.order = submission_order(self.batches, self._rank)

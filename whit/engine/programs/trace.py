@@ -56,7 +56,7 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Place:
+class TracedPlaceholder:
     """A placeholder: the node that it stands for, and the tensors through which it was seen."""
 
     placeholder: UOp
@@ -81,8 +81,9 @@ class Trace:
         self.name = name
         self.views = views  # whether arguments that are views are seen as views
         self.shown: dict[int, Shown] = {}
-        self.families: dict[int, tuple[Any, Place | None, Any]] = {}  # id -> a family, and what stands for it
-        self.places: dict[Any, Place] = {}  # by what they stand for
+        # id -> a family, and what stands for it
+        self.families: dict[int, tuple[Any, TracedPlaceholder | None, Any]] = {}
+        self.places: dict[Any, TracedPlaceholder] = {}  # by what they stand for
         self.constants: dict[int, tuple[Any, UOp]] = {}  # tensors of constants that were read, and their nodes
         self.made: dict[int, weakref.ref[Any]] = {}
         self.arguments: dict[int, str] = {}  # tensors that are arguments, and the device of those that have none
@@ -188,7 +189,7 @@ class Trace:
             standing.add(tensor)
         return entry
 
-    def _standing(self, family: Any, tensor: Any) -> tuple[Place | None, Any]:
+    def _standing(self, family: Any, tensor: Any) -> tuple[TracedPlaceholder | None, Any]:
         """The placeholder of a family's base, and the family that stands for it."""
         if id(family) not in self.families:
             place = self._place(family.uop, tensor, id(family))
@@ -196,14 +197,14 @@ class Trace:
             self.families[id(family)] = (family, place, family.shown_on(base))
         return self.families[id(family)][1:]
 
-    def _place(self, node: UOp, tensor: Any, owner: int) -> Place | None:
+    def _place(self, node: UOp, tensor: Any, owner: int) -> TracedPlaceholder | None:
         """The placeholder of a node; of a captured constant, None."""
         device = node.device or self.arguments.get(id(tensor))
         if not device:
             return None
         key = node if node.device is not None else (node, owner)  # equal numbers are no shared memory
         if key not in self.places:
-            self.places[key] = Place(new_placeholder(node.dtype, node.shape, device), node, [])
+            self.places[key] = TracedPlaceholder(new_placeholder(node.dtype, node.shape, device), node, [])
         return self.places[key]
 
     def fail(self, *parts: str, **fix: str) -> JitError:

@@ -63,7 +63,7 @@ def is_partial(node: UOp) -> bool:
     return node.op is ops.AFTER and id(node) not in computed_entries and stored_value(node) is None
 
 
-def under(node: UOp) -> UOp:
+def changed_memory(node: UOp) -> UOp:
     """What an AFTER changes: another AFTER, a BUFFER or something computed, seen as a whole; else the tensor itself."""
     old: UOp = node.src[0]
     inner = old
@@ -76,7 +76,7 @@ def under(node: UOp) -> UOp:
 
 def memory_under(node: UOp) -> UOp | None:
     """The BUFFER with the content that an AFTER changes, if it is in memory."""
-    base = under(node)
+    base = changed_memory(node)
     return base if base.op is ops.BUFFER else computed(base)
 
 
@@ -93,14 +93,14 @@ class Effect:
         """The views through which the last AFTER shows the memory."""
         views: list[UOp] = []
         for node in self.chain:
-            views += views_between(node.src[0], under(node)) or []
+            views += views_between(node.src[0], changed_memory(node)) or []
         return views
 
 
 def last_changes(order: list[UOp]) -> list[UOp]:
     """The AFTERs of a graph that no other AFTER stands on, and that change a tensor."""
     partial = [node for node in order if node.op is ops.AFTER and is_partial(node) and not joins(node)]
-    below = {under(node) for node in partial}
+    below = {changed_memory(node) for node in partial}
     return [node for node in partial if node not in below]
 
 
@@ -115,8 +115,8 @@ def joins(node: UOp) -> bool:
 def chain_under(top: UOp) -> list[UOp]:
     """The AFTERs that change one memory one after another, up to this one."""
     chain = [top]
-    while is_partial(under(chain[-1])):
-        chain.append(under(chain[-1]))
+    while is_partial(changed_memory(chain[-1])):
+        chain.append(changed_memory(chain[-1]))
     return chain[::-1]
 
 

@@ -6,7 +6,7 @@ Equal computations on different buffers, or with different numbers in them, give
 PARAMs in the order of their first appearance, bound variables lose their value, and constants that a user might vary
 become PARAMs of shape (). Windows of memory lose their place (`windows`). The first slots are the outputs. What was
 computed before is read from its BUFFER. A value after a store that covers all of it is the value that was stored; one
-after stores to parts of memory is written there (`normalise_effects`). Copies between devices were carried out before
+after stores to parts of memory is written there (`parametrise_effects`). Copies between devices were carried out before
 (`realize`), so that a graph has one device.
 
 This runs on every `realize`: two passes, together about 2 us a node (bench/realize.py).
@@ -48,7 +48,7 @@ NO_WINDOWS: Mapping[UOp, Window] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Normalised:
+class Parametrised:
     """A graph over PARAMs, and what they stand for."""
 
     graph: UOp
@@ -101,7 +101,7 @@ def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
     return order, has_special
 
 
-class Normaliser:
+class Parametriser:
     """The state of normalising one graph."""
 
     def __init__(self, outputs: int, windows: Mapping[UOp, Window] = NO_WINDOWS) -> None:
@@ -146,8 +146,8 @@ class Normaliser:
                 done[node] = done[src[0]]
             elif op is ops.ITEM and node.member is not None:
                 done[node] = done[node.member]
-            elif op is ops.AGAIN:
-                done[node] = self.again(node)
+            elif op is ops.RECOMPUTE:
+                done[node] = self.recompute(node)
             elif op is ops.CALL:
                 done[node] = make(op, tuple([self.constant(s) if s.op is ops.CONST else done[s] for s in src]), None)
             elif op is ops.BIND:
@@ -237,12 +237,12 @@ class Normaliser:
                 result = make(shape.op, (result, *[self.done[s] for s in shape.src[1:]]), shape.arg)
         return result
 
-    def again(self, node: UOp) -> UOp:
-        """An AGAIN, as long as it tells something apart, and waits for something that is not known yet."""
+    def recompute(self, node: UOp) -> UOp:
+        """An RECOMPUTE, as long as it tells something apart, and waits for something that is not known yet."""
         value, *known = [self.done[s] for s in node.src]
         if value.op is ops.CONST:
             return value
-        return make(ops.AGAIN, (value, *[s for s in known if s.op is not ops.PARAM and s.op is not ops.CONST]))
+        return make(ops.RECOMPUTE, (value, *[s for s in known if s.op is not ops.PARAM and s.op is not ops.CONST]))
 
     def window(self, node: UOp) -> UOp:
         """A SHRINK: of memory a slot of its own, a part of one, or one that begins at variables."""
@@ -374,26 +374,26 @@ def views_to(effect: UOp, old: UOp) -> list[UOp]:
     return views
 
 
-def normalise(
+def parametrise(
     roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, is_named: bool = False
-) -> Normalised:
+) -> Parametrised:
     """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
-    state = Normaliser(len(roots), windows)
+    state = Parametriser(len(roots), windows)
     state.visit(order)
     values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
     stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
-    return normalised(state, make(ops.GROUP, tuple(stores)), is_named)
+    return parametrised(state, make(ops.GROUP, tuple(stores)), is_named)
 
 
-def normalised(state: Normaliser, graph: UOp, is_named: bool) -> Normalised:
+def parametrised(state: Parametriser, graph: UOp, is_named: bool) -> Parametrised:
     """The graph, with what was found on the way."""
     variables = tuple(state.variables.items())
     unbound = frozenset(state.names - {*state.variables})
     places = places_of(state.done) if watched or is_named else None
-    return Normalised(graph, state.outputs, tuple(state.slots), variables, unbound, places)
+    return Parametrised(graph, state.outputs, tuple(state.slots), variables, unbound, places)
 
 
-def output(state: Normaliser, slot: int, root: UOp, value: UOp) -> UOp:
+def output(state: Parametriser, slot: int, root: UOp, value: UOp) -> UOp:
     """The STORE of one root; 7 us -> 1 us by passing `UOp.store` over."""
     shape = value.shape
     for size in shape:

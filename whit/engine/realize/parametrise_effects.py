@@ -1,4 +1,4 @@
-"""Graphs that change memory, normalised: an effect's memory is an output and an input.
+"""Graphs that change memory, parametrised: an effect's memory is an output and an input.
 
     b7 after x[2:5] = v      graph: group(store(p0, after(p0, store(shrink(p0, (s, 3)), p1))))      s = 2
 
@@ -14,23 +14,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whit.engine.memory.storage import computed_entries
-from whit.engine.realize.effects import Effect, on_views, under, views_between
-from whit.engine.realize.parametrise import NO_WINDOWS, REARRANGED, Normalised, Normaliser, normalised, output, views_to
+from whit.engine.realize.effects import Effect, changed_memory, on_views, views_between
+from whit.engine.realize.parametrise import (
+    NO_WINDOWS,
+    REARRANGED,
+    Parametrised,
+    Parametriser,
+    output,
+    parametrised,
+    views_to,
+)
 from whit.engine.realize.windows import Anchor, Window
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 
 
-def normalise_effects(
+def parametrise_effects(
     roots: Sequence[UOp],
     effects: Sequence[Effect],
     order: list[UOp],
     windows: Mapping[UOp, Window] = NO_WINDOWS,
     is_named: bool = False,
-) -> Normalised:
+) -> Parametrised:
     """The graph that computes the roots and carries out the effects; `order` is what is below both. `windows` are those
     of other memories; `is_named`: with the places of nodes."""
-    state = EffectNormaliser(len(roots), effects, order, windows)
+    state = EffectParametriser(len(roots), effects, order, windows)
     state.visit(order)
     values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
     stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
@@ -38,10 +46,10 @@ def normalise_effects(
         place = state.places[number]
         stores.append(place.store(state.contents[effect.top, number]))
     graph = make(ops.GROUP, tuple(stores))
-    return normalised(state, graph, is_named)
+    return parametrised(state, graph, is_named)
 
 
-class EffectNormaliser(Normaliser):
+class EffectParametriser(Parametriser):
     """The state of normalising one graph with effects."""
 
     def __init__(self, roots: int, effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window]) -> None:
@@ -72,7 +80,7 @@ class EffectNormaliser(Normaliser):
         """The views through which an AFTER shows its memory."""
         found = self.views.get(node)
         if found is None:
-            base = under(node)
+            base = changed_memory(node)
             inner = self.views[base] if base in self.owner else []
             found = self.views[node] = inner + (views_between(node.src[0], base) or [])
         return found
@@ -80,10 +88,10 @@ class EffectNormaliser(Normaliser):
     def content(self, top: UOp, number: int) -> UOp:
         """The memory of an effect after one AFTER of its chain. What is in another effect's chain too is done again."""
         missing = [top]
-        while under(missing[-1]) in self.owner and (under(missing[-1]), number) not in self.contents:
-            missing.append(under(missing[-1]))
+        while changed_memory(missing[-1]) in self.owner and (changed_memory(missing[-1]), number) not in self.contents:
+            missing.append(changed_memory(missing[-1]))
         place = self.places[number]
-        content = self.contents.get((under(missing[-1]), number), place)
+        content = self.contents.get((changed_memory(missing[-1]), number), place)
         for node in reversed(missing):
             old, *stores = node.src
             views = self.views_of(node)

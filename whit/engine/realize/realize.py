@@ -3,8 +3,8 @@
     (c,) = realize([a * 2 + b], "CPU")      # the BUFFER that holds the result; `a * 2 + b` is never computed again
 
 The way of a graph: what was computed before is read from its buffer; copies between devices are carried out first, then
-stores to parts of tensors, with everything that can be computed in the same schedule; the rest is normalised
-(`normalise`), its schedule looked up or made, made ready for the device (`plan`, the device's `load`) and run. The
+stores to parts of tensors, with everything that can be computed in the same schedule; the rest is parametrised
+(`parametrise`), its schedule looked up or made, made ready for the device (`plan`, the device's `load`) and run. The
 second identical step rewrites nothing: one pass over the graph, one lookup, one launch.
 """
 
@@ -58,8 +58,8 @@ from whit.engine.realize.effects import (
 )
 from whit.engine.realize.failure import explain_failure
 from whit.engine.realize.many_sizes import note_program
-from whit.engine.realize.parametrise import SPREADS, Normalised, below, normalise
-from whit.engine.realize.parametrise_effects import normalise_effects
+from whit.engine.realize.parametrise import SPREADS, Parametrised, below, parametrise
+from whit.engine.realize.parametrise_effects import parametrise_effects
 from whit.engine.realize.reuse import can_overwrite
 from whit.engine.realize.store_once import to_store
 from whit.engine.realize.windows import find_windows
@@ -75,8 +75,10 @@ from whit.records import dataclass
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 MOST_PLANS = 10_000
-REUSED = 1 << 16  # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
-FILLED_BY_HAND = 4096  # bytes; a constant tensor of at most this size is written from Python, without a kernel
+# bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it
+LEAST_REUSED_BYTES = 1 << 16
+# bytes; a constant tensor of at most this size is written from Python, without a kernel
+MOST_FILLED_BY_HAND_BYTES = 4096
 
 _plans: dict[tuple[Any, ...], Any] = {}  # (graph, slots, device, settings) -> what the device's `load` gave
 _constants: dict[tuple[UOp, str], Buffer] = {}
@@ -145,7 +147,7 @@ def _is_worth_reusing(root: UOp) -> bool:
     """Whether a root replaces all of a tensor that is large enough to ask whether its memory is free now."""
     if id(root) in computed_entries or stored_value(root) is None:
         return False
-    if nbytes_of(root.dtype, root.shape) < REUSED or _known(_value(root)) is not None:
+    if nbytes_of(root.dtype, root.shape) < LEAST_REUSED_BYTES or _known(_value(root)) is not None:
         return False
     return memory_under(root) is not None
 
@@ -245,7 +247,7 @@ def filled_by_hand(root: UOp, device: str) -> UOp | None:
     if value.op is not ops.CONST or device.startswith(("NULL", "DISK")):
         return None
     size = value.dtype.itemsize
-    return value if size and prod(root.shape) * size <= FILLED_BY_HAND else None
+    return value if size and prod(root.shape) * size <= MOST_FILLED_BY_HAND_BYTES else None
 
 
 def _encoded(node: UOp) -> bytes:
@@ -363,7 +365,7 @@ def _shows(node: UOp, changed: set[UOp]) -> bool:
 def _carry_out(roots: list[UOp], effects: list[Effect], order: list[UOp], device: str, old: OldContents) -> list[UOp]:
     """Runs one schedule: the values of the roots, and the new contents of memories, in place or in copies."""
     changed = {effect.memory for effect in effects}
-    graph = normalise_effects(roots, effects, order, find_windows(order, changed | {*old.free.values()}))
+    graph = parametrise_effects(roots, effects, order, find_windows(order, changed | {*old.free.values()}))
     results = _results(roots, graph, device, old.free)
     views = [effect.views() for effect in effects]  # while it is known which of them are in memory
     memories = [_memory_for(effect, shown) for effect, shown in zip(effects, views, strict=True)]
@@ -412,13 +414,13 @@ def _compute(roots: list[UOp], order: list[UOp], device: str, old: OldContents) 
     """Runs the schedule of these roots; the BUFFERs with their values."""
     if is_disk(device):
         return [compute_into_file(root, device, realize_one) for root in roots]
-    graph = normalise(roots, order, find_windows(order, {*old.free.values()}))
+    graph = parametrise(roots, order, find_windows(order, {*old.free.values()}))
     results = _results(roots, graph, device, old.free)
     _run(graph, [storage(result) for result in results], device, _let_go(roots, results, old))
     return results
 
 
-def _results(roots: list[UOp], graph: Normalised, device: str, free: dict[UOp, UOp]) -> list[UOp]:
+def _results(roots: list[UOp], graph: Parametrised, device: str, free: dict[UOp, UOp]) -> list[UOp]:
     """BUFFERs for the values of roots: new ones, or in memory that is free, and that the schedule can overwrite."""
     results = []
     for slot, root in enumerate(roots):
@@ -445,7 +447,7 @@ def _let_go(roots: list[UOp], results: list[UOp], old: OldContents) -> list[tupl
     return calls
 
 
-def can_lie_in(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
+def can_lie_in(graph: Parametrised, slot: int, memory: UOp, device: str) -> bool:
     """Whether an output can lie in a memory that the graph may read."""
     if memory not in graph.slots:
         return True
@@ -458,7 +460,7 @@ def can_lie_in(graph: Normalised, slot: int, memory: UOp, device: str) -> bool:
     return found
 
 
-def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple[Any, ...]]) -> None:
+def _run(graph: Parametrised, outputs: list[Buffer], device: str, then: list[tuple[Any, ...]]) -> None:
     """Runs a graph, and makes the calls that note what it has written over. Where a device can do both at once, an
     interrupt comes before or after; it would be written over twice otherwise."""
     if graph.unbound:
@@ -483,12 +485,12 @@ def _run(graph: Normalised, outputs: list[Buffer], device: str, then: list[tuple
         deque(starmap(call, then), maxlen=0)
 
 
-def call_names(graph: Normalised, device: str) -> tuple[str, ...]:
+def call_names(graph: Parametrised, device: str) -> tuple[str, ...]:
     """What the calls of the schedule of a graph compute, for people; nothing where that is not known."""
     return names_of(graph.graph, graph.places, device, lambda each, traced: load_scheduler(device, traced)(each))
 
 
-def find_plan(graph: Normalised, device: str) -> Any:
+def find_plan(graph: Parametrised, device: str) -> Any:
     """What the device runs for a graph; made, if it is the first of its kind."""
     loaded = _plans.get(_key(graph, device))
     if loaded is None:
@@ -501,13 +503,13 @@ def find_plan(graph: Normalised, device: str) -> Any:
     return loaded
 
 
-def _key(graph: Normalised, device: str) -> tuple[Any, ...]:
+def _key(graph: Parametrised, device: str) -> tuple[Any, ...]:
     """What a plan is found under. A slot that the graph does not use is passed all the same, so their number counts."""
     return graph.graph, len(graph.slots), device, settings_key()
 
 
 def memory_of_slot(slot: UOp, device: str) -> Buffer:
-    """The memory that a slot of a normalised graph stands for."""
+    """The memory that a slot of a parametrised graph stands for."""
     if slot.op is ops.BUFFER:
         return storage(slot)
     part = view_of_buffer(slot)
@@ -536,7 +538,7 @@ def _wrapped(device: str, data: bytes) -> Buffer:
     return buffer
 
 
-def _load(graph: Normalised, device: str) -> Any:
+def _load(graph: Parametrised, device: str) -> Any:
     """Schedules the graph and makes it ready for the device."""
     key = _key(graph, device)
     with _lock:

@@ -1,4 +1,4 @@
-"""One step of an algorithm, run many times: the graph is built, normalised and planned once.
+"""One step of an algorithm, run many times: the graph is built, parametrised and planned once.
 
     repeat(lambda k, state: [state[0] * 2 + k], [x], 5)      # x -> x * 2 + 0 -> ... -> ... + 4
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from whit.engine.devices.device import Device
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import attach, nbytes_of, storage
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.engine.realize.realize import find_plan, memory_of_slot
 from whit.errors import InternalError
 from whit.ir.uop import UOp
@@ -21,14 +21,14 @@ Step = Callable[[UOp, Sequence[UOp]], Sequence[UOp]]
 
 
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
-    """The BUFFERs of a state after so many steps. A step gives the next state, in the same shapes and dtypes."""
+    """The BUFFERs of a state after `count` steps. A step gives the next state, in the same shapes and dtypes."""
     if not count:
         return list(state)
     number = UOp.variable("step", 0, max(count - 1, 1)).bind(0)
     roots = list(step(number, state))
     if [(node.dtype, node.shape) for node in roots] != [(node.dtype, node.shape) for node in state]:
         raise InternalError("repeat: a step changes the dtypes or shapes of its state")
-    graph = normalise(roots, below(roots)[0])
+    graph = parametrise(roots, below(roots)[0])
     loaded = find_plan(graph, device)
     read = [storage(node) for node in state]
     written, spare = ([allocate(device, nbytes_of(node.dtype, node.shape)) for node in state] for _ in range(2))

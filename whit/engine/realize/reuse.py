@@ -51,8 +51,8 @@ def _places_of(linear: UOp) -> dict[int, dict[int, int]]:
 
 _same: dict[tuple[UOp, int, int], bool] = {}  # (body, written, read) -> what `is_same_element` found
 register_cache(_same.clear, "engine.same_element")
-_halves: dict[UOp, bool] = {}  # body -> what `is_of_halves` found
-register_cache(_halves.clear, "engine.products_of_halves")
+_half_precision: dict[UOp, bool] = {}  # body -> what `multiplies_half_precision` found
+register_cache(_half_precision.clear, "engine.products_of_halves")
 
 
 def is_same_element(body: UOp, written: int, read: int) -> bool:
@@ -67,16 +67,16 @@ def is_same_element(body: UOp, written: int, read: int) -> bool:
     return found
 
 
-def is_of_halves(body: UOp) -> bool:
+def multiplies_half_precision(body: UOp) -> bool:
     """Whether a kernel is a product of matrices of two bytes or less. Tensor cores read what is added to their sums far
     ahead of what they store, as memory that nobody writes: 903 us instead of 105 where both were one (128 x 28 x 28 x
     128 -> 512, H200)."""
-    found = _halves.get(body)
+    found = _half_precision.get(body)
     if found is None:
         sums = [node.src[0] for node in topological((body,)) if node.op is ops.REDUCE and node.arg.op is ops.ADD]
         products = [value.src for value in sums if value.op is ops.MUL]
         found = any(all(side.op is ops.CAST and side.src[0].dtype.itemsize <= 2 for side in s) for s in products)
-        _halves[body] = found
+        _half_precision[body] = found
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.uop import UOp
 
-LARGEST = 1 << 28  # bytes; what is larger is stored only if it is realised
+LARGEST_BYTES = 1 << 28  # bytes; what is larger is stored only if it is realised
 
 _owners: dict[int, tuple[weakref.ref[UOp], weakref.ref[Any]]] = {}  # id of a node -> the node, its tensor
 
@@ -48,5 +48,5 @@ def _is_value_of(node: UOp, uop: UOp) -> bool:
 def _is_small(node: UOp) -> bool:
     size = node.dtype.itemsize
     for n in node.shape:
-        size = size * n if isinstance(n, int) else LARGEST + 1
-    return node.device is not None and size <= LARGEST
+        size = size * n if isinstance(n, int) else LARGEST_BYTES + 1
+    return node.device is not None and size <= LARGEST_BYTES

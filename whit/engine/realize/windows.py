@@ -23,7 +23,7 @@ from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
 
-FEW = 4  # windows of one memory that move independently
+FEW_WINDOWS = 4  # windows of one memory that move independently
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # a part of what is repeated or padded is how an op is written
 SAME_VALUE = frozenset(ops.SAME_VALUE)
 
@@ -107,7 +107,7 @@ def _below(node: UOp, found: dict[UOp, _Found]) -> tuple[UOp, _Found] | None:
 
 def _place(parent: UOp, outer: _Found | None, windows: list[_Found], result: dict[UOp, Window]) -> None:
     """Decides what the windows of one memory, or of one window of it, become."""
-    is_few = len(windows) <= FEW
+    is_few = len(windows) <= FEW_WINDOWS
     near = [window for window in windows if window.start is not None]
     low = min((window.start for window in near if window.start is not None), default=0)
     high = max((window.start + prod(window.node.shape) for window in near if window.start is not None), default=0)

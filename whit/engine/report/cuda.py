@@ -1,6 +1,6 @@
 """What a GPU allows a kernel, and how long it takes there: for the reports about kernels.
 
-    roof_of(gpu, "bfloat16 by tensor cores")    bytes and operations a second
+    roofline_of(gpu, "bfloat16 by tensor cores")    bytes and operations a second
     measure(function, "CUDA", 0.1)              the fastest run on memory of its own
 
 The limits follow from clocks, the width of the memory's bus and the number of multiprocessors, which the driver knows,
@@ -22,14 +22,15 @@ from whit.kernel.rates import Rates, gpu_rates
 from whit.runtime.cuda import Gpu
 from whit.runtime.cuda_buffer import CudaBuffer
 
-CLOCK, MEMORY_CLOCK, BUS_WIDTH = 13, 36, 37  # kHz, kHz, bits
+CLOCK_KHZ, MEMORY_CLOCK_KHZ, BUS_WIDTH_BITS = 13, 36, 37  # kHz, kHz, bits
 IN_A_ROW = 10
 
 
-def roof_of(gpu: Gpu, units: str) -> Rates:
+def roofline_of(gpu: Gpu, units: str) -> Rates:
     """The limits of a GPU for kernels whose work these units do."""
-    bandwidth = 2 * gpu.attribute(MEMORY_CLOCK) * 1e3 * gpu.attribute(BUS_WIDTH) / 8  # two bits of a line in a clock
-    return gpu_rates(gpu.compute, gpu.multiprocessors, gpu.attribute(CLOCK) * 1e3, bandwidth, units)
+    # two bits of a line in a clock
+    bandwidth = 2 * gpu.attribute(MEMORY_CLOCK_KHZ) * 1e3 * gpu.attribute(BUS_WIDTH_BITS) / 8
+    return gpu_rates(gpu.compute, gpu.multiprocessors, gpu.attribute(CLOCK_KHZ) * 1e3, bandwidth, units)
 
 
 def known_units(function: UOp, device: str) -> str:

@@ -17,10 +17,10 @@ from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.memory.storage import computed_entries, nbytes_of
 from whit.engine.memory.view import view_of_buffer
 from whit.engine.plan.plan import Plan, make_plan
-from whit.engine.programs.dependencies import accesses_of, edges
+from whit.engine.programs.dependencies import accesses_of, dependencies
 from whit.engine.realize.effects import effect_of, last_changes, stored_value
-from whit.engine.realize.parametrise import Normalised, below, normalise
-from whit.engine.realize.parametrise_effects import normalise_effects
+from whit.engine.realize.parametrise import Parametrised, below, parametrise
+from whit.engine.realize.parametrise_effects import parametrise_effects
 from whit.engine.realize.realize import (
     _known,
     _needs_kernel,
@@ -109,7 +109,7 @@ class Report:
         least = f", at least {sum(step.least_seconds for step in steps) * 1e6:.1f} us" if is_gpu else ""
         self.lines.append(f"{title}: {count}, {spell_count(work)} operations, {moved}{least}")
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
-        for number, (step, waits) in enumerate(zip(steps, edges(accesses_of(plan)), strict=True), 1):
+        for number, (step, waits) in enumerate(zip(steps, dependencies(accesses_of(plan)), strict=True), 1):
             self.lines.append(f"  {number}  {step.name}  {step.result}")
             same = first.setdefault(step.body, number)
             said = [step.label, _waiting(number, waits), step.amounts]
@@ -121,7 +121,7 @@ class Report:
             self.lines += [f"     {line}" for line in said if line]
         self.memory(graph, plan, changed)
 
-    def memory(self, graph: Normalised, plan: Plan, changed: int) -> None:
+    def memory(self, graph: Parametrised, plan: Plan, changed: int) -> None:
         """Reports what is in memory while the kernels run."""
         sizes = [nbytes_of(param.dtype, param.shape) if param is not None else 0 for param in plan.params]
         results, inputs = sum(sizes[: graph.outputs]), sum(sizes[graph.outputs :])
@@ -148,19 +148,19 @@ def _waiting(number: int, waits: Collection[int]) -> str:
     return f"waits for {' and '.join(str(other + 1) for other in waits) or 'none of these'}"
 
 
-def _graph_of(node: UOp) -> tuple[Normalised, int]:
+def _graph_of(node: UOp) -> tuple[Parametrised, int]:
     """The graph that `realize` would schedule for a node, and how many memories it changes."""
     order, has_special = below([node])
     tops = [top for top in last_changes(order) if top.device is not None] if has_special else []
     found = [(top, effect_of(top)) for top in tops]
     effects = [effect for _, effect in found if effect is not None]
     if not effects:
-        return normalise([node], order, find_windows(order), is_named=True), 0
+        return parametrise([node], order, find_windows(order), is_named=True), 0
     roots = [top for top, effect in found if effect is None]
     if not _shows(node, set(tops)) and _needs_kernel(node, {effect.memory for effect in effects}):
         roots.append(node)
     windows = find_windows(order, {effect.memory for effect in effects})
-    return normalise_effects(list(dict.fromkeys(roots)), effects, order, windows, is_named=True), len(effects)
+    return parametrise_effects(list(dict.fromkeys(roots)), effects, order, windows, is_named=True), len(effects)
 
 
 # ---- kernels

@@ -158,9 +158,9 @@ class KernelReport:
             return self._gpu_roof()
         if not self._runs_here:
             return None
-        from whit.engine.report.roofline import roof_of_this_machine  # lazy: measures
+        from whit.engine.report.roofline import roofline_of_this_machine  # lazy: measures
 
-        roof = roof_of_this_machine()
+        roof = roofline_of_this_machine()
         return roof, f"this machine: {roof.bytes_per_second / 1e9:.1f} GB/s, {spell_rate(roof.flops_per_second)}"
 
     def _gpu_roof(self) -> tuple[Rates, str]:
@@ -169,11 +169,11 @@ class KernelReport:
 
         assert self.target is not None, "a kernel without a target has no roof"
         if self._is_on_gpu:
-            from whit.engine.report.cuda import known_units, roof_of  # lazy: loads the driver
+            from whit.engine.report.cuda import known_units, roofline_of  # lazy: loads the driver
 
             gpu = Device[self.device].gpu  # type: ignore[attr-defined]
             units = self.units or known_units(self.function, self.device) or units_of(self._programs)
-            roof, name = roof_of(gpu, units), gpu.name
+            roof, name = roofline_of(gpu, units), gpu.name
         else:
             units = units_of(self._programs)
             roof, name = rates_of(self.target, units), f"{GPUS[self.target.arch].name}, by its data sheet"

@@ -3,9 +3,9 @@
     blocks.3.attn · softmax  model.py:31
 
 A tensor notes where it was made on its node (`whit.tensor.place`). Nodes of a graph that is run are replaced: buffers
-become params (`normalise` keeps the places, if somebody wants names), and the scheduler rewrites what is left. So names
-are found backward: the scheduler says which values a call computes (`schedule(graph, target, traced)`), these are laid
-beside the graph that it was given, and a node that has no place of its own is part of what uses it.
+become params (`parametrise` keeps the places, if somebody wants names), and the scheduler rewrites what is left. So
+names are found backward: the scheduler says which values a call computes (`schedule(graph, target, traced)`), these are
+laid beside the graph that it was given, and a node that has no place of its own is part of what uses it.
 
 Names belong to launches. Programs, schedules and kernels are found under what they compute and know nothing of them: 32
 equal layers are one kernel with 32 names. Nothing of this is done before somebody asks, by DEBUG=2, PROFILE, `explain`
@@ -107,7 +107,7 @@ def _method(called: CodeType) -> str:
 
 @dataclass(slots=True, eq=False)
 class Places:
-    """Where the nodes of a normalised graph were made, and the names of the calls of its schedule, once asked for."""
+    """Where the nodes of a parametrised graph were made, and the names of the calls of its schedule, once asked for."""
 
     known: Mapping[UOp, Place]
     names: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict)

@@ -185,10 +185,10 @@ class Profile:
         return self.text()
 
     def text(self, most: int | None = None) -> str:
-        """The table, with so many kernels of each device."""
-        from whit.engine.report.profile_table import MOST_SHOWN, table  # lazy: few programs are profiled
+        """The table, with at most `most` kernels of each device."""
+        from whit.engine.report.profile_table import MOST_KERNELS_SHOWN, table  # lazy: few programs are profiled
 
-        return table(self, MOST_SHOWN if most is None else most)
+        return table(self, MOST_KERNELS_SHOWN if most is None else most)
 
     # ---- what `whit.recording` tells
 

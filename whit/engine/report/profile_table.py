@@ -20,7 +20,7 @@ from whit.errors import WhitError
 if TYPE_CHECKING:
     from whit.engine.report.profile import CopyTimes, KernelTimes, Profile, Times
 
-MOST_SHOWN = 30  # kernels of a device
+MOST_KERNELS_SHOWN = 30  # kernels of a device
 HEADS = ("total ms", "share", "calls", "mean us", "best us", "GB/s", "TFLOP/s", "limit", "% of roof", "what")
 LEFT = ("limit", "what")  # columns of words
 
@@ -29,7 +29,7 @@ ONE_BY_ONE = "Kernels were started one by one to be timed: none ran beside anoth
 
 
 def table(profile: Profile, most: int) -> str:
-    """All devices, with so many kernels of each."""
+    """All devices, with at most `most` kernels of each."""
     kernels, copies = profile.kernels, profile.copies
     head = f"PROFILE: {profile.seconds:.3f} s"
     if not kernels and not copies:

@@ -1,6 +1,6 @@
 """The roofline of this machine, measured: the speed of a copy in memory, and of multiply-adds in registers.
 
-    roof = measure_roof(seconds=0.2, nbytes=1 << 28)
+    roof = measure_roofline(seconds=0.2, nbytes=1 << 28)
     estimate(body).seconds(roof)        # what a kernel takes here at least (`whit.kernel.cost`)
 
 Both use as many threads as kernels do. The multiply-adds are written by hand, so that they do not depend on how well
@@ -28,25 +28,26 @@ from whit.runtime.link import load_object
 from whit.runtime.threads import Launch, run_launches, thread_count
 from whit.target import Target, host_target, parse_target
 
-CHAINS = 12  # independent multiply-adds at a time: at least latency x units of any processor, and they fit 16 registers
-STEPS = 20_000  # of each chain in one piece of work, about 30 us
-PIECES = 8  # for each thread: cores are not equally fast
-LINE = 64  # bytes between the results of two pieces
+# independent multiply-adds at a time: at least latency x units of any processor, and they fit 16 registers
+INDEPENDENT_FMAS = 12
+STEPS_A_PIECE = 20_000  # of each chain in one piece of work, about 30 us
+PIECES_A_THREAD = 8  # for each thread: cores are not equally fast
+CACHE_LINE_BYTES = 64  # bytes between the results of two pieces
 
 
 @functools.cache
-def roof_of_this_machine() -> Rates:
+def roofline_of_this_machine() -> Rates:
     """Measured once in a process, in about half a second."""
-    return measure_roof(0.2, 1 << 26)
+    return measure_roofline(0.2, 1 << 26)
 
 
-def measure_roof(seconds: float, nbytes: int) -> Rates:
-    """Measures for so long each; the copy is of an array of so many bytes."""
+def measure_roofline(seconds: float, nbytes: int) -> Rates:
+    """Measures each for `seconds`; the copy is of an array of `nbytes`."""
     return Rates(copy_bandwidth(seconds, nbytes), peak_flops(seconds), threads=thread_count())
 
 
 def best_seconds(call: Callable[[], object], seconds: float, least: int = 3) -> float:
-    """The time of the fastest of many calls: as many as fit into so many seconds, and at least a few."""
+    """The time of the fastest of many calls: as many as fit into `seconds`, and at least `least`."""
     clock = time.perf_counter
     best = float("inf")
     end = clock() + seconds
@@ -86,21 +87,21 @@ def peak_flops(seconds: float) -> float:
     name = f"multiply-adds {hashlib.sha256(text.encode()).hexdigest()[:16]}"  # other text is another entry on disk
     library = load_object(helper_object(name, lambda: _compiled(text, target)))
     threads = thread_count()
-    pieces = threads * PIECES
-    results = np.zeros(pieces * LINE // 4, np.float32)
+    pieces = threads * PIECES_A_THREAD
+    results = np.zeros(pieces * CACHE_LINE_BYTES // 4, np.float32)
     factors = np.array([0.5, 1.0], np.float32)  # x -> x * 0.5 + 1, which comes to rest at exactly 2
     pointers = (ctypes.c_void_p * 2)(results.ctypes.data, factors.ctypes.data)
-    steps = (ctypes.c_int64 * 1)(STEPS)
+    steps = (ctypes.c_int64 * 1)(STEPS_A_PIECE)
     launch = Launch(
         library.address("peak"), ctypes.addressof(pointers), ctypes.addressof(steps), pieces, 1, max(threads, 1)
     )
     launches = (Launch * 1)(launch)
     run_launches(launches, 1)  # starts threads, which is not to be counted
     best = best_seconds(lambda: run_launches(launches, 1), seconds)
-    found: Any = results[:: LINE // 4]
-    if not np.all(found == 2.0 * CHAINS):
-        raise BackendError("roof: the multiply-adds are wrong", f"{found[0]} in place of {2.0 * CHAINS}")
-    return 2 * CHAINS * (target.vector_bytes // 4) * STEPS * pieces / best
+    found: Any = results[:: CACHE_LINE_BYTES // 4]
+    if not np.all(found == 2.0 * INDEPENDENT_FMAS):
+        raise BackendError("roof: the multiply-adds are wrong", f"{found[0]} in place of {2.0 * INDEPENDENT_FMAS}")
+    return 2 * INDEPENDENT_FMAS * (target.vector_bytes // 4) * STEPS_A_PIECE * pieces / best
 
 
 def _compiled(text: str, target: Target) -> bytes:
@@ -114,7 +115,7 @@ def peak_text(target: Target) -> str:
     lanes = target.vector_bytes // 4
     vector = f"<{lanes} x float>"
     operation = "fma" if target.has_fma else "fmuladd"
-    numbers = range(CHAINS)
+    numbers = range(INDEPENDENT_FMAS)
     chains = [f"  %x{i} = phi {vector} [ zeroinitializer, %piece ], [ %y{i}, %loop ]" for i in numbers]
     steps = [
         f"  %y{i} = call {vector} @llvm.{operation}.v{lanes}f32({vector} %x{i}, {vector} %m, {vector} %a)"
@@ -147,8 +148,8 @@ def peak_text(target: Target) -> str:
             "end:",
             f"  %s0 = fadd {vector} zeroinitializer, zeroinitializer",
             *sums,
-            f"  %sum = extractelement {vector} %s{CHAINS}, i64 {lanes - 1}",
-            f"  %offset = mul i64 %number, {LINE}",
+            f"  %sum = extractelement {vector} %s{INDEPENDENT_FMAS}, i64 {lanes - 1}",
+            f"  %offset = mul i64 %number, {CACHE_LINE_BYTES}",
             "  %place = getelementptr i8, ptr %results, i64 %offset",
             "  store float %sum, ptr %place, align 4",
             "  %following = add i64 %number, 1",

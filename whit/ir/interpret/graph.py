@@ -470,7 +470,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     **dict.fromkeys(ops.SAME_VALUE, _Evaluation.first),
     ops.COPY: _Evaluation.first,
     ops.EACH: _Evaluation.each,
-    ops.AGAIN: _Evaluation.first,
+    ops.RECOMPUTE: _Evaluation.first,
     ops.REDUCE: _Evaluation.reduce,
     ops.SCAN: _Evaluation.scan,
     ops.SORT: _Evaluation.sort,

@@ -136,7 +136,7 @@ def _enter(block: _Block, state: _State) -> Iterator[None]:
         return
     kind = opener.arg.kind
     if kind in _THREADS:
-        yield from _together(opener, [_iteration(block, state.fork(kind), i) for i in range(how_often)])
+        yield from _in_lockstep(opener, [_iteration(block, state.fork(kind), i) for i in range(how_often)])
         return
     for i in range(how_often):
         if kind in _OWN_SHARED_MEMORY:
@@ -152,7 +152,7 @@ def _iteration(block: _Block, state: _State, i: int) -> Iterator[None]:
     return _steps(block, state)
 
 
-def _together(opener: UOp, threads: list[Iterator[None]]) -> Iterator[None]:
+def _in_lockstep(opener: UOp, threads: list[Iterator[None]]) -> Iterator[None]:
     """Runs threads from barrier to barrier, each up to the same one."""
     done = object()
     while threads:
@@ -328,16 +328,16 @@ def _block_mma(node: UOp, state: _State) -> None:
     right = _rows_of(node, b, arg.b, [column + i for i in columns], arg.sizes[1], b_batch, state)
     sums = np.zeros((len(rows), len(columns)), registers.dtype)
     if arg.adds:
-        for i, (at, beside) in enumerate(places):
-            sums[rows.index(at), columns.index(beside)] = registers[i]
+        for i, (at, column) in enumerate(places):
+            sums[rows.index(at), columns.index(column)] = registers[i]
     if arg.atom == "tf32":
         left, right = _rounded(left), _rounded(right)
     source = b.dtype
     if source is dtypes.uint32:  # the bits of float32
         left, right, source = _cut(left), _cut(right), dtypes.float32
     sums = mma(accumulator.dtype, source, left, right.T, sums)
-    for i, (at, beside) in enumerate(places):
-        registers[i] = sums[rows.index(at), columns.index(beside)]
+    for i, (at, column) in enumerate(places):
+        registers[i] = sums[rows.index(at), columns.index(column)]
 
 
 def _block_store(node: UOp, state: _State) -> None:

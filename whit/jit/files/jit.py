@@ -22,7 +22,7 @@ from whit.engine.compile.disk_cache import pack, unpack
 from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import current
 from whit.errors import DeviceError, FileMissingError, JitError, WhitError
-from whit.jit.files.program import Json, Reader, Writer
+from whit.jit.files.program import Json, JsonReader, JsonWriter
 from whit.jit.files.replay import TensorWriter, read_tensors, replay_from, replay_to
 from whit.jit.files.result import Classes, spell_key
 from whit.jit.replayer import Replay
@@ -99,7 +99,7 @@ def _spell(name: str, key: Key, chosen: Json, device: str) -> str:
 
 def save(path: str | os.PathLike[str], name: str, captures: Sequence[tuple[Key, Any, Any]]) -> None:
     """Writes captures: of each the signature, what is replayed, and the `Watch`, which has the ways to tensors."""
-    writer = Writer()
+    writer = JsonWriter()
     tensors = TensorWriter(writer, Classes())
     programs: list[Json] = []
     keys: dict[str, Key] = {}
@@ -178,7 +178,7 @@ def load(path: str | os.PathLike[str], types: Iterable[type] = ()) -> LoadedJit:
     classes = Classes(types)
     try:
         _check_targets(path, header["targets"], _devices(header["programs"]))
-        reader = Reader(header["nodes"], data)
+        reader = JsonReader(header["nodes"], data)
         tensors = read_tensors(header["tensors"], reader, classes)
         loaded = LoadedJit(header["name"], tensors)
         for entry in header["programs"]:

@@ -2,9 +2,9 @@
 
     {"parts": [{"device": "CPU", "linear": "f = function ...", "kernels": [[header, [start, length]]], ...}], "size": 5}
 
-Beside the JSON a file has two tables, written by `Writer` and read by `Reader`: nodes, in the text form of the IR, and
-bytes (machine code, constants). JSON refers to both by number. Sizes that depend on variables are nodes; so that no
-placeholder of a file is taken for one of this process, the reader gives them new numbers.
+Beside the JSON a file has two tables, written by `JsonWriter` and read by `JsonReader`: nodes, in the text form of the
+IR, and bytes (machine code, constants). JSON refers to both by number. Sizes that depend on variables are nodes; so
+that no placeholder of a file is taken for one of this process, the reader gives them new numbers.
 
 What is read is checked: every place is in the table, and what is put there has room for what kernels read and write.
 """
@@ -22,8 +22,8 @@ from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.plan.plan import make_plan, plan_of
-from whit.engine.programs.program import ALL, Part, Program, on_other_leaves, resident_of
-from whit.engine.realize.parametrise import Normalised
+from whit.engine.programs.program import ALL, Program, ProgramPart, on_other_leaves, resident_of
+from whit.engine.realize.parametrise import Parametrised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
 from whit.ir.parse import parse, parse_all
@@ -36,7 +36,7 @@ MOST_PLACES = 1 << 20  # of memory in one program, in a file that is believed
 Json = dict[str, Any]
 
 
-class Writer:
+class JsonWriter:
     """The tables of a file that is being written."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Writer:
         return self.bytes(bytes(buffer.fetched().memory()) if has_memory(buffer.device) else b"")
 
 
-class Reader:
+class JsonReader:
     """The tables of a file. A number that is not in them raises, as does everything else that cannot be."""
 
     def __init__(self, text: str, data: bytes) -> None:
@@ -116,7 +116,7 @@ def at(values: Sequence[Any], number: int) -> Any:
 # ---- writing
 
 
-def program_to(program: Program, writer: Writer) -> Json:
+def program_to(program: Program, writer: JsonWriter) -> Json:
     """What is kept of a program."""
     known = {place for node, place in program.inputs.items() if not is_placeholder(node)}
     return {
@@ -136,7 +136,7 @@ def program_to(program: Program, writer: Writer) -> Json:
     }
 
 
-def _part_to(part: Part, writer: Writer) -> Json:
+def _part_to(part: ProgramPart, writer: JsonWriter) -> Json:
     places = None if part.places is ALL else part.places
     if part.graph is None:
         return {"device": part.device, "places": places, "linear": None}
@@ -161,7 +161,7 @@ def _has_code(device: str) -> bool:
 # ---- reading
 
 
-def program_from(data: Json, reader: Reader, given: Mapping[int, int]) -> Program:
+def program_from(data: Json, reader: JsonReader, given: Mapping[int, int]) -> Program:
     """The program that was written. `given` are the bytes of what its user puts into the places of results."""
     program = Program(size=reader.places(data["size"]), variables=data["variables"])
     program.inputs = {reader.node(number): place for number, place in data["inputs"]}
@@ -192,14 +192,14 @@ def _place(program: Program, place: int) -> int:
     return place
 
 
-def _part_from(data: Json, reader: Reader, program: Program, rooms: Mapping[int, list[int]]) -> Part:
+def _part_from(data: Json, reader: JsonReader, program: Program, rooms: Mapping[int, list[int]]) -> ProgramPart:
     device = data["device"]
     places = list(range(program.size)) if data["places"] is None else data["places"]
     for place in places:
         _place(program, place)
     if data["linear"] is None:
         target, source = places
-        return Part(device, [target, source])
+        return ProgramPart(device, [target, source])
     linear = parse(data["linear"])
     functions = dict.fromkeys(call.src[0] for call in linear.src)
     if _has_code(device):
@@ -211,5 +211,5 @@ def _part_from(data: Json, reader: Reader, program: Program, rooms: Mapping[int,
         if needed > min(rooms.get(place, [0])):
             raise ValueError(f"{needed} bytes in place {place}, which has {rooms.get(place)}")
     loaded = Device[device].load(plan)
-    graph = Normalised(linear, 0, (), ())
-    return Part(device, ALL if data["places"] is None else places, graph, loaded, resident_of(device, loaded))
+    graph = Parametrised(linear, 0, (), ())
+    return ProgramPart(device, ALL if data["places"] is None else places, graph, loaded, resident_of(device, loaded))

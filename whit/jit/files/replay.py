@@ -20,9 +20,9 @@ from whit.engine.programs.program import State, on_other_leaves
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
-from whit.jit.files.program import Json, Reader, Writer, at, program_from, program_to
+from whit.jit.files.program import Json, JsonReader, JsonWriter, at, program_from, program_to
 from whit.jit.files.result import Classes, template_from, template_to
-from whit.jit.records import Change, Grad, Guards, Output, Seen, Shared, Site
+from whit.jit.records import CapturedInput, Change, Grad, Guards, Output, ReadTensor, Shared
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result
 from whit.tensor.tensor import Tensor
@@ -37,7 +37,7 @@ USED_UP = -2  # a gradient that a captured step has used
 class TensorWriter:
     """The table of tensors of a file that is being written."""
 
-    def __init__(self, writer: Writer, classes: Classes) -> None:
+    def __init__(self, writer: JsonWriter, classes: Classes) -> None:
         self.writer = writer
         self.classes = classes
         self.ways: Mapping[int, str] = {}  # names of tensors, by id
@@ -100,7 +100,7 @@ class TensorWriter:
         return self._families[id(family)]
 
 
-def read_tensors(rows: Json, reader: Reader, classes: Classes) -> dict[str, Any]:
+def read_tensors(rows: Json, reader: JsonReader, classes: Classes) -> dict[str, Any]:
     """The tensors of a file by name, in their order."""
     bases: list[UOp] = []
     shown: dict[UOp, UOp] = {}
@@ -158,7 +158,9 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
     return {
         "program": program_to(replay.program, writer),
         "views": replay.views,
-        "sites": [[writer.node(site.placeholder), site.place] for site in replay.sites],
+        "sites": [
+            [writer.node(captured_input.placeholder), captured_input.place] for captured_input in replay.captured_inputs
+        ],
         "seen": [_seen_to(seen, tensors) for seen in replay.seen],
         "changes": [_change_to(change, tensors) for change in replay.changes],
         "gradients": [[number(g.tensor), g.argument, *_value_to(g.value, tensors), g.output] for g in replay.gradients],
@@ -190,7 +192,7 @@ def _guards_to(guards: Guards, tensors: TensorWriter) -> Json:
     }
 
 
-def _guards_from(data: Json, reader: Reader, tensors: list[Any]) -> Guards:
+def _guards_from(data: Json, reader: JsonReader, tensors: list[Any]) -> Guards:
     return Guards(
         same=[(argument, _tensor_at(tensors, number)) for argument, number in data["same"]],
         constants=[(_tensor_at(tensors, number), reader.node(node)) for number, node in data["constants"]],
@@ -205,11 +207,18 @@ def _guards_from(data: Json, reader: Reader, tensors: list[Any]) -> Guards:
     )
 
 
-def _seen_to(seen: Seen, tensors: TensorWriter) -> list[Any]:
+def _seen_to(seen: ReadTensor, tensors: TensorWriter) -> list[Any]:
     tensor = None if seen.is_gradient() or seen.argument >= 0 else seen.tensor
     owner = None if seen.owner_argument >= 0 else seen.owner
     start = tensors.writer.node(seen.start)
-    return [tensors.number(tensor), seen.argument, tensors.number(owner), seen.owner_argument, start, seen.site]
+    return [
+        tensors.number(tensor),
+        seen.argument,
+        tensors.number(owner),
+        seen.owner_argument,
+        start,
+        seen.captured_input,
+    ]
 
 
 def _shared_to(shared: Shared, tensors: TensorWriter) -> list[Any]:
@@ -220,7 +229,7 @@ def _shared_to(shared: Shared, tensors: TensorWriter) -> list[Any]:
     return [*row, [writer.node(shared.view), writer.node(shared.base), family.strides, family.is_read_only]]
 
 
-def _shared_from(row: list[Any], reader: Reader, tensors: list[Any], outputs: int) -> Shared:
+def _shared_from(row: list[Any], reader: JsonReader, tensors: list[Any], outputs: int) -> Shared:
     output, argument, number, is_whole, shown = row
     tensor = _tensor_at(tensors, number)
     if output >= 0:
@@ -248,24 +257,24 @@ def _value_to(value: Any, tensors: TensorWriter) -> list[Any]:
     return [USED_UP, tensors.writer.array(value.dtype, value.shape, value.device)]
 
 
-def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], classes: Classes) -> Replay:
+def replay_from(name: str, data: Json, reader: JsonReader, tensors: list[Any], classes: Classes) -> Replay:
     """The captured function that was written, over these tensors."""
-    sites = [Site(reader.node(number), place) for number, place in data["sites"]]
+    captured_inputs = [CapturedInput(reader.node(number), place) for number, place in data["sites"]]
     seen = [
-        Seen(
+        ReadTensor(
             _tensor_at(tensors, number),
             argument,
             _tensor_at(tensors, owner),
             owner_argument,
             reader.node(start),
-            at(range(len(sites)), site),
+            at(range(len(captured_inputs)), captured_input),
         )
-        for number, argument, owner, owner_argument, start, site in data["seen"]
+        for number, argument, owner, owner_argument, start, captured_input in data["seen"]
     ]
-    changes = [_change_from(row, reader, sites, seen, tensors) for row in data["changes"]]
+    changes = [_change_from(row, reader, captured_inputs, seen, tensors) for row in data["changes"]]
     arguments = tuple(sorted({one.argument for one in seen if one.argument >= 0}))
     outputs = [_output_from(row, reader, classes, arguments) for row in data["outputs"]]
-    rooms = _rooms(data["program"]["outputs"], sites, seen, changes, outputs)
+    rooms = _rooms(data["program"]["outputs"], captured_inputs, seen, changes, outputs)
     program = program_from(data["program"], reader, rooms)
     program.states = [change.state for change in changes]
     count, template = data["result"]
@@ -274,7 +283,7 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
         name=name,
         program=program,
         views=data["views"],
-        sites=sites,
+        captured_inputs=captured_inputs,
         seen=seen,
         changes=changes,
         gradients=[_grad_from(row, reader, tensors) for row in data["gradients"]],
@@ -288,16 +297,18 @@ def replay_from(name: str, data: Json, reader: Reader, tensors: list[Any], class
     )
 
 
-def _change_from(row: list[Any], reader: Reader, sites: list[Site], seen: list[Seen], tensors: list[Any]) -> Change:
+def _change_from(
+    row: list[Any], reader: JsonReader, captured_inputs: list[CapturedInput], seen: list[ReadTensor], tensors: list[Any]
+) -> Change:
     (device, place, is_part, can_overwrite), number, tensor, is_replaced, writes_first, array = row
-    old = None if number == NOT_THERE else sites[at(seen, number).site].placeholder
+    old = None if number == NOT_THERE else captured_inputs[at(seen, number).captured_input].placeholder
     state = State(old, device, place, is_part, can_overwrite)
     target = at(tensors, tensor) if number == NOT_THERE else None
     node = reader.node(array)
     return Change(state, number, target, is_replaced, writes_first, node.dtype, node.shape)
 
 
-def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
+def _grad_from(row: list[Any], reader: JsonReader, tensors: list[Any]) -> Grad:
     number, argument, value, used, output = row
     tensor = None if argument >= 0 else at(tensors, number)
     if value == USED_UP:
@@ -307,7 +318,7 @@ def _grad_from(row: list[Any], reader: Reader, tensors: list[Any]) -> Grad:
     return Grad(tensor, argument, _tensor_at(tensors, value), output)
 
 
-def _output_from(row: list[Any], reader: Reader, classes: Classes, arguments: tuple[int, ...]) -> Output:
+def _output_from(row: list[Any], reader: JsonReader, classes: Classes, arguments: tuple[int, ...]) -> Output:
     """A file does not say which arguments a gradient would go on to: all of them."""
     kind, array, name, asks = row
     node = reader.node(array)
@@ -315,14 +326,18 @@ def _output_from(row: list[Any], reader: Reader, classes: Classes, arguments: tu
 
 
 def _rooms(
-    places: list[int], sites: list[Site], seen: list[Seen], changes: list[Change], outputs: list[Output]
+    places: list[int],
+    captured_inputs: list[CapturedInput],
+    seen: list[ReadTensor],
+    changes: list[Change],
+    outputs: list[Output],
 ) -> dict[int, int]:
     """How many bytes the results and the new values of tensors have at least, by place."""
     found = {place: nbytes_of(o.dtype, o.shape) for place, o in zip(places, outputs, strict=True)}
     for change in changes:
         nbytes = nbytes_of(change.dtype, change.shape)
         if change.can_stay():
-            old = sites[seen[change.seen].site].placeholder
+            old = captured_inputs[seen[change.seen].captured_input].placeholder
             nbytes = min(nbytes, nbytes_of(old.dtype, old.shape))
         found[change.state.place] = nbytes
     return found

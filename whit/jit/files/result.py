@@ -18,7 +18,7 @@ from whit.dtype import DType, to_dtype
 from whit.errors import JitError
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
-from whit.jit.files.program import Reader, Writer
+from whit.jit.files.program import JsonReader, JsonWriter
 from whit.jit.signature import PLAIN, Hole
 from whit.tensor.tensor import Tensor
 
@@ -81,7 +81,7 @@ def _not_data(what: str, kind: type) -> JitError:
 class _Saving:
     """Where parts of a result go."""
 
-    writer: Writer
+    writer: JsonWriter
     classes: Classes
 
     def parts(self, values: Iterable[Any]) -> list[Any]:
@@ -92,7 +92,7 @@ class _Saving:
 class _Loading:
     """Where parts of a result come from."""
 
-    reader: Reader
+    reader: JsonReader
     classes: Classes
 
     def parts(self, values: list[Any]) -> list[Any]:
@@ -170,7 +170,7 @@ _KINDS = {
 }
 
 
-def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, Any]:
+def template_to(template: Any, writer: JsonWriter, classes: Classes) -> dict[str, Any]:
     """A result without tensors as something that JSON can hold."""
     for name, kind in _KINDS.items():
         if kind.holds(template):
@@ -178,7 +178,7 @@ def template_to(template: Any, writer: Writer, classes: Classes) -> dict[str, An
     raise _not_data("a part of the result", type(template))
 
 
-def template_from(data: dict[str, Any], reader: Reader, classes: Classes) -> Any:
+def template_from(data: dict[str, Any], reader: JsonReader, classes: Classes) -> Any:
     """What `template_to` was given."""
     ((name, content),) = data.items()
     if name not in _KINDS:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from whit.dtype import dtypes
-from whit.nn.optim.base import Kept, number
+from whit.nn.optim.base import StateOptions, number
 from whit.nn.optim.norms import Normed
 from whit.tensor import Tensor
 
@@ -30,7 +30,7 @@ class LAMB(Normed):
         adam: bool = False,
         fused: bool = False,
         betas: tuple[float, float] | None = None,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         name = type(self).__name__
         b1, b2 = (b1, b2) if betas is None else betas
@@ -62,7 +62,7 @@ class LAMB(Normed):
             change = change + self.wd * weight
         if not self.adam:
             size, length = self._norms(index, weight, change)
-            change = self._spread(index, ((size > 0) & (length > 0)).where(size / length, 1.0)) * change
+            change = self._for_each_element(index, ((size > 0) & (length > 0)).where(size / length, 1.0)) * change
         return self._number(self.lr, weight) * change
 
     def _mix(self, state: Tensor, value: Tensor, rate: float) -> Tensor:
@@ -83,7 +83,7 @@ class AdamW(LAMB):
         weight_decay: float = 0.01,
         fused: bool = False,
         betas: tuple[float, float] | None = None,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         super().__init__(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused, betas=betas, **kept)
 
@@ -105,7 +105,7 @@ class Adam(LAMB):
         betas: tuple[float, float] | None = None,
         *,
         weight_decay: float = 0.0,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         super().__init__(params, lr, b1, b2, eps, adam=True, fused=fused, betas=betas, **kept)
         self.decay = number("Adam", "weight_decay", weight_decay)

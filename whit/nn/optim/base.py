@@ -28,7 +28,7 @@ from whit.tensor import Tensor
 from whit.tensor.methods.gradients.backward import unrealised_roots, unrealised_states
 
 
-class Kept(TypedDict, total=False):
+class StateOptions(TypedDict, total=False):
     """How an optimiser keeps its states."""
 
     state_dtype: DType | None
@@ -42,7 +42,7 @@ class Optimizer:
 
     lr: Any  # a tensor; a number that is set is written into it
 
-    def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[Kept]) -> None:
+    def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[StateOptions]) -> None:
         name = type(self).__name__
         self.params = _checked(name, params)
         _check_rate(name, lr)
@@ -77,8 +77,8 @@ class Optimizer:
     def _check_names(self, kept: Iterable[str]) -> None:
         """Refuses settings that no optimiser has."""
         for label in kept:
-            if label not in Kept.__annotations__:
-                known = [*inspect.signature(type(self)).parameters, *Kept.__annotations__]
+            if label not in StateOptions.__annotations__:
+                known = [*inspect.signature(type(self)).parameters, *StateOptions.__annotations__]
                 raise unknown_argument(type(self).__name__, label, known)
 
     @property

@@ -21,8 +21,8 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.tensor import Tensor
 
-MOST_ROWS = 1 << 12  # of one parameter: so many are added up for each
-SHORTEST_ROW = 64  # elements
+MOST_ROWS = 1 << 12  # of one parameter: the most that are added up for each
+SHORTEST_ROW_ELEMENTS = 64  # elements
 SPREADS = (ops.RESHAPE, ops.EXPAND, *ops.SAME_VALUE)
 
 
@@ -54,7 +54,7 @@ def by_kind(tensors: Sequence[Tensor]) -> dict[Hashable, list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FlatStep:
     """An elementwise op on a value and on numbers."""
 
     op: Op
@@ -67,9 +67,9 @@ class Step:
         return make(self.op, (*self.numbers[: self.place], value, *self.numbers[self.place :]), self.arg)
 
 
-def take_off(nodes: list[UOp]) -> tuple[list[Step], list[UOp]]:
+def take_off(nodes: list[UOp]) -> tuple[list[FlatStep], list[UOp]]:
     """The steps that all values have at their end, the last one first, and the values before them."""
-    steps: list[Step] = []
+    steps: list[FlatStep] = []
     while True:
         nodes = [_bare(node) for node in nodes]
         step = _common_step(nodes)
@@ -85,18 +85,18 @@ def _bare(node: UOp) -> UOp:
     return node
 
 
-def _common_step(nodes: list[UOp]) -> Step | None:
+def _common_step(nodes: list[UOp]) -> FlatStep | None:
     first = nodes[0]
     if any(node.op is not first.op or node.arg != first.arg for node in nodes):
         return None
     if first.op is ops.CAST:
-        return Step(ops.CAST, first.arg, 0, ()) if _widen(nodes) else None
+        return FlatStep(ops.CAST, first.arg, 0, ()) if _widen(nodes) else None
     if not first.op.elementwise or any(node.dtype is not first.dtype for node in nodes):
         return None
     for place in range(len(first.src)):
         beside = _numbers_beside(first, place)
         if beside is not None and all(_is_like(node, first, place, beside) for node in nodes):
-            return Step(first.op, first.arg, place, tuple(n.reshape(()) for n in beside))
+            return FlatStep(first.op, first.arg, place, tuple(n.reshape(()) for n in beside))
     return None
 
 
@@ -200,7 +200,7 @@ class FlatRows(Flat):
         is_own, place = step < self.rows.reshape(-1, 1), step + self.first.reshape(-1, 1)
         return [_read(sums[i], place, is_own).sum(1).sqrt() for i in range(len(values))]
 
-    def spread(self, numbers: Tensor) -> Tensor:
+    def for_each_element(self, numbers: Tensor) -> Tensor:
         """A number of each parameter at each of its elements."""
         return _read(numbers.contiguous(), self.owner).reshape(-1, 1).expand(-1, self.row).reshape(-1)
 
@@ -216,7 +216,7 @@ def _arange(count: int) -> Tensor:
 
 def row_for(sizes: Sequence[int]) -> int:
     """The length of rows: a power of two with which no parameter has too many."""
-    row = SHORTEST_ROW
+    row = SHORTEST_ROW_ELEMENTS
     while max(sizes) > row * MOST_ROWS:
         row *= 2
     return row

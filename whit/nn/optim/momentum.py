@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Unpack
 
 from whit.errors import ArgumentError
-from whit.nn.optim.base import Kept, Optimizer, number
+from whit.nn.optim.base import Optimizer, StateOptions, number
 from whit.nn.optim.norms import Normed
 from whit.tensor import Tensor
 
@@ -31,7 +31,7 @@ class SGD(Normed):
         nesterov: bool = False,
         classic: bool = False,
         fused: bool = False,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         super().__init__(params, lr, fused, **kept)
         name = type(self).__name__
@@ -79,7 +79,7 @@ class LARS(SGD):
         pre_wd: bool = True,
         tcoef: float = 0.001,
         fused: bool = False,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         super().__init__(params, lr, momentum, weight_decay, nesterov, classic, fused, **kept)
         self.tcoef, self.pre_wd = number("LARS", "tcoef", tcoef), pre_wd
@@ -90,7 +90,7 @@ class LARS(SGD):
         rate = self._number(self.lr, weight)
         if self.pre_wd and self.wd:
             grad = grad + self.wd * weight
-        change = self._along(index, grad, rate * self._spread(index, trust))
+        change = self._along(index, grad, rate * self._for_each_element(index, trust))
         return change if self.pre_wd or not self.wd else change + rate * self.wd * weight
 
 
@@ -99,7 +99,7 @@ class Muon(Optimizer):
 
     For weights of two axes and more; those of more are taken as (first, all others). Biases and embeddings belong to
     another optimiser. Tall matrices go sqrt(rows / columns) as far, as in PyTorch. `weight_decay` is AdamW's.
-    With `fused`, matrices of one shape are changed as one: so many kernels as shapes need, whatever their number.
+    With `fused`, matrices of one shape are changed as one: the number of kernels depends on the shapes alone.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Muon(Optimizer):
         nesterov: bool = True,
         eps: float = 1e-7,
         fused: bool = False,
-        **kept: Unpack[Kept],
+        **kept: Unpack[StateOptions],
     ) -> None:
         params = list(params)
         for tensor in params:

@@ -22,7 +22,7 @@ class Normed(Optimizer):
             return flat.norms(*tensors)
         return [tensor.square().sum().sqrt() for tensor in tensors]
 
-    def _spread(self, index: int, numbers: Tensor) -> Tensor:
+    def _for_each_element(self, index: int, numbers: Tensor) -> Tensor:
         """What was computed of norms, beside the elements."""
         flat = self._flat[index] if self.fused else None
-        return flat.spread(numbers) if isinstance(flat, FlatRows) else numbers
+        return flat.for_each_element(numbers) if isinstance(flat, FlatRows) else numbers

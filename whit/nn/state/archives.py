@@ -20,19 +20,19 @@ from whit.tensor import Tensor
 if TYPE_CHECKING:
     import zipfile
 
-LIMIT = 1 << 30  # bytes that are unpacked into memory, unless more are asked for
+LIMIT_BYTES = 1 << 30  # bytes that are unpacked into memory, unless more are asked for
 BOMB = "If you trust it, raise the limit: limit=..."
-BLOCK = 512  # bytes, the unit of tar
-MOST_HEADER = 1 << 20  # bytes of a long name, or of an extended header
+BLOCK_BYTES = 512  # bytes, the unit of tar
+MOST_HEADER_BYTES = 1 << 20  # bytes of a long name, or of an extended header
 
 
-def zip_extract(fn: Any, limit: int = LIMIT) -> dict[str, Tensor]:
+def zip_extract(fn: Any, limit: int = LIMIT_BYTES) -> dict[str, Tensor]:
     """The files in a zip archive, as tensors of uint8. `limit`: bytes that may be unpacked, where they are packed."""
     source = open_source("zip_extract", fn)
     return {name: part.tensor(0, dtypes.uint8, (part.size,)) for name, part in zip_members(source, limit).items()}
 
 
-def tar_extract(fn: Any, limit: int = LIMIT) -> dict[str, Tensor]:
+def tar_extract(fn: Any, limit: int = LIMIT_BYTES) -> dict[str, Tensor]:
     """The files in a tar archive, as tensors of uint8; also of .tar.gz, .tar.bz2 and .tar.xz, which are unpacked."""
     source = _unpacked(open_source("tar_extract", fn), limit)
     return {name: part.tensor(0, dtypes.uint8, (part.size,)) for name, part in tar_members(source).items()}
@@ -49,7 +49,7 @@ def check_name(source: Source, name: str) -> str:
 # ---- zip
 
 
-def zip_members(source: Source, limit: int = LIMIT) -> dict[str, Source]:
+def zip_members(source: Source, limit: int = LIMIT_BYTES) -> dict[str, Source]:
     """The files in a zip archive, by name."""
     import lzma  # lazy: few programs unpack anything
     import zipfile  # lazy: as above
@@ -136,7 +136,7 @@ def _unpacked(source: Source, limit: int) -> Source:
     return source
 
 
-def gunzip(source: Source, limit: int = LIMIT) -> bytes:
+def gunzip(source: Source, limit: int = LIMIT_BYTES) -> bytes:
     """What a gzip file holds."""
     import gzip  # lazy: few programs unpack anything
 
@@ -177,15 +177,15 @@ def _tar_entries(source: Source) -> Iterator[tuple[str, bytes, int, int]]:
     """Name, kind, first byte and size of everything in a tar archive."""
     place, long_name, changes = 0, None, dict[str, bytes]()
     is_tar = False
-    while place + BLOCK <= source.size:
-        header = source.read(place, BLOCK)
+    while place + BLOCK_BYTES <= source.size:
+        header = source.read(place, BLOCK_BYTES)
         if not any(header):
             is_tar = True
             break
         size = _tar_header(source, header, place)
-        is_tar, kind, place = True, header[156:157], place + BLOCK
+        is_tar, kind, place = True, header[156:157], place + BLOCK_BYTES
         if kind in (b"L", b"x", b"g"):  # the name, or more about the next entry, or about all of them
-            if size > MOST_HEADER:
+            if size > MOST_HEADER_BYTES:
                 raise source.error("an extended tar header is too long", f"{size} bytes at {place}", CUT_OFF)
             data = source.read(place, size)
             if kind == b"L":
@@ -196,7 +196,7 @@ def _tar_entries(source: Source) -> Iterator[tuple[str, bytes, int, int]]:
             size = _pax_size(source, changes, size)
             yield _tar_name(header, long_name, changes), kind, place, size
             long_name, changes = None, {}
-        place += -(-size // BLOCK) * BLOCK
+        place += -(-size // BLOCK_BYTES) * BLOCK_BYTES
     if not is_tar:
         raise source.error("no tar archive", f"{source.size} bytes", "Check what the file is.")
 

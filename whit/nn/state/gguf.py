@@ -23,8 +23,8 @@ from whit.tensor import Tensor
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 MOST_AXES = 4
-MOST_DEPTH = 4  # arrays in arrays
-LEAST_ENTRY = 24  # bytes that a tensor takes in the list of tensors
+MOST_ARRAY_DEPTH = 4  # arrays in arrays
+LEAST_ENTRY_BYTES = 24  # bytes that a tensor takes in the list of tensors
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def gguf_read(fn: Any) -> tuple[dict[str, Any], dict[str, Packed]]:
         key = _text(reader)
         if key in metadata:
             raise source.error(f"the key {key!r:.80} is there twice", "", CUT_OFF)
-        metadata[key] = _value(reader, reader.number("I"), MOST_DEPTH)
+        metadata[key] = _value(reader, reader.number("I"), MOST_ARRAY_DEPTH)
     entries = {}
     for _ in range(tensors):
         key, entry = _entry(source, reader)
@@ -99,7 +99,7 @@ def _header(source: Source, reader: Reader) -> tuple[int, int]:
         what = "it is big-endian" if swapped else f"version {version} of GGUF"
         raise source.error(what, "versions 2 and 3, little-endian, can be read", "Convert it with llama.cpp.")
     tensors, keys = reader.number("Q"), reader.number("Q")
-    if tensors * LEAST_ENTRY > reader.left or keys * 13 > reader.left:
+    if tensors * LEAST_ENTRY_BYTES > reader.left or keys * 13 > reader.left:
         raise source.error(
             f"{tensors} tensors and {keys} keys do not fit in it", f"{reader.left} bytes follow", CUT_OFF
         )

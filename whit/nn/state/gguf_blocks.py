@@ -21,7 +21,7 @@ E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 @dataclass(frozen=True)
 class Kind:
-    """How elements are packed: so many in a block of so many bytes."""
+    """How elements are packed: `elements` of them in a block of `nbytes`."""
 
     name: str
     elements: int

@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError
-from whit.nn.state.archives import LIMIT, zip_members
+from whit.nn.state.archives import LIMIT_BYTES, zip_members
 from whit.nn.state.safetensors import write_safely
 from whit.nn.state.source import CUT_OFF, Source, checked_shape, open_source
 from whit.tensor import Tensor
 
 MAGIC = b"\x93NUMPY"
-MOST_HEADER = 10_000  # bytes; NumPy's own limit
+MOST_HEADER_BYTES = 10_000  # bytes; NumPy's own limit
 DTYPES: dict[str, DType] = {
     "b1": dtypes.bool,
     "i1": dtypes.int8,
@@ -39,7 +39,7 @@ DTYPES: dict[str, DType] = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
-def npy_load(fn: Any, limit: int = LIMIT) -> Any:
+def npy_load(fn: Any, limit: int = LIMIT_BYTES) -> Any:
     """The array of an .npy file, or a dictionary of those of an .npz file. Elements are read when they are needed.
 
     `fn` is a path, a tensor of bytes, or bytes. `limit`: bytes that may be unpacked, of a compressed .npz.
@@ -59,8 +59,8 @@ def _load(source: Source) -> Tensor:
         raise source.error(f"version {major} of .npy", "versions 1 to 3 can be read", "Save it again with NumPy.")
     size = 2 if major == 1 else 4
     (length,) = struct.unpack("<H" if size == 2 else "<I", source.read(8, size))
-    if length > MOST_HEADER:
-        raise source.error("the header is too long", f"{length} bytes, at most {MOST_HEADER}", CUT_OFF)
+    if length > MOST_HEADER_BYTES:
+        raise source.error("the header is too long", f"{length} bytes, at most {MOST_HEADER_BYTES}", CUT_OFF)
     start = 8 + size + length
     order, dtype, is_transposed, shape = _header(source, source.read(8 + size, length))
     stored = shape[::-1] if is_transposed else shape

@@ -17,9 +17,9 @@ from whit.dtype import DType
 from whit.errors import ParseError, WhitError
 from whit.nn.state.source import CUT_OFF, Reader, shown
 
-MOST_LINE = 1 << 16  # bytes of a name, or of a number in text
+MOST_LINE_BYTES = 1 << 16  # bytes of a name, or of a number in text
 MOST_DEPTH = 10_000  # lists in lists
-MOST_WALKED = 1 << 20  # values that are found by walking all of a result, or 16 for each byte of the file
+MOST_WALKED_VALUES = 1 << 20  # values that are found by walking all of a result, or 16 for each byte of the file
 
 Build = Callable[..., Any]
 _SIZED = (list, tuple, set, frozenset, dict, bytes, bytearray, str)
@@ -99,7 +99,7 @@ class Unpickler:
 
     def _check_walk(self, root: Any) -> None:
         """Refuses what is there once and found exponentially often."""
-        most = max(MOST_WALKED, 16 * self._reader.source.size)
+        most = max(MOST_WALKED_VALUES, 16 * self._reader.source.size)
         counts: dict[int, int] = {}  # of containers, by identity: 0 while they are walked
         stack = [(root, False)]
         while stack:
@@ -163,7 +163,7 @@ class Unpickler:
         self._stack.append(found if found.build is not None else found.value)
 
     def _global(self, reader: Reader) -> None:
-        module, name = (reader.line(MOST_LINE).decode() for _ in range(2))
+        module, name = (reader.line(MOST_LINE_BYTES).decode() for _ in range(2))
         self._push_global(f"{module}.{name}")
 
     def _stack_global(self, _: Reader) -> None:
@@ -232,7 +232,7 @@ class Unpickler:
         self._stack.append(tuple(reversed(values)))
 
     def _int_line(self, reader: Reader) -> None:
-        text = reader.line(MOST_LINE)
+        text = reader.line(MOST_LINE_BYTES)
         self._stack.append(text == b"01" if text in (b"00", b"01") else int(text))
 
     def _text(self, count: int) -> None:
@@ -279,16 +279,16 @@ STEPS: dict[int, Callable[[Unpickler, Reader], None]] = {
     0x88: _pushing(lambda _: True),
     0x89: _pushing(lambda _: False),
     ord("I"): Unpickler._int_line,
-    ord("L"): _pushing(lambda reader: int(reader.line(MOST_LINE).rstrip(b"L"))),
+    ord("L"): _pushing(lambda reader: int(reader.line(MOST_LINE_BYTES).rstrip(b"L"))),
     ord("J"): _pushing(lambda reader: reader.number("i")),
     ord("K"): _pushing(lambda reader: reader.number("B")),
     ord("M"): _pushing(lambda reader: reader.number("H")),
     0x8A: _pushing(lambda reader: int.from_bytes(reader.take(reader.number("B")), "little", signed=True)),
     0x8B: _pushing(lambda reader: int.from_bytes(reader.take(reader.number("I")), "little", signed=True)),
-    ord("F"): _pushing(lambda reader: float(reader.line(MOST_LINE))),
+    ord("F"): _pushing(lambda reader: float(reader.line(MOST_LINE_BYTES))),
     ord("G"): _pushing(lambda reader: struct.unpack(">d", reader.take(8))[0]),
     # text and bytes
-    ord("V"): _pushing(lambda reader: reader.line(MOST_LINE).decode("raw-unicode-escape")),
+    ord("V"): _pushing(lambda reader: reader.line(MOST_LINE_BYTES).decode("raw-unicode-escape")),
     ord("X"): lambda self, reader: self._text(reader.number("I")),
     0x8C: lambda self, reader: self._text(reader.number("B")),
     0x8D: lambda self, reader: self._text(reader.number("Q")),
@@ -316,11 +316,11 @@ STEPS: dict[int, Callable[[Unpickler, Reader], None]] = {
     ord("u"): Unpickler._set_items,
     0x90: Unpickler._add_items,
     # the memo
-    ord("p"): lambda self, reader: self._put(int(reader.line(MOST_LINE))),
+    ord("p"): lambda self, reader: self._put(int(reader.line(MOST_LINE_BYTES))),
     ord("q"): lambda self, reader: self._put(reader.number("B")),
     ord("r"): lambda self, reader: self._put(reader.number("I")),
     0x94: lambda self, _: self._put(len(self._memo)),
-    ord("g"): lambda self, reader: self._stack.append(self._memo[int(reader.line(MOST_LINE))]),
+    ord("g"): lambda self, reader: self._stack.append(self._memo[int(reader.line(MOST_LINE_BYTES))]),
     ord("h"): lambda self, reader: self._stack.append(self._memo[reader.number("B")]),
     ord("j"): lambda self, reader: self._stack.append(self._memo[reader.number("I")]),
     # names

@@ -39,7 +39,7 @@ DTYPES: dict[str, DType] = {
     "U64": dtypes.uint64,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-MOST_HEADER = 100_000_000  # bytes, as in the format's own library
+MOST_HEADER_BYTES = 100_000_000  # bytes, as in the format's own library
 INDEX_END = ".index.json"
 
 
@@ -82,7 +82,7 @@ def _header(source: Source) -> tuple[int, dict[str, Entry], dict[str, str]]:
     if source.size < 8:
         raise source.error("too short for safetensors", f"{source.size} bytes, at least 8 are needed", CUT_OFF)
     (length,) = struct.unpack("<Q", source.read(0, 8))
-    if length > min(MOST_HEADER, source.size - 8):
+    if length > min(MOST_HEADER_BYTES, source.size - 8):
         raise source.error(
             "this is no safetensors file, or it is cut off",
             f"the header would have {length} bytes, and the file has {source.size}",
@@ -167,7 +167,7 @@ def _load_folder(folder: Path) -> dict[str, Tensor]:
 
 def _read_index(path: Path) -> dict[str, Any]:
     source = open_source("safe_load", path)
-    if source.size > MOST_HEADER:
+    if source.size > MOST_HEADER_BYTES:
         raise source.error("too long for an index", f"{source.size} bytes", "Check what the file is.")
     index = _parse(source, source.read(0, source.size))
     weights = index.get("weight_map")
@@ -215,8 +215,10 @@ def safe_save(
         place += size
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > MOST_HEADER:
-        raise UserError(f"safe_save: the header has {len(text)} bytes", f"at most {MOST_HEADER}", "Save fewer tensors.")
+    if len(text) > MOST_HEADER_BYTES:
+        raise UserError(
+            f"safe_save: the header has {len(text)} bytes", f"at most {MOST_HEADER_BYTES}", "Save fewer tensors."
+        )
     parts = _parts(struct.pack("<Q", len(text)) + text, ordered)
     write_safely(path, 8 + len(text) + place, lambda file: file.writelines(parts))
 

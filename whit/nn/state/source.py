@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from whit.engine.devices.disk import DiskBuffer
     from whit.runtime.buffer import Buffer
 
-CHUNK = 1 << 16  # bytes that a `Reader` has at once
+CHUNK_BYTES = 1 << 16  # bytes that a `Reader` has at once
 MOST_ELEMENTS = 1 << 58  # what a product of sizes may reach: their bytes are a number of 63 bits, for NumPy too
 MOST_AXES = 64
 
@@ -61,7 +61,7 @@ class Source:
         return self._file is not None
 
     def read(self, start: int, count: int) -> bytes:
-        """Bytes from `start` on; an error if there are not so many."""
+        """`count` bytes from `start` on; an error if there are fewer."""
         self._check(start, count)
         if self._memory is not None:
             return bytes(self._memory[start : start + count])
@@ -156,14 +156,14 @@ class Reader:
         return self.end - self.place
 
     def take(self, count: int) -> bytes:
-        """The next bytes; an error if there are not so many."""
+        """The next `count` bytes; an error if there are fewer."""
         if not 0 <= count <= self.left:
             raise self.source.error(
                 f"it ends at byte {self.end}", f"{count} bytes from {self.place} on are needed", CUT_OFF
             )
         offset = self.place - self._first
         if offset + count > len(self._chunk):
-            self._chunk = self.source.read(self.place, min(max(count, CHUNK), self.left))
+            self._chunk = self.source.read(self.place, min(max(count, CHUNK_BYTES), self.left))
             self._first, offset = self.place, 0
         self.place += count
         return self._chunk[offset : offset + count]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from whit.tensor import Tensor
 
-Take = Callable[[int, int], Tensor]  # so many elements from a place on, as one axis
+Take = Callable[[int, int], Tensor]  # (start, count) -> elements as one axis
 
 
 def strided(take: Take, count: int, offset: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:

@@ -13,13 +13,13 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.llvm.values import Writer, lane_count, scalar_type, type_of, vector_of
+from whit.render.llvm.values import LlvmWriter, lane_count, scalar_type, type_of, vector_of
 from whit.simplify import bounds
 
-Spell = Callable[[Writer, UOp], str]
+Spell = Callable[[LlvmWriter, UOp], str]
 
 
-def _operands(w: Writer, node: UOp) -> list[str]:
+def _operands(w: LlvmWriter, node: UOp) -> list[str]:
     count = lane_count(node)
     return [w.operand(source, count) for source in node.src]
 
@@ -27,7 +27,7 @@ def _operands(w: Writer, node: UOp) -> list[str]:
 def _simple(for_int: str, for_float: str = "") -> Spell:
     """One instruction of two operands."""
 
-    def spell(w: Writer, node: UOp) -> str:
+    def spell(w: LlvmWriter, node: UOp) -> str:
         left, right = _operands(w, node)
         name = for_float if node.dtype.is_float else for_int
         return w.value(node.op.name, f"{name} {type_of(node)} {left}, {right}")
@@ -38,7 +38,7 @@ def _simple(for_int: str, for_float: str = "") -> Spell:
 def _float_intrinsic(name: str) -> Spell:
     """One intrinsic of floats."""
 
-    def spell(w: Writer, node: UOp) -> str:
+    def spell(w: LlvmWriter, node: UOp) -> str:
         (x,) = _operands(w, node)
         kind = type_of(node)
         return w.intrinsic(f"{name}.{w.suffix(kind)}", kind, (kind, x))
@@ -46,7 +46,7 @@ def _float_intrinsic(name: str) -> Spell:
     return spell
 
 
-def _negate(w: Writer, node: UOp) -> str:
+def _negate(w: LlvmWriter, node: UOp) -> str:
     (x,) = _operands(w, node)
     kind = type_of(node)
     if node.dtype.is_float:
@@ -54,7 +54,7 @@ def _negate(w: Writer, node: UOp) -> str:
     return w.value("neg", f"sub {kind} {w.constant(node.dtype, 0, lane_count(node))}, {x}")
 
 
-def _absolute(w: Writer, node: UOp) -> str:
+def _absolute(w: LlvmWriter, node: UOp) -> str:
     (x,) = _operands(w, node)
     kind = type_of(node)
     if node.dtype.is_float:
@@ -64,19 +64,19 @@ def _absolute(w: Writer, node: UOp) -> str:
     return w.intrinsic(f"abs.{w.suffix(kind)}", kind, (kind, x), ("i1", "false"))
 
 
-def _invert(w: Writer, node: UOp) -> str:
+def _invert(w: LlvmWriter, node: UOp) -> str:
     (x,) = _operands(w, node)
     ones = w.constant(node.dtype, True if node.dtype.is_bool else -1, lane_count(node))
     return w.value("not", f"xor {type_of(node)} {x}, {ones}")
 
 
-def _reciprocal(w: Writer, node: UOp) -> str:
+def _reciprocal(w: LlvmWriter, node: UOp) -> str:
     (x,) = _operands(w, node)
     one = w.constant(node.dtype, 1.0, lane_count(node))
     return w.value("reciprocal", f"fdiv {type_of(node)} {one}, {x}")
 
 
-def _fused(w: Writer, node: UOp) -> str:
+def _fused(w: LlvmWriter, node: UOp) -> str:
     x, y, z = _operands(w, node)
     kind = type_of(node)
     if not node.dtype.is_float:
@@ -92,7 +92,7 @@ _FLOAT_COMPARISON = {ops.LT: "olt", ops.LE: "ole", ops.EQ: "oeq", ops.NE: "une"}
 _INT_COMPARISON = {ops.LT: "lt", ops.LE: "le", ops.EQ: "eq", ops.NE: "ne"}
 
 
-def _compare(w: Writer, node: UOp) -> str:
+def _compare(w: LlvmWriter, node: UOp) -> str:
     left, right = _operands(w, node)
     dtype = node.src[0].dtype
     kind = vector_of(scalar_type(dtype), lane_count(node))
@@ -102,7 +102,7 @@ def _compare(w: Writer, node: UOp) -> str:
     return w.value(node.op.name, f"icmp {sign}{_INT_COMPARISON[node.op]} {kind} {left}, {right}")
 
 
-def _choose(w: Writer, node: UOp) -> str:
+def _choose(w: LlvmWriter, node: UOp) -> str:
     condition, yes, no = node.src
     count, kind = lane_count(node), type_of(node)
     # A scalar condition selects whole vectors.
@@ -111,7 +111,7 @@ def _choose(w: Writer, node: UOp) -> str:
     return w.value("where", f"select {test_kind} {test}, {kind} {w.operand(yes, count)}, {kind} {w.operand(no, count)}")
 
 
-def _extreme(w: Writer, node: UOp) -> str:
+def _extreme(w: LlvmWriter, node: UOp) -> str:
     left, right = node.src
     if right.op is ops.CONST:
         left, right = right, left
@@ -120,7 +120,7 @@ def _extreme(w: Writer, node: UOp) -> str:
     return extreme(w, node.op, node.dtype, count, w.operand(left, count), w.operand(right, count), is_number)
 
 
-def extreme(w: Writer, op: Op, dtype: DType, count: int, left: str, right: str, is_number: bool = False) -> str:
+def extreme(w: LlvmWriter, op: Op, dtype: DType, count: int, left: str, right: str, is_number: bool = False) -> str:
     """The larger or smaller of two; NaN if either is, where `is_number` says that the left one is none."""
     kind, masks = vector_of(scalar_type(dtype), count), vector_of("i1", count)
     if not dtype.is_float:
@@ -141,7 +141,7 @@ def extreme(w: Writer, op: Op, dtype: DType, count: int, left: str, right: str, 
 # ---- integer division and shifts
 
 
-def _divide(w: Writer, node: UOp) -> str:
+def _divide(w: LlvmWriter, node: UOp) -> str:
     """All four divisions. A divisor of 0 is replaced by 1 first, and so is the -1 whose quotient would wrap."""
     x, y = node.src
     dtype, count, kind = node.dtype, lane_count(node), type_of(node)
@@ -171,7 +171,7 @@ def _divide(w: Writer, node: UOp) -> str:
     return w.value("div", f"select {masks} {is_zero}, {kind} {otherwise}, {kind} {result}") if is_zero else result
 
 
-def _quotient(w: Writer, node: UOp, x: str, divisor: str, y: str, is_unsigned: bool) -> str:
+def _quotient(w: LlvmWriter, node: UOp, x: str, divisor: str, y: str, is_unsigned: bool) -> str:
     kind = type_of(node)
     quotient = w.value("div", f"{'udiv' if is_unsigned else 'sdiv'} {kind} {x}, {divisor}")
     if is_unsigned or node.op is ops.CDIV:
@@ -183,7 +183,7 @@ def _quotient(w: Writer, node: UOp, x: str, divisor: str, y: str, is_unsigned: b
     return w.value("floor", f"add {kind} {quotient}, {lower}")
 
 
-def _remainder(w: Writer, node: UOp, x: str, divisor: str, y: str, is_unsigned: bool) -> str:
+def _remainder(w: LlvmWriter, node: UOp, x: str, divisor: str, y: str, is_unsigned: bool) -> str:
     kind, masks = type_of(node), vector_of("i1", lane_count(node))
     remainder = w.value("rem", f"{'urem' if is_unsigned else 'srem'} {kind} {x}, {divisor}")
     if is_unsigned or node.op is ops.CMOD:
@@ -193,7 +193,7 @@ def _remainder(w: Writer, node: UOp, x: str, divisor: str, y: str, is_unsigned: 
     return w.value("mod", f"select {masks} {other}, {kind} {moved}, {kind} {remainder}")
 
 
-def _has_other_sign(w: Writer, node: UOp, remainder: str, y: str) -> str:
+def _has_other_sign(w: LlvmWriter, node: UOp, remainder: str, y: str) -> str:
     """Whether a remainder is not 0 and on the other side of 0 than the divisor."""
     kind, zero = type_of(node), w.constant(node.dtype, 0, lane_count(node))
     differs = w.value("signs", f"xor {kind} {remainder}, {y}")
@@ -202,7 +202,7 @@ def _has_other_sign(w: Writer, node: UOp, remainder: str, y: str) -> str:
     return w.value("adjust", f"and {vector_of('i1', lane_count(node))} {negative}, {inexact}")
 
 
-def _by_power_of_two(w: Writer, node: UOp) -> str:
+def _by_power_of_two(w: LlvmWriter, node: UOp) -> str:
     """Division by a constant power of two as a shift or a mask, where rounding down is wanted; else nothing."""
     x, y = node.src
     if y.op is not ops.CONST or y.arg <= 0 or y.arg & (y.arg - 1):
@@ -218,7 +218,7 @@ def _by_power_of_two(w: Writer, node: UOp) -> str:
     return w.value("div", f"{shift} {kind} {text}, {w.constant(node.dtype, y.arg.bit_length() - 1, count)}")
 
 
-def _shift(w: Writer, node: UOp) -> str:
+def _shift(w: LlvmWriter, node: UOp) -> str:
     x, y = node.src
     dtype, count, kind = node.dtype, lane_count(node), type_of(node)
     width = dtype.bitsize
@@ -240,7 +240,7 @@ def _shift(w: Writer, node: UOp) -> str:
 # ---- casts
 
 
-def cast(w: Writer, node: UOp) -> str:
+def cast(w: LlvmWriter, node: UOp) -> str:
     """A conversion: floats to integers saturate, everything else is one instruction."""
     (x,) = node.src
     source, target, count = x.dtype, node.dtype, lane_count(node)
@@ -262,27 +262,27 @@ def cast(w: Writer, node: UOp) -> str:
     return w.value("cast", f"{'zext' if is_unsigned else 'sext'} {old} {text} to {new}")
 
 
-def _saturated(w: Writer, source: DType, target: DType, count: int, x: str) -> str:
+def _saturated(w: LlvmWriter, source: DType, target: DType, count: int, x: str) -> str:
     """A float as the nearest integer toward zero that the dtype has; NaN is 0.
 
     llvm.fptosi.sat says the same, but on x86 it is taken apart into lanes: 100 instructions for 16 of them.
     """
     old, new = (vector_of(scalar_type(dtype), count) for dtype in (source, target))
     masks = vector_of("i1", count)
-    least, past = (w.constant(source, float(limit), count) for limit in (target.min, target.max + 1))
+    least, streaming = (w.constant(source, float(limit), count) for limit in (target.min, target.max + 1))
     above = w.value("above", f"fcmp ogt {old} {x}, {least}")  # false for NaN, which becomes the least
     clamped = w.value("clamped", f"select {masks} {above}, {old} {x}, {old} {least}")
     result = w.value("cast", f"{'fptoui' if target.is_unsigned else 'fptosi'} {old} {clamped} to {new}")
-    is_past = w.value("past", f"fcmp oge {old} {x}, {past}")
+    is_streaming = w.value("past", f"fcmp oge {old} {x}, {streaming}")
     most = w.constant(target, target.max, count)
-    result = w.value("cast", f"select {masks} {is_past}, {new} {most}, {new} {result}")
+    result = w.value("cast", f"select {masks} {is_streaming}, {new} {most}, {new} {result}")
     if target.is_unsigned:
         return result
     is_nan = w.value("nan", f"fcmp uno {old} {x}, {x}")
     return w.value("cast", f"select {masks} {is_nan}, {new} {w.constant(target, 0, count)}, {new} {result}")
 
 
-def _cast_floats(w: Writer, source: DType, target: DType, count: int, text: str) -> str:
+def _cast_floats(w: LlvmWriter, source: DType, target: DType, count: int, text: str) -> str:
     old, new = (vector_of(scalar_type(dtype), count) for dtype in (source, target))
     half = vector_of("half", count)
     if source is dtypes.float16:
@@ -298,7 +298,7 @@ def _cast_floats(w: Writer, source: DType, target: DType, count: int, text: str)
 _COMBINE = {ops.ADD: ("add", "fadd"), ops.MUL: ("mul", "fmul"), ops.AND: ("and", ""), ops.OR: ("or", "")}
 
 
-def combine(w: Writer, op: Op, dtype: DType, count: int, left: str, right: str) -> str:
+def combine(w: LlvmWriter, op: Op, dtype: DType, count: int, left: str, right: str) -> str:
     """left op right for the ops that reduce."""
     if op in (ops.MAX, ops.MIN):
         return extreme(w, op, dtype, count, left, right)
@@ -306,7 +306,7 @@ def combine(w: Writer, op: Op, dtype: DType, count: int, left: str, right: str) 
     return w.value(op.name, f"{name} {vector_of(scalar_type(dtype), count)} {left}, {right}")
 
 
-def reduce_vector(w: Writer, node: UOp) -> str:
+def reduce_vector(w: LlvmWriter, node: UOp) -> str:
     """All lanes combined: halves of the vector with each other, until one lane is left; a float sum starts from 0."""
     (x,) = node.src
     op, dtype, count, text = node.arg.op, node.dtype, lane_count(x), w.operand(x)
@@ -328,7 +328,7 @@ def reduce_vector(w: Writer, node: UOp) -> str:
     return text
 
 
-def _part(w: Writer, kind: str, text: str, first: int, count: int) -> str:
+def _part(w: LlvmWriter, kind: str, text: str, first: int, count: int) -> str:
     lanes = ", ".join(f"i32 {lane}" for lane in range(first, first + count))
     return w.value("part", f"shufflevector {kind} {text}, {kind} poison, <{count} x i32> <{lanes}>")
 

@@ -23,8 +23,8 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.fused import expand_fma
 from whit.render.llvm.ops import ELEMENTWISE, cast, combine, reduce_vector
-from whit.render.llvm.values import Writer, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
-from whit.render.prefetch import asked_before, bytes_ahead
+from whit.render.llvm.values import LlvmWriter, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
+from whit.render.prefetch import asked_before, prefetch_distances
 from whit.render.program import (
     check_program,
     local_buffers_of,
@@ -35,7 +35,7 @@ from whit.render.program import (
     variables_of,
 )
 from whit.render.small_floats import SMALL, emulate_small_floats
-from whit.render.streaming_stores import LINE, stores_past_caches
+from whit.render.streaming_stores import CACHE_LINE_BYTES, streaming_stores
 from whit.target import Target
 
 _SIGNATURE = "(ptr noalias readonly %buffers, ptr noalias readonly %variables, i64 %start, i64 %stop)"
@@ -50,7 +50,7 @@ def render_llvm(programs: Mapping[str, UOp], target: Target, *, atomic: bool = F
     return "\n".join([head, *functions, *(text for _, text in sorted(declarations.items())), ""])
 
 
-class _Function(Writer):
+class _Function(LlvmWriter):
     """Writes one function."""
 
     def __init__(
@@ -66,8 +66,8 @@ class _Function(Writer):
                     _atomic_spelling(node.arg.combine, node.src[0].dtype)
         self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
-        self.ahead, self.asked = bytes_ahead(self.linear, target), asked_before(self.linear)
-        self.past = stores_past_caches(self.linear, target)
+        self.prefetched, self.asked = prefetch_distances(self.linear, target), asked_before(self.linear)
+        self.streaming = streaming_stores(self.linear, target)
 
     def render(self) -> str:
         self.prologue()
@@ -79,7 +79,7 @@ class _Function(Writer):
                 self.names[node] = ELEMENTWISE[node.op](self, node)
             else:
                 raise unsupported(node.op, "LLVM", "is no instruction of a CPU", "Expand it before rendering.")
-        if self.past:
+        if self.streaming:
             self.intrinsic("x86.sse.sfence", "void")  # other threads may see such stores later than what follows
         self.line("ret void")
         body = "\n".join(self.lines)
@@ -91,8 +91,10 @@ class _Function(Writer):
             slot = node.arg.slot
             address = self.value(f"p{slot}.at", f"getelementptr inbounds ptr, ptr %buffers, i64 {slot}")
             self.names[node] = self.named(f"p{slot}", f"load ptr, ptr {address}, align 8")
-            if any(memory_of(store.src[0]) is node for store in self.past):
-                low = self.value("low", f"and i64 {self.value('bits', f'ptrtoint ptr %p{slot} to i64')}, {LINE - 1}")
+            if any(memory_of(store.src[0]) is node for store in self.streaming):
+                low = self.value(
+                    "low", f"and i64 {self.value('bits', f'ptrtoint ptr %p{slot} to i64')}, {CACHE_LINE_BYTES - 1}"
+                )
                 self.named(f"p{slot}.aligned", f"icmp eq i64 {low}, 0")
         for i, node in enumerate(variables_of(self.linear)):
             address = self.value("var.at", f"getelementptr inbounds i64, ptr %variables, i64 {i}")
@@ -178,8 +180,8 @@ class _Function(Writer):
             if gate:
                 at = self.value("at", f"select i1 {self.operand(gate[0])}, ptr {at}, ptr {self.zeros(count, align)}")
             result = self.value("load", f"load {kind}, ptr {at}, align {align}")
-            if node in self.ahead:
-                self.prefetch(at, self.ahead[node])
+            if node in self.prefetched:
+                self.prefetch(at, self.prefetched[node])
         if buffer.dtype.is_bool:
             result = self.value("load", f"icmp ne {kind} {result}, {'0' if count == 1 else 'zeroinitializer'}")
         self.names[node] = result
@@ -225,9 +227,9 @@ class _Function(Writer):
             places = (("ptr", at), ("i32", str(align)), (vector_of("i1", count), mask))
             self.intrinsic(f"masked.store.{self.suffix(kind)}.p0", "void", (kind, new), *places)
         else:
-            self.store_plain(node.arg.combine, buffer, value, at, is_past=node in self.past)
+            self.store_plain(node.arg.combine, buffer, value, at, is_streaming=node in self.streaming)
 
-    def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str, *, is_past: bool = False) -> None:
+    def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str, *, is_streaming: bool = False) -> None:
         kind, align = vector_of(memory_type(buffer.dtype), lane_count(value)), max(buffer.dtype.itemsize, 1)
         if operator is not None and self.atomic:
             for lane in range(lane_count(value)):
@@ -235,14 +237,17 @@ class _Function(Writer):
                 self.store_atomic(operator, value.dtype, place, self.lane(value, lane))
             return
         text = f"store {kind} {self.combined(operator, buffer, value, at)}, ptr {at}"
-        if is_past:
-            self.store_past(
-                text, f"{self.names[memory_of(buffer)]}.aligned", min(lane_count(value) * align, LINE), align
+        if is_streaming:
+            self.store_streaming(
+                text,
+                f"{self.names[memory_of(buffer)]}.aligned",
+                min(lane_count(value) * align, CACHE_LINE_BYTES),
+                align,
             )
         else:
             self.line(f"{text}, align {align}")
 
-    def store_past(self, text: str, is_aligned: str, wide: int, align: int) -> None:
+    def store_streaming(self, text: str, is_aligned: str, wide: int, align: int) -> None:
         """A store past the caches, which must be aligned: whether memory starts with a line is seen when it runs."""
         name = f"past{self.fresh()}"
         self.declarations["!0"] = "!0 = !{i32 1}"

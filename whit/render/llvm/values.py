@@ -83,7 +83,7 @@ def quoted(name: str) -> str:
     return '"' + "".join(c if c.isalnum() or c in " ._-$" else f"\\{ord(c):02X}" for c in name) + '"'
 
 
-class Writer:
+class LlvmWriter:
     """The lines of one function, and what its values are called."""
 
     def __init__(self, target: Target, declarations: dict[str, str]) -> None:

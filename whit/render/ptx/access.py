@@ -12,15 +12,15 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.ptx.ops import narrowed
-from whit.render.ptx.parts import halves_of
-from whit.render.ptx.values import Writer, arithmetic_type
+from whit.render.ptx.parts import lanes_of_f16x2
+from whit.render.ptx.values import PtxWriter, arithmetic_type
 
-ALIGNMENT = 16  # bytes: of the memory of params, and of the widest access
+ALIGNMENT_BYTES = 16  # bytes: of the memory of params, and of the widest access
 
 
 def pieces(itemsize: int, position: UOp, width: int, known: dict[UOp, int]) -> int:
     """How many neighbours one access takes."""
-    aligned = gcd(alignment_of(position, known) * itemsize, ALIGNMENT)
+    aligned = gcd(alignment_of(position, known) * itemsize, ALIGNMENT_BYTES)
     count = 8 if itemsize == 2 else 4
     while count > 1 and (count * itemsize > aligned or width % count):
         count //= 2
@@ -36,10 +36,10 @@ def alignment_of(node: UOp, known: dict[UOp, int]) -> int:
 
 def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
     if node.op is ops.CONST:
-        return gcd(int(node.arg), ALIGNMENT) if node.arg else ALIGNMENT
+        return gcd(int(node.arg), ALIGNMENT_BYTES) if node.arg else ALIGNMENT_BYTES
     parts = [alignment_of(source, known) for source in node.src] if node.op in (ops.ADD, ops.SUB, ops.MUL) else []
     if node.op is ops.MUL:
-        return gcd(parts[0] * parts[1], ALIGNMENT)
+        return gcd(parts[0] * parts[1], ALIGNMENT_BYTES)
     return gcd(*parts) if parts else 1
 
 
@@ -73,7 +73,7 @@ def _spread_of_sum(left: UOp, right: UOp) -> Spread | None:
 
 def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UOp, int]) -> list[tuple[int, int]]:
     """How far accesses are from a common place, and how many lanes each takes: one, or two that are neighbours."""
-    aligned = gcd(*(alignment_of(node, known) for node in common), ALIGNMENT)
+    aligned = gcd(*(alignment_of(node, known) for node in common), ALIGNMENT_BYTES)
     found: list[tuple[int, int]] = []
     lane = 0
     while lane < len(offsets):
@@ -84,12 +84,12 @@ def runs_of(itemsize: int, common: list[UOp], offsets: list[int], known: dict[UO
     return found
 
 
-def load_packed(w: Writer, dtype: DType, space: str, at: str, count: int, test: str) -> list[str]:
+def load_packed(w: PtxWriter, dtype: DType, space: str, at: str, count: int, test: str) -> list[str]:
     """Two, four or eight halves with one instruction; zeros where the condition does not hold."""
     twos = [w.value("b32", "two", "mov.b32", "0") if test else w.register("b32", "two") for _ in range(count // 2)]
     guard = f"@{test} " if test else ""
     w.line(f"{guard}ld.{space}{vector(len(twos))}.b32 {listed(twos)}, [{at}];")
-    halves = [half for two in twos for half in halves_of(w, two)]
+    halves = [half for two in twos for half in lanes_of_f16x2(w, two)]
     return halves if dtype.is_float or dtype.is_unsigned else [narrowed(w, dtype, half) for half in halves]
 
 
@@ -99,11 +99,11 @@ def vector(count: int) -> str:
 
 
 def listed(registers: list[str]) -> str:
-    """The operand that is so many registers."""
+    """Several registers as one operand: `{r0, r1}`; one as it is."""
     return registers[0] if len(registers) == 1 else f"{{{', '.join(registers)}}}"
 
 
-def reduce_in_memory(w: Writer, op: Op, dtype: DType, at: str, values: list[str], test: str) -> None:
+def reduce_in_memory(w: PtxWriter, op: Op, dtype: DType, at: str, values: list[str], test: str) -> None:
     """Neighbours combined with what is there, each in one step."""
     kind = f"b{dtype.bitsize}" if op in (ops.AND, ops.OR) else arithmetic_type(dtype)
     if op is ops.ADD:

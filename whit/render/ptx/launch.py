@@ -14,15 +14,13 @@ from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
 from whit.render.program import local_buffers_of, memory_of, written_by
-from whit.render.ptx.access import ALIGNMENT, alignment_of
-from whit.render.ptx.gemm import mma_tiles as ptx_tiles
-from whit.render.ptx.gemm import tma_loads as ptx_copies
-from whit.render.ptx.gemm import tma_stores as ptx_boxes
+from whit.render.ptx.access import ALIGNMENT_BYTES, alignment_of
+from whit.render.ptx.gemm import mma_tiles, tma_loads, tma_stores
 from whit.render.ptx.values import lane_count
 from whit.target import GPU_LIMITS
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
-FEW = 64  # accumulators of a thread with which two blocks fit on a multiprocessor
+FEW_SUMS = 64  # accumulators of a thread with which two blocks fit on a multiprocessor
 
 # Threads of a multiprocessor for which the assembler must find registers (.minnctapersm). The fewer, the more loads
 # each has in flight; the more, the more warps hide each other's latency.
@@ -47,7 +45,7 @@ def is_by_roles(node: UOp) -> bool:
     return node.arg.atom == "wgmma" and not node.arg.adds
 
 
-def has_chain(linear: UOp) -> bool:
+def has_attention(linear: UOp) -> bool:
     """Whether products go on with others that are still in registers, as in attention."""
     return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
 
@@ -63,13 +61,13 @@ def reciprocal_of(linear: UOp) -> str:
     if has_groups(linear):
         return "rcp.approx.ftz.f32"
     stored = [memory.dtype for memory in written_by(linear) if memory.op is ops.PARAM]
-    of_halves = all(dtype.is_float and dtype.bitsize <= 16 for dtype in stored)
-    return "rcp.approx.f32" if block_mma_of(linear) is not None and of_halves else "rcp.rn.f32"
+    is_half_precision = all(dtype.is_float and dtype.bitsize <= 16 for dtype in stored)
+    return "rcp.approx.f32" if block_mma_of(linear) is not None and is_half_precision else "rcp.rn.f32"
 
 
 def alignment_of_rooms(linear: UOp) -> int:
     """Where buffers begin: at a multiple of 16 bytes, or of eight swizzled lines."""
-    return 8 * ptx_copies.LINE if has_groups(linear) else ALIGNMENT
+    return 8 * tma_loads.SWIZZLE_BYTES if has_groups(linear) else ALIGNMENT_BYTES
 
 
 def barrier_of(linear: UOp, node: UOp, has_copies: bool) -> list[str]:
@@ -88,7 +86,7 @@ def shared_bytes(linear: UOp) -> int:
     used = sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
     most = (
         GPU_LIMITS.most_shared_bytes
-        if used > MOST_UNASKED and (has_chain(linear) or copies_of(linear))
+        if used > MOST_UNASKED and (has_attention(linear) or copies_of(linear))
         else MOST_UNASKED
     )
     if used > most:
@@ -101,14 +99,14 @@ def shared_bytes(linear: UOp) -> int:
 def copies_of(linear: UOp) -> dict[UOp, UOp]:
     """STORE -> LOAD of 16 bytes that go from global to shared memory as they are, by an asynchronous copy (cp.async):
     the next barrier waits for it. In chains of products, and of packed weights."""
-    is_chain = has_chain(linear)
+    is_attention = has_attention(linear)
     users: dict[UOp, list[UOp]] = {}
     for node in linear.src:
         for source in node.src:
             users.setdefault(source, []).append(node)
     found: dict[UOp, UOp] = {}
     for load in linear.src:
-        if not _is_load_of_param(load) or not (is_chain or load.dtype is dtypes.uint8):
+        if not _is_load_of_param(load) or not (is_attention or load.dtype is dtypes.uint8):
             continue
         if any(gate.shape for gate in load.src[2:]):
             continue
@@ -143,7 +141,7 @@ def _held(linear: UOp) -> int:
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
     threads = prod(digit.count for digit in node.arg.threads)
-    return int(threads + (ptx_copies.copying_threads(node.arg) if is_by_roles(node) else 0))
+    return int(threads + (tma_loads.copying_threads(node.arg) if is_by_roles(node) else 0))
 
 
 def before_waiting(linear: UOp) -> dict[UOp, None]:
@@ -155,20 +153,20 @@ def before_waiting(linear: UOp) -> dict[UOp, None]:
 
 
 def limits_of(linear: UOp, threads: int) -> str:
-    """What the assembler has to know of a program that counts so many threads: the threads of a block, how many blocks
-    need registers, the size of clusters."""
+    """What the assembler has to know of a program that counts `threads` threads: the threads of a block, how many
+    blocks need registers, the size of clusters."""
     node = block_mma_of(linear)
     if node is None:
         return _limits_without_tile(linear, threads)
     count = threads_of(node)
-    if has_chain(linear):
+    if has_attention(linear):
         products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
         sums = sum(int(memory.shape[0]) for memory in products)
-        return f"\n.maxntid {count}\n.minnctapersm {2 if count <= 128 or sums <= FEW else 1}"
-    few = prod(digit.count for digit in node.arg.elements) <= FEW
-    blocks = ptx_copies.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
-    together = node.arg.cluster * node.arg.parts
-    cluster = f"\n.explicitcluster\n.reqnctapercluster {together}, 1, 1" if together > 1 else ""
+        return f"\n.maxntid {count}\n.minnctapersm {2 if count <= 128 or sums <= FEW_SUMS else 1}"
+    few = prod(digit.count for digit in node.arg.elements) <= FEW_SUMS
+    blocks = tma_loads.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
+    cluster_blocks = node.arg.cluster * node.arg.parts
+    cluster = f"\n.explicitcluster\n.reqnctapercluster {cluster_blocks}, 1, 1" if cluster_blocks > 1 else ""
     return f"\n.maxntid {count}\n.minnctapersm {blocks}{cluster}"
 
 
@@ -218,20 +216,20 @@ def _moves_all(access: UOp, width: int) -> bool:
 
 
 def launch_of(linear: UOp, threads: int) -> dict[str, Any]:
-    """How a program is launched that counts so many threads."""
+    """How a program is launched that counts `threads` threads."""
     node = block_mma_of(linear)
     if node is None:
         asked = shared_bytes(linear)
         return {"threads": threads, "shared": asked if asked > MOST_UNASKED else 0, "maps": []}
     if is_by_roles(node):
-        shared = ptx_copies.stages_bytes(node.arg) + ptx_boxes.boxes_bytes(linear, node.arg)
-        results = [ptx_boxes.result_map(*result) for result in ptx_boxes.results_of(linear)]
-        maps = [*ptx_copies.tensor_maps(node), *results]
-    elif ptx_tiles.is_staged(node):
+        shared = tma_loads.stages_bytes(node.arg) + tma_stores.staged_bytes(linear, node.arg)
+        results = [tma_stores.result_map(*result) for result in tma_stores.results_of(linear)]
+        maps = [*tma_loads.tensor_maps(node), *results]
+    elif mma_tiles.is_staged(node):
         asked = shared_bytes(linear)
         shared, maps = asked if asked > MOST_UNASKED else 0, []
     else:
-        shared, maps = node.arg.stages * ptx_tiles.stage_bytes(node.arg, node.src[1].dtype.itemsize), []
+        shared, maps = node.arg.stages * mma_tiles.stage_bytes(node.arg, node.src[1].dtype.itemsize), []
     return {"threads": threads_of(node), "shared": shared, "maps": maps}
 
 

@@ -14,7 +14,7 @@ from whit.ir.args import Memory, RangeKind
 from whit.ir.uop import UOp
 from whit.render.program import params_of, written_by
 
-LONGEST = 140  # characters of a position
+LONGEST_CHARACTERS = 140  # characters of a position
 _SIGNS = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%", ops.CDIV: "/", ops.CMOD: "%"}
 _COUNTED = {RangeKind.BLOCK: "the block", RangeKind.THREAD: "the thread"}
 
@@ -47,7 +47,7 @@ def of_access(verb: str, memory: UOp, position: UOp, width: int) -> str:
     if position.shape:
         return f"{verb} {width} elements of {name}"
     text = _position(position)
-    place = text if len(text) <= LONGEST else "..."
+    place = text if len(text) <= LONGEST_CHARACTERS else "..."
     return f"{verb} {name}[{place}]" + (f", {width} in a row" if width > 1 else "")
 
 

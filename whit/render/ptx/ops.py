@@ -13,9 +13,9 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import unsupported
-from whit.render.ptx.packed_f16x2 import is_of_halves, of_halves, rounded
+from whit.render.ptx.packed_f16x2 import is_f16x2, rounded, spell_f16x2
 from whit.render.ptx.parts import as_float, is_shifted_byte, less, of_part, put_together
-from whit.render.ptx.values import Writer, arithmetic_type, lane_count, number, register_type
+from whit.render.ptx.values import PtxWriter, arithmetic_type, lane_count, number, register_type
 from whit.simplify.bounds import bounds
 
 _STAYS = (ops.AND, ops.OR, ops.XOR, ops.MAX, ops.MIN, ops.SHR)  # of numbers of few bits, what has few bits
@@ -43,14 +43,14 @@ _MINUS_ONE = ("-1", "4294967295")
 U32_END = 1 << 32
 
 
-def elementwise(w: Writer, node: UOp) -> list[str]:
+def elementwise(w: PtxWriter, node: UOp) -> list[str]:
     """The lanes of an elementwise op; their registers."""
-    if is_of_halves(w, node):
-        return of_halves(w, node)
+    if is_f16x2(w, node):
+        return spell_f16x2(w, node)
     return [_lane(w, node, lane) for lane in range(lane_count(node))]
 
 
-def _lane(w: Writer, node: UOp, lane: int) -> str:
+def _lane(w: PtxWriter, node: UOp, lane: int) -> str:
     x = [w.operand(source, lane) for source in node.src]
     if node.op in _DIVISIONS:
         return _divide(w, node, x)
@@ -62,7 +62,7 @@ def _lane(w: Writer, node: UOp, lane: int) -> str:
     return spell(w, node.op, dtype, x)
 
 
-def _normal_quotient(w: Writer, x: str, y: str) -> str:
+def _normal_quotient(w: PtxWriter, x: str, y: str) -> str:
     """What `div.rn` does of ordinary numbers, without asking first."""
     minus = w.value("f32", "minus", "neg.f32", y)
     rough = w.value("f32", "rcp", "rcp.approx.ftz.f32", y)
@@ -73,7 +73,7 @@ def _normal_quotient(w: Writer, x: str, y: str) -> str:
     return w.value("f32", "fdiv", "fma.rn.f32", left, inverse, product)
 
 
-def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+def spell(w: PtxWriter, op: Op, dtype: DType, x: list[str]) -> str:
     """One application of an op; `dtype` is that of the operands (of the values, where the op chooses)."""
     if op is ops.WHERE:
         return _choose(w, dtype, *x)
@@ -95,7 +95,7 @@ def spell(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     return result if op in _STAYS else narrowed(w, dtype, result)
 
 
-def combined(w: Writer, op: Op, dtype: DType, lanes: list[str]) -> str:
+def combined(w: PtxWriter, op: Op, dtype: DType, lanes: list[str]) -> str:
     """Halves of a vector with each other, until one lane is left; a float sum starts from 0."""
     while len(lanes) > 1:
         half = (len(lanes) + 1) // 2
@@ -106,7 +106,7 @@ def combined(w: Writer, op: Op, dtype: DType, lanes: list[str]) -> str:
     return lanes[0]
 
 
-def narrowed(w: Writer, dtype: DType, x: str) -> str:
+def narrowed(w: PtxWriter, dtype: DType, x: str) -> str:
     """The low bits of a register that belong to a dtype of fewer than 32, extended again."""
     if dtype.is_bool or dtype.bitsize >= 32:
         return x
@@ -120,7 +120,7 @@ def narrowed(w: Writer, dtype: DType, x: str) -> str:
     return result
 
 
-def _choose(w: Writer, dtype: DType, test: str, yes: str, no: str) -> str:
+def _choose(w: PtxWriter, dtype: DType, test: str, yes: str, no: str) -> str:
     kind = register_type(dtype)
     if kind != "pred":
         return w.value(kind, "where", f"selp.{kind}", yes, no, test)
@@ -130,7 +130,7 @@ def _choose(w: Writer, dtype: DType, test: str, yes: str, no: str) -> str:
     return w.value("pred", "where", "or.pred", one, two)
 
 
-def _compare(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+def _compare(w: PtxWriter, op: Op, dtype: DType, x: list[str]) -> str:
     name = _COMPARE[op]
     if dtype.is_bool:
         if op is ops.NE:
@@ -145,7 +145,7 @@ def _compare(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     return w.value("pred", name, f"setp.{name}.{kind}", *x)
 
 
-def _of_bools(w: Writer, op: Op, x: list[str]) -> str:
+def _of_bools(w: PtxWriter, op: Op, x: list[str]) -> str:
     if op is ops.NOT:
         return w.value("pred", "not", "not.pred", x[0])
     names = {**_BITS, ops.MAX: "or", ops.MIN: "and", ops.ADD: "or", ops.MUL: "and"}
@@ -154,7 +154,7 @@ def _of_bools(w: Writer, op: Op, x: list[str]) -> str:
     return w.value("pred", op.name, f"{names[op]}.pred", *x)
 
 
-def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+def _of_floats(w: PtxWriter, op: Op, dtype: DType, x: list[str]) -> str:
     kind = register_type(dtype)
     if op is ops.NORMAL_DIV and dtype is dtypes.float32:
         return _normal_quotient(w, *x)
@@ -177,7 +177,7 @@ def _of_floats(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     raise unsupported(op, "PTX", "has no spelling", "Expand it before rendering.")
 
 
-def _extreme_float(w: Writer, op: Op, dtype: DType, x: str, y: str) -> str:
+def _extreme_float(w: PtxWriter, op: Op, dtype: DType, x: str, y: str) -> str:
     """The larger or smaller; NaN if either is."""
     kind = register_type(dtype)
     if dtype is dtypes.float32 and w.target.has_extremes_of_nan:
@@ -188,7 +188,7 @@ def _extreme_float(w: Writer, op: Op, dtype: DType, x: str, y: str) -> str:
     return w.value(kind, op.name, f"selp.{kind}", x, result, is_nan)
 
 
-def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
+def _of_integers(w: PtxWriter, op: Op, dtype: DType, x: list[str]) -> str:
     register, kind = register_type(dtype), arithmetic_type(dtype)
     negated = _negated(op, x) if register == "b32" else ""
     if negated:
@@ -205,7 +205,7 @@ def _of_integers(w: Writer, op: Op, dtype: DType, x: list[str]) -> str:
     return w.value(register, instruction.partition(".")[0], instruction, *x)
 
 
-def _flipped(w: Writer, x: str) -> str:
+def _flipped(w: PtxWriter, x: str) -> str:
     """A signed number as an unsigned one of the same order, and back.
 
     Of max(min(a, b), 0) == a and the like the assembler of CUDA 13.0, which drivers 580 have inside, makes the flag of
@@ -231,7 +231,7 @@ def _negated(op: Op, x: list[str]) -> str:
 # ---- integer division
 
 
-def _divide(w: Writer, node: UOp, texts: list[str]) -> str:
+def _divide(w: PtxWriter, node: UOp, texts: list[str]) -> str:
     """All four divisions. A divisor of 0 is replaced by 1 first, and so is the -1 whose quotient would wrap."""
     x, y = node.src
     dtype = node.dtype
@@ -274,14 +274,14 @@ def _may_wrap(dtype: DType, first: int, low: int, high: int) -> bool:
     return dtype.bitsize >= 32 and first <= dtype.min and low <= -1 <= high
 
 
-def _wraps(w: Writer, dtype: DType, left: str, right: str) -> str:
+def _wraps(w: PtxWriter, dtype: DType, left: str, right: str) -> str:
     """Whether a quotient is that of the least number and -1, which the dtype does not have."""
     minus = w.value("pred", "minus", f"setp.eq.{arithmetic_type(dtype)}", right, "-1")
     least = w.value("pred", "least", f"setp.eq.{arithmetic_type(dtype)}", left, str(dtype.min))
     return w.value("pred", "wraps", "and.pred", minus, least)
 
 
-def _floored(w: Writer, dtype: DType, result: str, remainder: str, divisor: str, step: tuple[str, str, str]) -> str:
+def _floored(w: PtxWriter, dtype: DType, result: str, remainder: str, divisor: str, step: tuple[str, str, str]) -> str:
     """A quotient or remainder rounded toward zero, as one rounded down: a step further where signs differ."""
     register, kind = register_type(dtype), arithmetic_type(dtype)
     signs = w.value(register, "signs", f"xor.{register}", remainder, divisor)
@@ -292,7 +292,7 @@ def _floored(w: Writer, dtype: DType, result: str, remainder: str, divisor: str,
     return w.value(register, "floor", f"selp.{register}", moved, result, adjust)
 
 
-def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str, last: int) -> str:
+def _divide_short(w: PtxWriter, register: str, is_modulo: bool, x: str, y: str, last: int) -> str:
     """Of numbers that fit in 32 bits without a sign: 64 bits take five times as many instructions."""
     if register == "b64":
         short = [part if not part.startswith("%") else w.value("b32", "short", "cvt.u32.u64", part) for part in (x, y)]
@@ -302,7 +302,7 @@ def _divide_short(w: Writer, register: str, is_modulo: bool, x: str, y: str, las
     return _divide_by_number(w, is_modulo, x, int(y), last)
 
 
-def _divide_by_number(w: Writer, is_modulo: bool, x: str, y: int, last: int) -> str:
+def _divide_by_number(w: PtxWriter, is_modulo: bool, x: str, y: int, last: int) -> str:
     """x / y for 0 <= x <= last: bits of x, or the upper half of a product and bits of that. The assembler would divide
     floats instead."""
     bits = (y - 1).bit_length()
@@ -322,7 +322,7 @@ def _divide_by_number(w: Writer, is_modulo: bool, x: str, y: int, last: int) -> 
 # ---- casts
 
 
-def casts(w: Writer, node: UOp) -> list[str]:
+def casts(w: PtxWriter, node: UOp) -> list[str]:
     """The lanes of a conversion."""
     (x,) = node.src
     if x.dtype is dtypes.float32 and (ops.CAST, node.dtype) in w.halves:
@@ -330,7 +330,7 @@ def casts(w: Writer, node: UOp) -> list[str]:
     return [cast(w, x.dtype, node.dtype, w.operand(x, lane)) for lane in range(lane_count(node))]
 
 
-def cast(w: Writer, source: DType, target: DType, x: str) -> str:
+def cast(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """A conversion: floats to integers saturate, NaN is 0."""
     if target.is_bool:
         return x if source.is_bool else _is_nonzero(w, source, x)
@@ -345,13 +345,13 @@ def cast(w: Writer, source: DType, target: DType, x: str) -> str:
     return _cast_float(w, source, target, x) if source.is_float else _cast_integer(w, source, target, x)
 
 
-def _is_nonzero(w: Writer, source: DType, x: str) -> str:
+def _is_nonzero(w: PtxWriter, source: DType, x: str) -> str:
     """A number as a bool; NaN is true."""
     test = f"setp.neu.{register_type(source)}" if source.is_float else f"setp.ne.{arithmetic_type(source)}"
     return w.value("pred", "bool", test, x, number(source, 0.0 if source.is_float else 0))
 
 
-def _cast_float(w: Writer, source: DType, target: DType, x: str) -> str:
+def _cast_float(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """float32 or float64 as another float or as an integer."""
     if not target.is_float:
         return _saturated(w, source, target, x)
@@ -360,7 +360,7 @@ def _cast_float(w: Writer, source: DType, target: DType, x: str) -> str:
     return x if old == new else w.value(new, "cast", f"cvt{rounding}.{new}.{old}", x)
 
 
-def _cast_integer(w: Writer, source: DType, target: DType, x: str) -> str:
+def _cast_integer(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """An integer as a float, or as another integer: its lower bits, or more of its sign."""
     old, new = register_type(source), register_type(target)
     if target is dtypes.float32 and 0 < source.bitsize <= 16:
@@ -375,7 +375,7 @@ def _cast_integer(w: Writer, source: DType, target: DType, x: str) -> str:
     return narrowed(w, target, w.value("b32", "cast", "cvt.u32.u64", w.in_register(old, x)))
 
 
-def _cast_byte(w: Writer, source: DType, target: DType, x: str) -> str:
+def _cast_byte(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """fp8 -> float16, float32 -> fp8: two at once, of which one is 0; all others were taken apart."""
     if source in _FP8S:
         byte = w.value("b16", "byte", "cvt.u16.u32", w.in_register("b32", x))
@@ -384,7 +384,7 @@ def _cast_byte(w: Writer, source: DType, target: DType, x: str) -> str:
     return w.value("b32", "cast", "cvt.u32.u16", w.value("b16", "byte", f"cvt.rn.satfinite.{_FP8S[target]}.f32", *pair))
 
 
-def _cast_half(w: Writer, source: DType, x: str) -> str:
+def _cast_half(w: PtxWriter, source: DType, x: str) -> str:
     """float16 <-> float32; all others were taken apart."""
     if source is dtypes.float16:
         half = w.value("b16", "half", "cvt.u16.u32", w.in_register("b32", x))
@@ -393,7 +393,7 @@ def _cast_half(w: Writer, source: DType, x: str) -> str:
     return w.value("b32", "cast", "cvt.u32.u16", half)
 
 
-def _saturated(w: Writer, source: DType, target: DType, x: str) -> str:
+def _saturated(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """The nearest integer toward zero that the dtype has. PTX clamps; for NaN it has several answers."""
     old, new = register_type(source), register_type(target)
     kind = ("u32" if target.is_unsigned else "s32") if target.bitsize < 32 else arithmetic_type(target)
@@ -406,7 +406,7 @@ def _saturated(w: Writer, source: DType, target: DType, x: str) -> str:
     return w.value(new, "cast", f"selp.{new}", "0", result, is_nan)
 
 
-def bitcast(w: Writer, source: DType, target: DType, x: str) -> str:
+def bitcast(w: PtxWriter, source: DType, target: DType, x: str) -> str:
     """The bits of one dtype as another of the same size."""
     if source.is_bool or target.is_bool:
         return cast(w, source, target, x)

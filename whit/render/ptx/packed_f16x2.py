@@ -21,8 +21,8 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.render.ptx.parts import halves_of, pair
-from whit.render.ptx.values import Writer, lane_count
+from whit.render.ptx.parts import lanes_of_f16x2, pair
+from whit.render.ptx.values import PtxWriter, lane_count
 
 F16, BF16 = dtypes.float16, dtypes.bfloat16
 _BITS = {ops.NEG: 0x8000, ops.ABS: 0x7FFF}
@@ -51,13 +51,13 @@ def instructions_of(arch: str) -> dict[tuple[Op, DType], str]:
     }
 
 
-def is_of_halves(w: Writer, node: UOp) -> bool:
+def is_f16x2(w: PtxWriter, node: UOp) -> bool:
     """Whether an elementwise op is computed two by two."""
     dtype = node.src[-1].dtype
     return (node.op, dtype) in w.halves or (node.op is ops.WHERE and dtype in (F16, BF16))
 
 
-def of_halves(w: Writer, node: UOp) -> list[str]:
+def spell_f16x2(w: PtxWriter, node: UOp) -> list[str]:
     """All lanes of such an op."""
     result = []
     for lanes in _by_two(lane_count(node)):
@@ -65,14 +65,14 @@ def of_halves(w: Writer, node: UOp) -> list[str]:
     return result
 
 
-def rounded(w: Writer, node: UOp) -> list[str]:
+def rounded(w: PtxWriter, node: UOp) -> list[str]:
     """All lanes of a cast from float32."""
     (x,) = node.src
     result = []
     for lanes in _by_two(lane_count(node)):
         low, *high = [w.in_register("f32", w.operand(x, lane)) for lane in lanes]
         word = w.value("b32", "cast", w.halves[ops.CAST, node.dtype], *(high or ["0f00000000"]), low)
-        result += halves_of(w, word) if high else [word]
+        result += lanes_of_f16x2(w, word) if high else [word]
     return result
 
 
@@ -80,12 +80,12 @@ def _by_two(count: int) -> list[range]:
     return [range(lane, min(lane + 2, count)) for lane in range(0, count, 2)]
 
 
-def _computed(w: Writer, node: UOp, x: list[list[str]]) -> list[str]:
+def _computed(w: PtxWriter, node: UOp, x: list[list[str]]) -> list[str]:
     """An op on two lanes of each operand, or on one."""
     op, is_pair = node.op, len(x[0]) == 2
     if op is ops.WHERE:
         word = _chosen(w, x[0], *[_word(w, lanes) for lanes in x[1:]])
-        return halves_of(w, word) if is_pair else [word]
+        return lanes_of_f16x2(w, word) if is_pair else [word]
     dtype = node.src[0].dtype
     instruction = w.halves[op, dtype]
     words = [w.in_register("b32", _word(w, lanes)) for lanes in x]
@@ -96,14 +96,14 @@ def _computed(w: Writer, node: UOp, x: list[list[str]]) -> list[str]:
     elif op in _ROUNDED and instruction.startswith("fma"):
         words = _as_fused(w, op, *words)
     word = w.value("b32", op.name, instruction, *words)
-    return halves_of(w, word) if is_pair else [word]
+    return lanes_of_f16x2(w, word) if is_pair else [word]
 
 
-def _word(w: Writer, lanes: list[str]) -> str:
+def _word(w: PtxWriter, lanes: list[str]) -> str:
     return pair(w, lanes[0], lanes[1]) if len(lanes) == 2 else lanes[0]
 
 
-def _as_fused(w: Writer, op: Op, x: str, y: str) -> list[str]:
+def _as_fused(w: PtxWriter, op: Op, x: str, y: str) -> list[str]:
     """x + y = x * 1 + y, x - y = y * -1 + x, x * y = x * y + -0, for bfloat16: adding -0 changes nothing."""
     if op is ops.MUL:
         return [x, y, w.in_register("b32", "0x80008000")]
@@ -112,17 +112,17 @@ def _as_fused(w: Writer, op: Op, x: str, y: str) -> list[str]:
     return [y, w.in_register("b32", "0xbf80bf80"), x]
 
 
-def _compared(w: Writer, instruction: str, words: list[str]) -> list[str]:
+def _compared(w: PtxWriter, instruction: str, words: list[str]) -> list[str]:
     """Two conditions, and how to have them as a mask of both halves."""
     _, name, kind = instruction.split(".")
     low, high = (w.register("pred", name) for _ in (0, 1))
     w.line(f"{instruction} {low}|{high}, {', '.join(words)};")
-    w.half_lines |= dict.fromkeys((low, high), len(w.lines) - 1)
+    w.lane_lines |= dict.fromkeys((low, high), len(w.lines) - 1)
     w.masks[low, high] = (f"set.{name}.u32.{kind}", *words)
     return [low, high]
 
 
-def _chosen(w: Writer, tests: list[str], yes: str, no: str) -> str:
+def _chosen(w: PtxWriter, tests: list[str], yes: str, no: str) -> str:
     """Halves of one register or another. Without a mask each test chooses a register, of which one half is taken."""
     if len(tests) == 2 and (tests[0], tests[1]) in w.masks:
         mask = w.value("b32", "mask", *w.masks[tests[0], tests[1]])

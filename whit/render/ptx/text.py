@@ -6,9 +6,9 @@
                                                st.global.f32 [%at5], %mul8;
 
 A function has the memory of each PARAM as a parameter, by slot, then the values of its VARIABLEs by name. Ranges of
-kind BLOCK and THREAD are what the hardware counts; all others are loops. A vector is so many registers, and one access
-where its elements are neighbours, 16 bytes at most, and certainly aligned: memory of params begins at a multiple of 16
-bytes. Registers that the program indexes by numbers only are registers; others are local memory.
+kind BLOCK and THREAD are what the hardware counts; all others are loops. A vector is one register for each lane, and
+one access where its elements are neighbours, 16 bytes at most, and certainly aligned: memory of params begins at a
+multiple of 16 bytes. Registers that the program indexes by numbers only are registers; others are local memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from whit.render.program import (
 from whit.render.ptx import launch as ptx_block
 from whit.render.ptx import notes as ptx_notes
 from whit.render.ptx.access import (
-    ALIGNMENT,
+    ALIGNMENT_BYTES,
     listed,
     load_packed,
     pieces,
@@ -54,15 +54,15 @@ from whit.render.ptx.gemm.wgmma import StagedGroups
 from whit.render.ptx.gemm.wgmma_tiles import WarpGroups
 from whit.render.ptx.ops import bitcast, cast, casts, combined, elementwise, spell
 from whit.render.ptx.packed_f16x2 import instructions_of
-from whit.render.ptx.parts import bytes_of, halves_of, leave_out_unused_halves, pair
-from whit.render.ptx.values import Writer, lane_count, memory_type, number, register_type
+from whit.render.ptx.parts import bytes_of, lanes_of_f16x2, leave_out_unused_lanes, pair
+from whit.render.ptx.values import PtxWriter, lane_count, memory_type, number, register_type
 from whit.render.ptx.words import bytewise
 from whit.render.small_floats import emulate_small_floats
 from whit.simplify.bounds import bounds
 from whit.target import GPU_LIMITS, Target
 
 _SPECIAL = {RangeKind.BLOCK: "%ctaid.x", RangeKind.THREAD: "%tid.x"}
-# Versions of PTX: the first with so many parameters, and those that know a target.
+# Versions of PTX: the first with MOST_PARAMETERS parameters, and those that know a target.
 _VERSION, _VERSIONS = "8.1", {"sm_100": "8.6", "sm_120": "8.7"}
 _NEWER = (".e4m3", ".e5m2", ".s8.u8", ".u8.s8")  # in the names of instructions that are of version 8.4
 MOST_PARAMETERS = 32764 // 8
@@ -81,7 +81,7 @@ def render_ptx(programs: Mapping[str, UOp], target: Target) -> str:
     return "\n".join([head + shared, *functions])
 
 
-class _Function(Writer):
+class _Function(PtxWriter):
     """Writes one function."""
 
     def __init__(self, name: str, program: UOp, target: Target) -> None:
@@ -109,7 +109,7 @@ class _Function(Writer):
         self.reciprocal = ptx_block.reciprocal_of(self.linear)
         self.copies = ptx_block.copies_of(self.linear) if target.has_async_copies else {}
         self.copied = set(self.copies.values())
-        if ptx_block.has_chain(self.linear):  # 0 below 2**-126: halves become of them
+        if ptx_block.has_attention(self.linear):  # 0 below 2**-126: halves become of them
             self.exp2 = "ex2.approx.ftz.f32"
         self.asked_for = ptx_block.before_waiting(self.linear) if self.early else {}
 
@@ -137,7 +137,7 @@ class _Function(Writer):
         limits = ptx_block.limits_of(self.linear, self.threads())
         notes = ptx_notes.of_params(self.linear)
         first = self.first_lines()
-        leave_out_unused_halves(self)
+        leave_out_unused_lanes(self)
         return "\n".join([*notes, head + limits, "{", *self.declarations(), *self.room, *first, *self.lines, "}", ""])
 
     def write(self, instructions: Iterable[UOp], instead: Mapping[Op, Instruction]) -> None:
@@ -221,7 +221,7 @@ class _Function(Writer):
         if space == "shared" and self.asked is not None:
             start = self.value("b64", name + "_", "mov.u64", SHARED)
             self.names[node] = [self.value("b64", name + "_", "add.u64", start, str(self.asked))]
-            self.asked += -(-nbytes // ALIGNMENT) * ALIGNMENT
+            self.asked += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
             return
         self.room.append(f"  .{space} .align {ptx_block.alignment_of_rooms(self.linear)} .b8 {name}[{nbytes}];")
         self.names[node] = [self.value("b64", name + "_", "mov.u64", name)]
@@ -304,7 +304,7 @@ class _Function(Writer):
         memory, width = memory_of(buffer), lane_count(node)
         if memory in self.paired:
             words = [self.value("b32", "load", "mov.b32", word) for word in self.paired[memory]]
-            self.names[node] = [half for word in words for half in halves_of(self, word)]
+            self.names[node] = [half for word in words for half in lanes_of_f16x2(self, word)]
             return
         if memory in self.arrays:
             first, kind = int(position.arg), register_type(node.dtype)

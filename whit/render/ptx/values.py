@@ -74,7 +74,7 @@ def lane_count(node: UOp) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RegisterPart:
     """Some bits of a register."""
 
     whole: str
@@ -98,7 +98,7 @@ class Words:
     is_clean: bool = True
 
 
-class Writer:
+class PtxWriter:
     """The lines of one function, and the registers of its values."""
 
     exp2 = "ex2.approx.f32"  # 2 ulps off at most
@@ -109,8 +109,8 @@ class Writer:
         self.lines: list[str] = []
         self.names: dict[UOp, list[str]] = {}  # one register for each lane
         self.registers: dict[str, list[str]] = {}  # by type
-        self.parts: dict[str, Part] = {}  # registers that have some bits of another
-        self.half_lines: dict[str, int] = {}  # registers with one of two lanes -> which of the lines writes them
+        self.parts: dict[str, RegisterPart] = {}  # registers that have some bits of another
+        self.lane_lines: dict[str, int] = {}  # registers with one of two lanes -> which of the lines writes them
         self.masks: dict[tuple[str, str], tuple[str, ...]] = {}  # comparisons of two lanes -> what makes a mask of both
         self.shifted: dict[str, str] = {}  # registers -> what they are 256 times
         self.joined: dict[str, tuple[str, str]] = {}  # registers -> those that have some bits of them each

@@ -12,14 +12,14 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.render.ptx.parts import bytes_of
-from whit.render.ptx.values import Part, Words, Writer, lane_count
+from whit.render.ptx.values import PtxWriter, RegisterPart, Words, lane_count
 
 EVERY = 0x01010101
 BOTH = {ops.OR: "or.b32", ops.XOR: "xor.b32"}
 SHIFTS = {ops.SHR: "shr.u32", ops.SHL: "shl.b32"}
 
 
-def bytewise(w: Writer, node: UOp) -> list[str] | None:
+def bytewise(w: PtxWriter, node: UOp) -> list[str] | None:
     """The lanes of what is put together of two vectors of bytes, if words have them."""
     if node.op not in BOTH or node.dtype is not dtypes.uint8 or not node.shape or lane_count(node) % 4:
         return None
@@ -30,19 +30,19 @@ def bytewise(w: Writer, node: UOp) -> list[str] | None:
     lanes = []
     for word in words.names:
         for i, byte in enumerate(bytes_of(w, word, 4)):
-            w.parts[byte] = Part(word, 32, 8 * i, max(words.mask.bit_length(), 1))
+            w.parts[byte] = RegisterPart(word, 32, 8 * i, max(words.mask.bit_length(), 1))
             lanes.append(byte)
     return lanes
 
 
-def _words(w: Writer, node: UOp) -> Words | None:
+def _words(w: PtxWriter, node: UOp) -> Words | None:
     """A vector of bytes in words."""
     if node not in w.words:
         w.words[node] = _found(w, node)
     return w.words[node]
 
 
-def _found(w: Writer, node: UOp) -> Words | None:
+def _found(w: PtxWriter, node: UOp) -> Words | None:
     if node.op is ops.LOAD:
         return _loaded(w, w.names.get(node, []))
     if node.op not in (ops.AND, *BOTH, *SHIFTS) or lane_count(node.src[0]) != lane_count(node):
@@ -61,7 +61,7 @@ def _found(w: Writer, node: UOp) -> Words | None:
     return _shifted(w, x, SHIFTS[node.op], given.arg)
 
 
-def _loaded(w: Writer, lanes: list[str]) -> Words | None:
+def _loaded(w: PtxWriter, lanes: list[str]) -> Words | None:
     """Registers of four loaded bytes, or of two and two."""
     names = []
     for i in range(0, len(lanes), 4):
@@ -79,20 +79,20 @@ def _loaded(w: Writer, lanes: list[str]) -> Words | None:
     return Words(names) if names else None
 
 
-def _both(w: Writer, instruction: str, x: Words, y: Words) -> Words:
+def _both(w: PtxWriter, instruction: str, x: Words, y: Words) -> Words:
     pairs = zip(x.names, y.names, strict=True)
     return Words([w.value("b32", "both", instruction, *pair) for pair in pairs], x.mask | y.mask)
 
 
-def _masked(w: Writer, x: Words, mask: int) -> Words:
+def _masked(w: PtxWriter, x: Words, mask: int) -> Words:
     return Words([w.value("b32", "masked", "and.b32", name, str(mask * EVERY)) for name in x.names], mask)
 
 
-def _clean(w: Writer, x: Words) -> Words:
+def _clean(w: PtxWriter, x: Words) -> Words:
     return x if x.is_clean else _masked(w, x, x.mask)
 
 
-def _shifted(w: Writer, x: Words, instruction: str, by: int) -> Words:
+def _shifted(w: PtxWriter, x: Words, instruction: str, by: int) -> Words:
     x = _clean(w, x)
     is_down = instruction == SHIFTS[ops.SHR]
     mask = x.mask >> by if is_down else x.mask << by

@@ -18,28 +18,30 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
-from whit.kernel.attention_form import find_chain
+from whit.kernel.attention_form import find_attention
 from whit.kernel.ranges import next_id
 from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.records import dataclass
 from whit.schedule.lower import read_value
 from whit.schedule.movement import ZERO, Position
 from whit.schedule.stages.attention import is_computed
-from whit.schedule.stages.choose import Kernel
-from whit.schedule.stages.epilogue import DEEP, is_heavy
+from whit.schedule.stages.choose import StoredValue
+from whit.schedule.stages.epilogue import DEEP_STEPS, is_heavy
 from whit.schedule.values import is_join, prod_of
 from whit.target import ANY_CPU, Target
 
 MOST_BUFFERS = 128  # a kernel takes no more arguments than this
-ROWS = 64  # at least so many, and what is computed for each row can be stored by the kernel that then computes the rows
-SMALL = 1 << 14  # elements; of kernels with at most so many there is one, even if they read nothing in common
+# from this many on, what is computed for each row can be stored by the kernel that then computes the rows
+LEAST_ROWS = 64
+SMALL_ELEMENTS = 1 << 14  # elements: kernels with no more of them are made one, even if they read nothing in common
 MOST_NODES = 1000  # of kernels that are joined to save launches: compiling twice as much takes three times as long
-LONG, MOST_LONG = 150, 400  # and where one alone has so many, as random numbers have: a launch is little beside it
+# the same where one alone has 150, as random numbers have: up to 400, since a launch is little beside it
+LONG_NODES, MOST_LONG_NODES = 150, 400
 MOST_CONTRACTIONS = 4  # in a kernel: each has panels of its own
-WORTH_TILES = 1 << 12  # elements of a matrix
-SOON, LATER = 4, 8  # levels that contractions and small kernels may wait for each other
+WORTH_TILES_ELEMENTS = 1 << 12  # elements of a matrix
+SOON_LEVELS, LATER_LEVELS = 4, 8  # levels that contractions and small kernels may wait for each other
 SEVERAL = "several"  # a kernel with a contraction and other reductions
-LOOK_BACK = 64  # groups of the right shape that a kernel tries to join, the latest first
+LOOK_BACK_GROUPS = 64  # groups of the right shape that a kernel tries to join, the latest first
 
 
 @dataclass(slots=True, eq=False)
@@ -51,17 +53,17 @@ class Group:
     here: Position  # the ranges of its innermost values
     rows: int = 0  # how many elements they have
     readers: set[Group] = field(default_factory=set)  # groups of higher levels, which need it: it cannot run later
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[StoredValue] = field(default_factory=list)
     values: dict[UOp, UOp] = field(default_factory=dict)  # root -> its element, reading what other groups keep
     positions: dict[UOp, Position] = field(default_factory=dict)  # root -> where that element is
-    reads: set[UOp] = field(default_factory=set)  # kept nodes and params
+    reads: set[UOp] = field(default_factory=set)  # stored nodes and params
     nodes: int = 0
     scanned: set[UOp] = field(default_factory=set)
     contracts: frozenset[Any] = frozenset()
     contractions: int = 0
     reduces: int = 0
     sorts: frozenset[Any] = frozenset()
-    is_chained: bool = False
+    is_attention: bool = False
     reduce_ids: int = 0  # of the reduce ranges of its kernels, all below this
 
     def run_after(self, level: int) -> None:
@@ -87,8 +89,8 @@ class Group:
 class Facts:
     """What decides where a kernel may run."""
 
-    reads: frozenset[UOp]  # kept nodes and params
-    moved: frozenset[UOp]  # kept nodes that it reads elsewhere than where their own kernels compute them
+    reads: frozenset[UOp]  # stored nodes and params
+    moved: frozenset[UOp]  # stored nodes that it reads elsewhere than where their own kernels compute them
     scanned: frozenset[UOp]  # ranges
     contracts: frozenset[Any]  # the sizes of reductions of products of which each varies with other ranges, as a matmul
     sorts: frozenset[Any]  # what it sorts by: a kernel sorts by one key, and does nothing else
@@ -99,7 +101,7 @@ class Facts:
 
 
 def group_kernels(
-    kernels: dict[UOp, Kernel],
+    kernels: dict[UOp, StoredValue],
     earlier: Mapping[UOp, Collection[UOp]] | None = None,
     needs: Mapping[UOp, Collection[UOp]] | None = None,
     target: Target = ANY_CPU,
@@ -124,7 +126,7 @@ def group_kernels(
 class Coming:
     """A kernel that looks for a group."""
 
-    kernel: Kernel
+    kernel: StoredValue
     known: Facts
     here: Position  # its ranges
     needed: list[Group]  # what runs before it, or is joined by it
@@ -134,7 +136,7 @@ class Coming:
     @property
     def is_small(self) -> bool:
         """Whether a launch for it alone would be much."""
-        return bool(self.here) and prod_of(self.kernel.root.shape) <= SMALL
+        return bool(self.here) and prod_of(self.kernel.root.shape) <= SMALL_ELEMENTS
 
     def reads_at_hand(self, group: Group) -> bool:
         """Whether it reads what a group computes only where it is being computed, or none of it."""
@@ -156,7 +158,7 @@ class Grouping:
     alike: dict[Any, list[Group]] = field(default_factory=dict)  # by the ranges of their innermost values
     of_root: dict[UOp, Group] = field(default_factory=dict)
 
-    def place(self, kernel: Kernel) -> None:
+    def place(self, kernel: StoredValue) -> None:
         """Puts a kernel, whose sources have a place already, into a group: one that is there, or its own."""
         coming = self._coming(kernel)
         is_alone = kernel.parts or kernel.is_write or is_join(kernel.root)
@@ -165,7 +167,7 @@ class Grouping:
         if home is None:
             home = Group(coming.level, coming.level, coming.here)
             self.groups.append(home)
-        if home not in beside[-LOOK_BACK:]:
+        if home not in beside[-LOOK_BACK_GROUPS:]:
             beside.append(home)
         _join(home, kernel, coming.known)
         self.of_root[kernel.root] = home
@@ -175,7 +177,7 @@ class Grouping:
                 other.readers.add(home)
                 home.run_after(other.level)
 
-    def _coming(self, kernel: Kernel) -> Coming:
+    def _coming(self, kernel: StoredValue) -> Coming:
         known = self.facts[kernel.root]
         first = self._groups_of(self.before.get(kernel.root, ()))
         needed = [*self._groups_of(known.reads), *first]
@@ -191,7 +193,7 @@ def _where(position: Sequence[UOp]) -> Position:
     return tuple(i for i in position if i is not ZERO)
 
 
-def facts_of(kernel: Kernel, kernels: Mapping[UOp, Kernel], target: Target = ANY_CPU) -> Facts:
+def facts_of(kernel: StoredValue, kernels: Mapping[UOp, StoredValue], target: Target = ANY_CPU) -> Facts:
     """Looks at every node of a kernel once."""
     moved: set[UOp] = set()
     scanned: set[UOp] = set()
@@ -235,10 +237,10 @@ def _contracts(reduce: UOp) -> bool:
     return left != right
 
 
-def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -> list[Kernel]:
+def in_order(kernels: dict[UOp, StoredValue], needs: Mapping[UOp, Collection[UOp]]) -> list[StoredValue]:
     """Kernels after what they need."""
     number = {root: i for i, root in enumerate(kernels)}
-    order: list[Kernel] = []
+    order: list[StoredValue] = []
     placed: set[UOp] = set()
     stack = list(reversed(kernels))
     while stack:
@@ -257,9 +259,9 @@ def in_order(kernels: dict[UOp, Kernel], needs: Mapping[UOp, Collection[UOp]]) -
 def _find_home(coming: Coming, beside: list[Group], target: Target) -> Group | None:
     """A group that a kernel can join: over the same ranges, or over the outer ones of it, as a norm of rows is. Not one
     of those that must be `first`."""
-    if coming.kernel.is_chained:
-        return _home_of_chain(coming, beside, target)
-    for group in reversed(beside[-LOOK_BACK:]):
+    if coming.kernel.is_attention:
+        return _home_of_attention(coming, beside, target)
+    for group in reversed(beside[-LOOK_BACK_GROUPS:]):
         if _shares_ranges(group, coming, target):
             return group
     if coming.known.contracts or coming.known.scanned:
@@ -274,37 +276,39 @@ def _shares_ranges(group: Group, coming: Coming, target: Target) -> bool:
     """Whether a kernel joins a group over the same ranges: it reads what the group has at hand, or both gain by it."""
     known = coming.known
     wait = max(coming.level, group.level) - min(coming.level, group.first)
-    is_near = coming.is_small and wait <= LATER
+    is_near = coming.is_small and wait <= LATER_LEVELS
     if not coming.may_join(group, may_wait=is_near or bool(known.contracts)):
         return False
-    if group.is_chained and not _is_chain_with(group, coming.kernel, known, target):
+    if group.is_attention and not _is_attention_with(group, coming.kernel, known, target):
         return False
     if not known.reads.isdisjoint(group.values):
         return coming.reads_at_hand(group) and not (known.is_heavy and _is_short(group))
     if known.contracts or group.contracts:
-        return _contract_together(known, group, wait) and bool(prod_of(coming.kernel.root.shape) >= WORTH_TILES)
+        return _contract_together(known, group, wait) and bool(
+            prod_of(coming.kernel.root.shape) >= WORTH_TILES_ELEMENTS
+        )
     return _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near)
 
 
 def _has_rows_of(group: Group, coming: Coming) -> bool:
     """Whether a kernel joins a group that computes something for each of its rows, and reads it there."""
-    is_row = coming.here[: len(group.here)] == group.here and group.rows >= ROWS
-    if not is_row or group.contracts or group.scanned or group.is_chained:
+    is_row = coming.here[: len(group.here)] == group.here and group.rows >= LEAST_ROWS
+    if not is_row or group.contracts or group.scanned or group.is_attention:
         return False
     return coming.reads_at_hand(group) and coming.may_join(group, may_wait=coming.is_small)
 
 
-def _home_of_chain(coming: Coming, beside: list[Group], target: Target) -> Group | None:
+def _home_of_attention(coming: Coming, beside: list[Group], target: Target) -> Group | None:
     """A group that computes blocks of the same matrix, of which this kernel has statistics of rows, or products."""
     needed = coming.needed
     latest = sorted(needed, key=lambda group: group.level, reverse=True)
-    for group in dict.fromkeys((*latest, *reversed(beside[-LOOK_BACK:]))):
-        if not group.is_chained or coming.here[: len(group.here)] != group.here or group in coming.first:
+    for group in dict.fromkeys((*latest, *reversed(beside[-LOOK_BACK_GROUPS:]))):
+        if not group.is_attention or coming.here[: len(group.here)] != group.here or group in coming.first:
             continue
         may_join = _is_in_time(group, needed, True) or (
             _waits_for_product(group, target) and not group.is_before(needed)
         )
-        if may_join and _fits(coming.known, group) and _is_chain_with(group, coming.kernel, coming.known, target):
+        if may_join and _fits(coming.known, group) and _is_attention_with(group, coming.kernel, coming.known, target):
             return group
     return None
 
@@ -312,28 +316,28 @@ def _home_of_chain(coming: Coming, beside: list[Group], target: Target) -> Group
 def _waits_for_product(group: Group, target: Target) -> bool:
     """Whether a group is statistics of a matrix of which tensor cores compute nothing alone: whoever reads them waits,
     too."""
-    return target.attention_dtypes is not None and find_chain(list(group.values.values())) is None
+    return target.attention_dtypes is not None and find_attention(list(group.values.values())) is None
 
 
-def _is_chain_with(group: Group, kernel: Kernel, known: Facts, target: Target) -> bool:
+def _is_attention_with(group: Group, kernel: StoredValue, known: Facts, target: Target) -> bool:
     """Whether a group that computes blocks of a matrix still has that form with one kernel more."""
     value, inside = _joined(group, kernel, known)
     if known.moved.intersection(inside):
         return False
-    both = find_chain([*group.values.values(), value])
+    both = find_attention([*group.values.values(), value])
     if both is not None:
         if not is_computed(both, target):
             return False
-        before, alone = find_chain(list(group.values.values())), find_chain([value])
+        before, alone = find_attention(list(group.values.values())), find_attention([value])
         return before is None or alone is None or len(both.inner) < len(before.inner) + len(alone.inner)
     here = _where(kernel.position)  # statistics wait for the product
-    return kernel.is_chained and bool(inside) and all(_where(place) == here for place in group.positions.values())
+    return kernel.is_attention and bool(inside) and all(_where(place) == here for place in group.positions.values())
 
 
 def _is_short(group: Group) -> bool:
     """Whether a group is a large product of few steps, after which nothing heavy is computed."""
     depths = [prod_of(tuple(sizes)) for sizes in group.contracts if sizes is not SEVERAL]
-    return bool(depths) and group.rows * min(depths) >= LARGE_PRODUCT and min(depths) < DEEP
+    return bool(depths) and group.rows * min(depths) >= LARGE_PRODUCT and min(depths) < DEEP_STEPS
 
 
 def _contract_together(known: Facts, group: Group, wait: int) -> bool:
@@ -341,7 +345,7 @@ def _contract_together(known: Facts, group: Group, wait: int) -> bool:
     other: what waits keeps its operands in memory."""
     if known.contracts != group.contracts or SEVERAL in known.contracts or group.contractions == MOST_CONTRACTIONS:
         return False
-    return wait <= SOON or any(prod_of(node.shape) >= WORTH_TILES for node in group.reads & known.reads)
+    return wait <= SOON_LEVELS or any(prod_of(node.shape) >= WORTH_TILES_ELEMENTS for node in group.reads & known.reads)
 
 
 def _read_the_same(known: Facts, group: Group) -> bool:
@@ -351,9 +355,9 @@ def _read_the_same(known: Facts, group: Group) -> bool:
 
 def _save_a_launch(known: Facts, group: Group, wait: int, is_near: bool) -> bool:
     """Whether a kernel that is small or reads the same numbers is short enough to join a group for that alone."""
-    if group.nodes + known.nodes > (MOST_LONG if known.nodes > LONG else MOST_NODES):
+    if group.nodes + known.nodes > (MOST_LONG_NODES if known.nodes > LONG_NODES else MOST_NODES):
         return False
-    return is_near or (wait <= LATER and not group.reads.isdisjoint(known.reads))
+    return is_near or (wait <= LATER_LEVELS and not group.reads.isdisjoint(known.reads))
 
 
 def _is_in_time(group: Group, needed: list[Group], may_wait: bool) -> bool:
@@ -372,16 +376,16 @@ def _fits(known: Facts, group: Group) -> bool:
     if group.sorts != known.sorts:
         return False
     has_product = known.contracts or group.contracts
-    return not (known.alone and has_product and known.reduces and group.reduces and not group.is_chained)
+    return not (known.alone and has_product and known.reduces and group.reduces and not group.is_attention)
 
 
-def _own_ranges(kernel: Kernel, first: int) -> dict[UOp, UOp]:
+def _own_ranges(kernel: StoredValue, first: int) -> dict[UOp, UOp]:
     """New reduce ranges for a kernel, since those of two kernels are numbered alike and one may be inside the other."""
     found = [r for node in kernel.value.topological() if node.op is ops.REDUCE for r in node.src[1:]]
     return {r: UOp.range(r.src[0], first + r.arg.id, r.arg.kind, r.arg.owner) for r in found if first}
 
 
-def _joined(group: Group, kernel: Kernel, known: Facts) -> tuple[UOp, list[UOp]]:
+def _joined(group: Group, kernel: StoredValue, known: Facts) -> tuple[UOp, list[UOp]]:
     """The value of a kernel in a group, and what it reads there while it is at hand."""
     value = kernel.value.substitute(_own_ranges(kernel, group.reduce_ids))
     inside = [r for r in known.reads if r in group.values]
@@ -389,10 +393,10 @@ def _joined(group: Group, kernel: Kernel, known: Facts) -> tuple[UOp, list[UOp]]
     return value.substitute(at_hand) if at_hand else value, inside
 
 
-def _join(group: Group, kernel: Kernel, known: Facts) -> None:
+def _join(group: Group, kernel: StoredValue, known: Facts) -> None:
     group.values[kernel.root], _ = _joined(group, kernel, known)
     group.reduce_ids += next_id(Owner.REDUCE, kernel.value.topological())
-    group.is_chained |= kernel.is_chained
+    group.is_attention |= kernel.is_attention
     group.here = max(group.here, _where(kernel.position), key=len)
     group.rows = max(group.rows, prod_of(kernel.root.shape))
     group.positions[kernel.root] = kernel.position

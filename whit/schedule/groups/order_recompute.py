@@ -1,12 +1,12 @@
-"""What is rematerialised comes late: a kernel that computes with an AGAIN runs after what the AGAIN waits for.
+"""What is rematerialised comes late: a kernel that computes with an RECOMPUTE runs after what the RECOMPUTE waits for.
 
     y = f(x)                               forward
     dy = ...                               needs y
-    z = g(again(x, dy))                    the same numbers as g(x), after dy is known
+    z = g(recompute(x, dy))                    the same numbers as g(x), after dy is known
 
 Goes in: the kernels, and what must run before some of them. Comes out: that, with an entry for each kernel that has an
-AGAIN fused: the kernels nearest below what it waits for. It is a wish: where it and the order of writes go round in a
-circle, the writes win, and the recomputation comes as it comes.
+RECOMPUTE fused: the kernels nearest below what it waits for. It is a wish: where it and the order of writes go round in
+a circle, the writes win, and the recomputation comes as it comes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from collections.abc import Collection, Iterable, Mapping
 
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.schedule.stages.choose import Kernel
+from whit.schedule.stages.choose import StoredValue
 from whit.schedule.values import operands_of
 from whit.schedule.writes.order import in_circles
 
 
-def order_again(kernels: dict[UOp, Kernel], earlier: Mapping[UOp, Collection[UOp]]) -> Mapping[UOp, Collection[UOp]]:
+def order_recompute(
+    kernels: dict[UOp, StoredValue], earlier: Mapping[UOp, Collection[UOp]]
+) -> Mapping[UOp, Collection[UOp]]:
     """For each kernel what must run before it although it does not read it."""
     known: dict[UOp, tuple[UOp, ...]] = {}
     found: dict[UOp, list[UOp]] = {}
     for root, kernel in kernels.items():
-        waits = [node for node in kernel.fused if node.op is ops.AGAIN and len(node.src) > 1]
+        waits = [node for node in kernel.fused if node.op is ops.RECOMPUTE and len(node.src) > 1]
         for node in waits:
             if node not in known:
                 known[node] = tuple(_nearest(node.src[1:], kernels))

@@ -14,8 +14,8 @@ from whit.ir import ops
 from whit.ir.uop import UOp, make
 from whit.schedule.rewrites.fill_rows import fill_rows
 
-ROW = 128  # bytes: what the second cache of a GPU reads at once
-LEAST = 16 * ROW  # bytes of a row that is made longer
+SECTOR_BYTES = 128  # bytes: what the second cache of a GPU reads at once
+LEAST_ROW_BYTES = 16 * SECTOR_BYTES  # bytes of a row that is made longer
 
 
 def align_rows(linear: UOp) -> UOp:
@@ -61,13 +61,13 @@ def _is_uneven(buffer: UOp) -> bool:
     if len(buffer.shape) < 2 or not all(isinstance(size, int) for size in buffer.shape):
         return False
     nbytes: int = buffer.shape[-1] * buffer.dtype.itemsize
-    return nbytes >= LEAST and nbytes % ROW != 0
+    return nbytes >= LEAST_ROW_BYTES and nbytes % SECTOR_BYTES != 0
 
 
 def _with_row(buffer: UOp) -> UOp:
     """The same buffer with longer rows."""
     size = buffer.dtype.itemsize
-    row = -(-buffer.shape[-1] * size // ROW) * ROW // size
+    row = -(-buffer.shape[-1] * size // SECTOR_BYTES) * SECTOR_BYTES // size
     return UOp.buffer(buffer.arg.id, buffer.dtype, (*buffer.shape[:-1], row))
 
 

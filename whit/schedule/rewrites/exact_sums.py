@@ -60,7 +60,7 @@ def sums_of(scatter: Scatter) -> UOp:
     form = FORMATS[scatter.value.dtype]
     is_there = scatter.value.ne(0.0)
     scatter = replace(scatter, gate=is_there if scatter.gate is None else scatter.gate & is_there)
-    count = max(scatter.ordered - 1, 1).bit_length()  # bits that so many values add to those of one
+    count = max(scatter.ordered - 1, 1).bit_length()  # bits that a sum of all has more than one of them
     step = 64 - form.bits - count
     levels = -(-form.exponents // step)
     if (levels + 1) * prod(scatter.shape) <= ROOM * prod(scatter.value.shape):

@@ -1,6 +1,6 @@
 """Operands of large products whose rows are in several pieces of memory, copied before into one.
 
-    heads (b, h, t, d) -> permute (b, t, h, d) -> reshape (b, t, h*d) @ w      ->      kept( reshape ) @ w
+    heads (b, h, t, d) -> permute (b, t, h, d) -> reshape (b, t, h*d) @ w      ->      stored( reshape ) @ w
 
 What attention mixes lies head by head, and the product after it sums over all heads: steps along its depth are not
 equally far from each other. Tensor cores that have their operands brought by a copy engine need that they are; a copy
@@ -39,12 +39,12 @@ def _merged(side: UOp, products: int) -> UOp:
 def _is_merging(view: UOp) -> bool:
     if view.op is not ops.RESHAPE or view.src[0].op is not ops.PERMUTE or view.dtype.itemsize != 2:
         return False
-    (turned,) = view.src
+    (permuted,) = view.src
     last = view.shape[-1] if view.shape else 1
-    if last == turned.shape[-1] or len(turned.shape) < 2 or last % turned.shape[-1]:
+    if last == permuted.shape[-1] or len(permuted.shape) < 2 or last % permuted.shape[-1]:
         return False
-    base = turned.src[0]
-    before, after = turned.arg[-2:]
+    base = permuted.src[0]
+    before, after = permuted.arg[-2:]
     is_repeated = base.op in (ops.EXPAND, ops.PAD) or prod_of(base.shape) != prod_of(view.shape)
     return not is_repeated and after != before + 1
 

@@ -1,4 +1,4 @@
-"""What is made of the sums of a product is kept in their order, whatever order it is shown in.
+"""What is made of the sums of a product is stored in their order, whatever order it is shown in.
 
     relu(permute(x @ y as (b, h, w, o))) + z         ->   permute(relu(x @ y) + permute back(z))
     stage(permute back(permute(v)))                  ->   stage(v)
@@ -7,7 +7,7 @@ A convolution of halves computes its channels side by side (`whit/tensor/graphs/
 them as axis 1; the next one wants its input with channels side by side again. Permutes of such products rise through
 elementwise ops and reductions until something needs the order that they make: what is stored for the user, a view, or
 the permute back. So everything between two convolutions reads and writes neighbours, and nothing is turned. A value
-that is kept in the new order anyway is read from there. What is stored for the user is turned by the kernel that
+that is stored in the new order anyway is read from there. What is stored for the user is turned by the kernel that
 computes it, or, of small images, by one of its own.
 """
 
@@ -21,8 +21,8 @@ from whit.ir.uop import UOp, make
 from whit.schedule.values import is_contraction, prod_of
 
 Order = tuple[int, ...]
-COLUMNS = 128  # of a tile that keeps tensor cores busy
-WORTH = 400  # products in the time that it takes to read and write one of their sums
+TILE_COLUMNS = 128  # of a tile that keeps tensor cores busy
+WORTH_PRODUCTS = 400  # products in the time that it takes to read and write one of their sums
 
 
 def raise_permutes(graph: UOp) -> UOp:
@@ -30,7 +30,7 @@ def raise_permutes(graph: UOp) -> UOp:
     order = topological((graph,))
     if not any(_is_of_product(node) or _keeps_permuted(node) for node in order):
         return graph
-    return _read_kept(_Raising().run(order))
+    return _read_stored(_Raising().run(order))
 
 
 def _keeps_permuted(node: UOp) -> bool:
@@ -49,10 +49,10 @@ def _is_of_product(node: UOp) -> bool:
         value = value.src[0]
     if value.op is ops.REDUCE and value.arg.op is ops.MAX:
         return value.dtype in dtypes.float16s
-    return value.op is ops.REDUCE and is_contraction(value) and all(_is_half(x) for x in value.src[0].src)
+    return value.op is ops.REDUCE and is_contraction(value) and all(_is_half_precision(x) for x in value.src[0].src)
 
 
-def _is_half(value: UOp) -> bool:
+def _is_half_precision(value: UOp) -> bool:
     while value.op in ops.MOVEMENT:
         value = value.src[0]
     return value.op is ops.CAST and value.src[0].dtype in dtypes.float16s
@@ -102,9 +102,9 @@ class _Raising:
         src = tuple([self.show(s) for s in node.src])
         if node.op is ops.STORE and len(src) == 2 and (order := self.found[node.src[1]][1]) is not None:
             value = self.found[node.src[1]][0]
-            src = (src[0], value.stage().permute(order)) if _is_turned_after(value) else src
-        if node.op is ops.STAGE and (kept := _kept_under(node.src[0], src[0])) is not None:
-            return kept
+            src = (src[0], value.stage().permute(order)) if _is_permuted_after(value) else src
+        if node.op is ops.STAGE and (stored := _stored_under(node.src[0], src[0])) is not None:
+            return stored
         return rebuilt(node, src)
 
     def show(self, node: UOp) -> UOp:
@@ -122,7 +122,7 @@ def _reduced(node: UOp, value: UOp, order: Order) -> tuple[UOp, Order | None]:
     return value.reduce(node.arg.op, axes), _order_or_none([sorted(left).index(axis) for axis in left])
 
 
-def _is_turned_after(value: UOp) -> bool:
+def _is_permuted_after(value: UOp) -> bool:
     """Whether the sums (batch, *space, channels) of a product are stored in this order, and then turned: where the
     pixels of an image as columns of tiles leave so many empty that to compute these takes longer than to copy all."""
     pixels = prod_of(value.shape[1:-1])
@@ -131,17 +131,17 @@ def _is_turned_after(value: UOp) -> bool:
     if value.op is not ops.REDUCE or not is_contraction(value) or len(value.shape) < 4:
         return False
     depth = prod_of(tuple(value.src[0].shape[axis] for axis in value.arg.axes))
-    return bool(depth * (-pixels % COLUMNS) > WORTH * pixels)
+    return bool(depth * (-pixels % TILE_COLUMNS) > WORTH_PRODUCTS * pixels)
 
 
-def _kept_under(before: UOp, value: UOp) -> UOp | None:
+def _stored_under(before: UOp, value: UOp) -> UOp | None:
     """What is in memory already of a value to keep: permutes that cancel each other are all there is between them."""
     order = [*range(len(value.shape))]
-    is_turned = value is not before
+    is_permuted = value is not before
     while value.op is ops.PERMUTE:
-        value, order, is_turned = value.src[0], [value.arg[axis] for axis in order], True
-    is_kept = is_turned and value.op in (ops.STAGE, ops.PARAM, ops.BUFFER)
-    return value if is_kept and _order_or_none(order) is None else None
+        value, order, is_permuted = value.src[0], [value.arg[axis] for axis in order], True
+    is_stored = is_permuted and value.op in (ops.STAGE, ops.PARAM, ops.BUFFER)
+    return value if is_stored and _order_or_none(order) is None else None
 
 
 def _order_or_none(order: list[int] | Order) -> Order | None:
@@ -149,14 +149,16 @@ def _order_or_none(order: list[int] | Order) -> Order | None:
     return None if [*order] == [*range(len(order))] else tuple(order)
 
 
-def _read_kept(graph: UOp) -> UOp:
+def _read_stored(graph: UOp) -> UOp:
     """stage(v), v + w  ->  stage(v), stage(v) + w"""
     order = topological((graph,))
-    kept = {node.src[0]: node for node in order if node.op is ops.STAGE and len(node.src) == 1}
+    stored = {node.src[0]: node for node in order if node.op is ops.STAGE and len(node.src) == 1}
     done: dict[UOp, UOp] = {}
     for node in order:
         src = tuple([done[s] for s in node.src])
         if node.op.elementwise:
-            src = tuple([done[kept[s]] if kept.get(s) in done else new for s, new in zip(node.src, src, strict=True)])
+            src = tuple(
+                [done[stored[s]] if stored.get(s) in done else new for s, new in zip(node.src, src, strict=True)]
+            )
         done[node] = rebuilt(node, src)
     return done[graph]

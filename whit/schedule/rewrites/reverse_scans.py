@@ -16,7 +16,7 @@ from whit.ir.uop import UOp, make
 
 
 @function_rule(ops.FLIP)
-def turn_scan(node: UOp) -> UOp | None:
+def reverse_scan(node: UOp) -> UOp | None:
     """flip(scan(x)) -> scan(flip(x)); through casts"""
     (value,) = node.src
     if value.op is ops.FLIP:
@@ -31,4 +31,4 @@ def turn_scan(node: UOp) -> UOp | None:
     return make(ops.SCAN, (flipped,), replace(value.arg, reverse=value.arg.reverse != (value.arg.axis in node.arg)))
 
 
-TURN_SCANS = Rules("turn_scans", (turn_scan,))
+REVERSE_SCANS = Rules("reverse_scans", (reverse_scan,))

@@ -34,7 +34,7 @@ LEAST = 20  # nodes of a step, at least
 TRIED = 3  # lengths of a step
 MOST_ALIKE = 8  # nodes of one kind in a step, for which the next step is looked for
 # What has effects, or is put into the list by calls and variables.
-NEVER = frozenset({ops.STORE, ops.AFTER, ops.GROUP, ops.CALL, ops.ITEM, ops.COPY, ops.AGAIN, ops.BIND, ops.PARAM})
+NEVER = frozenset({ops.STORE, ops.AFTER, ops.GROUP, ops.CALL, ops.ITEM, ops.COPY, ops.RECOMPUTE, ops.BIND, ops.PARAM})
 
 
 def roll_steps(graph: UOp) -> UOp:

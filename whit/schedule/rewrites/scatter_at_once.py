@@ -94,14 +94,14 @@ def _key(value: UOp, op: Op) -> UOp:
     wide = dtypes.float64 if value.dtype is dtypes.float64 else dtypes.float32
     number = value.cast(wide).bitcast(dtypes.int64 if wide is dtypes.float64 else dtypes.int32)
     best = number.dtype.max if op is ops.MAX else number.dtype.min
-    return value.ne(value).where(number.constant(best), _turned(number))
+    return value.ne(value).where(number.constant(best), _order_bits(number))
 
 
 def _float_of(key: UOp, dtype: DType) -> UOp:
-    return _turned(key).bitcast(dtypes.float64 if key.dtype is dtypes.int64 else dtypes.float32).cast(dtype)
+    return _order_bits(key).bitcast(dtypes.float64 if key.dtype is dtypes.int64 else dtypes.float32).cast(dtype)
 
 
-def _turned(number: UOp) -> UOp:
+def _order_bits(number: UOp) -> UOp:
     """Its own inverse."""
     sign = number >> (number.dtype.bitsize - 1)
     return number ^ (sign & int(number.dtype.max))

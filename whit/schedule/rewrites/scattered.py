@@ -15,8 +15,8 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
-from whit.schedule.movement import Position, over, source_position
-from whit.schedule.writes.effects import picked_shape, place
+from whit.schedule.movement import Position, ranges_over, source_position
+from whit.schedule.writes.effects import memory_of_value, picked_shape
 from whit.schedule.writes.footprint import distinct_ranges
 
 Shape = tuple[int, ...]
@@ -43,7 +43,7 @@ class Scatter:
         shape = picked + target.shape[len(positions) :]
         if not positions or not all(isinstance(size, int) for size in (*shape, *target.shape)):
             return None
-        _, where = over(shape)
+        _, where = ranges_over(shape)
         full = _on_all_axes(positions, len(picked), shape)
         counted = [_counted(p, where) for p in full]
         apart = distinct_ranges(tuple(i for i in counted if i is not None))
@@ -51,21 +51,24 @@ class Scatter:
         data = [p for p, i in zip(full, counted, strict=True) if i is None]
         has_rows = all(apart.isdisjoint(_ranges_of(p, where)) for p in data)
         if gate is not None:
-            gate = spread(gate, shape)
+            gate = broadcast_leading(gate, shape)
         ordered = prod(shape) // max(wide, 1)
-        return cls(spread(value, shape), tuple(full), gate, target.shape, ordered, has_rows)
+        return cls(broadcast_leading(value, shape), tuple(full), gate, target.shape, ordered, has_rows)
 
     def combined(self, start: UOp, value: UOp, op: Op, *first: UOp) -> UOp:
         """Other values at the positions, combined with what they start from; `first` is a position before those."""
-        return start.after(place(start).store(value, *first, *self.positions, combine=op, gate=self.gate))
+        return start.after(memory_of_value(start).store(value, *first, *self.positions, combine=op, gate=self.gate))
 
 
 def _on_all_axes(positions: list[UOp], picked: int, shape: Shape) -> list[UOp]:
     """Positions over a whole shape, and behind them those of its axes that data says nothing about."""
-    return [*[spread(p, shape) for p in positions], *[_along(shape, axis) for axis in range(picked, len(shape))]]
+    return [
+        *[broadcast_leading(p, shape) for p in positions],
+        *[_along(shape, axis) for axis in range(picked, len(shape))],
+    ]
 
 
-def spread(value: UOp, shape: Shape) -> UOp:
+def broadcast_leading(value: UOp, shape: Shape) -> UOp:
     """A value over the first axes of a shape, or a scalar, at every place of it."""
     if value.shape == shape:
         return value
@@ -74,7 +77,7 @@ def spread(value: UOp, shape: Shape) -> UOp:
 
 def zeros(value: UOp, shape: Shape) -> UOp:
     """Of the dtype of a value."""
-    return spread(const(value.dtype, 0), shape)
+    return broadcast_leading(const(value.dtype, 0), shape)
 
 
 def _along(shape: Shape, axis: int) -> UOp:

@@ -1,12 +1,12 @@
 """Long reductions to few results, in two steps.
 
-    sum of (16777216,)   ->   sum over 64 of kept( sum over 262144 of (64, 262144) )
+    sum of (16777216,)   ->   sum over 64 of stored( sum over 262144 of (64, 262144) )
 
 A kernel runs its output elements on all cores. A reduction to a handful of elements would use one core, so its longest
-axis of known size is cut into `PIECES` and the partial results are kept. If the axis does not divide, it is padded, and
-the padding replaced by the identity of the op.
+axis of known size is cut into `PIECES` and the partial results are stored. If the axis does not divide, it is padded,
+and the padding replaced by the identity of the op.
 
-    sum over k of a[m, k] * b[k, n]   ->   sum over 8 of kept( sum over k/8 of a[m, p, k'] * b[p, k', n] )
+    sum over k of a[m, k] * b[k, n]   ->   sum over 8 of stored( sum over k/8 of a[m, p, k'] * b[p, k', n] )
 
 A deep product of matrices with few results is split too (split-k): cores that share its rows would all copy the
 columns, and each of them would read lines of memory in part. How many pieces there are depends on sizes alone, and they
@@ -17,7 +17,7 @@ On a GPU a tile of the result is computed by one multiprocessor. Where there are
 there are of gradients of small weights by many tokens, the depth is split so that all have something to do. So are long
 rows of which each would have a block, if there are fewer than two for each multiprocessor:
 
-    sum of (16, 1048576) over the last   ->   sum over 64 of kept( sum over 16384 of (64, 16, 16384) )
+    sum of (16, 1048576) over the last   ->   sum over 64 of stored( sum over 16384 of (64, 16, 16384) )
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ from whit.schedule.values import distinct, is_serial, prod_of
 from whit.target import Target
 
 PIECES = 64
-FEWEST = 16  # pieces that are worth a kernel
+FEWEST_PIECES = 16  # pieces that are worth a kernel
 PARTS = (8, 10, 6, 12, 9, 7, 16, 14, 5, 4)  # of a contraction, the best first
 FEW_ROWS = 8  # for which nothing is copied
 MOST_COLUMNS = 512  # beside few rows: the parts of lines that a core would read; more of them are runs long enough
 LEAST_PRODUCTS = 1 << 20  # that are worth it beside few rows: 600 -> 340 us for 1 x 65536 x 64 on two cores
-COPY, COPY_WINDOW = 0.25, 0.5  # cycles saved for each element that two cores do not both copy
-ADD_PART = 0.75  # cycles for each result of each part: stored by one core, read by another, added
-LAUNCH = 15_000  # cycles of another kernel
+COPY_CYCLES, COPY_WINDOW_CYCLES = 0.25, 0.5  # cycles saved for each element that two cores do not both copy
+ADD_PART_CYCLES = 0.75  # cycles for each result of each part: stored by one core, read by another, added
+LAUNCH_CYCLES = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
-FAR = 100  # nodes to look at for a softmax
+FAR_NODES = 100  # nodes to look at for a softmax
 EXPONENTIALS = frozenset({ops.EXP, ops.EXP2, ops.SIGMOID, ops.TANH, ops.ERF})
-GPU_PIECES, GPU_PIECE = (1024, 512, 256, 128), 1 << 13  # of a reduction, the most first; elements of each at least
-GPU_ROW = 1 << 17  # elements of a row that blocks share: fewer are read by one in the time of another kernel
-GPU_ROW_PIECE = 1 << 12  # elements of a piece at least
-GPU_FEW, GPU_MANY = 2, 8  # rows for each multiprocessor, of which as many run at once; pieces for each at most
-GPU_TILE = 128  # rows and columns of a tile
-GPU_PARTS = (4, 3, 2)  # the most first: 30 -> 15 us for 32 x 4096 x 4096, 55 -> 43 us for 768 x 16384 x 768 (H200)
+# of a reduction, the most first; elements of each at least
+GPU_PIECES, GPU_PIECE_ELEMENTS = (1024, 512, 256, 128), 1 << 13
+GPU_ROW_ELEMENTS = 1 << 17  # elements of a row that blocks share: fewer are read by one in the time of another kernel
+GPU_ROW_PIECE_ELEMENTS = 1 << 12  # elements of a piece at least
+# rows for each multiprocessor, of which as many run at once; pieces for each at most
+GPU_ROWS_A_CORE, GPU_PIECES_A_CORE = 2, 8
+GPU_TILE_ROWS = 128  # rows and columns of a tile
+GPU_PARTS = (4, 3, 2)  # the most first: 32 x 4096^2 30 -> 15 us, 768 x 16384 x 768 55 -> 43 (bench/gpu_products.py)
 GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 
 
@@ -68,16 +70,16 @@ def split_long_reduce(node: UOp, target: Target) -> UOp | None:
 def _split_rows(node: UOp, cores: int) -> UOp | None:
     """reduce of 16 x n over n -> reduce over 64 of stage of reduce over n/64, for a GPU
 
-    The result is kept: a kernel that reduces pieces and goes on with all elements would have a block for each row.
+    The result is stored: a kernel that reduces pieces and goes on with all elements would have a block for each row.
     """
     value, results = node.src[0], prod(node.shape)
-    if not all(isinstance(size, int) for size in value.shape) or not 0 < results < GPU_FEW * cores:
+    if not all(isinstance(size, int) for size in value.shape) or not 0 < results < GPU_ROWS_A_CORE * cores:
         return None
     if not _has_long_rows(node) or _is_of_products(node):
         return None
     axis = max(node.arg.axes, key=lambda a: value.shape[a])
     size = value.shape[axis]
-    most = min(GPU_MANY * cores // results, prod(value.shape) // (results * GPU_ROW_PIECE), size)
+    most = min(GPU_PIECES_A_CORE * cores // results, prod(value.shape) // (results * GPU_ROW_PIECE_ELEMENTS), size)
     pieces = next((p for p in range(most, most // 4, -1) if size % p == 0), None)
     if pieces is None:
         value, pieces = _padded(value, axis, most, node), most
@@ -85,7 +87,7 @@ def _split_rows(node: UOp, cores: int) -> UOp | None:
 
 
 def _has_long_rows(node: UOp) -> bool:
-    return bool(prod_of(node.src[0].shape) >= GPU_ROW * prod_of(node.shape))
+    return bool(prod_of(node.src[0].shape) >= GPU_ROW_ELEMENTS * prod_of(node.shape))
 
 
 def _is_of_products(node: UOp) -> bool:
@@ -95,7 +97,7 @@ def _is_of_products(node: UOp) -> bool:
         return True
     seen = _below(value, past_products=False)
     is_softmax = node.arg.op is ops.MAX or any(below.op in EXPONENTIALS for below in seen)
-    return len(seen) >= FAR or (is_softmax and any(map(_is_sum_of_products, seen)))
+    return len(seen) >= FAR_NODES or (is_softmax and any(map(_is_sum_of_products, seen)))
 
 
 def _is_sum_of_products(node: UOp) -> bool:
@@ -109,10 +111,10 @@ def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
         return None
     axis = max(known, key=lambda a: value.shape[a])
     size = value.shape[axis]
-    pieces = next((p for p in GPU_PIECES if on_gpu and size % (p * GPU_PIECE) == 0), None) or _divisor(size)
+    pieces = next((p for p in GPU_PIECES if on_gpu and size % (p * GPU_PIECE_ELEMENTS) == 0), None) or _divisor(size)
     if pieces is None and size < PIECES * 64:
         pieces = size  # short beside the others: one for each
-    if pieces is not None and pieces < FEWEST:
+    if pieces is not None and pieces < FEWEST_PIECES:
         return None
     if pieces is None:
         value, pieces = _padded(value, axis, PIECES, node), PIECES
@@ -121,7 +123,7 @@ def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
 
 
 def in_parts(value: UOp, axis: int, parts: int, node: UOp) -> UOp:
-    """The reduction of a value in parts of an axis, which are kept one after the other, and then of these."""
+    """The reduction of a value in parts of an axis, which are stored one after the other, and then of these."""
     shape = (*value.shape[:axis], parts, value.shape[axis] // parts, *value.shape[axis + 1 :])
     first = (axis, *(a for a in range(len(shape)) if a != axis))
     inner_axes = tuple(a + 1 for a in node.arg.axes)
@@ -175,9 +177,9 @@ def _split_deep(node: UOp, target: Target) -> UOp | None:
 
 def gpu_parts(rows: int, columns: int, batches: int, depth: int, cores: int) -> int:
     """In how many parts a GPU computes a product."""
-    side = GPU_TILE if rows > GPU_TILE // 2 else GPU_TILE // 2
+    side = GPU_TILE_ROWS if rows > GPU_TILE_ROWS // 2 else GPU_TILE_ROWS // 2
     tiles = -(-rows // side) * -(-columns // side) * batches
-    room, least = (cores * 5 // 4, GPU_DEPTH) if side == GPU_TILE else (cores * 2, GPU_DEPTH_OF_FEW)
+    room, least = (cores * 5 // 4, GPU_DEPTH) if side == GPU_TILE_ROWS else (cores * 2, GPU_DEPTH_OF_FEW)
     fits = (p for p in GPU_PARTS if p * tiles <= room and depth % p == 0 and depth >= p * least)
     return next(fits, 1)
 
@@ -196,8 +198,9 @@ def is_deep(node: UOp) -> bool:
         return False
     if rows < FEW_ROWS:
         return columns <= MOST_COLUMNS and products >= LEAST_PRODUCTS
-    copy = COPY if rows * columns >= results else COPY_WINDOW  # of a convolution: elements are copied again and again
-    return rows * depth * copy > results * PARTS[0] * ADD_PART + LAUNCH
+    # of a convolution: elements are copied again and again
+    copy = COPY_CYCLES if rows * columns >= results else COPY_WINDOW_CYCLES
+    return rows * depth * copy > results * PARTS[0] * ADD_PART_CYCLES + LAUNCH_CYCLES
 
 
 def _between(value: UOp, axis: int, start: int, size: int) -> UOp:
@@ -217,7 +220,7 @@ def _is_after_softmax(value: UOp) -> bool:
 def _below(value: UOp, past_products: bool = True) -> set[UOp]:
     """What a value is made of, up to what is in memory anyway, and not too far."""
     stack, seen = [value], {value}
-    while stack and len(seen) < FAR:
+    while stack and len(seen) < FAR_NODES:
         node = stack.pop()
         if not past_products and _is_sum_of_products(node):
             continue

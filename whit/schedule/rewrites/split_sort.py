@@ -34,14 +34,14 @@ from whit.ir.uop import UOp, const, make
 from whit.schedule.values import prod_of
 from whit.target import Target
 
-SHORT = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
-WORTH_TWO_CORES = 1 << 16  # elements of a row that is sorted in two pieces
+SHORT_ELEMENTS = 192  # up to here counting is faster than a radix sort (bench/cpu.py)
+WORTH_TWO_CORES_ELEMENTS = 1 << 16  # elements of a row that is sorted in two pieces
 FEW_ROWS = 2  # rows that do not keep the cores busy
-SELECTS = 8  # the first n/8 and less are selected instead of sorted
-ROOM = 32  # candidates at least that are collected before they are sorted
+SELECTED_SHARE = 8  # the first n/8 and less are selected instead of sorted
+LEAST_CANDIDATES = 32  # candidates at least that are collected before they are sorted
 MOST_BLOCKS = 64
-GPU_PIECE = 4096  # elements that a block of a GPU sorts
-GPU_SELECTS = 2  # the first 4096/2 and less of a row are those of the first of its pieces
+GPU_PIECE_ELEMENTS = 4096  # elements that a block of a GPU sorts
+GPU_SELECTED_SHARE = 2  # the first 4096/2 and less of a row are those of the first of its pieces
 BLOCK_WORDS = 1 << 18  # scratch words of all blocks together, if there are more than 8
 
 
@@ -53,7 +53,13 @@ def split_long_sort(node: UOp, target: Target) -> UOp | None:
     key, value = node.src
     arg, size = node.arg, node.src[0].shape[node.arg.axis]
     rows = prod_of(key.shape) // max(size, 1)
-    if arg.piece or arg.runs or size < WORTH_TWO_CORES or rows > FEW_ROWS or arg.count * SELECTS <= size:
+    if (
+        arg.piece
+        or arg.runs
+        or size < WORTH_TWO_CORES_ELEMENTS
+        or rows > FEW_ROWS
+        or arg.count * SELECTED_SHARE <= size
+    ):
         return None
     half = -(-size // 2)
     pieces = replace(arg, count=size, piece=half)
@@ -66,13 +72,13 @@ def _split_for_gpu(node: UOp) -> UOp | None:
     """sort of a long row -> sort of pieces of 4096, merged two by two; or of the first few of each piece"""
     (key, value), arg = node.src, node.arg
     size = key.shape[arg.axis]
-    if arg.piece or arg.runs or size <= GPU_PIECE:
+    if arg.piece or arg.runs or size <= GPU_PIECE_ELEMENTS:
         return None
-    if arg.count * GPU_SELECTS <= GPU_PIECE:
+    if arg.count * GPU_SELECTED_SHARE <= GPU_PIECE_ELEMENTS:
         return _first_of_pieces(node)
-    run = GPU_PIECE
+    run = GPU_PIECE_ELEMENTS
     while True:
-        sort = replace(arg, count=size, piece=run, runs=run // 2 if run > GPU_PIECE else 0)
+        sort = replace(arg, count=size, piece=run, runs=run // 2 if run > GPU_PIECE_ELEMENTS else 0)
         if run >= size:
             return make(ops.SORT, (key, value), replace(sort, count=arg.count, piece=0))
         key, value = make(ops.SORT, (key, key), sort), make(ops.SORT, (key, value), sort)
@@ -83,17 +89,17 @@ def _first_of_pieces(node: UOp) -> UOp:
     """sort of (50257,), the first 50 -> sort of the first 50 of each of (13, 3866)"""
     arg, axis = node.arg, node.arg.axis
     size = node.src[0].shape[axis]
-    pieces = -(-size // GPU_PIECE)
+    pieces = -(-size // GPU_PIECE_ELEMENTS)
     length = -(-size // pieces)
     key, value = (_in_pieces(source, axis, pieces, length) for source in node.src)
     if pieces * length > size:
         alone = tuple(n if a in (axis, axis + 1) else 1 for a, n in enumerate(key.shape))
         inside = (UOp.arange(pieces * length, dtypes.int64) < size).reshape(alone).expand(key.shape)
         key = inside.where(key, _last_key(key.dtype, arg.descending))
-    kept = replace(arg, count=min(arg.count, length), axis=axis + 1)
-    shape = (*node.src[0].shape[:axis], pieces * kept.count, *node.src[0].shape[axis + 1 :])
+    stored = replace(arg, count=min(arg.count, length), axis=axis + 1)
+    shape = (*node.src[0].shape[:axis], pieces * stored.count, *node.src[0].shape[axis + 1 :])
     value = key if node.src[1] is node.src[0] else value
-    keys, values = (make(ops.SORT, (key, each), kept).reshape(shape) for each in (key, value))
+    keys, values = (make(ops.SORT, (key, each), stored).reshape(shape) for each in (key, value))
     again = make(ops.SORT, (keys, values), arg)
     split = _split_for_gpu(again)
     return again if split is None else split
@@ -131,15 +137,15 @@ def scratch_of(body: UOp, first_id: int, target: Target) -> list[UOp]:
     key, _, along, _ = found[0].src
     arg, size = found[0].arg, along.size
     assert isinstance(size, int), "rows that are sorted have a known size"
-    if arg.runs or size <= SHORT:
+    if arg.runs or size <= SHORT_ELEMENTS:
         return []
     free = free_ranges(body)
     rows = prod(int(r.size) for r in free[key] - {along} if isinstance(r.size, int))
     piece = arg.piece or size
     blocks = rows * -(-size // piece)
     capacity = piece
-    if arg.count * SELECTS <= size:
-        capacity = min(arg.count + 2 * max(ROOM, arg.count), piece)
+    if arg.count * SELECTED_SHARE <= size:
+        capacity = min(arg.count + 2 * max(LEAST_CANDIDATES, arg.count), piece)
     blocks = min(blocks, MOST_BLOCKS, max(8, BLOCK_WORDS // capacity))
     has_positions = any(node.src[1] is not node.src[0] for node in found)
     words = _words(key.dtype, size if has_positions else 1)

@@ -1,37 +1,37 @@
 """Operands of large products, computed before on a GPU whose tensor cores read them from memory by themselves.
 
-    relu(a) @ b   ->   kept( relu(a) ) @ b
+    relu(a) @ b   ->   stored( relu(a) ) @ b
 
 A kernel computes cheap operands on their way to tensor cores, for which threads must store them: at a third of the
 speed at which the copy engine brings what lies in memory (`codegen.gpu.gemm.matmul`). An element that is used many
 times is worth being stored once. So are bytes that do not lie along the depth, as tensor cores read them
-(`TURN_OPERANDS`), and float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
+(`TRANSPOSE_OPERANDS`), and float32 under `TF32=1`, whose bits are rounded before, since tensor cores cut them off:
 
 Few rows beside a large matrix are stored, too, whatever it costs: then the matrix is read at the speed of memory, by
-blocks that share the depth (`codegen.gpu.gemm.atoms.few`).
+blocks that share the depth (`codegen.gpu.gemm.atoms.skinny`).
 
-    a @ b of fp8      ->   a @ kept( b.T ).T
-    a @ b of float32  ->   float32 of kept( bits of a, rounded ) @ float32 of kept( bits of b.T, rounded ).T
+    a @ b of fp8      ->   a @ stored( b.T ).T
+    a @ b of float32  ->   float32 of stored( bits of a, rounded ) @ float32 of stored( bits of b.T, rounded ).T
 
 Values of attention are multiplied as halves, since weights are: those of fp8 are stored so, once, instead of being
 converted for each block of queries:
 
-    softmax(q @ k.T) @ v of fp8   ->   softmax(q @ k.T) @ kept( float16 of v )
+    softmax(q @ k.T) @ v of fp8   ->   softmax(q @ k.T) @ stored( float16 of v )
 
 On any GPU a product is the only reduction of its kernel, since a tile of it is computed by many threads together:
 
-    a @ b + sum of rows(c)   ->   a @ b + kept( sum of rows(c) )
+    a @ b + sum of rows(c)   ->   a @ b + stored( sum of rows(c) )
 
 The product of one row with a large matrix waits for memory: its threads compute the row themselves.
 
-    kept( norm(x) ) @ w      ->   norm(x) @ w                                      x of shape (1, 4096)
+    stored( norm(x) ) @ w      ->   norm(x) @ w                                      x of shape (1, 4096)
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from whit.config import ATTENTION_BLOCKS, TF32
+from whit.config import FLASH_ATTENTION, TF32
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
@@ -49,18 +49,18 @@ from whit.schedule.values import distinct, prod_of
 
 MOST_NODES = 300  # that weights are computed of
 FEW_USES = 16  # of an element, from which on a product is worth tiles
-LONGEST_ROW, MOST_READ = 1 << 14, 4  # elements of a row that products compute; rows that it is made of
+LONGEST_ROW_ELEMENTS, MOST_ROWS_READ = 1 << 14, 4  # elements of a row that products compute; rows that it is made of
 MANY_COLUMNS = 512  # of a matrix, beside which what a row costs is little
 
 
-def operands_to_read(nodes: Iterable[UOp], kept: Collection[UOp]) -> list[UOp]:
+def operands_to_read(nodes: Iterable[UOp], stored: Collection[UOp]) -> list[UOp]:
     """The operands of large products that are computed, and had better be read from memory."""
     found: list[UOp] = []
     for node in nodes:
         sides = node.src[0].src if is_large_product(node) else few_rows_of(node)
         for side in sides:
             other = node.src[0].src[side is node.src[0].src[0]]
-            value = _to_read(side, other, kept)
+            value = _to_read(side, other, stored)
             if value is not None and value.shape[-1] * value.dtype.itemsize % COPY_BYTES == 0:
                 found.append(value)
     return found
@@ -75,11 +75,11 @@ def few_rows_of(node: UOp) -> tuple[UOp, ...]:
     few, matrix = sorted(value.src, key=distinct)
     depth = prod_of(value.shape) // (sizes[0] * sizes[1])
     narrow = [_narrow(side) for side in (few, matrix)]
-    are_halves = all(side is not None and side.dtype in dtypes.float16s for side in narrow)
+    are_half_precision = all(side is not None and side.dtype in dtypes.float16s for side in narrow)
     is_aligned = depth * 2 % COPY_BYTES == 0 and sizes[1] * 2 % COPY_BYTES == 0
-    is_turned = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
+    is_transposed = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
     is_memory = not _path(matrix)[-1].op.elementwise
-    return (few,) if are_halves and is_aligned and is_memory and not is_turned else ()
+    return (few,) if are_half_precision and is_aligned and is_memory and not is_transposed else ()
 
 
 def sides_of(node: UOp) -> tuple[int, int, int] | None:
@@ -101,12 +101,12 @@ def is_large_product(node: UOp, large: int = LARGE_PRODUCT, uses: int = LEAST_US
     return bool(products >= large and all(products >= uses * distinct(side) for side in value.src))
 
 
-def _to_read(side: UOp, other: UOp, kept: Collection[UOp]) -> UOp | None:
+def _to_read(side: UOp, other: UOp, stored: Collection[UOp]) -> UOp | None:
     """What to read of an operand."""
     value, beside = _narrow(side), _narrow(other)
     if value is None or beside is None:
         return None
-    while value.op in ops.MOVEMENT and value not in kept:
+    while value.op in ops.MOVEMENT and value not in stored:
         value = value.src[0]
     is_alike = value.dtype is beside.dtype or (value.dtype in BYTES and beside.dtype in BYTES)
     return value if is_alike and (value.op.elementwise or value.op is ops.CAST) else None
@@ -124,9 +124,9 @@ def _narrow(side: UOp) -> UOp | None:
 def is_short_row(root: UOp, reads: Iterable[UOp]) -> bool:
     """Whether a value is one row, made of a few of its length."""
     shape = root.shape
-    if not shape or not isinstance(shape[-1], int) or not prod_of(shape) == shape[-1] <= LONGEST_ROW:
+    if not shape or not isinstance(shape[-1], int) or not prod_of(shape) == shape[-1] <= LONGEST_ROW_ELEMENTS:
         return False
-    return bool(sum(prod_of(node.shape) for node in reads) <= MOST_READ * shape[-1])
+    return bool(sum(prod_of(node.shape) for node in reads) <= MOST_ROWS_READ * shape[-1])
 
 
 def multiplies(row: UOp, value: UOp) -> bool:
@@ -148,7 +148,7 @@ def _is_of_row(row: UOp, reduce: UOp) -> bool:
 
 
 @function_rule(ops.REDUCE)
-def turn_operands(node: UOp) -> UOp | None:
+def transpose_operands(node: UOp) -> UOp | None:
     """sum over k of a[m, k] * b[k, n] -> the same with a stage of b.T, if tensor cores read a and b along the depth"""
     if not is_large_product(node):
         return None
@@ -172,15 +172,15 @@ def _path(side: UOp) -> list[UOp]:
 def _along_depth(side: UOp) -> UOp:
     """An operand with a copy, if its last axis is another one in memory, or if it has to be rounded."""
     *path, base = _path(side)
-    turns = [step for step in path if step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1]
-    is_turned = len(turns) == 1 and prod_of(turns[0].shape) == prod_of(base.shape)
-    if not is_turned and base.dtype in BYTES:
+    transposes = [step for step in path if step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1]
+    is_transposed = len(transposes) == 1 and prod_of(transposes[0].shape) == prod_of(base.shape)
+    if not is_transposed and base.dtype in BYTES:
         return side
-    node = base if is_turned else _copied(base, side.dtype)
+    node = base if is_transposed else _copied(base, side.dtype)
     for step in reversed(path):
         if step.op is not ops.CAST:
             node = make(step.op, (node, *step.src[1:]), step.arg)
-        if is_turned and step is turns[0]:
+        if is_transposed and step is transposes[0]:
             node = _copied(node, side.dtype)
     return node
 
@@ -200,7 +200,7 @@ def _rounded(x: UOp) -> UOp:
 @function_rule(ops.REDUCE)
 def widen_values(node: UOp) -> UOp | None:
     """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are made of fp8"""
-    if not ATTENTION_BLOCKS or not is_large_product(node, LARGE_PRODUCT, 1):
+    if not FLASH_ATTENTION or not is_large_product(node, LARGE_PRODUCT, 1):
         return None
     for weights, values in (node.src[0].src, node.src[0].src[::-1]):
         *path, base = _path(values)
@@ -231,4 +231,4 @@ def _is_of_fp8(weights: UOp) -> bool:
     return bool(bases) and all(base.dtype in FP8S for base in bases)
 
 
-TURN_OPERANDS = Rules("turn_operands", (turn_operands, widen_values))
+TRANSPOSE_OPERANDS = Rules("transpose_operands", (transpose_operands, widen_values))

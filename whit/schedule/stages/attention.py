@@ -19,8 +19,8 @@ from dataclasses import field
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.kernel.attention_form import Chain, find_chain
-from whit.kernel.online_softmax import as_online
+from whit.kernel.attention_form import AttentionForm, find_attention
+from whit.kernel.online_softmax import as_online_softmax
 from whit.records import dataclass
 from whit.schedule.values import narrowest, prod_of
 from whit.target import Target
@@ -34,16 +34,17 @@ FOR_BLOCKS = "each block of scores reads it, and would compute the reduction aga
 
 MOST_NODES = 300  # of a part: attention has 30, its gradients as many again
 MOST_BELOW = 3000  # nodes that a part is made of, element by element
-WIDEST = 256  # columns of what is computed, and depth of scores: heads are not wider
+MOST_COLUMNS = 256  # columns of what is computed, and depth of scores: heads are not wider
 
 
 @dataclass(slots=True)
-class Chains:
+class Attentions:
     """What is computed block by block."""
 
     inline: set[UOp] = field(default_factory=set)  # the matrices
     scores: set[UOp] = field(default_factory=set)  # those of them that are contractions
-    kept: dict[UOp, str] = field(default_factory=dict)  # the values that have a kernel of this form, and what they read
+    # the values that have a kernel of this form, and what they read
+    stored: dict[UOp, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -62,11 +63,11 @@ class _Part:
         return {*self.nodes, *products, *_by_position(beside)}
 
 
-def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower, target: Target) -> Chains:
-    """The chains below these values that the target computes. `lower` gives the expression of a value if some nodes are
-    computed there and others kept."""
+def find_attentions(roots: list[UOp], stored: Collection[UOp], lower: Lower, target: Target) -> Attentions:
+    """The attention below these values that the target computes. `lower` gives the expression of a value if some nodes
+    are computed there and others stored."""
     order = topological(roots)
-    found = Chains()
+    found = Attentions()
     candidates = [node for node in order if _is_contraction(node)]
     if not candidates:
         return found
@@ -74,26 +75,26 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower, target: T
     for node in order:
         for s in dict.fromkeys(node.src):
             users.setdefault(s, []).append(node)
-    ends = set(kept)
+    ends = set(stored)
     parts: list[_Part] = []
     known: set[UOp] = set()  # nodes of parts
     for score in candidates:
         if score in known:
             continue
-        part = _spread(score, users, ends)
+        part = _grow_part(score, users, ends)
         if part is not None and part.statistics and part.products:
             parts.append(part)
             known.update(part.nodes)
     computed: set[UOp] = set()
     for part in parts:
         if not computed.isdisjoint(part.nodes):
-            continue  # what another chain computes is read from memory
+            continue  # what another kernel of this form computes is read from memory
         aside, inline = _aside(part), part.inline()
         tops = _tops(part, users, ends, _Forms(part, inline, aside, lower, target))
         if tops is not None and _is_closed(part, tops, users):
             found.inline.update(inline)
             found.scores.update(part.scores)
-            found.kept.update(dict.fromkeys(tops, OF_BLOCKS) | dict.fromkeys(aside, FOR_BLOCKS))
+            found.stored.update(dict.fromkeys(tops, OF_BLOCKS) | dict.fromkeys(aside, FOR_BLOCKS))
             computed.update((*tops, *aside))
     return found
 
@@ -101,7 +102,7 @@ def find_chains(roots: list[UOp], kept: Collection[UOp], lower: Lower, target: T
 def _is_contraction(node: UOp) -> bool:
     if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or node.src[0].op is not ops.MUL:
         return False
-    return all(isinstance(size, int) for size in node.src[0].shape) and _depth(node) <= WIDEST
+    return all(isinstance(size, int) for size in node.src[0].shape) and _depth(node) <= MOST_COLUMNS
 
 
 def _depth(node: UOp) -> int:
@@ -116,7 +117,7 @@ def _is_plain(node: UOp) -> bool:
     return node.op.elementwise or node.op is ops.CAST or node.op in VIEWS
 
 
-def _spread(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | None:
+def _grow_part(score: UOp, users: dict[UOp, list[UOp]], ends: set[UOp]) -> _Part | None:
     """Everything that is computed of a contraction element by element, with the other contractions that go into it;
     None if it goes anywhere else than into statistics and products."""
     part = _Part({score: None}, [score])
@@ -196,7 +197,7 @@ def _ends_of(roots: list[UOp]) -> set[UOp]:
 
 
 def _aside(part: _Part) -> list[UOp]:
-    """Reductions that go into the matrices and are none of them, nor statistics of them: they are kept."""
+    """Reductions that go into the matrices and are none of them, nor statistics of them: they are stored."""
     inside = {*part.nodes, *part.statistics}
     stack = [s for node in part.nodes if node not in part.scores for s in node.src if s not in inside]
     seen, found = set(stack), []
@@ -224,13 +225,13 @@ class _Forms:
     with_statistics: set[UOp] = field(default_factory=set)  # those whose kernels compute statistics, as they need them
 
     def has(self, top: UOp) -> bool:
-        """Whether the kernel of a value has the form of a chain, with statistics computed there or kept."""
-        for kept in ((), self.part.statistics):
-            chain = find_chain([self.lower(top, self.inline, [*self.aside, *kept])])
-            if chain is not None and is_computed(chain, self.target):
-                if chain.statistics:
+        """Whether the kernel of a value has the form of attention, with statistics computed there or stored."""
+        for stored in ((), self.part.statistics):
+            form = find_attention([self.lower(top, self.inline, [*self.aside, *stored])])
+            if form is not None and is_computed(form, self.target):
+                if form.statistics:
                     self.with_statistics.add(top)
-                return chain.is_worth_blocks() and bool(chain.columns.size <= WIDEST)
+                return form.is_worth_blocks() and bool(form.columns.size <= MOST_COLUMNS)
         return False
 
 
@@ -278,9 +279,9 @@ def _is_closed(part: _Part, tops: list[UOp], users: dict[UOp, list[UOp]]) -> boo
     return reached
 
 
-def is_computed(chain: Chain, target: Target) -> bool:
-    """Whether the target has code for a chain: CPUs for any, tensor cores not for all."""
+def is_computed(form: AttentionForm, target: Target) -> bool:
+    """Whether the target has code for attention of this form: CPUs for any, tensor cores not for all."""
     if target.attention_dtypes is None:
         return True
-    online = as_online(chain)
+    online = as_online_softmax(form)
     return online is not None and online.dtype in target.attention_dtypes

@@ -1,7 +1,7 @@
 """The epilogue of a product, where tensor cores compute it: what may be computed of its sums before they are stored.
 
     gelu(a @ b + bias)      ->   one kernel
-    (a @ b) * sigmoid(c)    ->   kept( a @ b ), the product of that with the sigmoid by another kernel
+    (a @ b) * sigmoid(c)    ->   stored( a @ b ), the product of that with the sigmoid by another kernel
     (a @ b) + c             ->   one kernel, as always
 
 A division or an exponential of every sum takes registers that hold sums, and time in which tensor cores wait. With
@@ -24,12 +24,13 @@ from whit.schedule.values import distinct, prod_of
 
 FUNCTIONS = frozenset(op for op in ops.ELEMENTWISE if op.operations > 1)
 HEAVY = FUNCTIONS | {ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW}
-MANY = 5  # values that are read for a sum
-SHALLOW, DEEP = 256, 2048  # steps: not more than of attention, whose scores are no values of their own; that hide it
+MANY_VALUES = 5  # values that are read for a sum
+# steps: not more than of attention, whose scores are no values of their own; that hide it
+SHALLOW_STEPS, DEEP_STEPS = 256, 2048
 
 
 def narrowing(order: Iterable[UOp]) -> dict[UOp, UOp]:
-    """Casts to a narrower dtype, by what they cast: where they are all that uses it, it is kept as they are."""
+    """Casts to a narrower dtype, by what they cast: where they are all that uses it, it is stored as they are."""
     users: dict[UOp, list[UOp]] = {}
     for node in order:
         for s in node.src:
@@ -48,17 +49,17 @@ def narrowing(order: Iterable[UOp]) -> dict[UOp, UOp]:
 def is_too_much(value: UOp, product: UOp) -> bool:
     """Whether too much is computed of the sums of a product before a kernel stores its value."""
     depth = _depth_of_two(product)
-    is_slow = len(_reads(value)) >= MANY or (depth > SHALLOW and is_heavy(value, product, 0))
-    return 0 < depth < DEEP and is_slow
+    is_slow = len(_reads(value)) >= MANY_VALUES or (depth > SHALLOW_STEPS and is_heavy(value, product, 0))
+    return 0 < depth < DEEP_STEPS and is_slow
 
 
 def is_heavy(value: UOp, root: UOp, large: int) -> bool:
     """Whether much is read for every element, outside of reductions, or something expensive is computed of more than a
-    row and so many values of as many elements as the root has."""
+    row and `large` values of as many elements as the root has."""
     reads = [prod_of(_memory(node).shape) for node in _reads(value)]
     of_all = sum(not isinstance(size, int) or size >= prod_of(root.shape) for size in reads)
     is_much = of_all > large or len(reads) > of_all + 1
-    return len(reads) > MANY or (is_much and any(node.op in HEAVY and _varies(node) for node in _outside(value)))
+    return len(reads) > MANY_VALUES or (is_much and any(node.op in HEAVY and _varies(node) for node in _outside(value)))
 
 
 def _reads(value: UOp) -> list[UOp]:
@@ -66,7 +67,7 @@ def _reads(value: UOp) -> list[UOp]:
 
 
 def _memory(node: UOp) -> UOp:
-    """What an INDEX reads: a value that is kept, or memory."""
+    """What an INDEX reads: a value that is stored, or memory."""
     memory = node.src[0]
     return memory.src[0] if memory.op is ops.FUNCTION else memory
 

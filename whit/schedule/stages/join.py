@@ -28,7 +28,7 @@ MEMORY = (ops.PARAM, ops.BUFFER)
 
 
 def as_join(stores: Sequence[UOp]) -> UOp | None:
-    """The join that stores are, if all of their values are kept anyway."""
+    """The join that stores are, if all of their values are stored anyway."""
     memory = stores[0].src[0]
     while memory.op in ops.MOVEMENT:
         memory = memory.src[0]
@@ -42,11 +42,11 @@ def as_join(stores: Sequence[UOp]) -> UOp | None:
         start, size = window
         if start != end or value.dtype is not memory.dtype:
             return None
-        is_kept = False
+        is_stored = False
         while value.op in SAME_ORDER and len(value.src) == 1:
-            is_kept = is_kept or value.op is ops.STAGE
+            is_stored = is_stored or value.op is ops.STAGE
             value = value.src[0]
-        if not is_kept:
+        if not is_stored:
             return None
         parts.append(memory.shrink([window]).reshape(value.shape).store(value))
         end = start + size
@@ -64,7 +64,7 @@ def _window(target: UOp, memory: UOp) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JoinPart:
     """One value of a join."""
 
     start: int
@@ -81,7 +81,7 @@ class Part:
         return memory.shrink([(self.start, prod_of(self.value.shape))]).reshape(self.value.shape)
 
 
-def parts_of(join: UOp) -> list[Part]:
+def parts_of(join: UOp) -> list[JoinPart]:
     """The parts that have elements."""
     ranges: dict[Any, UOp] = {1: ZERO}
     found = []
@@ -89,29 +89,29 @@ def parts_of(join: UOp) -> list[Part]:
         target, value = store.src
         ((start, count),) = target.src[0].arg
         if count:
-            found.append(Part(start, value, ranges.setdefault(count, UOp.range(count, len(ranges)))))
+            found.append(JoinPart(start, value, ranges.setdefault(count, UOp.range(count, len(ranges)))))
     return found
 
 
-def is_shown(value: UOp, kept: Container[UOp]) -> bool:
+def is_shown(value: UOp, stored: Container[UOp]) -> bool:
     """Whether a value is a view of memory or of a number, and no kernel's own: reading it is all there is to do."""
-    if value in kept:
+    if value in stored:
         return False
-    while value.op in SHOWS and value not in kept:
+    while value.op in SHOWS and value not in stored:
         value = value.src[0]
-    return value.op in MEMORY or value.op is ops.CONST or value in kept
+    return value.op in MEMORY or value.op is ops.CONST or value in stored
 
 
-def to_compute(join: UOp, kept: Container[UOp]) -> list[UOp]:
+def to_compute(join: UOp, stored: Container[UOp]) -> list[UOp]:
     """The values that get kernels of their own."""
-    return [part.value for part in parts_of(join) if not is_shown(part.value, kept)]
+    return [part.value for part in parts_of(join) if not is_shown(part.value, stored)]
 
 
 def lower_join(join: UOp, lowering: Lowering) -> UOp:
     """An element of each part."""
     elements = []
     for part in parts_of(join):
-        if is_shown(part.value, lowering.kept):
+        if is_shown(part.value, lowering.stored):
             elements.append(lowering.lower(part.value, (part.along,), part.position))
         else:
             elements.append(read_value(part.value, part.position))

@@ -40,7 +40,7 @@ from whit.schedule.values import (
 from whit.target import Target
 
 if TYPE_CHECKING:
-    from whit.schedule.stages.choose import Kernel
+    from whit.schedule.stages.choose import StoredValue
 
 MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
@@ -48,7 +48,7 @@ DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
 GATHER = 3  # operations: finding elements here and there in the loop of a reduction, where vectors could be loaded
 WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
-MOST_READS = 128  # values, more than a kernel takes; from there on some are kept on the way
+MOST_READS = 128  # values, more than a kernel takes; from there on some are stored on the way
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
 MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
@@ -81,7 +81,7 @@ class Reading:
 # ---- one kernel
 
 
-def may_fuse(reading: Reading, kept: set[UOp]) -> Answer:
+def may_fuse(reading: Reading, stored: set[UOp]) -> Answer:
     """Whether a kernel that reads a value computes it. Views and numbers are not asked about."""
     node = reading.node
     if is_join(node):
@@ -90,7 +90,7 @@ def may_fuse(reading: Reading, kept: set[UOp]) -> Answer:
         return Answer(True, f"each of {len(node.src)} parts is written by a loop of its own")
     if node.op is ops.SORT:
         return Answer(True, "a kernel that sorts does nothing else")
-    return _of_loop(reading) if node.op in LOOPS else _of_element(reading, kept)
+    return _of_loop(reading) if node.op in LOOPS else _of_element(reading, stored)
 
 
 def _of_loop(reading: Reading) -> Answer:
@@ -109,13 +109,13 @@ def _of_loop(reading: Reading) -> Answer:
     return COMPUTED
 
 
-def _of_element(reading: Reading, kept: set[UOp]) -> Answer:
+def _of_element(reading: Reading, stored: set[UOp]) -> Answer:
     """The answer for a value that is computed element by element."""
     node, times = reading.node, reading.times
     if times <= 1 or not node.dtype.itemsize:  # positions of dtype weakint cannot be stored
         return COMPUTED
     is_looked_for = node.op is ops.INDEX and reading.is_inside and not reading.is_gpu
-    weight = weigh(node, kept) + (GATHER if is_looked_for else 0)
+    weight = weigh(node, stored) + (GATHER if is_looked_for else 0)
     if weight <= ALWAYS_CHEAP or times <= (3 if weight <= TWICE_IS_FINE else 1):
         return COMPUTED
     cost = f"{_spelled(weight)} operations" if weight <= TWICE_IS_FINE else f"more than {TWICE_IS_FINE} operations"
@@ -126,12 +126,12 @@ def _of_element(reading: Reading, kept: set[UOp]) -> Answer:
 def of_windows(
     view: UOp,
     position: Position,
-    kept: Collection[UOp],
+    stored: Collection[UOp],
     ranges_of: Callable[[UOp], frozenset[UOp]],
     positions: Positions,
 ) -> Answer:
     """The answer for a view that is read in overlapping windows, as a convolution does it, at positions that are sums
-    here and divided sums in the memory that it shows: (y + dy) // 2 of an enlarged image. It is kept as it is read: a
+    here and divided sums in the memory that it shows: (y + dy) // 2 of an enlarged image. It is stored as it is read: a
     CPU copies vectors of it then, where it would look for elements (pixel shuffle 1.5, transposed convolutions 1.2 to 9
     times as fast: bench/cliffs.py). Not measured on GPUs."""
     ranges: frozenset[UOp] = frozenset().union(*map(ranges_of, position))
@@ -139,7 +139,7 @@ def of_windows(
     if times < WINDOWS * prod_of(view.shape):
         return COMPUTED
     node, place = view, position
-    while node.op in ops.MOVEMENT and node not in kept:
+    while node.op in ops.MOVEMENT and node not in stored:
         place, _ = source_position(node, place, positions)
         node = node.src[0]
     if _divided_sums(place, ranges_of) <= _divided_sums(position, ranges_of):
@@ -153,16 +153,16 @@ def _divided_sums(position: Position, ranges_of: Callable[[UOp], frozenset[UOp]]
     return sum(node.op in DIVISIONS and len(ranges_of(node.src[0])) > 1 for node in nodes)
 
 
-def of_recomputed(value: UOp, kept: set[UOp]) -> Answer:
-    """The answer for what a recomputation starts from: it is kept, and not computed again in its turn."""
-    if value in kept or not (weigh(value, kept) or needs_loops(value, kept)):
+def of_recomputed(value: UOp, stored: set[UOp]) -> Answer:
+    """The answer for what a recomputation starts from: it is stored, and not computed again in its turn."""
+    if value in stored or not (weigh(value, stored) or needs_loops(value, stored)):
         return COMPUTED
     return Answer(True, "a recomputation starts from it")
 
 
-def of_sorted(source: UOp, kept: set[UOp]) -> Answer:
+def of_sorted(source: UOp, stored: set[UOp]) -> Answer:
     """The answer for what a kernel sorts, or sorts by: it has no loops for reductions."""
-    return Answer(True, "a kernel that sorts has no other loops") if needs_loops(source, kept) else COMPUTED
+    return Answer(True, "a kernel that sorts has no other loops") if needs_loops(source, stored) else COMPUTED
 
 
 def of_scattered(fused: Iterable[UOp]) -> Answer:
@@ -173,7 +173,7 @@ def of_scattered(fused: Iterable[UOp]) -> Answer:
 
 
 def with_epilogue(
-    node: UOp, path: Iterable[UOp], asked: Mapping[UOp, float], times: float, is_alone: bool, kept: set[UOp]
+    node: UOp, path: Iterable[UOp], asked: Mapping[UOp, float], times: float, is_alone: bool, stored: set[UOp]
 ) -> UOp:
     """The last of the elementwise ops above a reduction (`path`, from it up) that are asked for as often as it is: the
     value to keep. Of floats the last of the narrowest. `is_alone`: only those that need no other reduction."""
@@ -185,7 +185,7 @@ def with_epilogue(
         if is_computing:
             if asked.get(above, 0) / max(size, 1) < times:
                 break
-            if is_alone and any(s is not below and needs_loops(s, kept) for s in above.src):
+            if is_alone and any(s is not below and needs_loops(s, stored) for s in above.src):
                 break
             top = top if _widens(top, above) else above
         below = above
@@ -201,8 +201,8 @@ def _widens(narrow: UOp, wide: UOp) -> bool:
 
 
 def after_product(root: UOp, value: UOp, fused: Collection[UOp]) -> dict[UOp, str]:
-    """The products in a kernel that are to be kept before anything else is computed of them, where tensor cores compute
-    them: what follows is heavy, or computes them again for each element that it makes of one of theirs."""
+    """The products in a kernel that are to be stored before anything else is computed of them, where tensor cores
+    compute them: what follows is heavy, or computes them again for each element that it makes of one of theirs."""
     found = [node for node in fused if node is not root and is_large_sum(node)]
     if len(found) != 1:
         return {}
@@ -214,8 +214,8 @@ def after_product(root: UOp, value: UOp, fused: Collection[UOp]) -> dict[UOp, st
     return {}
 
 
-def for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target) -> dict[UOp, str]:
-    """What a kernel that computes these nodes had better read from memory, whether it is kept so far or not."""
+def for_products(nodes: Iterable[UOp], stored: Collection[UOp], target: Target) -> dict[UOp, str]:
+    """What a kernel that computes these nodes had better read from memory, whether it is stored so far or not."""
     if not target.is_gpu:
         return {}
     root, *others = nodes
@@ -223,9 +223,9 @@ def for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target) ->
     products = [node for node in reduces if is_contraction(node)]
     beside = [node for node in reduces if node is not products[0]] if products else []
     if root in beside and is_large_product(products[0], SMALL_PRODUCT, FEW_USES):
-        beside.append(products[0])  # sum(x * (a @ b)) -> sum(x * kept( a @ b ))
+        beside.append(products[0])  # sum(x * (a @ b)) -> sum(x * stored( a @ b ))
     found = dict.fromkeys(beside, "a product is the only reduction of its kernel")
-    for operand in operands_to_read(products, kept) if target.has_wgmma else ():
+    for operand in operands_to_read(products, stored) if target.has_wgmma else ():
         found.setdefault(operand, "tensor cores read their operands from memory")
     found.pop(root, None)
     return found
@@ -234,25 +234,25 @@ def for_products(nodes: Iterable[UOp], kept: Collection[UOp], target: Target) ->
 # ---- several kernels
 
 
-def of_shared(node: UOp, kept: set[UOp]) -> Answer:
+def of_shared(node: UOp, stored: set[UOp]) -> Answer:
     """The answer for what two kernels compute: a reduction, or a value that reads much, is computed once."""
     if node.op is ops.REDUCE:
         return Answer(True, f"{_loop(node)} would be computed by several kernels")
-    if reads_much(node, kept):
+    if reads_much(node, stored):
         return Answer(True, f"several kernels would compute it of {MUCH} or more values of its size")
     return COMPUTED
 
 
-def of_way_station(node: UOp, kept: set[UOp]) -> Answer:
+def of_way_station(node: UOp, stored: set[UOp]) -> Answer:
     """The answer for a value on the way through a kernel that reads very many, as the sum over all layers of a deep
-    network: those that others need too would be kept in the end, and until then be added up from the beginning for each
-    of them."""
-    if not reads_much(node, kept, LOOPS):
+    network: those that others need too would be stored in the end, and until then be added up from the beginning for
+    each of them."""
+    if not reads_much(node, stored, LOOPS):
         return COMPUTED
     return Answer(True, f"a kernel would read more than {MOST_READS} values without it")
 
 
-def reads_much(root: UOp, kept: set[UOp], like_reads: Collection[Op] = ()) -> bool:
+def reads_much(root: UOp, stored: set[UOp], like_reads: Collection[Op] = ()) -> bool:
     """Whether a value reads so many others of its size that reading it instead is worth storing it.
 
     A sum that goes on from layer to layer would otherwise be added up from its beginning in every kernel that needs it,
@@ -263,8 +263,8 @@ def reads_much(root: UOp, kept: set[UOp], like_reads: Collection[Op] = ()) -> bo
     stack, seen = [root], {root}
     while stack and reads < MUCH and len(seen) < WIDE:
         node = stack.pop()
-        base = _viewed(node, kept)
-        if node is not root and (base in kept or base.op in (ops.PARAM, ops.BUFFER) or base.op in like_reads):
+        base = _viewed(node, stored)
+        if node is not root and (base in stored or base.op in (ops.PARAM, ops.BUFFER) or base.op in like_reads):
             reads += 2 * min(prod_of(node.shape), prod_of(base.shape)) >= size
         elif node.op.elementwise or node.op in ops.MOVEMENT or node.op is ops.CAST:
             fresh = [s for s in node.src if s not in seen]
@@ -273,9 +273,9 @@ def reads_much(root: UOp, kept: set[UOp], like_reads: Collection[Op] = ()) -> bo
     return reads >= MUCH
 
 
-def _viewed(node: UOp, kept: set[UOp]) -> UOp:
+def _viewed(node: UOp, stored: set[UOp]) -> UOp:
     """What a value is a view of."""
-    while node not in kept and node.op in ops.MOVEMENT:
+    while node not in stored and node.op in ops.MOVEMENT:
         node = node.src[0]
     return node
 
@@ -283,34 +283,35 @@ def _viewed(node: UOp, kept: set[UOp]) -> UOp:
 # ---- what was stored, as things are now: it was early, and others are stored too
 
 
-def is_next_to_nothing(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], kept: set[UOp]) -> bool:
-    """Whether a kept value is made of one other of its size, which is read by others too, in next to no operations."""
-    return _is_made_of_one(kernel, readers, ALWAYS_CHEAP, kept)
+def is_next_to_nothing(kernel: StoredValue, readers: Mapping[UOp, Collection[UOp]], stored: set[UOp]) -> bool:
+    """Whether a stored value is made of one other of its size, which is read by others too, in next to no
+    operations."""
+    return _is_made_of_one(kernel, readers, ALWAYS_CHEAP, stored)
 
 
 def is_copied_operand(
-    kernel: Kernel, reading: Collection[Kernel], readers: Mapping[UOp, Collection[UOp]], kept: set[UOp]
+    kernel: StoredValue, reading: Collection[StoredValue], readers: Mapping[UOp, Collection[UOp]], stored: set[UOp]
 ) -> bool:
-    """Whether a kept value is elementwise made of another, and only contractions read it, which copy their operands
+    """Whether a stored value is elementwise made of another, and only contractions read it, which copy their operands
     anyway, and can compute it then. Small contractions compute what is unpacked from fewer bytes, too."""
     if not reading:
         return False
     if _is_unpacked(kernel):
         return all(_is_copied(kernel.root, reader, 1) for reader in reading)
-    if not _is_made_of_one(kernel, readers, TWICE_IS_FINE, kept):
+    if not _is_made_of_one(kernel, readers, TWICE_IS_FINE, stored):
         return False
     return all(_is_copied(kernel.root, reader, LEAST_SIDE) for reader in reading)
 
 
-def is_row_of_products(kernel: Kernel, reading: Collection[Kernel], target: Target) -> bool:
-    """Whether a kept value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
+def is_row_of_products(kernel: StoredValue, reading: Collection[StoredValue], target: Target) -> bool:
+    """Whether a stored value is one short row, as a norm makes it, and only products with matrices read it, on a GPU:
     while the first rows of a matrix are on their way, every group of threads computes it."""
     if not target.is_gpu or kernel.is_write or not is_short_row(kernel.root, kernel.reads):
         return False
     return bool(reading) and all(multiplies(kernel.root, reader.value) for reader in reading)
 
 
-def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most: float, kept: set[UOp]) -> bool:
+def _is_made_of_one(kernel: StoredValue, readers: Mapping[UOp, Collection[UOp]], most: float, stored: set[UOp]) -> bool:
     root = kernel.root
     if not root.op.elementwise or kernel.is_write or any(not _is_plain(node) for node in kernel.fused):
         return False
@@ -321,15 +322,16 @@ def _is_made_of_one(kernel: Kernel, readers: Mapping[UOp, Collection[UOp]], most
     is_wider = whole[0].dtype.itemsize > root.dtype.itemsize  # no matter to those that read it anyway
     if is_wider and not set(readers.get(whole[0], ())).issuperset(readers.get(root, ())):
         return False
-    return weigh(root, kept) <= most
+    return weigh(root, stored) <= most
 
 
 def _is_plain(node: UOp) -> bool:
     return node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.CONST)
 
 
-def _is_unpacked(kernel: Kernel) -> bool:
-    """Whether a kept value is made elementwise of at most half as many bytes. Random numbers are made of hardly any."""
+def _is_unpacked(kernel: StoredValue) -> bool:
+    """Whether a stored value is made elementwise of at most half as many bytes. Random numbers are made of hardly
+    any."""
     if kernel.is_write or any(node.op in (ops.REDUCE, ops.SCAN, ops.SORT) for node in (kernel.root, *kernel.fused)):
         return False
     read = sum(prod_of(node.shape) * node.dtype.itemsize for node in dict.fromkeys(kernel.reads))
@@ -337,7 +339,7 @@ def _is_unpacked(kernel: Kernel) -> bool:
     return bool(2 * read <= made <= MOST_UNPACKED * read)
 
 
-def _is_copied(node: UOp, reader: Kernel, least: int) -> bool:
+def _is_copied(node: UOp, reader: StoredValue, least: int) -> bool:
     """Whether a kernel is a contraction of so many rows and columns at least, and reads a value only as one of its
     operands, each element once."""
     nodes = reader.value.topological()

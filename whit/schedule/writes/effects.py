@@ -10,8 +10,8 @@ elements into the memory of what they stand on. Every other AFTER is an expressi
     store(p9, after(zeros, store(shrink(zeros), stage(v)), ...))      no write: a join (`join.py`), if all is covered
 
 A chain of AFTERs that nobody looks into is one AFTER with several stores, and those that touch different elements are
-one write. The target of a store is a view of a placeholder (`place`): writing is not reading, so that the graph below
-an AFTER has nothing in it but what is read. A param changes only if the GROUP stores to it.
+one write. The target of a store is a view of a placeholder (`memory_of_value`): writing is not reading, so that the
+graph below an AFTER has nothing in it but what is read. A param changes only if the GROUP stores to it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
-from whit.schedule.movement import over
+from whit.schedule.movement import ranges_over
 from whit.schedule.stages.join import as_join
 from whit.schedule.values import prod_of
-from whit.schedule.writes.footprint import Box, box_of, target_position
+from whit.schedule.writes.footprint import Footprint, footprint_of, target_position
 
-MOST_CHOSEN = 24  # stores that become a chain of choices; more are written into memory
-MOST_AT_ONCE = 24  # stores of one kernel
-WASTE = 4  # a kernel that runs over unequal stores at once may do so many times the work
+MOST_CHOSEN_STORES = 24  # stores that become a chain of choices; more are written into memory
+MOST_STORES_A_KERNEL = 24  # stores of one kernel
+WASTE_RATIO = 4  # times the work: what a kernel that runs over unequal stores at once may do at most
 
 MEMORY = (ops.PARAM, ops.BUFFER)
 
@@ -61,7 +61,7 @@ class Settled:
         return True
 
 
-def place(value: UOp) -> UOp:
+def memory_of_value(value: UOp) -> UOp:
     """What stands for the memory of a value in the targets of stores."""
     return UOp.param(PLACE_SLOT, value.dtype, value.shape)
 
@@ -90,7 +90,7 @@ def _parted(effect: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
     views, leaf = views_of(target, old)
     if leaf is not old and leaf.op not in MEMORY:  # a chain of changes of one memory names the memory itself
         raise InternalError(f"schedule: {effect.short()} writes to something else than it stands on")
-    memory = on_views(views, place(done[old]), done.__getitem__)
+    memory = on_views(views, memory_of_value(done[old]), done.__getitem__)
     return make(ops.STORE, (memory, *[done[s] for s in sources]), effect.arg)
 
 
@@ -220,7 +220,7 @@ class _Settling:
         old, stores = self._stores(node)
         if not prod_of(old.shape) or not stores:
             return old
-        may_choose = len(stores) <= MOST_CHOSEN and not any(map(is_scatter, stores))
+        may_choose = len(stores) <= MOST_CHOSEN_STORES and not any(map(is_scatter, stores))
         if node not in self.on_memory:
             join = as_join(stores)
             if join is not None:
@@ -230,8 +230,8 @@ class _Settling:
             old = self._copy(old)
         waves = split_writes(stores)
         covered = sum(prod_of(store.src[0].shape) for store in stores)
-        if len(waves) > 1 and may_choose and covered * WASTE >= prod_of(old.shape):
-            waves = [[place(old).store(make(ops.AFTER, (old, *stores)))]]
+        if len(waves) > 1 and may_choose and covered * WASTE_RATIO >= prod_of(old.shape):
+            waves = [[memory_of_value(old).store(make(ops.AFTER, (old, *stores)))]]
         for wave in waves:
             before, old = old, make(ops.AFTER, (old, *wave))
             self.found.writes[old] = before
@@ -259,7 +259,7 @@ class _Settling:
         views, leaf = views_of(target, written)
         if leaf.shape != base.shape or leaf.dtype is not base.dtype:
             raise InternalError(f"schedule: {store.short()} writes to something else than it stands on")
-        memory = on_views(views, place(base), self.done.__getitem__)
+        memory = on_views(views, memory_of_value(base), self.done.__getitem__)
         new = make(ops.STORE, (memory, *[self.done[s] for s in sources]), store.arg)
         check_target(new)
         return new
@@ -315,21 +315,21 @@ def is_scatter(store: UOp) -> bool:
 def split_writes(stores: list[UOp]) -> list[list[UOp]]:
     """Stores in groups that run one after the other; those of a group touch different elements."""
     waves: list[list[UOp]] = []
-    boxes: list[Box] = []
+    footprints: list[Footprint] = []
     for store in stores:
         target = store.src[0]
         if not prod_of(target.shape):
             continue
-        box = None if is_scatter(store) else box_of(target_position(target, over(target.shape)[1]))
-        fits = waves and box is not None and len(waves[-1]) < MOST_AT_ONCE
-        if fits and all(box is not None and box.is_apart(other) for other in boxes):
+        footprint = None if is_scatter(store) else footprint_of(target_position(target, ranges_over(target.shape)[1]))
+        fits = waves and footprint is not None and len(waves[-1]) < MOST_STORES_A_KERNEL
+        if fits and all(footprint is not None and footprint.is_apart(other) for other in footprints):
             waves[-1].append(store)
         else:
             waves.append([store])
-            boxes = []
-        boxes += [box] if box is not None else []
+            footprints = []
+        footprints += [footprint] if footprint is not None else []
         if is_scatter(store):
-            boxes = [Box.anywhere(len(target.shape))]
+            footprints = [Footprint.anywhere(len(target.shape))]
     return [part for wave in waves for part in _by_shape(wave)]
 
 
@@ -339,7 +339,7 @@ def _by_shape(wave: list[UOp]) -> list[list[UOp]]:
     known = all(isinstance(count, int) for count in counts)
     if len({store.src[0].shape for store in wave}) == 1:
         return [wave]
-    if known and max(counts) * len(counts) <= WASTE * sum(counts):
+    if known and max(counts) * len(counts) <= WASTE_RATIO * sum(counts):
         return [wave]
     parts: dict[Any, list[UOp]] = {}
     for store in wave:

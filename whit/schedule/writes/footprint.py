@@ -41,12 +41,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Footprint:
     """A span for each axis; None where nothing is known."""
 
     spans: tuple[Span | None, ...]
 
-    def is_apart(self, other: Box) -> bool:
+    def is_apart(self, other: Footprint) -> bool:
         """Whether no element is in both."""
         if len(self.spans) != len(other.spans):  # views with other axes
             return False
@@ -54,14 +54,14 @@ class Box:
         return any(a is not None and b is not None and a.is_apart(b) for a, b in pairs)
 
     @staticmethod
-    def anywhere(axes: int) -> Box:
+    def anywhere(axes: int) -> Footprint:
         """The box of which nothing is known."""
-        return Box((None,) * axes)
+        return Footprint((None,) * axes)
 
 
-def box_of(position: Position) -> Box:
+def footprint_of(position: Position) -> Footprint:
     """The box that a position stays in, whatever its ranges are."""
-    return Box(tuple(_span(i) for i in position))
+    return Footprint(tuple(_span(i) for i in position))
 
 
 def _span(i: UOp) -> Span | None:

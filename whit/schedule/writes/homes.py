@@ -45,7 +45,7 @@ def find_homes(settled: Settled) -> Homes:
 
 
 def to_compute(settled: Settled, homes: Homes) -> list[UOp]:
-    """The outputs, and the values that are to be kept whatever is made of them."""
+    """The outputs, and the values that are to be stored whatever is made of them."""
     nodes = value_order([*homes.targets, *settled.writes])
     return [*homes.targets, *(node for node in nodes if node.op is ops.STAGE and prod_of(node.shape))]
 

@@ -26,7 +26,7 @@ from whit.ir.args import RangeKind
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp, as_index, make
 from whit.schedule.lower import WRITTEN, Lowering, Request
-from whit.schedule.movement import Position, flat_position, over, reshape_position
+from whit.schedule.movement import Position, flat_position, ranges_over, reshape_position
 from whit.schedule.stages.may_fuse import COMPUTED, of_scattered
 from whit.schedule.values import prod_of
 from whit.schedule.writes.effects import is_scatter, picked_shape, value_order
@@ -47,14 +47,16 @@ def lower_write(
     _, *stores = root.src
     if any(staged):
         old = set(overwritten)
-        stores = [with_kept_sources(store, old) if keep else store for store, keep in zip(stores, staged, strict=True)]
+        stores = [
+            with_stored_sources(store, old) if keep else store for store, keep in zip(stores, staged, strict=True)
+        ]
     for store in stores:
-        lowering.to_keep.update((s, "computed before it is written") for s in store.src[1:] if s.op is ops.STAGE)
+        lowering.to_store.update((s, "computed before it is written") for s in store.src[1:] if s.op is ops.STAGE)
     if len(stores) == 1 and is_scatter(stores[0]):
         return _lower_scatter(root, stores[0], lowering)
     shapes = [store.src[0].shape for store in stores]
     if len(set(shapes)) == 1:
-        ranges, position = over(shapes[0])
+        ranges, position = ranges_over(shapes[0])
         return ranges, UOp.group(*(_lower_store(root, store, ranges, position, None, lowering) for store in stores))
     return _lower_unequal(root, stores, lowering)
 
@@ -73,11 +75,11 @@ def _lower_unequal(root: UOp, stores: Sequence[UOp], lowering: Lowering) -> tupl
     return (along,), UOp.group(*lowered)
 
 
-def with_kept_sources(store: UOp, overwritten: set[UOp]) -> UOp:
+def with_stored_sources(store: UOp, overwritten: set[UOp]) -> UOp:
     """The store with everything computed before that reads a value whose memory is taken."""
     target, *sources = store.src
-    kept = [s if overwritten.isdisjoint(value_order([s])) else s.stage() for s in sources]
-    return make(ops.STORE, (target, *kept), store.arg)
+    stored = [s if overwritten.isdisjoint(value_order([s])) else s.stage() for s in sources]
+    return make(ops.STORE, (target, *stored), store.arg)
 
 
 def _lower_store(
@@ -114,7 +116,7 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
     target, value, *positions = store.src
     allowed = positions.pop() if store.arg.gated else None
     picked = picked_shape([*([] if allowed is None else [allowed]), *positions])
-    ranges, position = over(picked + target.shape[len(positions) :])
+    ranges, position = ranges_over(picked + target.shape[len(positions) :])
     outer, rest = position[: len(picked)], position[len(picked) :]
     gate = None if allowed is None else _ask(lowering, allowed, outer, None, ranges)
     places = [_ask(lowering, p, outer, gate, ranges) for p in positions]
@@ -127,7 +129,7 @@ def _lower_scatter(root: UOp, store: UOp, lowering: Lowering) -> tuple[tuple[UOp
         gate = _both(gate, make(ops.EACH, (flat_position(tuple(together), tuple(r.size for r in together)),)))
     answer = of_scattered(lowering.fused) if renamed else COMPUTED
     if answer.stored:
-        lowering.to_keep.setdefault(value, answer.reason)
+        lowering.to_store.setdefault(value, answer.reason)
     result = UOp.group(_stored(root, store, new, place, gate)).substitute(renamed)
     return tuple(renamed.get(r, r) for r in ranges), result
 

@@ -3,7 +3,7 @@
 A write takes over the memory of a value, so everyone who reads that value runs before it. Two things can stand against
 that, and each has its remedy:
 
-    x[1:] = x[:-1]          the write reads elements that it also writes: its sources are computed and kept first
+    x[1:] = x[:-1]          the write reads elements that it also writes: its sources are computed and stored first
     y = x_new + x_old       a reader of the old value needs the new one: it gets a copy of the old value
 
 A write may read the very element that it writes, in the iteration that writes it (x += 1), and elements that it does
@@ -19,19 +19,19 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.schedule.lower import KEPT
+from whit.schedule.lower import STORED
 from whit.schedule.movement import flat_position
-from whit.schedule.stages.choose import Kernel, Writes, choose_stages
+from whit.schedule.stages.choose import StoredValue, Writes, choose_stages
 from whit.schedule.writes.effects import value_order
-from whit.schedule.writes.footprint import box_of
+from whit.schedule.writes.footprint import footprint_of
 from whit.target import ANY_CPU, Target
 
-ONE_BY_ONE = 8  # so many conflicts are solved alone, to copy as little as possible; then all that are left at once
+ONE_BY_ONE = 8  # conflicts that are solved alone, to copy as little as possible; then all that are left at once
 
 
 def choose_writes(
     outputs: Iterable[UOp], over: dict[UOp, UOp], target: Target = ANY_CPU
-) -> tuple[dict[UOp, Kernel], dict[UOp, list[UOp]]]:
+) -> tuple[dict[UOp, StoredValue], dict[UOp, list[UOp]]]:
     """The kernels of outputs and writes, and for each write the kernels that must run before it."""
     writes = Writes(over)
     roots = list(outputs)
@@ -47,7 +47,7 @@ def choose_writes(
     raise InternalError("schedule: writes and reads of one memory cannot be put in order")
 
 
-def readers(kernels: dict[UOp, Kernel], over: dict[UOp, UOp]) -> dict[UOp, list[UOp]]:
+def readers(kernels: dict[UOp, StoredValue], over: dict[UOp, UOp]) -> dict[UOp, list[UOp]]:
     """For each write the kernel of the value it overwrites, and those who read that value."""
     overwriting = {old: write for write, old in over.items()}
     found: dict[UOp, list[UOp]] = {write: [old] if old in kernels else [] for write, old in over.items()}
@@ -62,8 +62,8 @@ def readers(kernels: dict[UOp, Kernel], over: dict[UOp, UOp]) -> dict[UOp, list[
 # ---- a write that reads what it overwrites
 
 
-def _stage_own_reads(kernels: dict[UOp, Kernel], writes: Writes) -> bool:
-    """Marks the stores whose sources must be kept first; whether there were any."""
+def _stage_own_reads(kernels: dict[UOp, StoredValue], writes: Writes) -> bool:
+    """Marks the stores whose sources must be stored first; whether there were any."""
     found = False
     for write, old in writes.over.items():
         kernel = kernels[write]
@@ -92,9 +92,9 @@ def _is_safe(store: UOp, beside: tuple[UOp, ...], old: UOp) -> bool:
             return False
         if flat_position(position, shape) is flat_position(place, shape):
             continue
-        box = box_of(position)
+        footprint = footprint_of(position)
         places = [other.src[2 : len(other.src) - other.arg.gated] for other in beside]
-        if not all(box.is_apart(box_of(p)) for p in places):
+        if not all(footprint.is_apart(footprint_of(p)) for p in places):
             return False
     return True
 
@@ -107,7 +107,7 @@ def _reads(node: UOp, old: UOp) -> bool:
 
 
 def _is_memory(node: UOp, old: UOp) -> bool:
-    return node is old or (node.op is ops.FUNCTION and node.arg == KEPT and node.src[0] is old)
+    return node is old or (node.op is ops.FUNCTION and node.arg == STORED and node.src[0] is old)
 
 
 def _is_ordered(store: UOp) -> bool:
@@ -118,7 +118,9 @@ def _is_ordered(store: UOp) -> bool:
 # ---- circles
 
 
-def _break_circles(kernels: dict[UOp, Kernel], earlier: dict[UOp, list[UOp]], writes: Writes, everywhere: bool) -> bool:
+def _break_circles(
+    kernels: dict[UOp, StoredValue], earlier: dict[UOp, list[UOp]], writes: Writes, everywhere: bool
+) -> bool:
     """Marks what to keep or copy so that the kernels can be put in order; whether there was anything."""
     needs = {root: {r for r in kernel.reads if r in kernels} for root, kernel in kernels.items()}
     stuck = in_circles({root: needs[root] | set(earlier.get(root, ())) for root in kernels})
@@ -138,14 +140,14 @@ def _break_circles(kernels: dict[UOp, Kernel], earlier: dict[UOp, list[UOp]], wr
 
 def _let_apart(reader: UOp, old: UOp, writes: Writes) -> None:
     """Marks what makes a reader of an old value independent of when that is overwritten."""
-    if reader in writes.over and _keep_sources(reader, old, writes):
+    if reader in writes.over and _store_sources(reader, old, writes):
         return
     if old in writes.saved:
         raise InternalError("schedule: a copy of an old value is needed before it can be made", old.short())
     writes.saved[old] = old.stage()
 
 
-def _keep_sources(write: UOp, old: UOp, writes: Writes) -> bool:
+def _store_sources(write: UOp, old: UOp, writes: Writes) -> bool:
     """Marks the stores of a write that read an old value, so that their sources are computed before."""
     found = False
     for i, store in enumerate(write.src[1:]):

@@ -16,7 +16,7 @@ from functools import partial
 from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.tensor.graphs.softmax import kept_shape, reduced, spread_over
+from whit.tensor.graphs.softmax import broadcast_like, kept_shape, reduced
 
 Axes = tuple[int, ...]  # those that are summed
 
@@ -31,12 +31,12 @@ def squares_from_mean(x: UOp, middle: UOp, axes: Axes) -> UOp:
 
 
 def _of_squares(axes: Axes, y: UOp, dy: UOp, x: UOp, middle: UOp) -> tuple[UOp | None, ...]:
-    return _away(x, middle, axes) * _spread(dy * 2.0, x, axes), None
+    return _away(x, middle, axes) * _broadcast_along(dy * 2.0, x, axes), None
 
 
 def scaled(x: UOp, axes: Axes, middle: UOp, scale: UOp, offset: UOp) -> UOp:
     """(x - middle) * scale + offset, which have no such axes."""
-    value = _away(x, middle, axes) * _spread(scale, x, axes) + _spread(offset, x, axes)
+    value = _away(x, middle, axes) * _broadcast_along(scale, x, axes) + _broadcast_along(offset, x, axes)
     name = f"scaled along {axes}"
     if name not in FORMULAS:
         derivative(name)(partial(_of_scaled, axes))
@@ -46,13 +46,13 @@ def scaled(x: UOp, axes: Axes, middle: UOp, scale: UOp, offset: UOp) -> UOp:
 def _of_scaled(axes: Axes, y: UOp, dy: UOp, x: UOp, middle: UOp, scale: UOp, offset: UOp) -> tuple[UOp, ...]:
     total = reduced(dy, ops.ADD, axes)
     along = reduced(dy * _away(x, middle, axes), ops.ADD, axes)
-    return dy * _spread(scale, x, axes), -(scale * total), along, total
+    return dy * _broadcast_along(scale, x, axes), -(scale * total), along, total
 
 
 def _away(x: UOp, middle: UOp, axes: Axes) -> UOp:
-    return x - _spread(middle, x, axes)
+    return x - _broadcast_along(middle, x, axes)
 
 
-def _spread(value: UOp, like: UOp, axes: Axes) -> UOp:
+def _broadcast_along(value: UOp, like: UOp, axes: Axes) -> UOp:
     """Along the axes that it has not."""
-    return spread_over(value.reshape(kept_shape(like, axes)) if axes else value, like)
+    return broadcast_like(value.reshape(kept_shape(like, axes)) if axes else value, like)

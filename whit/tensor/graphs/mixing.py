@@ -20,8 +20,8 @@ from whit.ir.uop import UOp
 from whit.tensor.core import expand_to
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.expressions import MOVES, multiplied, operand_of, shares_of_row, steps_to
-from whit.tensor.graphs.linear_algebra.contract import product_of, turned
-from whit.tensor.graphs.softmax import power_of, reduced, spread_over
+from whit.tensor.graphs.linear_algebra.contract import product_of, transposed
+from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
 
 MIXED = "mixed"
@@ -51,7 +51,7 @@ def _mixed(y: UOp, dy: UOp, weights: UOp, p: UOp, scores: UOp, values: UOp) -> t
     assert away is not None, "the weights of MIXED are a softmax"
     total = total.src[0] if total.op is ops.EXPAND else total
     wide = sum_dtype(p.dtype)
-    again = power_of(away.cast(wide) - spread_over(formulas.log(total.cast(wide)), p), scores)
+    again = power_of(away.cast(wide) - broadcast_like(formulas.log(total.cast(wide)), p), scores)
     return None, None, *mixed_gradients(y, dy, again, steps_to(p, weights), scores, values)
 
 
@@ -61,12 +61,12 @@ def mixed_gradients(y: UOp, dy: UOp, p: UOp, steps: list[UOp], scores: UOp, valu
     dy = dy.stage() if _is_spread(dy) else dy  # a product with what is the same everywhere would become a sum
     dy, y, p = (x.cast(wide) for x in (dy, y, p))
     common = reduced(dy * y, ops.ADD, (len(batch) + 1,), keepdim=True)
-    away = product_of(dy, turned(values.cast(wide)), batch)
+    away = product_of(dy, transposed(values.cast(wide)), batch)
     weights = p
     for step in steps:
         away, weights = multiplied(away, step), multiplied(weights, step)
-    inner = p * (away - spread_over(common, away))
-    return inner.cast(scores.dtype), product_of(turned(weights), dy, batch).cast(values.dtype)
+    inner = p * (away - broadcast_like(common, away))
+    return inner.cast(scores.dtype), product_of(transposed(weights), dy, batch).cast(values.dtype)
 
 
 def _is_spread(node: UOp) -> bool:

@@ -15,7 +15,7 @@ from whit.ir import ops
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
-from whit.tensor.core import expand_to, spread
+from whit.tensor.core import broadcast_scalar, expand_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Places:
     gate: UOp | None = None
 
 
-def along(shape: Shape, axis: int, dtype: DType = dtypes.weakint) -> UOp:
+def positions_along(shape: Shape, axis: int, dtype: DType = dtypes.weakint) -> UOp:
     """The position on one axis, at every element of a shape."""
     alone = tuple(size if i == axis else 1 for i, size in enumerate(shape))
     return UOp.arange(shape[axis], dtype).reshape(alone).expand(shape)
@@ -69,7 +69,7 @@ def taken(node: UOp, positions: tuple[UOp, ...], gate: UOp | None) -> UOp:
 
 
 def counting_dtype(size: Any) -> DType:
-    """An integer dtype that holds every position on so many elements."""
+    """An integer dtype that holds every position on an axis of `size`."""
     return dtypes.int64 if isinstance(size, int) and size > dtypes.int32.max else dtypes.int32
 
 
@@ -80,11 +80,11 @@ def rank_of(mask: UOp) -> UOp:
     return (ones.scan(ops.ADD, 0) - ones).reshape(mask.shape)
 
 
-def kept(values: UOp, mask: UOp, size: int, fill: UOp) -> UOp:
+def compacted(values: UOp, mask: UOp, size: int, fill: UOp) -> UOp:
     """The values where a mask holds, one after another, in an array of this size; `fill` in what is left of it."""
     count = prod(mask.shape)
     rank, flat = rank_of(mask).reshape((count,)), mask.reshape((count,))
-    start = spread(fill, (size,))
+    start = broadcast_scalar(fill, (size,))
     return start.after(start.store(values.reshape((count,)), rank, gate=flat & (rank < size)))
 
 
@@ -92,7 +92,7 @@ def nonzero_places(mask: UOp, size: int) -> list[UOp]:
     """For each axis of a mask the positions where it holds, `size` of them being asked for; 0 where there are fewer."""
     count = prod(mask.shape)
     dtype = counting_dtype(count)
-    flat = kept(UOp.arange(count, dtype), mask, size, const(dtype, 0))
+    flat = compacted(UOp.arange(count, dtype), mask, size, const(dtype, 0))
     places = []
     for axis, length in enumerate(mask.shape):
         step = prod(mask.shape[axis + 1 :])

@@ -33,7 +33,7 @@ def kept_shape(value: UOp, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if axis in axes else size for axis, size in enumerate(value.shape))
 
 
-def spread_over(value: UOp, like: UOp) -> UOp:
+def broadcast_like(value: UOp, like: UOp) -> UOp:
     """A reduction that kept its axes, repeated to the shape of what was reduced."""
     return expand_to(value, like.shape)
 
@@ -41,7 +41,7 @@ def spread_over(value: UOp, like: UOp) -> UOp:
 def shifted(x: UOp, axes: tuple[int, ...]) -> tuple[UOp, UOp]:
     """x - max(x), and the max with its axes kept."""
     top = reduced(x, ops.MAX, axes, keepdim=True).detach()
-    return below(spread_over(top, x), x), top
+    return below(broadcast_like(top, x), x), top
 
 
 def below(top: UOp, x: UOp) -> UOp:
@@ -75,7 +75,7 @@ def power_of(away: UOp, x: UOp) -> UOp:
 def softmax(x: UOp, axes: tuple[int, ...]) -> UOp:
     """exp(x), scaled to the sum 1."""
     power = power_of(shifted(x, axes)[0], x)
-    return power / spread_over(reduced(power, ops.ADD, axes, keepdim=True), power)
+    return power / broadcast_like(reduced(power, ops.ADD, axes, keepdim=True), power)
 
 
 def log_softmax(x: UOp, axes: tuple[int, ...]) -> UOp:
@@ -86,13 +86,13 @@ def log_softmax(x: UOp, axes: tuple[int, ...]) -> UOp:
 def log_of_shares(away: UOp, axes: tuple[int, ...]) -> UOp:
     """log(exp(away) / sum(exp(away))), the largest along the axes being 0."""
     total = formulas.log(reduced(formulas.exp(away), ops.ADD, axes, keepdim=True))
-    return away - spread_over(total, away)
+    return away - broadcast_like(total, away)
 
 
 def logsumexp(x: UOp, axes: tuple[int, ...], keepdim: bool = False) -> UOp:
     """log(sum(exp(x))) without overflow; -inf of no elements."""
     top = reduced(x, ops.MAX, axes, keepdim=True).detach()
-    peak = spread_over(top, x)
+    peak = broadcast_like(top, x)
     away = x.eq(peak).where(x.constant(0.0), x - peak).formula(SHIFT, x)
     total = formulas.log(reduced(formulas.exp(away), ops.ADD, axes, keepdim))
     return total + (top if keepdim or not axes else top.reshape(total.shape))

@@ -113,7 +113,7 @@ class _Generator:
     """The generator, for who replays a graph."""
 
     def reserve(self, count: int, reseed: int | None = None, used: int = 0) -> tuple[int, int]:
-        """The seed of the process and the first of `count` counters, as if so many values had been drawn. A program
+        """The seed of the process and the first of `count` counters, as if `used` values had been drawn. A program
         that sets the seed on the way leaves it at `reseed`, with `used` values drawn."""
         with _lock:
             found = (_state.seed, _state.used)

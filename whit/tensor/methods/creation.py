@@ -17,7 +17,16 @@ from whit.ir.sizes import larger, reach
 from whit.ir.uop import UOp, as_index, const
 from whit.names import unknown_argument
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, check_gradient, check_number, placed, spread, storable, whole, whole_or_symbolic
+from whit.tensor.core import (
+    Core,
+    broadcast_scalar,
+    check_gradient,
+    check_number,
+    placed,
+    storable,
+    whole,
+    whole_or_symbolic,
+)
 from whit.tensor.engine import new_buffer
 from whit.tensor.methods.movement.views import listed
 from whit.tensor.topic import Topic
@@ -71,7 +80,7 @@ class Creation(Topic):
         else:
             wanted = resolve_weak(weak_dtype(fill_value)) if dtype is None else storable("full", dtype)
             value = fitting("full", fill_value, wanted)
-        return cls._fresh(spread(value, sizes), device, requires_grad)
+        return cls._fresh(broadcast_scalar(value, sizes), device, requires_grad)
 
     @classmethod
     def zeros(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
@@ -166,7 +175,9 @@ class Creation(Topic):
         wanted = dtypes.default_float if dtype is None else storable("linspace", dtype)
         inner = wanted if wanted.itemsize >= 4 and wanted.is_float else dtypes.float32
         if steps < 2:
-            return cls._fresh(spread(const(inner, float(start)), (steps,)).cast(wanted), device, requires_grad)
+            return cls._fresh(
+                broadcast_scalar(const(inner, float(start)), (steps,)).cast(wanted), device, requires_grad
+            )
         distance = (stop - start) / (steps - 1)
         place = UOp.arange(steps, dtypes.int32)
         up = place.cast(inner) * distance + float(start)

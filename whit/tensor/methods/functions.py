@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from whit.dtype import DTypeLike, dtypes
 from whit.ir.uop import UOp, const
-from whit.tensor.core import check_number, spread, storable
+from whit.tensor.core import broadcast_scalar, check_number, storable
 from whit.tensor.graphs import formulas, trigonometry
 from whit.tensor.graphs.bitcast import bitcast
 from whit.tensor.graphs.restate import restate
@@ -173,7 +173,7 @@ class Functions(Topic):
         return self
 
     def _never(self) -> Self:
-        return self._wrap(spread(const(dtypes.bool, False), self.shape))
+        return self._wrap(broadcast_scalar(const(dtypes.bool, False), self.shape))
 
     def isnan(self) -> Self:
         """Whether it is no number."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from whit.errors import MissingError
 from whit.viz.model import Trace
 from whit.viz.page.activity import compile_document, dependencies, memory_document, timeline_document
-from whit.viz.page.replay import CHUNK, Replay, places
+from whit.viz.page.replay import CHUNK_REWRITES, Replay, places
 from whit.viz.page.rows import Data, graph_document
 from whit.viz.report.life import life_data
 from whit.viz.report.overview import overview_data
@@ -78,7 +78,7 @@ class Documents:
         yield from (f"graph/{number}" for number in self.trace.graphs)
         by_size = sorted(self._places.values(), key=lambda place: len(place.rewriting.steps))
         for place in by_size:
-            chunks = -(-len(place.rewriting.steps) // CHUNK)
+            chunks = -(-len(place.rewriting.steps) // CHUNK_REWRITES)
             yield from (f"steps/{place.name}/{chunk}" for chunk in range(chunks))
 
     # ---- each kind
@@ -94,7 +94,7 @@ class Documents:
             shown["stack"] = schedule.stack
             shown["rewrites"] = len(schedule.rewriting.steps)
         best_ops, best_bytes = roofs(self.trace)
-        return {**data, "roofs": {"gflops": best_ops, "gbytes": best_bytes}, "chunk": CHUNK}
+        return {**data, "roofs": {"gflops": best_ops, "gbytes": best_bytes}, "chunk": CHUNK_REWRITES}
 
     def _rules(self) -> Data:
         return {str(n): [rule.name, rule.place, rule.source] for n, rule in self.trace.rules.items()}
@@ -145,7 +145,7 @@ class Documents:
 
     def _steps(self, name: str, chunk: int) -> Data | None:
         place = self._places.get(name)
-        if place is None or chunk * CHUNK >= len(place.rewriting.steps):
+        if place is None or chunk * CHUNK_REWRITES >= len(place.rewriting.steps):
             return None
         replay = self._replays.get(name)
         if replay is None:

@@ -23,13 +23,13 @@ from whit.viz.model import Rewriting, Trace
 from whit.viz.page.rows import Data, Row, row
 from whit.viz.report.graphs import UNREADABLE, parsed
 
-CHUNK = 1000  # rewrites of one document
+CHUNK_REWRITES = 1000  # rewrites of one document
 
 _SOURCE = re.compile(r"%(\d{1,12})")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RewritePlace:
     """Where rewrites happened: a name for the page, the graph they began with, and what they were."""
 
     name: str
@@ -41,7 +41,7 @@ class Place:
 class Replay:
     """The slots of one place, after the chunks that were asked for so far."""
 
-    def __init__(self, trace: Trace, place: Place) -> None:
+    def __init__(self, trace: Trace, place: RewritePlace) -> None:
         self._trace = trace
         self._steps = place.rewriting.steps
         self._rows: list[Row] = []
@@ -58,14 +58,14 @@ class Replay:
 
     def chunk(self, number: int) -> Data | None:
         """One document; those before it are made on the way."""
-        while len(self._chunks) <= number and len(self._chunks) * CHUNK < max(len(self._steps), 1):
+        while len(self._chunks) <= number and len(self._chunks) * CHUNK_REWRITES < max(len(self._steps), 1):
             self._chunks.append(self._next())
         return self._chunks[number] if number < len(self._chunks) else None
 
     def _next(self) -> Data:
-        first = len(self._chunks) * CHUNK
+        first = len(self._chunks) * CHUNK_REWRITES
         made = len(self._rows) if self._chunks else 0
-        steps = self._steps[first : first + CHUNK]
+        steps = self._steps[first : first + CHUNK_REWRITES]
         self._read({node for _, *pair in steps for node in pair})
         events = [self._step(rule, before, after) for rule, before, after in steps]
         return {
@@ -188,14 +188,14 @@ class Replay:
         return known
 
 
-def places(trace: Trace) -> dict[str, Place]:
+def places(trace: Trace) -> dict[str, RewritePlace]:
     """Every place with rewrites, by name: s0, k3.2 (its second pass), k3.0 (while its source was written), rest."""
-    found = [Place(s.label, f"schedule {s.label}", s.graph, s.rewriting) for s in trace.schedules.values()]
+    found = [RewritePlace(s.label, f"schedule {s.label}", s.graph, s.rewriting) for s in trace.schedules.values()]
     for kernel in trace.kernels.values():
         before = kernel.graph
         for number, step in enumerate(kernel.passes, start=1):
-            found.append(Place(f"{kernel.label}.{number}", step.name, before, step.rewriting))
+            found.append(RewritePlace(f"{kernel.label}.{number}", step.name, before, step.rewriting))
             before = step.graph if step.graph >= 0 else before
-        found.append(Place(f"{kernel.label}.0", "write source", before, kernel.rendering))
-    found.append(Place("rest", "elsewhere", -1, trace.elsewhere))
+        found.append(RewritePlace(f"{kernel.label}.0", "write source", before, kernel.rendering))
+    found.append(RewritePlace("rest", "elsewhere", -1, trace.elsewhere))
     return {place.name: place for place in found if place.rewriting.steps}

@@ -11,8 +11,8 @@ from whit.ir.text import to_text
 from whit.ir.uop import UOp
 from whit.viz.model import Trace
 
-WIDTH = 160  # letters of a node that is spelled as an expression
-NEAREST = 40  # its nodes
+WIDTH_CHARACTERS = 160  # letters of a node that is spelled as an expression
+NEAREST_NODES = 40  # its nodes
 UNREADABLE = (WhitError, ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
 
 _SOURCE = re.compile(r"%(\d{1,12})")
@@ -59,7 +59,7 @@ class NodeTexts:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+    return text if len(text) <= WIDTH_CHARACTERS else f"{text[: WIDTH_CHARACTERS - 1]}…"
 
 
 def _expression(root: UOp) -> str:
@@ -69,9 +69,9 @@ def _expression(root: UOp) -> str:
     """
     near = {root}
     frontier = [root]
-    while frontier and len(near) < NEAREST:
+    while frontier and len(near) < NEAREST_NODES:
         below = dict.fromkeys(s for node in frontier if not node.op.opaque for s in node.src)
-        frontier = [s for s in below if s not in near][: NEAREST - len(near)]
+        frontier = [s for s in below if s not in near][: NEAREST_NODES - len(near)]
         near.update(frontier)
     beyond = {s: "…" for node in near for s in node.src if s not in near and s.src}
     return root.expression(names=beyond)

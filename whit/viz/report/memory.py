@@ -6,7 +6,7 @@ from whit.viz.memory import TEMPORARIES, Curve, alive_at, curves, left_from_befo
 from whit.viz.model import Allocation, Trace
 from whit.viz.report.table import Data, amount, ms, plural, table
 
-BAR = 40  # characters
+BAR_CHARACTERS = 40  # characters
 ROLES = {
     "engine.realize.realize._results": "result",
     "jit.replayer._make": "result",
@@ -19,7 +19,7 @@ ROLES = {
 
 
 def memory_data(trace: Trace, parts: int, count: int) -> Data:
-    """One entry for each device; the curve in so many parts, the holders in groups, so many of them."""
+    """One entry for each device; the curve in `parts` parts, the `count` largest groups of holders."""
     return {"devices": [_device_data(trace, curve, parts, count) for curve in curves(trace)]}
 
 
@@ -77,7 +77,7 @@ def _device_text(data: Data) -> str:
         f"in {plural(data['buffers_at_peak'], 'buffer')}, {amount(data['end_bytes'])} at the end"
     ]
     for part in data["curve"]:
-        bar = "#" * round(BAR * part["most_bytes"] / peak) if peak > 0 else ""
+        bar = "#" * round(BAR_CHARACTERS * part["most_bytes"] / peak) if peak > 0 else ""
         lines.append(f"{ms(part['from_ns']):>12} ms  {amount(part['most_bytes']):>9}  {bar}".rstrip())
     rows = [(amount(h["bytes"]), str(h["buffers"]), h["type"], h["what"], h["line"]) for h in data["holders"]]
     if data["before_bytes"]:

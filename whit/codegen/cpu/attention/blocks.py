@@ -12,47 +12,47 @@
 Goes in: a kernel of this form (`whit.kernel.attention_form`). Comes out: the tiled kernel. Where all keys are one
 block, S is computed once, and sums stay in registers. Else a statistic that others are made of, as the largest of a
 row, is complete before those begin: for them, S is computed again. Keys that no row of a block may see, as in causal
-attention, are skipped (`kernel.attention_bounds`): P is 0 there, whatever W is. Products with P turned round, as in
+attention, are skipped (`kernel.attention_bounds`): P is 0 there, whatever W is. Products with P transposed, as in
 gradients, are added up over the blocks of rows, and stored in the end.
 """
 
 from __future__ import annotations
 
-from whit.codegen.cpu.attention.sizes import Cut
+from whit.codegen.cpu.attention.sizes import AttentionSizes
 from whit.codegen.cpu.attention.sweep import Sweep
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
-from whit.kernel.attention_form import Chain, Product, Statistic, find_chain, with_values
+from whit.kernel.attention_form import AttentionForm, Product, Statistic, find_attention, with_values
 from whit.kernel.ranges import free_ranges, is_open, size_of
 from whit.target import Target
 
 
-def tile_chain(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
-    """The tiled kernel, and why it is tiled so; None if it is no chain, or one that cannot be tiled."""
+def tile_attention(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
+    """The tiled kernel, and why it is tiled so; None if it is no attention, or cannot be tiled."""
     if sum(node.op is ops.REDUCE for node in topological((body,))) < 2:
         return None
-    chain = find_chain([store.src[1] for store in body.src])
-    if chain is None or not chain.is_worth_blocks() or any(store.arg.combine is not None for store in body.src):
+    form = find_attention([store.src[1] for store in body.src])
+    if form is None or not form.is_worth_blocks() or any(store.arg.combine is not None for store in body.src):
         return None
-    leaves = [inner.leaf for inner in chain.inner] + [product.leaf for product in (*chain.products, *chain.turned)]
+    leaves = [inner.leaf for inner in form.inner] + [product.leaf for product in (*form.products, *form.transposed)]
     width = target.vector_bytes // max(leaf.dtype.itemsize for leaf in leaves)
     if any(is_open(r) for r in free_ranges(body)[body]):
         return None
-    if width < 2 or min(size_of(chain.columns), size_of(chain.keys)) < width:
+    if width < 2 or min(size_of(form.columns), size_of(form.keys)) < width:
         return None
-    cut = Cut(body, chain, width, target)
+    cut = AttentionSizes(body, form, width, target)
     return _Stores(cut).all(), [str(cut)]
 
 
 class _Stores:
     """The stores of a kernel, from sums and statistics."""
 
-    def __init__(self, cut: Cut) -> None:
-        self.cut, self.chain = cut, cut.chain
-        self.pairs = list(zip(cut.body.src, cut.chain.values, strict=True))  # of stores, and values over leaves
+    def __init__(self, cut: AttentionSizes) -> None:
+        self.cut, self.form = cut, cut.form
+        self.pairs = list(zip(cut.body.src, cut.form.values, strict=True))  # of stores, and values over leaves
         self.known: Values = {}  # leaf of a statistic -> its memory
         self.sums: Values = {}  # leaf of a product that waits -> its memory
 
@@ -61,26 +61,26 @@ class _Stores:
         stores: list[UOp] = []
         for number, (statistics, products) in enumerate(_sweeps(self.cut), 1):
             sweep = Sweep(self.cut, number, self.known)
-            turned = self.chain.turned if number == 1 else []
+            transposed = self.form.transposed if number == 1 else []
             for i, statistic in enumerate(statistics):
                 later = [other.value for other in statistics[i + 1 :]]
-                sweep.statistic(statistic, [*later, *(product.p for product in (*products, *turned))])
-            for p in sorted({product.p for product in turned}, key=lambda p: len(topological((p,)))):
+                sweep.statistic(statistic, [*later, *(product.p for product in (*products, *transposed))])
+            for p in sorted({product.p for product in transposed}, key=lambda p: len(topological((p,)))):
                 sweep.keep(p, is_exact=True)  # one may be made of the other
             for product in products:
                 if waits:
                     self.sums[product.leaf] = sweep.waiting(product)
                 else:
                     stores.extend(self.of_tile(sweep, product))
-            for product in turned:
-                stores.extend(self.of_turned(product.leaf, sweep.turned(product)))
+            for product in transposed:
+                stores.extend(self.of_transposed(product.leaf, sweep.transposed(product)))
         if waits:
             stores.extend(self.of_sums(sweep))
         return UOp.group(*stores, *self.of_rows(sweep))
 
     def products_in(self, value: UOp) -> list[Product]:
         nodes = set(topological((value,)))
-        return [product for product in self.chain.products if product.leaf in nodes]
+        return [product for product in self.form.products if product.leaf in nodes]
 
     def of_tile(self, sweep: Sweep, product: Product) -> list[UOp]:
         """What becomes of a product, from a tile of sums in registers."""
@@ -93,7 +93,7 @@ class _Stores:
             at = sweep.at_row(panel * cut.rows + u, row)
             for c in range(cut.vectors):
                 column = cut.column(tile, c)
-                here = {**at, self.chain.columns: column, product.leaf: sums[u][c]}
+                here = {**at, self.form.columns: column, product.leaf: sums[u][c]}
                 gate = cut.gate(panel, row, tile, column)
                 stores.extend(_store(store, value, here, gate) for store, value in wanted)
         return stores
@@ -108,12 +108,12 @@ class _Stores:
         for c in range(cut.vectors):
             column = cut.column(tile, c)
             sums = {leaf: memory.index(slot * cut.wide + column) for leaf, memory in self.sums.items()}
-            here = {**sweep.at_row(slot, row), **sums, self.chain.columns: column}
+            here = {**sweep.at_row(slot, row), **sums, self.form.columns: column}
             gate = cut.gate(panel, row, tile, column)
             stores.extend(_store(store, value, here, gate) for store, value in wanted)
         return stores
 
-    def of_turned(self, leaf: UOp, memory: UOp) -> list[UOp]:
+    def of_transposed(self, leaf: UOp, memory: UOp) -> list[UOp]:
         """What becomes of a product that was summed over all rows: its rows are the keys."""
         cut = self.cut
         row, vector = cut.loops(cut.n, -(-cut.wide // cut.width))
@@ -122,8 +122,8 @@ class _Stores:
         column = first + lane_numbers(cut.width)
         here = {
             **cut.values,
-            self.chain.rows: row,
-            self.chain.columns: column,
+            self.form.rows: row,
+            self.form.columns: column,
             leaf: memory.index(row * columns + column),
         }
         gate = column >= vector * cut.width if cut.wide % cut.width else None
@@ -132,7 +132,7 @@ class _Stores:
     def of_rows(self, sweep: Sweep) -> list[UOp]:
         """What rows have once: statistics."""
         cut = self.cut
-        leaves = {product.leaf for product in (*self.chain.products, *self.chain.turned)}
+        leaves = {product.leaf for product in (*self.form.products, *self.form.transposed)}
         wanted = [(store, value) for store, value in self.pairs if leaves.isdisjoint(topological((value,)))]
         if not wanted:
             return []
@@ -142,10 +142,10 @@ class _Stores:
         return [_store(store, value, at, cut.is_new(panel, row)) for store, value in wanted]
 
 
-def _sweeps(cut: Cut) -> list[tuple[list[Statistic], list[Product]]]:
+def _sweeps(cut: AttentionSizes) -> list[tuple[list[Statistic], list[Product]]]:
     """Statistics and products by how many statistics come one before the other for them. With one block of keys, all
     are in one sweep."""
-    chain: Chain = cut.chain
+    form: AttentionForm = cut.form
     level: dict[UOp, int] = {}
     found: list[tuple[list[Statistic], list[Product]]] = [([], [])]
 
@@ -156,9 +156,9 @@ def _sweeps(cut: Cut) -> list[tuple[list[Statistic], list[Product]]]:
             found.append(([], []))
         return found[level[leaf]]
 
-    for statistic in chain.statistics:
+    for statistic in form.statistics:
         enter(statistic.leaf, statistic.value)[0].append(statistic)
-    for product in chain.products:
+    for product in form.products:
         enter(product.leaf, product.p)[1].append(product)
     return found
 

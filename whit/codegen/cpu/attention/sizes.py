@@ -1,7 +1,7 @@
 """How attention is cut into blocks: sizes, and where the rows, keys and columns of a block are.
 
 A tile is what registers hold. A block of rows is several tiles; slots number its rows. Where rows are no multiple of a
-tile, the last tile is moved back and computes some rows again, which are not stored again (`Cut.is_new`).
+tile, the last tile is moved back and computes some rows again, which are not stored again (`AttentionSizes.is_new`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whit.ir.args import Memory, RangeKind, StageArg
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.attention_bounds import find_bounds
-from whit.kernel.attention_form import Chain
+from whit.kernel.attention_form import AttentionForm
 from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.target import Target
 
@@ -29,39 +29,39 @@ ITEMS = 4  # for each core, so that none waits long for another
 BUFFER_IDS = FIRST_ID + 1000
 
 
-class Cut:
+class AttentionSizes:
     """The sizes of everything, and places in it."""
 
-    def __init__(self, body: UOp, chain: Chain, width: int, target: Target) -> None:
-        self.body, self.chain, self.width = body, chain, width
-        self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
+    def __init__(self, body: UOp, form: AttentionForm, width: int, target: Target) -> None:
+        self.body, self.form, self.width = body, form, width
+        self.m, self.n, self.wide = (size_of(r) for r in (form.rows, form.keys, form.columns))
         self.registers = target.vector_registers
         most = min(self.wide // width, 4)
         self.rows, self.vectors = choose_tiles(self.m, self.wide, width, most, target)[0]
         self.size = self.vectors * width  # columns of a tile
         self.across = min(self.vectors, self.n // width)  # vectors of a tile of scores
         self.tile = self.across * width
-        deep = sum(prod(sizes_of(list(inner.along))) for inner in chain.inner)
+        deep = sum(prod(sizes_of(list(inner.along))) for inner in form.inner)
         fits = self.n <= MOST_KEYS and self.n * deep * (target.vector_bytes // width) <= MOST_BYTES
-        self.span = self.n if fits or chain.turned else FEW_KEYS // self.tile * self.tile  # keys of a block
+        self.span = self.n if fits or form.transposed else FEW_KEYS // self.tile * self.tile  # keys of a block
         self.chunks = -(-self.n // self.span)
         self.pitch = -(-self.span // self.tile) * self.tile + PADDING
         count = -(-self.m // self.rows)
-        room = 2 * PANEL if chain.turned else PANEL  # those sum over the rows of a block
+        room = 2 * PANEL if form.transposed else PANEL  # those sum over the rows of a block
         rows = MANY_ROWS if self.chunks > 1 else room // self.pitch
-        self.bounds = find_bounds(chain)
+        self.bounds = find_bounds(form)
         if not self.bounds.are_open:
             rows = min(rows, -(-self.m // SKIPPING))
         self.panels = min(max(rows // self.rows, 1), count)  # tiles of rows in a block
         self.slots = self.panels * self.rows
         self.row_blocks = -(-count // self.panels)
-        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.order)
+        self.batch = sorted(free_ranges(body)[body] - {form.rows, form.columns}, key=lambda r: r.arg.order)
         self._share(prod(sizes_of(self.batch)), target.cores)
         self.buffers = self.loops_so_far = 0
 
     def _share(self, heads: int, cores: int) -> None:
         """What the cores take at a time: a part of the blocks of rows of a head, or all, if sums go over all rows."""
-        parts = 1 if self.chain.turned else min(-(-ITEMS * cores // heads), self.row_blocks)
+        parts = 1 if self.form.transposed else min(-(-ITEMS * cores // heads), self.row_blocks)
         self.each = -(-self.row_blocks // parts)
         self.parts = -(-self.row_blocks // self.each)
         total = heads * self.parts

@@ -10,7 +10,7 @@ With several blocks of keys, the walk is a loop over them, and what goes on from
 
 from __future__ import annotations
 
-from whit.codegen.cpu.attention.sizes import Cut, staged
+from whit.codegen.cpu.attention.sizes import AttentionSizes, staged
 from whit.codegen.cpu.panel_sizes import Depth, Tiling, Way, ways_of_b
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.codegen.strategy.fill_panels import ZERO, Filler, Values
@@ -18,7 +18,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
-from whit.kernel.attention_form import Chain, Inner, Product, Statistic, with_values
+from whit.kernel.attention_form import AttentionForm, Inner, Product, Statistic, with_values
 from whit.kernel.contraction import Contraction, is_gated, is_unit
 from whit.kernel.ranges import size_of
 
@@ -31,11 +31,11 @@ Vector = tuple[UOp, UOp | None, UOp]  # a vector of a panel, the lanes that exis
 class Sweep:
     """One walk. `known` has the memory of statistics of rows, by leaf; those of this walk are added."""
 
-    def __init__(self, cut: Cut, number: int, known: Values) -> None:
+    def __init__(self, cut: AttentionSizes, number: int, known: Values) -> None:
         self.cut, self.number, self.known = cut, number, known
         self._walk(*self._seen())
         self.panels: Values = {}  # expression -> memory that has it for the rows and keys of the block
-        for inner in cut.chain.inner:
+        for inner in cut.form.inner:
             self._fill(inner)
 
     def _seen(self) -> tuple[UOp, UOp]:
@@ -71,27 +71,27 @@ class Sweep:
     def at_row(self, slot: UOp, row: UOp) -> Values:
         """What is known of a row."""
         known = {leaf: memory.index(slot) for leaf, memory in self.known.items()}
-        return {**self.cut.values, **known, self.cut.chain.rows: row}
+        return {**self.cut.values, **known, self.cut.form.rows: row}
 
     # ---- panels
 
     def _fill(self, inner: Inner) -> None:
         """The panel of an inner contraction."""
-        cut, chain, width = self.cut, self.cut.chain, self.cut.width
+        cut, form, width = self.cut, self.cut.form, self.cut.width
         depth = Depth(list(inner.along), 0, size_of(inner.along[0]))
         reduce = (inner.a * inner.b).reduce(ops.ADD, ranges=inner.along)
-        found = Contraction(reduce, inner.a, inner.b, [chain.rows], [chain.keys], [], cut.batch)
+        found = Contraction(reduce, inner.a, inner.b, [form.rows], [form.keys], [], cut.batch)
         is_plain = inner.a.op is ops.INDEX and not is_gated(inner.a) and is_unit(inner.a, inner.along[-1])
         way_a = Way.DIRECT if is_plain and len(inner.along) == 1 else Way.ROWS
         way_b = ways_of_b(found, depth, cut.m, True)[0]
         tiling = Tiling(cut.rows, width, cut.across, depth, False, way_a, way_b, 0, 0, panels=cut.panels, span=cut.span)
-        number = PANELS + 2 * (self.number * len(chain.inner) + chain.inner.index(inner))
+        number = PANELS + 2 * (self.number * len(form.inner) + form.inner.index(inner))
         filler = Filler(found, tiling, cut.values, dict.fromkeys(inner.along, ZERO), number)
         step, panel = cut.loops(self.tiles, cut.panels)
         k = cut.deep_loop(depth.total)
         tile = self.low + step
         read_a, read_b = filler.read_a(cut.block, panel, k), filler.read_b(self.start, {}, tile, k)
-        value = first_of(inner.leaf, chain)
+        value = first_of(inner.leaf, form)
         memory = cut.buffer(value, cut.slots * cut.pitch)
         first = as_index(cut.span - cut.tile).minimum(tile * cut.tile)
         stores: list[UOp] = []
@@ -99,7 +99,7 @@ class Sweep:
             for c in range(cut.across):
                 lane = first + (lane_numbers(width) + c * width)
                 total = (read_a(u) * read_b(c)).reduce(ops.ADD, ranges=(k,))
-                at = {**cut.values, chain.rows: cut.row(panel) + u, chain.keys: self.start + lane, inner.leaf: total}
+                at = {**cut.values, form.rows: cut.row(panel) + u, form.keys: self.start + lane, inner.leaf: total}
                 stores.append(memory.store(with_values(value, at), (panel * cut.rows + u) * cut.pitch + lane))
         self.panels[value] = staged(memory, stores, [step, panel])
 
@@ -116,7 +116,7 @@ class Sweep:
             lane = (self.low + step) * cut.tile + (lane_numbers(cut.width) + c * cut.width)
             place = slot * cut.pitch + lane
             panels = {node: memory.index(place) for node, memory in self.panels.items()}
-            vector = with_values(value, {**at, **panels, cut.chain.keys: self.start + lane})
+            vector = with_values(value, {**at, **panels, cut.form.keys: self.start + lane})
             if is_new is not None:
                 vector = is_new.where(vector, const(vector.dtype, 0))
             if not vector.shape:
@@ -169,7 +169,7 @@ class Sweep:
 
     def tile_of(self, product: Product) -> tuple[UOp, UOp, list[list[UOp]]]:
         """A tile of sums over the keys of the block: the loops of columns and rows around it, its vectors by row."""
-        cut, chain, w = self.cut, self.cut.chain, product.w
+        cut, form, w = self.cut, self.cut.form, product.w
         self.keep(product.p)
         left = self.panels[product.p]
         tile, panel = cut.loops(-(-cut.wide // cut.size), cut.panels)
@@ -180,16 +180,16 @@ class Sweep:
             skipped = (self.late - low).maximum(0)
             k, low = cut.deep_loop(as_index(self.keys) - skipped), low + skipped
         is_large = cut.n * cut.wide * w.dtype.itemsize > MOST_WIDE
-        is_plain = w.op is ops.INDEX and not is_gated(w) and is_unit(w, chain.columns)
+        is_plain = w.op is ops.INDEX and not is_gated(w) and is_unit(w, form.columns)
         way = Way.DIRECT if is_plain or is_large else Way.ACROSS
-        reduce = (product.p * w).reduce(ops.ADD, ranges=(chain.keys,))
-        found = Contraction(reduce, product.p, w, [chain.rows], [chain.columns], [], [])
-        depth = Depth([chain.keys], 0, cut.n)
+        reduce = (product.p * w).reduce(ops.ADD, ranges=(form.keys,))
+        found = Contraction(reduce, product.p, w, [form.rows], [form.columns], [], [])
+        depth = Depth([form.keys], 0, cut.n)
         tiling = Tiling(
             cut.rows, cut.width, cut.vectors, depth, False, Way.ROWS, way, 0, 0, panels=cut.panels, span=cut.wide
         )
-        number = PANELS + 2 * (8 * len(chain.inner) + chain.products.index(product))
-        filler = Filler(found, tiling, cut.values, {chain.keys: ZERO}, number)
+        number = PANELS + 2 * (8 * len(form.inner) + form.products.index(product))
+        filler = Filler(found, tiling, cut.values, {form.keys: ZERO}, number)
         read_b = filler.read_b(ZERO, {}, tile, self.start + low + k)
         sums = []
         for u in range(cut.rows):
@@ -210,8 +210,8 @@ class Sweep:
                 stores.append(memory.store(sum(before, sums[u][c]), place))
         return staged(memory, stores, [r for r in (self.chunk, tile, panel) if r is not None])
 
-    def turned(self, product: Product) -> UOp:
-        """The memory of the sums of a turned product, when all rows are done: keys by columns.
+    def transposed(self, product: Product) -> UOp:
+        """The memory of the sums of a transposed product, when all rows are done: keys by columns.
 
         Tiles of its rows, the keys, divide those of the scores: what was not computed for this block is not read.
         """
@@ -240,21 +240,21 @@ class Sweep:
 
     def _rows_of(self, w: UOp, columns: int) -> UOp:
         """A panel of an operand over the rows of the block and columns."""
-        cut, chain = self.cut, self.cut.chain
+        cut, form = self.cut, self.cut.form
         panel, u, vector = cut.loops(cut.panels, cut.rows, columns // cut.width)
         memory = cut.buffer(w, cut.slots * columns)
         column = lane_numbers(cut.width) + vector * cut.width
-        value = with_values(w, {**cut.values, chain.rows: cut.row(panel) + u, chain.columns: column})
+        value = with_values(w, {**cut.values, form.rows: cut.row(panel) + u, form.columns: column})
         if columns != cut.wide:
             value = masked(value, column < cut.wide)
         store = memory.store(value, (panel * cut.rows + u) * columns + column)
         return staged(memory, [store], [panel, u, vector])
 
 
-def first_of(leaf: UOp, chain: Chain) -> UOp:
+def first_of(leaf: UOp, form: AttentionForm) -> UOp:
     """The last of the few things that become of an inner contraction before anything else comes in: what is stored."""
-    roots = [s.value for s in chain.statistics] + [p.p for p in (*chain.products, *chain.turned)]
-    others = {other.leaf for other in chain.inner} | {other.leaf for other in chain.statistics}
+    roots = [s.value for s in form.statistics] + [p.p for p in (*form.products, *form.transposed)]
+    others = {other.leaf for other in form.inner} | {other.leaf for other in form.statistics}
     users: dict[UOp, set[UOp]] = {}
     for node in topological(roots):
         for s in node.src:

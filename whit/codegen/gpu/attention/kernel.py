@@ -21,32 +21,32 @@ those have two contractions inside, and the one of keys and values two products.
 
 from __future__ import annotations
 
-from whit.codegen.gpu.attention.rows import ChainRows
+from whit.codegen.gpu.attention.rows import AttentionRows
 from whit.codegen.gpu.attention.sizes import QUAD, by_reciprocals
-from whit.codegen.gpu.gemm.atoms import halves_of
+from whit.codegen.gpu.gemm.atoms import multiplied_halves
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
-from whit.kernel.attention_form import find_chain
-from whit.kernel.online_softmax import as_online
+from whit.kernel.attention_form import find_attention
+from whit.kernel.online_softmax import as_online_softmax
 from whit.kernel.ranges import free_ranges
 from whit.target import Target
 
 
-def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
-    """The program and why it is so; None if the kernel is no chain, or one that tensor cores do not compute."""
+def write_attention(body: UOp, target: Target) -> tuple[UOp, str] | None:
+    """The program and why it is so; None if it is no attention, or tensor cores do not compute it."""
     if sum(node.op is ops.REDUCE for node in topological((body,))) < 2:
         return None
-    chain = find_chain([store.src[1] for store in body.src])
-    if chain is None or any(store.arg.combine is not None or len(store.src) > 3 for store in body.src):
+    form = find_attention([store.src[1] for store in body.src])
+    if form is None or any(store.arg.combine is not None or len(store.src) > 3 for store in body.src):
         return None
-    online = as_online(chain)
-    if online is None or online.dtype not in halves_of(target):
+    online = as_online_softmax(form)
+    if online is None or online.dtype not in multiplied_halves(target):
         return None
-    kernel = _Kernel(body, chain, online, target)
+    kernel = _Kernel(body, form, online, target)
     program = kernel.write()
     rooms = [node for node in topological((program,)) if node.op is ops.BUFFER and node.arg.memory is Memory.SHARED]
     if sum(int(node.shape[0]) * node.dtype.itemsize for node in rooms) > target.shared_bytes:
@@ -54,7 +54,7 @@ def write_chain(body: UOp, target: Target) -> tuple[UOp, str] | None:
     return program, str(kernel)
 
 
-class _Kernel(ChainRows):
+class _Kernel(AttentionRows):
     """Writes the program."""
 
     # ---- the program
@@ -62,7 +62,7 @@ class _Kernel(ChainRows):
     def write(self) -> UOp:
         w, size = self.w, self.size
         with w.walk(self.in_program(self.block)), w.walk(self.in_program(self.thread)):
-            self._write(self.fills(self.shared, self.chain.rows, self.first, self.m, None), {})
+            self._write(self.fills(self.shared, self.form.rows, self.first, self.m, None), {})
             begin, self.count = self._seen()
             self.begins = dict.fromkeys(self._fixed_begin(), begin)
             self._read_once([value for row in self.rows for value in row.all()])
@@ -70,8 +70,8 @@ class _Kernel(ChainRows):
             self.key_fills = self._key_fills()
             self.stages = w.variable(self.number(0))
             self._copy_keys(self.number(0), self.number(0))
-            if size.is_ahead:
-                self._go_ahead()
+            if size.is_pipelined:
+                self._run_pipelined()
             else:
                 self._go()
             self._stores()
@@ -88,7 +88,7 @@ class _Kernel(ChainRows):
             self.products(stage)
             self.stages.set(self._after(stage))
 
-    def _go_ahead(self) -> None:
+    def _run_pipelined(self) -> None:
         """The first keys; then scores while what is of the keys before is multiplied; then the last product. Products
         are waited for at the beginning of a step, which a compiler does not move to before the weights."""
         w, first = self.w, self.number(0)
@@ -145,14 +145,14 @@ class _Kernel(ChainRows):
         last = as_index(self.m).minimum(self.first + self.size.rows) - 1
         low, high = self.bounds.of_rows(self.first, last, self.n)
         begin = low.minimum(self.n - 1) // keys
-        least = 1 if self.size.is_ahead else 0
+        least = 1 if self.size.is_pipelined else 0
         found = self.lowered(begin, ((high + (keys - 1)) // keys - begin).maximum(least))
         return self.w.value(found[0]), self.w.value(found[1])
 
     def _key_fills(self) -> list[UOp]:
         """The stores of the block of keys with the number `step`."""
         first = (self.begin + self.step) * self.size.keys
-        return self.fills(self.shared, self.chain.keys, first, self.n, self.stage_now)
+        return self.fills(self.shared, self.form.keys, first, self.n, self.stage_now)
 
     def _write(self, stores: list[UOp], values: Values) -> None:
         for store in stores:
@@ -168,7 +168,7 @@ class _Kernel(ChainRows):
     # ---- results
 
     def _stores(self) -> None:
-        chain, online, w = self.chain, self.online, self.w
+        form, online, w = self.form, self.online, self.w
         free = free_ranges(self.body)
         pairs = list(zip(self.body.src, online.values, strict=True))
         for slot in range(self.slots):
@@ -176,11 +176,11 @@ class _Kernel(ChainRows):
             if online.top is not None:
                 known[online.top.leaf] = self.held(100)
             row = self.row(slot)
-            at = {**known, chain.rows: row}
+            at = {**known, form.rows: row}
             gate = row < self.m if self.m % self.size.rows else None
             rows, elements = [], []
             for store, value in pairs:
-                if chain.columns in free[store]:
+                if form.columns in free[store]:
                     elements += [self._store(store, value, at, gate, r) for r in range(0, self.columns, self.width)]
                 else:
                     first = (self.thread % QUAD).eq(0)
@@ -205,9 +205,9 @@ class _Kernel(ChainRows):
         here = dict(at)
         if register is not None:
             column = self.thread % QUAD * 2 + (register // 2 * 8 + register % 2)
-            here[self.chain.columns] = column + lane_numbers(2) if self.width == 2 else column
+            here[self.form.columns] = column + lane_numbers(2) if self.width == 2 else column
             for i, part in enumerate(self.online.products):
                 here[part.leaf] = self._sum(i, register)
-        value = by_reciprocals(value, [self.chain.columns, *(part.leaf for part in self.online.products)])
-        inside = {**here, self.chain.rows: self.inside(here[self.chain.rows], self.m, self.size.rows)}
+        value = by_reciprocals(value, [self.form.columns, *(part.leaf for part in self.online.products)])
+        inside = {**here, self.form.rows: self.inside(here[self.form.rows], self.m, self.size.rows)}
         return target.store(self.at(value, inside), self.at(position, here), gate=gate)

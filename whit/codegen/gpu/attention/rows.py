@@ -14,31 +14,31 @@ from contextlib import nullcontext
 from functools import reduce
 from operator import or_
 
-from whit.codegen.gpu.attention.sizes import F32, QUAD, GpuCut, Row, fused_powers
+from whit.codegen.gpu.attention.sizes import F32, QUAD, AttentionSizes, RowTemplates, fused_powers
 from whit.codegen.gpu.gemm.atoms import PAIRS_OF_QUADS
 from whit.codegen.passes.index_dtype import fix_index_dtype
-from whit.codegen.passes.writer import Variable, Writer
+from whit.codegen.passes.writer import ProgramWriter, Variable
 from whit.codegen.strategy.fill_panels import Values
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
-from whit.kernel.attention_form import Chain, with_values
-from whit.kernel.online_softmax import OLD, Online, Part
+from whit.kernel.attention_form import AttentionForm, with_values
+from whit.kernel.online_softmax import OLD, OnlineSoftmax, RescaledSum
 from whit.kernel.ranges import size_of
 from whit.simplify import simplify
 from whit.target import Target
 
-NEAR = 2.0**-8  # a row keeps its largest score for the time being while others are at most so many times as much
+NEAR = 2.0**-8  # a row keeps the largest score that it has while what comes is larger by less than a power of 2**8
 
 
-class ChainRows(GpuCut):
+class AttentionRows(AttentionSizes):
     """Writes what is done with rows."""
 
-    def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
-        super().__init__(body, chain, online, target)
-        self.w = Writer()
+    def __init__(self, body: UOp, form: AttentionForm, online: OnlineSoftmax, target: Target) -> None:
+        super().__init__(body, form, online, target)
+        self.w = ProgramWriter()
         self.shared = {dtype: self.w.buffer(dtype, self.room(dtype, self.size)) for dtype in self.stage}
         self.slots, self.lanes, self.columns = 2 * self.size.pieces, self.size.keys // 4, self.wide // 4
         self.begins: Values = {}  # the first block of keys, once it is known
@@ -56,7 +56,7 @@ class ChainRows(GpuCut):
     def make_room(self) -> None:
         """Registers: scores, what becomes of them, sums, and what is known of rows."""
         w, online = self.w, self.online
-        self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.chain.inner]
+        self.s = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in self.form.inner]
         self.f = w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) if online.top is not None else self.s[0]
         self.p = [w.buffer(F32, self.slots * self.lanes, Memory.REGISTER) for _ in online.products]
         self.o = [w.buffer(F32, self.slots * self.columns, Memory.REGISTER) for _ in online.products]
@@ -115,14 +115,14 @@ class ChainRows(GpuCut):
             shape, shared = (self.wide, self.size.keys), self.shared[tile.dtype]
             self._mma(memory, p, shared, stage, shape, tiles, len(self.o) if flies else 0)
 
-    def _of_slot(self, slot: int) -> Row:
+    def _of_slot(self, slot: int) -> RowTemplates:
         """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,
         of scores if there is a largest one, else of products."""
-        chain, online, top = self.chain, self.online, self.online.top
+        form, online, top = self.form, self.online, self.online.top
         keys = self.keys()
-        at = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(chain.inner)}
-        at[chain.rows] = self.inside(self.row(slot), self.m, self.size.rows)
-        at[chain.keys] = self.inside(keys, self.n, self.size.keys)
+        at = {inner.leaf: self.held(i, self.lanes) for i, inner in enumerate(form.inner)}
+        at[form.rows] = self.inside(self.row(slot), self.m, self.size.rows)
+        at[form.keys] = self.inside(keys, self.n, self.size.keys)
         hidden = self._hidden(keys, at)
         scores = const(F32, 0.0)
         if top is not None:
@@ -139,7 +139,7 @@ class ChainRows(GpuCut):
         lanes = [value if value.shape else UOp.stack(*([value] * self.lanes)) for value in (hidden, scores, *values)]
         hidden, scores, *found = self.lowered(*lanes, *scales)
         count = len(online.sums)
-        return Row(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
+        return RowTemplates(hidden, scores, found[:count], found[count : len(values)], found[len(values) :])
 
     def _hidden(self, keys: UOp, at: Values) -> UOp:
         """Which keys are not seen, or past the last one."""
@@ -176,7 +176,7 @@ class ChainRows(GpuCut):
                     value = row.hidden.substitute(now).where(const(F32, none), w.load(memory, slot * lanes, lanes))
                     w.store(memory, w.value(value), slot * lanes)
 
-    def _row_of(self, slot: int, row: Row, now: Values) -> None:
+    def _row_of(self, slot: int, row: RowTemplates, now: Values) -> None:
         """One row of a thread: the largest score, sums, and what is multiplied."""
         w, online = self.w, self.online
         values = self._of_scores(slot, now)
@@ -219,10 +219,10 @@ class ChainRows(GpuCut):
         return self.w.value(make(ops.ACROSS, (self.w.value(value), self.in_program(self.thread)), AcrossArg(op, QUAD)))
 
 
-def _scales(online: Online) -> list[UOp]:
+def _scales(online: OnlineSoftmax) -> list[UOp]:
     """The different factors of sums."""
     return list(dict.fromkeys(part.scale for part in (*online.sums, *online.products) if part.scale is not None))
 
 
-def _times(value: UOp, part: Part, scales: Values) -> UOp:
+def _times(value: UOp, part: RescaledSum, scales: Values) -> UOp:
     return value if part.scale is None else value * scales[part.scale]

@@ -26,8 +26,8 @@ from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.attention_bounds import find_bounds, inside_of_bounds
-from whit.kernel.attention_form import Chain, Inner, with_values
-from whit.kernel.online_softmax import Online, byte_of, difference, narrow, times_number
+from whit.kernel.attention_form import AttentionForm, Inner, with_values
+from whit.kernel.online_softmax import OnlineSoftmax, byte_of, difference, narrow, times_number
 from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.simplify import simplify
 from whit.target import Target
@@ -39,14 +39,14 @@ F32 = dtypes.float32
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class BlockSize:
     """How large a block is: warps, times 16 rows for each of them, keys at a time. Ahead: the scores of the next keys
     are computed while those of the last are multiplied."""
 
     warps: int
     pieces: int
     keys: int
-    is_ahead: bool = False
+    is_pipelined: bool = False
 
     @property
     def rows(self) -> int:
@@ -55,31 +55,38 @@ class Size:
     @property
     def stages(self) -> int:
         """Blocks of keys in shared memory: those of scores, of products if they are others, and what is copied."""
-        return 3 if self.is_ahead else 2
+        return 3 if self.is_pipelined else 2
 
     def registers(self, inner: int, products: int, columns: int) -> int:
         """What a thread has: sums, and operands of products that go on."""
         sums = inner * self.keys + products * columns
-        return self.pieces * (sums // 2 + (products * self.keys // 4 if self.is_ahead else 0))
+        return self.pieces * (sums // 2 + (products * self.keys // 4 if self.is_pipelined else 0))
 
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
-LINE = 128  # bytes of a line of theirs
-SIZES = (Size(4, 2, 64), Size(4, 1, 64), Size(4, 1, 32), Size(2, 1, 32), Size(2, 1, 16), Size(1, 1, 16))
+SWIZZLE_BYTES = 128  # bytes of a line of theirs
+SIZES = (
+    BlockSize(4, 2, 64),
+    BlockSize(4, 1, 64),
+    BlockSize(4, 1, 32),
+    BlockSize(2, 1, 32),
+    BlockSize(2, 1, 16),
+    BlockSize(1, 1, 16),
+)
 FEW_KEYS = 32  # fewer take not many registers less
 # Two blocks on a multiprocessor compute weights and products in turns: b4 h16 t4096 d128 0.61 ms, one of 8 warps 0.70;
 # gradients of b16 h12 t1024 d64 0.27 ms, of 8 warps 0.36 (bench/results/2026-11-16-attention-h200.md).
-SIZES_OF_GROUPS = (Size(8, 1, 64, True), Size(4, 2, 64), Size(4, 1, 64, True), Size(4, 1, 64))
-ALONE = Size(8, 1, 64)  # where there is no room for two
+SIZES_OF_GROUPS = (BlockSize(8, 1, 64, True), BlockSize(4, 2, 64), BlockSize(4, 1, 64, True), BlockSize(4, 1, 64))
+ALONE = BlockSize(8, 1, 64)  # where there is no room for two
 # Results of fp8, or of narrow heads, have room for three: fp8, b4 h16 t4096 d128 0.523 ms, two of 128 rows 0.574;
 # bfloat16, b16 h12 t1024 d64 0.093, two of 8 warps 0.105.
-THREE = Size(4, 1, 64)
-MOST_REGISTERS, MOST_AHEAD = 192, 160  # the rest of 255 is for positions
+THREE = BlockSize(4, 1, 64)
+MOST_REGISTERS, MOST_PIPELINED_REGISTERS = 192, 160  # the rest of 255 is for positions
 MOST_OF_MANY, MOST_OF_THREE = 80, 112  # the rest of 128 for twice 8 warps, of 168 for three times 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class SharedTile:
     """An operand in shared memory: lines of rows or keys."""
 
     value: UOp
@@ -92,7 +99,7 @@ class Tile:
 
     @property
     def line(self) -> int:
-        return LINE // self.dtype.itemsize if self.is_swizzled else size_of(self.along) + PADDING
+        return SWIZZLE_BYTES // self.dtype.itemsize if self.is_swizzled else size_of(self.along) + PADDING
 
     @property
     def size(self) -> int:
@@ -110,15 +117,16 @@ class Tile:
         inside = make(ops.XOR, (group % 8, line % 8))
         return group // 8 * (self.count * self.line) + line * self.line + inside * self.group
 
-    def matrix(self, is_turned: bool, stage: int = 0) -> MatrixArg:
-        """The tile as an operand, in each of several stages or once: lines are rows, or if it is turned, the depth."""
-        row, depth = (1, self.line) if is_turned else (self.line, 1)
+    def matrix(self, is_transposed: bool, stage: int = 0) -> MatrixArg:
+        """The tile as an operand, in each of several stages or once: lines are rows, or if it is transposed, the
+        depth."""
+        row, depth = (1, self.line) if is_transposed else (self.line, 1)
         lines = self.count if self.is_swizzled else 0
         return MatrixArg(self.start, row, depth, stage, lines=lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowTemplates:
     """Templates for one row of a thread."""
 
     hidden: UOp
@@ -131,22 +139,22 @@ class Row:
         return [self.hidden, self.scores, *self.sums, *self.products, *self.scales]
 
 
-class GpuCut:
+class AttentionSizes:
     """The sizes of everything, and places in it."""
 
-    def __init__(self, body: UOp, chain: Chain, online: Online, target: Target) -> None:
-        self.body, self.chain, self.online = body, chain, online
-        self.m, self.n, self.wide = (size_of(r) for r in (chain.rows, chain.keys, chain.columns))
+    def __init__(self, body: UOp, form: AttentionForm, online: OnlineSoftmax, target: Target) -> None:
+        self.body, self.form, self.online = body, form, online
+        self.m, self.n, self.wide = (size_of(r) for r in (form.rows, form.keys, form.columns))
         self.is_aligned = target.vector_bytes >= COPIED
         self.width = 2 if self.is_aligned else 1  # elements that are stored at once
         self.by_groups = WARP_GROUPS and target.has_wgmma and self._has_lines()
         self.most_shared = target.shared_bytes
         self.size = size = self._choose_size()
         self.index = dtypes.int32 if fits_in_32_bits(body) else dtypes.int64
-        self.batch = sorted(free_ranges(body)[body] - {chain.rows, chain.columns}, key=lambda r: r.arg.order)
+        self.batch = sorted(free_ranges(body)[body] - {form.rows, form.columns}, key=lambda r: r.arg.order)
         self.row_blocks, self.key_blocks = -(-self.m // size.rows), -(-self.n // size.keys)
         self.blocks = self.row_blocks * prod(sizes_of(self.batch))
-        self.bounds, self.seen = find_bounds(chain), inside_of_bounds(chain)
+        self.bounds, self.seen = find_bounds(form), inside_of_bounds(form)
         self.threads = 32 * size.warps
         self.block = block_range(self.blocks)
         self.thread = thread_range(self.threads)
@@ -168,26 +176,26 @@ class GpuCut:
 
     def _has_lines(self) -> bool:
         """Whether operands are as deep, or wide, as lines of warp groups are long."""
-        lengths = [self.wide, *(size_of(inner.along[0]) for inner in self.chain.inner)]
-        return all(length * self.online.dtype.itemsize % LINE == 0 for length in lengths)
+        lengths = [self.wide, *(size_of(inner.along[0]) for inner in self.form.inner)]
+        return all(length * self.online.dtype.itemsize % SWIZZLE_BYTES == 0 for length in lengths)
 
-    def _choose_size(self) -> Size:
+    def _choose_size(self) -> BlockSize:
         """The largest block of which a multiprocessor has room for two, or the largest."""
         if not self.by_groups:
             return next((size for size in SIZES if self._fits(size, 1)), SIZES[-1])
         found = next((size for size in SIZES_OF_GROUPS if self._fits(size, 2)), None)
-        if len(self.chain.inner) == 1 and self._fits(THREE, 3):
+        if len(self.form.inner) == 1 and self._fits(THREE, 3):
             found = THREE
         if found is None:
             found = ALONE if self._fits(ALONE, 1) else SIZES_OF_GROUPS[-1]
         self._place_tiles(found)
         return found
 
-    def _fits(self, size: Size, blocks: int) -> bool:
+    def _fits(self, size: BlockSize, blocks: int) -> bool:
         """Whether `blocks` fit into registers and shared memory. Two contractions take the registers of more rows."""
         self._place_tiles(size)
-        inner, products = len(self.chain.inner), len(self.chain.products)
-        most = MOST_AHEAD if size.is_ahead else MOST_REGISTERS
+        inner, products = len(self.form.inner), len(self.form.products)
+        most = MOST_PIPELINED_REGISTERS if size.is_pipelined else MOST_REGISTERS
         if size.warps * blocks > 8:
             most = MOST_OF_MANY if size.warps > 4 else MOST_OF_THREE
         has_registers = size.registers(inner, products, self.wide) <= most or size.keys <= FEW_KEYS
@@ -196,22 +204,22 @@ class GpuCut:
 
     # ---- operands in shared memory
 
-    def _place_tiles(self, size: Size) -> None:
-        chain, half = self.chain, self.online.dtype
-        self.tiles: dict[tuple[UOp, UOp, DType], Tile] = {}
-        dtypes_of = [self._dtypes(inner) for inner in chain.inner]
-        pairs = list(zip(chain.inner, dtypes_of, strict=True))
-        self.a = [self._tile(inner.a, chain.rows, inner.along[0], size.rows, a) for inner, (a, _) in pairs]
+    def _place_tiles(self, size: BlockSize) -> None:
+        form, half = self.form, self.online.dtype
+        self.tiles: dict[tuple[UOp, UOp, DType], SharedTile] = {}
+        dtypes_of = [self._dtypes(inner) for inner in form.inner]
+        pairs = list(zip(form.inner, dtypes_of, strict=True))
+        self.a = [self._tile(inner.a, form.rows, inner.along[0], size.rows, a) for inner, (a, _) in pairs]
         self.fixed = self._used()
-        self.b = [self._tile(inner.b, chain.keys, inner.along[0], size.keys, b) for inner, (_, b) in pairs]
+        self.b = [self._tile(inner.b, form.keys, inner.along[0], size.keys, b) for inner, (_, b) in pairs]
         values = [part.w for part in self.online.products if part.w is not None]
-        self.c = [self._tile(value, chain.keys, chain.columns, size.keys, half) for value in values]
+        self.c = [self._tile(value, form.keys, form.columns, size.keys, half) for value in values]
         self.stage = {dtype: used - self.fixed.get(dtype, 0) for dtype, used in self._used().items()}
 
     def _dtypes(self, inner: Inner) -> tuple[DType, DType]:
         """The dtypes of the operands of scores: fp8 as they are, if warp groups multiply them and products do not."""
         found, half = [byte_of(side) for side in (inner.a, inner.b)], self.online.dtype
-        along, columns = inner.along[0], self.chain.columns
+        along, columns = inner.along[0], self.form.columns
         is_shared = along.size == columns.size and any(
             with_values(part.w, {columns: along}) is inner.b for part in self.online.products if part.w is not None
         )
@@ -220,13 +228,13 @@ class GpuCut:
             return half, half
         return a, b
 
-    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, dtype: DType) -> Tile:
+    def _tile(self, value: UOp, lines: UOp, along: UOp, count: int, dtype: DType) -> SharedTile:
         """The tile of an operand: keys of scores may be what products are of, too."""
         common = UOp.range(size_of(along), 0, owner=Owner.UNKNOWN)
         value = simplify(with_values(value, {along: common}))  # what is the same is written the same
         if (value, lines, dtype) not in self.tiles:
             start = self._used().get(dtype, 0)
-            self.tiles[value, lines, dtype] = Tile(value, lines, common, count, dtype, start, self.by_groups)
+            self.tiles[value, lines, dtype] = SharedTile(value, lines, common, count, dtype, start, self.by_groups)
         return self.tiles[value, lines, dtype]
 
     def _used(self) -> dict[DType, int]:
@@ -236,7 +244,7 @@ class GpuCut:
             used[tile.dtype] += tile.size
         return used
 
-    def room(self, dtype: DType, size: Size) -> int:
+    def room(self, dtype: DType, size: BlockSize) -> int:
         """Elements of shared memory of a dtype."""
         return self.fixed.get(dtype, 0) + size.stages * self.stage[dtype]
 

@@ -36,7 +36,7 @@ EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16
 QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
 PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
 PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
-FEW = (8, 16, 24, 32, 48, 64)  # columns
+SKINNY_TILES = (8, 16, 24, 32, 48, 64)  # columns
 FEW_OF_128 = 16  # columns beside which stages of 128 rows are still many
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
 MOST_PARTS = 8  # blocks of a cluster
@@ -76,7 +76,7 @@ def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0,
     return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, start, 2 // groups, cluster)
 
 
-def few(rows: int, columns: int, parts: int) -> Atom:
+def skinny(rows: int, columns: int, parts: int) -> Atom:
     """Few columns beside the rows of a large matrix, many stages of which are on their way from memory. On a
     multiprocessor there is one block, and room for one of the next kernel. Threads store sums as tensor cores leave
     them: there are few."""
@@ -157,10 +157,10 @@ def multiplied(a: DType, b: DType, total: DType, target: Target) -> bool:
         return False
     if a in FP8S and b in FP8S:
         return target.has_fp8
-    return a is b and a in (*halves_of(target), dtypes.float32, dtypes.uint32)
+    return a is b and a in (*multiplied_halves(target), dtypes.float32, dtypes.uint32)
 
 
-def halves_of(target: Target) -> tuple[DType, ...]:
+def multiplied_halves(target: Target) -> tuple[DType, ...]:
     """The halves that tensor cores multiply."""
     return dtypes.float16s if target.has_bfloat16 else (dtypes.float16,)
 
@@ -191,12 +191,12 @@ def _atoms_of(dtype: DType, has_groups: bool, target: Target) -> tuple[Atom, ...
     return ROUNDED if TF32 and target.has_tf32 else FMA
 
 
-def choose_few(sizes: tuple[int, ...], target: Target) -> Atom:
+def choose_skinny(sizes: tuple[int, ...], target: Target) -> Atom:
     """The atom for many rows and few columns: as many blocks share the depth as run at once."""
-    columns = next(columns for columns in FEW if columns >= sizes[1])
+    columns = next(columns for columns in SKINNY_TILES if columns >= sizes[1])
     rows = 128 if columns <= FEW_OF_128 and sizes[0] > 64 * target.cores else 64
     parts = min(target.cores // -(-sizes[0] // rows), -(-sizes[2] // 64) // FEWEST_PIECES, MOST_PARTS)
-    return few(rows, columns, max(parts, 1))
+    return skinny(rows, columns, max(parts, 1))
 
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:

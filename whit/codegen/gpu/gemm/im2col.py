@@ -7,9 +7,10 @@
         axis     56 pixels, c apart,    3 taps, 1 before         depth  i, j, k
 
 One side of the operand counts windows (ranges n, h, w), the other their elements: taps (i, j), and channels (k), which
-are neighbours in memory, so many that 64 of them are always of one tap. A tap moves along the axis of a range of the
-windows; what is under a condition there is outside of the image, and 0. The copy engine counts all of that by itself
-(TMA's im2col). Either side may be the depth: of a convolution the window, of the gradient of its weight the image.
+are neighbours in memory; there are a multiple of 64, so that 64 of them are of one tap. A tap moves along the axis of a
+range of the windows; what is under a condition there is outside of the image, and 0. The copy engine counts all of that
+by itself (TMA's im2col). Either side may be the depth: of a convolution the window, of the gradient of its weight the
+image.
 """
 
 from __future__ import annotations

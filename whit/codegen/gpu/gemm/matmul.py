@@ -20,12 +20,12 @@ from operator import and_
 
 from whit.codegen.gpu.arithmetic import with_short_epilogue
 from whit.codegen.gpu.gemm.atoms import (
-    FEW,
     FP8S,
     INTS,
+    SKINNY_TILES,
     Atom,
     choose_atom,
-    choose_few,
+    choose_skinny,
     choose_staged,
     multiplied,
 )
@@ -51,7 +51,7 @@ from whit.target import Target
 
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST = 17  # rows and columns below which a tile is mostly empty
-LEAST_HALVES = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
+LEAST_HALF_PRECISION_ROWS = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
 LONG, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
 FULL = 160  # registers of a thread, of 168, for sums and that
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
@@ -108,25 +108,27 @@ def _of_few(product: Product, a: Operand, b: Operand) -> tuple[UOp, str] | None:
     rows, columns, depth = product.sizes
     if product.batches != 1:
         return None
-    if _is_few(a, b, (rows, columns), target):
-        found, a, b = _turned(found), b, a
-    elif not _is_few(b, a, (columns, rows), target):
+    if _is_skinny(a, b, (rows, columns), target):
+        found, a, b = _swapped(found), b, a
+    elif not _is_skinny(b, a, (columns, rows), target):
         return None
-    tile = Tile(found, choose_few((max(rows, columns), min(rows, columns), depth), target), target.cores)
+    tile = BlockTile(found, choose_skinny((max(rows, columns), min(rows, columns), depth), target), target.cores)
     return tile.stores(product.body, tile.effect(a, b)), str(tile.atom)
 
 
 def _of_matrices(product: Product, a: Operand, b: Operand) -> tuple[UOp, str] | None:
     """The kernel of operands that are copied as they lie in memory, if there is an atom for them."""
     body, found, target, sizes, dtype = product.body, product.found, product.target, product.sizes, a.memory.dtype
-    is_enough = min(sizes[:2]) >= LEAST_HALVES and max(sizes[:2]) >= SKINNY_COLUMNS and dtype in dtypes.float16s
+    is_enough = (
+        min(sizes[:2]) >= LEAST_HALF_PRECISION_ROWS and max(sizes[:2]) >= SKINNY_COLUMNS and dtype in dtypes.float16s
+    )
     if product.is_small and not is_enough:
         return None
     atom = choose_atom(dtype, sizes, product.batches, (a.matrix, b.matrix), target)
     if atom is None:
         return None
     results = results_of(body, found, atom, target)
-    tile = Tile(found, atom if results is None else with_pairs(atom), target.cores)
+    tile = BlockTile(found, atom if results is None else with_pairs(atom), target.cores)
     sums = tile.effect(a, b, lends=_needs_registers(body, found, atom, dtype))
     return tile.stores(body, sums) if results is None else box_stores(tile, body, sums, results), str(atom)
 
@@ -138,7 +140,7 @@ def _of_computed(product: Product) -> tuple[UOp, str] | None:
     if dtype is None or product.is_small or not product.total.is_float:
         return None
     atom = choose_staged(dtype, product.sizes, product.batches, target)
-    tile = Tile(found, atom, target.cores)
+    tile = BlockTile(found, atom, target.cores)
     return tile.stores(product.body, staged(found, atom, dtype, tile)), f"{atom}, operands computed on the way"
 
 
@@ -148,19 +150,19 @@ def _by_columns(found: Contraction, body: UOp) -> Contraction:
     place = body.src[0].src[2]
     if stride(place, found.n[-1], free) == 1 or stride(place, found.m[-1], free) != 1:
         return found
-    return _turned(found)
+    return _swapped(found)
 
 
-def _turned(found: Contraction) -> Contraction:
+def _swapped(found: Contraction) -> Contraction:
     return replace(found, a=found.b, b=found.a, m=found.n, n=found.m)
 
 
-def _is_few(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target) -> bool:
+def _is_skinny(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Target) -> bool:
     """Whether an operand has few rows, so that the other is to be read at the speed of memory."""
     are_copied = all(each.matrix.copied == 16 and not each.matrix.axes for each in (x, matrix))
     if not target.has_wgmma or x.memory.dtype not in dtypes.float16s or not are_copied:
         return False
-    return x.matrix.is_depth_major and sizes[0] <= FEW[-1] and sizes[1] >= SKINNY_COLUMNS
+    return x.matrix.is_depth_major and sizes[0] <= SKINNY_TILES[-1] and sizes[1] >= SKINNY_COLUMNS
 
 
 def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) -> bool:
@@ -209,7 +211,7 @@ def _window(found: Contraction, value: UOp, rows: list[UOp], other: Operand | No
 # ---- the kernel
 
 
-class Tile:
+class BlockTile:
     """Where the tile of a block is, and which part of it a thread has."""
 
     def __init__(self, found: Contraction, atom: Atom, cores: int) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from math import prod
 from typing import Protocol
 
-from whit.codegen.gpu.gemm.atoms import Atom, halves_of
+from whit.codegen.gpu.gemm.atoms import Atom, multiplied_halves
 from whit.codegen.gpu.thread_index import as_wide, narrowed
 from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values, as_one, unflat
@@ -39,7 +39,7 @@ SHARED_ID = 1  # of the buffer
 ZERO = as_index(0)
 
 
-class Place(Protocol):
+class TilePlace(Protocol):
     """Where the tile of a block is."""
 
     row: UOp
@@ -59,26 +59,26 @@ class Side:
     rows: int
     depth: int
     along_depth: bool  # neighbours in memory are neighbours along the depth
-    turned: bool  # lines of shared memory are steps of the depth
+    transposed: bool  # lines of shared memory are steps of the depth
     lanes: int
     padding: int  # elements at the end of a line
 
     @property
     def line(self) -> int:
-        return (self.rows if self.turned else self.depth) + self.padding
+        return (self.rows if self.transposed else self.depth) + self.padding
 
     @property
     def size(self) -> int:
-        return self.line * (self.depth if self.turned else self.rows)
+        return self.line * (self.depth if self.transposed else self.rows)
 
     def matrix(self, start: int, stage: int, stages: int) -> MatrixArg:
-        row, depth = (1, self.line) if self.turned else (self.line, 1)
+        row, depth = (1, self.line) if self.transposed else (self.line, 1)
         return MatrixArg(start, row, depth, stage, stages)
 
 
 def staged_dtype(found: Contraction, target: Target) -> DType | None:
     """The dtype of the operands in shared memory: what both are cast up from, or what they are multiplied in."""
-    for dtype in halves_of(target):
+    for dtype in multiplied_halves(target):
         if _narrowed(found.a, dtype) is not None and _narrowed(found.b, dtype) is not None:
             return dtype
     return dtypes.float32 if found.reduce.dtype is dtypes.float32 else None
@@ -91,7 +91,7 @@ def _narrowed(value: UOp, dtype: DType) -> UOp | None:
     return narrow(value, dtype)
 
 
-def staged(found: Contraction, atom: Atom, dtype: DType, place: Place) -> UOp:
+def staged(found: Contraction, atom: Atom, dtype: DType, place: TilePlace) -> UOp:
     """The registers of a thread when all pieces have been added."""
     depth = atom.tile[2]
     total = prod(sizes_of(found.along))
@@ -124,13 +124,13 @@ def _side(found: Contraction, atom: Atom, dtype: DType, value: UOp, ranges: list
     value = value if narrowed is None else narrowed
     runs = [neighbours(value, group) if is_unit(value, group[-1]) else 0 for group in (found.along, ranges)]
     along_depth = runs[0] >= runs[1]
-    turned = atom.name != "mma" or not along_depth
+    transposed = atom.name != "mma" or not along_depth
     padding = (32 if atom.name == "tf32" else 16) // dtype.itemsize  # lines that are read together: in different banks
-    return Side(value, ranges, first, rows, atom.tile[2], along_depth, turned, 16 // dtype.itemsize, padding)
+    return Side(value, ranges, first, rows, atom.tile[2], along_depth, transposed, 16 // dtype.itemsize, padding)
 
 
-def _fills(side: Side, found: Contraction, place: Place, piece: UOp, shared: UOp, start: UOp) -> list[UOp]:
-    """What a thread stores of an operand: every so-manieth group of neighbours."""
+def _fills(side: Side, found: Contraction, place: TilePlace, piece: UOp, shared: UOp, start: UOp) -> list[UOp]:
+    """What a thread stores of an operand: groups of neighbours."""
     threads = int(place.thread.src[0].arg)
     length, lines = (side.depth, side.rows) if side.along_depth else (side.rows, side.depth)
     in_line = length // side.lanes
@@ -144,7 +144,7 @@ def _fills(side: Side, found: Contraction, place: Place, piece: UOp, shared: UOp
         at_row, at_k = side.first + row, piece * side.depth + k
         values = {**place.batches, **at(at_row, side.ranges), **at(at_k, found.along)}
         value = _inside(replace_ranges(side.value, values, {}), at_row, at_k, sizes, side)
-        position = k * side.line + row if side.turned else row * side.line + k
+        position = k * side.line + row if side.transposed else row * side.line + k
         stores.append(shared.store(value, start + position))
     return stores
 

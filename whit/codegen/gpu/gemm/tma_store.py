@@ -31,11 +31,11 @@ from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import free_ranges
 from whit.target import Target
 
-LINE, ROWS = 128, 64  # bytes of a row of a box, and rows
+SWIZZLE_BYTES, ROWS = 128, 64  # bytes of a row of a box, and rows
 LANES = 8  # elements of a thread that are computed together
 
 
-class Place(Protocol):
+class TilePlace(Protocol):
     """Where the tile of a block is."""
 
     found: Contraction
@@ -55,7 +55,12 @@ def results_of(body: UOp, found: Contraction, atom: Atom, target: Target) -> lis
     for store in body.src:
         memory, _, position, *_ = store.src
         itemsize = memory.dtype.itemsize
-        if store.arg != StoreArg() or memory.dtype.is_bool or itemsize > 4 or atom.tile[1] % (LINE // itemsize):
+        if (
+            store.arg != StoreArg()
+            or memory.dtype.is_bool
+            or itemsize > 4
+            or atom.tile[1] % (SWIZZLE_BYTES // itemsize)
+        ):
             return None
         result = matrix_at(memory, position, found.m, found.n, found.batch, target)
         if result is None or result.matrix.copied != 16 or not result.matrix.is_depth_major:
@@ -78,23 +83,23 @@ def with_pairs(atom: Atom) -> Atom:
     return replace(atom, threads=threads, elements=(atom.elements[0], down, Digit(atom.tile[1] // 8, column=8), right))
 
 
-def box_stores(tile: Place, body: UOp, sums: UOp, results: list[Operand]) -> UOp:
+def box_stores(tile: TilePlace, body: UOp, sums: UOp, results: list[Operand]) -> UOp:
     """The kernel's stores of what a thread has: of each 64 rows and 128 bytes. What several results have in common is
     stored one after another."""
     pieces, _, eights, _ = tile.atom.elements
     stores: list[tuple[int, int, UOp]] = []
     for store, result in zip(body.src, results, strict=True):
-        across = LINE // result.memory.dtype.itemsize
+        across = SWIZZLE_BYTES // result.memory.dtype.itemsize
         for piece in range(pieces.count):
             for right in range(0, 8 * eights.count, across):
                 stores.append((piece, right + across, _box_store(tile, store, sums, result, piece, right)))
     return UOp.group(*(store for *_, store in sorted(stores, key=lambda each: each[:2])))
 
 
-def _box_store(tile: Place, store: UOp, sums: UOp, result: Operand, piece: int, right: int) -> UOp:
+def _box_store(tile: TilePlace, store: UOp, sums: UOp, result: Operand, piece: int, right: int) -> UOp:
     """A box of each group, from a column on."""
     _, down, _, pair = tile.atom.elements
-    across = LINE // result.memory.dtype.itemsize
+    across = SWIZZLE_BYTES // result.memory.dtype.itemsize
     elements = (down, Digit(across // 8, column=8), pair)
     arg = BlockStoreArg(tile.sizes[:2], (ROWS, across), result.matrix, tile.atom.threads, elements)
     rows, columns = (ROWS * piece, ROWS * piece + 8), range(right, right + across, 4 * LANES)
@@ -103,7 +108,7 @@ def _box_store(tile: Place, store: UOp, sums: UOp, result: Operand, piece: int, 
     return make(ops.BLOCK_STORE, (result.memory, tile.thread, *where, *values), arg)
 
 
-def _value(tile: Place, store: UOp, sums: UOp, place: tuple[int, int]) -> UOp:
+def _value(tile: TilePlace, store: UOp, sums: UOp, place: tuple[int, int]) -> UOp:
     """What is stored of a thread's elements in 32 columns of a row. Only what is inside of the result is read."""
     found, atom, (rows, columns, _) = tile.found, tile.atom, tile.sizes
     _, down, eights, pair = atom.elements

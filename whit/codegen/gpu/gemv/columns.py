@@ -21,7 +21,7 @@ from itertools import product
 from math import prod
 
 from whit.codegen.gpu.gemv.products import Products, find_products, matrix_of
-from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_TOGETHER, ON_THE_WAY, WARP, digits_of
+from whit.codegen.gpu.gemv.rows import LEAST_ON_THE_WAY, MOST_BATCH, ON_THE_WAY, WARP, unravel
 from whit.codegen.gpu.thread_index import Free, block_range, narrowed, strided_loop, thread_range
 from whit.codegen.passes.lanes import lane_numbers
 from whit.ir import ops
@@ -34,14 +34,14 @@ from whit.kernel.ranges import Region, in_order, is_open, replace_ranges, size_o
 from whit.target import Target
 
 THREADS = 512
-MOST_BESIDE = 16  # threads along the columns of a row
-LEAST_BESIDE = 4  # with 16 bytes each
+MOST_COLUMN_THREADS = 16  # threads along the columns of a row
+LEAST_COLUMN_THREADS = 4  # with 16 bytes each
 LEAST_DEPTH = 64
 LEAST_ELEMENTS = 1 << 16  # of a matrix that are worth it
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ColumnBlock:
     """How the threads of a block share columns and rows of a matrix."""
 
     free: Free
@@ -50,7 +50,7 @@ class Block:
     thread: UOp
     first: UOp  # column of the block
     lanes: int
-    beside: int  # threads along the columns
+    column_threads: int  # threads along the columns
     steps: int  # vectors that a thread has on their way
 
     @property
@@ -60,16 +60,16 @@ class Block:
 
     @property
     def columns(self) -> int:
-        return self.lanes * self.beside
+        return self.lanes * self.column_threads
 
     @property
     def near(self) -> int:
         """How many threads of a warp have parts of the same columns."""
-        return WARP // self.beside
+        return WARP // self.column_threads
 
     @property
     def parts(self) -> int:
-        return THREADS // self.beside
+        return THREADS // self.column_threads
 
     @property
     def part(self) -> UOp:
@@ -79,10 +79,10 @@ class Block:
     @property
     def place(self) -> UOp:
         """Where the vector of a thread is among the block's columns."""
-        return self.thread // self.near % self.beside * self.lanes
+        return self.thread // self.near % self.column_threads * self.lanes
 
 
-def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
+def tile_gemv_columns(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with a block for each few columns of a matrix and why, if it is a product of few rows."""
     found = find_products(body)
     if found is None or any(map(is_open, found.results)):
@@ -91,26 +91,26 @@ def tile_vecmat(body: UOp, target: Target) -> tuple[UOp, str] | None:
     column = next((r for r in found.results if _has_neighbours(found, r)), None)
     if column is None or not along:
         return None
-    together = found.together
-    count = prod(sizes_of(together))
+    batch = found.batch
+    count = prod(sizes_of(batch))
     lanes = _lanes(found, column, target)
-    beside = _beside(found.rows, column, lanes, _most_columns(found, column, count, target), target)
-    if beside is None or count > MOST_TOGETHER:
+    column_threads = _column_threads(found.rows, column, lanes, _most_columns(found, column, count, target), target)
+    if column_threads is None or count > MOST_BATCH:
         return None
     thread = thread_range(THREADS)
     ranges = [*in_order(found.rows - {column}), column]
-    columns = lanes * beside
+    columns = lanes * column_threads
     blocks = prod(sizes_of(ranges)) // columns
-    digits = digits_of(block_range(blocks), ranges, columns)
+    indices = unravel(block_range(blocks), ranges, columns)
     steps = max(ON_THE_WAY // count, LEAST_ON_THE_WAY)
-    block = Block(found.free, along, column, thread, digits[column] * columns, lanes, beside, steps)
+    block = ColumnBlock(found.free, along, column, thread, indices[column] * columns, lanes, column_threads, steps)
     stores, buffers = [], 0
-    for places in product(*(range(size_of(r)) for r in together)):
-        at = {r: as_index(place) for r, place in zip(together, places, strict=True)}
-        shared = _shared(body, block, {**digits, **at}, buffers)
+    for places in product(*(range(size_of(r)) for r in batch)):
+        at = {r: as_index(place) for r, place in zip(batch, places, strict=True)}
+        shared = _shared(body, block, {**indices, **at}, buffers)
         buffers += len(along)
         for store in shared.src:
-            new = replace_ranges(store, {**digits, **at, column: block.first + thread % columns}, {})
+            new = replace_ranges(store, {**indices, **at, column: block.first + thread % columns}, {})
             memory, value, position, *given = new.src
             gate = thread < columns
             stores.append(memory.store(value, position, gate=narrowed(gate, given)))
@@ -157,19 +157,23 @@ def _most_columns(found: Products, column: UOp, count: int, target: Target) -> i
     return (sums - (len(found.regions) - wide)) // wide
 
 
-def _beside(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) -> int | None:
+def _column_threads(rows: set[UOp], column: UOp, lanes: int, most: int, target: Target) -> int | None:
     """Threads along the columns of a row, for at most `most` columns: many, as long as blocks fill the chip."""
-    beside = MOST_BESIDE
-    while beside > LEAST_BESIDE and (
-        lanes * beside > most
-        or size_of(column) % (lanes * beside)
-        or prod(sizes_of(rows)) // (lanes * beside) < target.cores * 15 // 8
+    column_threads = MOST_COLUMN_THREADS
+    while column_threads > LEAST_COLUMN_THREADS and (
+        lanes * column_threads > most
+        or size_of(column) % (lanes * column_threads)
+        or prod(sizes_of(rows)) // (lanes * column_threads) < target.cores * 15 // 8
     ):
-        beside //= 2
-    return beside if 1 < lanes <= most // beside and size_of(column) % (lanes * beside) == 0 else None
+        column_threads //= 2
+    return (
+        column_threads
+        if 1 < lanes <= most // column_threads and size_of(column) % (lanes * column_threads) == 0
+        else None
+    )
 
 
-def _shared(body: UOp, block: Block, values: dict[UOp, UOp], first: int) -> UOp:
+def _shared(body: UOp, block: ColumnBlock, values: dict[UOp, UOp], first: int) -> UOp:
     """Every reduction shared between the threads of a block. Ranges outside of them are replaced by values, but for the
     column, of which a thread has several inside of reductions and one outside."""
     ids = itertools.count(first)
@@ -180,7 +184,7 @@ def _shared(body: UOp, block: Block, values: dict[UOp, UOp], first: int) -> UOp:
     return map_graph(body, combined)
 
 
-def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
+def _combined(node: UOp, block: ColumnBlock, values: dict[UOp, UOp], id: int) -> UOp:
     """A reduction over the part of each thread, then across the parts of a warp, then over the warps."""
     op, is_wide, warps = node.arg.op, block.column in block.free[node], THREADS // WARP
     total = _of_a_thread(node, block, values, block.place + lane_numbers(block.lanes) if is_wide else None)
@@ -196,7 +200,7 @@ def _combined(node: UOp, block: Block, values: dict[UOp, UOp], id: int) -> UOp:
     return filled.index(every * line + (block.thread % line if is_wide else as_index(0))).reduce(op, ranges=(every,))
 
 
-def _of_a_thread(node: UOp, block: Block, values: dict[UOp, UOp], lanes: UOp | None) -> UOp:
+def _of_a_thread(node: UOp, block: ColumnBlock, values: dict[UOp, UOp], lanes: UOp | None) -> UOp:
     """A reduction over the part of a thread: for these lanes of the block's columns, or for none of them."""
     op, r = node.arg.op, block.along[node]
     value, *ranges = node.src

@@ -25,10 +25,10 @@ from operator import add
 
 from whit.codegen.gpu.gemv.rows import (
     WARP,
-    Few,
-    digits_of,
-    find_few,
+    SkinnyProduct,
+    find_skinny,
     of_block,
+    unravel,
     with_products,
 )
 from whit.codegen.gpu.gemv.scaled_once import scaled_once
@@ -60,15 +60,15 @@ ZERO = as_index(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedRows:
     """How the threads of a block share rows."""
 
-    few: Few
+    skinny: SkinnyProduct
     rows: int  # of a block
     lanes: int  # neighbours that a thread reads at once
     thread: UOp
     first: dict[UOp, UOp]  # ranges of the first row of a block
-    digits: dict[UOp, UOp]  # and of the first row at a time
+    indices: dict[UOp, UOp]  # and of the first row at a time
     following: tuple[dict[UOp, UOp], UOp] | None = None  # and of the next one, if there is one
     half: UOp = ZERO  # of shared memory, in which rows and sums of this time are
 
@@ -79,80 +79,84 @@ class Packed:
     @property
     def results(self) -> int:
         """Sums of a block."""
-        return self.rows * prod(map(size_of, self.few.together))
+        return self.rows * prod(map(size_of, self.skinny.batch))
 
 
-def tile_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
+def tile_gemv_packed(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with blocks of threads for each few rows of packed weights and why, if it is such a product."""
     if not any(node.op is ops.PARAM and node.dtype is dtypes.uint8 for node in topological((body,))):
         return None
     if not target.has_async_copies:
         return None  # nothing is copied while others are multiplied
     body = write_out_blocks(split_blocks(body))
-    few = find_few(body, target)
-    if few is None or not _is_of_bytes(few):
+    skinny = find_skinny(body, target)
+    if skinny is None or not _is_of_bytes(skinny):
         return None
-    nbytes = _bytes_of_rows(few)
-    lanes, threads = _share(few)
+    nbytes = _bytes_of_rows(skinny)
+    lanes, threads = _share(skinny)
     if nbytes is None or not LEAST_THREADS <= threads <= MOST_THREADS:
         return None
-    shape = _rows(few, nbytes, threads, few.count, target)
+    shape = _rows(skinny, nbytes, threads, skinny.count, target)
     if shape is None:
         return None
     rows, rounds = shape
     thread = thread_range(threads)
-    groups = prod(sizes_of(few.rows)) // rows
+    groups = prod(sizes_of(skinny.rows)) // rows
     blocks = -(-groups // rounds)
     block = block_range(blocks)
-    first = _first_row(block, few, rows)
-    packed = Packed(few, rows, lanes, thread, first, first)
+    first = _first_row(block, skinny, rows)
+    packed = PackedRows(skinny, rows, lanes, thread, first, first)
     if rounds > 1:
         left = (groups - 1 - block) // blocks + 1 if groups % blocks else as_index(rounds)
         number = UOp.range(left, 0, owner=Owner.ROUND)
         here, there = number * blocks + block, (number + 1) * blocks + block
-        following = _first_row(there, few, rows), there < groups
-        packed = Packed(few, rows, lanes, thread, first, _first_row(here, few, rows), following, number % 2)
-    reason = f"{blocks} blocks of {threads} threads, {rows} x {few.count} products of packed rows at a time"
+        following = _first_row(there, skinny, rows), there < groups
+        packed = PackedRows(skinny, rows, lanes, thread, first, _first_row(here, skinny, rows), following, number % 2)
+    reason = f"{blocks} blocks of {threads} threads, {rows} x {skinny.count} products of packed rows at a time"
     return _stores(body, packed), reason
 
 
-def _is_of_bytes(few: Few) -> bool:
+def _is_of_bytes(skinny: SkinnyProduct) -> bool:
     """Whether all matrices are bytes, and their products are added."""
-    return all(load.dtype is dtypes.uint8 for load in few.matrices) and all(x.arg.op is ops.ADD for x in few.matrix)
+    return all(load.dtype is dtypes.uint8 for load in skinny.matrices) and all(
+        x.arg.op is ops.ADD for x in skinny.matrix
+    )
 
 
-def _first_row(number: UOp, few: Few, rows: int) -> dict[UOp, UOp]:
+def _first_row(number: UOp, skinny: SkinnyProduct, rows: int) -> dict[UOp, UOp]:
     """Ranges for the first row of a group of them."""
-    digits = digits_of(number, few.rows, rows)
-    return {**digits, few.rows[-1]: digits[few.rows[-1]] * rows}
+    indices = unravel(number, skinny.rows, rows)
+    return {**indices, skinny.rows[-1]: indices[skinny.rows[-1]] * rows}
 
 
-def _share(few: Few) -> tuple[int, int]:
+def _share(skinny: SkinnyProduct) -> tuple[int, int]:
     """How many neighbours of each part of a block a thread has, and how many threads share a row."""
-    together = prod(sizes_of(few.together))
-    parts = max(len(joined(each.src[0], ops.ADD)) for each in few.matrix) * together
-    lanes = FEW_LANES if few.loads <= FEW_LOADS else LANES
-    while lanes > 1 and (any(size_of(few.along[each]) % lanes for each in few.matrix) or lanes * parts > MOST_NUMBERS):
+    batch = prod(sizes_of(skinny.batch))
+    parts = max(len(joined(each.src[0], ops.ADD)) for each in skinny.matrix) * batch
+    lanes = FEW_LANES if skinny.loads <= FEW_LOADS else LANES
+    while lanes > 1 and (
+        any(size_of(skinny.along[each]) % lanes for each in skinny.matrix) or lanes * parts > MOST_NUMBERS
+    ):
         lanes //= 2
-    vectors = max(prod(map(size_of, each.src[1:])) // lanes for each in few.matrix)
-    numbers = NUMBERS if together == 1 else MOST_NUMBERS
+    vectors = max(prod(map(size_of, each.src[1:])) // lanes for each in skinny.matrix)
+    numbers = NUMBERS if batch == 1 else MOST_NUMBERS
     share = -(-vectors // max(numbers // (lanes * parts), 1))
     return lanes, -(-share // WARP) * WARP
 
 
-def _rows(few: Few, size: int, threads: int, sums: int, target: Target) -> tuple[int, int] | None:
+def _rows(skinny: SkinnyProduct, size: int, threads: int, sums: int, target: Target) -> tuple[int, int] | None:
     """How many rows, each of `size` bytes in all matrices, a block has at a time, and how often: once, if all blocks
     have room."""
-    total, inner = prod(sizes_of(few.rows)), few.rows[-1]
-    if not all(isinstance(r.size, int) for r in few.rows):
+    total, inner = prod(sizes_of(skinny.rows)), skinny.rows[-1]
+    if not all(isinstance(r.size, int) for r in skinny.rows):
         return None
-    is_many = prod(sizes_of(few.together)) > 1
+    is_many = prod(sizes_of(skinny.batch)) > 1
     resident = max((FEW_RESIDENT if is_many else MOST_RESIDENT) // threads, 1)
     room = target.shared_bytes // resident - SPARE
     rows = MOST_ROWS
     while rows:
         groups, nbytes = total // rows, rows * (size + 4 * threads * sums)
-        fits = size_of(inner) % rows == 0 and all(rows * step % VECTOR == 0 for step in _steps(few))
+        fits = size_of(inner) % rows == 0 and all(rows * step % VECTOR == 0 for step in _steps(skinny))
         if fits and (groups >= BLOCKS_A_CORE * target.cores or rows == 1):
             if nbytes <= room and groups <= resident * target.cores * 5 // 4:
                 return rows, 1
@@ -162,29 +166,29 @@ def _rows(few: Few, size: int, threads: int, sums: int, target: Target) -> tuple
     return None
 
 
-def _bytes_of_rows(few: Few) -> int | None:
+def _bytes_of_rows(skinny: SkinnyProduct) -> int | None:
     """The bytes of one row of all matrices; None if those of one are not known."""
-    sizes = [_row_bytes(product, few) for product in few.matrix]
+    sizes = [_row_bytes(product, skinny) for product in skinny.matrix]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _row_bytes(product: UOp, few: Few) -> int | None:
+def _row_bytes(product: UOp, skinny: SkinnyProduct) -> int | None:
     """The bytes from one row of a matrix to the next, if those are all that is read of a row."""
-    memory, position = few.matrix[product].src[:2]
-    inner, own = few.rows[-1], linear_form(position)[0]
-    step, base = own.get(inner, 0), _base(product, few)
-    if base % VECTOR or any(own.get(r, 0) % VECTOR for r in few.rows[:-1]):
+    memory, position = skinny.matrix[product].src[:2]
+    inner, own = skinny.rows[-1], linear_form(position)[0]
+    step, base = own.get(inner, 0), _base(product, skinny)
+    if base % VECTOR or any(own.get(r, 0) % VECTOR for r in skinny.rows[:-1]):
         return None
     for load in _loads(product, memory):
         terms = linear_form(load.src[1])[0]
-        last = _last_byte(load, product, few)
-        if last is None or last - base >= step or any(terms.get(r, 0) != own.get(r, 0) for r in few.rows):
+        last = _last_byte(load, product, skinny)
+        if last is None or last - base >= step or any(terms.get(r, 0) != own.get(r, 0) for r in skinny.rows):
             return None
     return step
 
 
-def _last_byte(load: UOp, product: UOp, few: Few) -> int | None:
+def _last_byte(load: UOp, product: UOp, skinny: SkinnyProduct) -> int | None:
     """The last byte of the first row that a load reads; None if it moves along other ranges, or has a gate."""
     position, *gates = load.src[1:]
     terms, last = linear_form(position)
@@ -193,42 +197,42 @@ def _last_byte(load: UOp, product: UOp, few: Few) -> int | None:
     for r, factor in terms.items():
         if r in product.src[1:] and factor >= 0:
             last += factor * (size_of(r) - 1)
-        elif r not in few.rows:
+        elif r not in skinny.rows:
             return None
     return last
 
 
-def _base(product: UOp, few: Few) -> int:
+def _base(product: UOp, skinny: SkinnyProduct) -> int:
     """Where the first row begins that is read of a matrix."""
-    memory, position = few.matrix[product].src[:2]
+    memory, position = skinny.matrix[product].src[:2]
     first = min(linear_form(load.src[1])[1] for load in _loads(product, memory))
-    step = linear_form(position)[0].get(few.rows[-1], 0)
+    step = linear_form(position)[0].get(skinny.rows[-1], 0)
     return first // step * step if step > 0 else first
 
 
-def _steps(few: Few) -> list[int]:
+def _steps(skinny: SkinnyProduct) -> list[int]:
     """Bytes from row to row of each matrix."""
-    return [linear_form(load.src[1])[0][few.rows[-1]] for load in few.matrices]
+    return [linear_form(load.src[1])[0][skinny.rows[-1]] for load in skinny.matrices]
 
 
 def _loads(root: UOp, memory: UOp) -> list[UOp]:
     return [node for node in topological((root,)) if node.op is ops.INDEX and node.src[0] is memory]
 
 
-def _stores(body: UOp, packed: Packed) -> UOp:
+def _stores(body: UOp, packed: PackedRows) -> UOp:
     """What becomes of the sums: warps have rows in turn."""
-    few, thread = packed.few, packed.thread
+    skinny, thread = packed.skinny, packed.thread
     sums: dict[UOp, UOp] = {}
     others: list[UOp] = []
 
     def staged(new: UOp, old: UOp) -> UOp:
-        if old not in few.matrix:  # as of a norm of x
+        if old not in skinny.matrix:  # as of a norm of x
             others.append(old)
-            return of_block(new, old, few, thread, 1, OTHERS + len(others))[1]
+            return of_block(new, old, skinny, thread, 1, OTHERS + len(others))[1]
         sums[old] = _sums(new, old, packed, len(sums))
         return old
 
-    shared, _ = with_products(body, few, thread, 1, staged)
+    shared, _ = with_products(body, skinny, thread, 1, staged)
     warps = packed.threads // WARP
     stores = []
     for first in range(0, packed.results, warps):
@@ -236,8 +240,8 @@ def _stores(body: UOp, packed: Packed) -> UOp:
         inside = None if first + warps <= packed.results else number < packed.results
         if inside is not None:
             number = number.minimum(as_index(packed.results - 1))
-        places = digits_of(number, [few.rows[-1], *few.together], 1)
-        at = {**packed.digits, **places, few.rows[-1]: packed.digits[few.rows[-1]] + places[few.rows[-1]]}
+        places = unravel(number, [skinny.rows[-1], *skinny.batch], 1)
+        at = {**packed.indices, **places, skinny.rows[-1]: packed.indices[skinny.rows[-1]] + places[skinny.rows[-1]]}
         values: dict[UOp, UOp] = {}
         for old, memory in sums.items():
             half = packed.half * (packed.results * packed.threads)
@@ -252,21 +256,21 @@ def _stores(body: UOp, packed: Packed) -> UOp:
     return UOp.group(*stores)
 
 
-def _sums(new: UOp, old: UOp, packed: Packed, number: int) -> UOp:
+def _sums(new: UOp, old: UOp, packed: PackedRows, number: int) -> UOp:
     """What each thread has of each row, in shared memory."""
-    few, thread = packed.few, packed.thread
+    skinny, thread = packed.skinny, packed.thread
     value, *ranges = new.src
-    order = [*in_order(r for r in ranges if r is not few.along[old]), few.along[old]]
+    order = [*in_order(r for r in ranges if r is not skinny.along[old]), skinny.along[old]]
     vectors = prod(map(size_of, ranges)) // packed.lanes
-    memory, inner, halves = few.matrix[old].src[0], few.rows[-1], 1 if packed.following is None else 2
+    memory, inner, halves = skinny.matrix[old].src[0], skinny.rows[-1], 1 if packed.following is None else 2
     staged, size, fills = _staged(old, packed, number, halves)
     count = packed.results * packed.threads
     sums = UOp.buffer(SUMS_ID + number, new.dtype, (count * halves,), memory=Memory.SHARED)
-    for i, places in enumerate(product(range(packed.rows), *(range(size_of(r)) for r in few.together))):
-        at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
-        start = _base(old, few) - places[0] * size
+    for i, places in enumerate(product(range(packed.rows), *(range(size_of(r)) for r in skinny.batch))):
+        at = {r: as_index(place) for r, place in zip(skinny.batch, places[1:], strict=True)}
+        start = _base(old, skinny) - places[0] * size
         reads = {load: _from(staged, load, start, size, packed) for load in _loads(value, memory)}
-        rows = {**packed.digits, inner: packed.digits[inner] + places[0]}
+        rows = {**packed.indices, inner: packed.indices[inner] + places[0]}
         row = value.substitute(reads)
         parts = [_part(row, {**rows, **at}, order, first, packed) for first in range(0, vectors, packed.threads)]
         total = reduce(add, parts)
@@ -274,12 +278,12 @@ def _sums(new: UOp, old: UOp, packed: Packed, number: int) -> UOp:
     return sums.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED)))
 
 
-def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: Packed) -> UOp:
+def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: PackedRows) -> UOp:
     """The sum of a thread's neighbours in a row: its vector is number `first` + thread; 0 past the last."""
     lanes, along = packed.lanes, order[-1]
     number, count = packed.thread + first, prod(map(size_of, order)) // lanes
     is_whole = first + packed.threads <= count
-    mine = digits_of(number if is_whole else number.minimum(as_index(count - 1)), order, lanes)
+    mine = unravel(number if is_whole else number.minimum(as_index(count - 1)), order, lanes)
     mine[along] = mine[along] * lanes + lane_numbers(lanes)
     found = replace_ranges(row, {**at, **mine}, {})
     total = scaled_once(found)
@@ -288,14 +292,14 @@ def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: Pa
     return total if is_whole else (number < count).where(total, 0.0)
 
 
-def _staged(product: UOp, packed: Packed, number: int, halves: int) -> tuple[UOp, int, list[UOp]]:
+def _staged(product: UOp, packed: PackedRows, number: int, halves: int) -> tuple[UOp, int, list[UOp]]:
     """The bytes of a block's rows in shared memory; how many a row has; the stores of those that come next."""
-    few = packed.few
-    memory, position = few.matrix[product].src[:2]
-    row = {r: factor for r, factor in linear_form(position)[0].items() if r in few.rows}
-    size = row[few.rows[-1]]
+    skinny = packed.skinny
+    memory, position = skinny.matrix[product].src[:2]
+    row = {r: factor for r, factor in linear_form(position)[0].items() if r in skinny.rows}
+    size = row[skinny.rows[-1]]
     nbytes = size * packed.rows
-    start = build_sum(row, _base(product, few), dtypes.weakint)
+    start = build_sum(row, _base(product, skinny), dtypes.weakint)
     first = replace_ranges(start, packed.first, {})
     asked = memory.after(make(ops.PREFETCH, (memory, first, packed.thread.eq(0)), PrefetchArg(nbytes)))
     shared = UOp.buffer(BYTES_ID + number, dtypes.uint8, (nbytes * halves,), memory=Memory.SHARED)
@@ -307,7 +311,7 @@ def _staged(product: UOp, packed: Packed, number: int, halves: int) -> tuple[UOp
     return filled, size, _fills(shared, memory, replace_ranges(start, at, {}), nbytes, packed, gate)
 
 
-def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: Packed, gate: UOp | None = None) -> list[UOp]:
+def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: PackedRows, gate: UOp | None = None) -> list[UOp]:
     """Stores of bytes of memory: into the first half of shared memory, or into the one that is not in use."""
     threads, found = packed.threads, []
     into = ZERO if gate is None else (1 - packed.half) * nbytes
@@ -320,8 +324,8 @@ def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: Packed, ga
     return found
 
 
-def _from(staged: UOp, load: UOp, start: int, size: int, packed: Packed) -> UOp:
+def _from(staged: UOp, load: UOp, start: int, size: int, packed: PackedRows) -> UOp:
     """A load of a row from shared memory, where byte `start` of the matrix is the first; rows have `size` bytes."""
     terms, offset = linear_form(load.src[1])
-    inside = {base: factor for base, factor in terms.items() if base not in packed.few.rows}
+    inside = {base: factor for base, factor in terms.items() if base not in packed.skinny.rows}
     return staged.index(build_sum(inside, offset - start, dtypes.weakint) + packed.half * (size * packed.rows))

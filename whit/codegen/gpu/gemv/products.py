@@ -4,7 +4,7 @@ y[m, n] = relu(sum over k of w[n, k] * x[m, k])        m < 2, n < 4096
 
 ->  results   m, n          regions   the sum -> loads of w and x
     rows      n             the ranges that the matrix w depends on
-    together  m             the others: what is read of w is used for all of them
+    batch     m             the others: what is read of w is used for all of them
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Products:
         return {r for matrix in self.matrices.values() for r in self.free[matrix] if r in self.results}
 
     @property
-    def together(self) -> list[UOp]:
+    def batch(self) -> list[UOp]:
         """The ranges of results that read the same elements of matrices."""
         return in_order(self.results - self.rows)
 

@@ -48,9 +48,9 @@ from whit.target import Target
 
 SHARED_ID = 20_000  # of buffers in shared memory
 THREADS, WARP = 128, 32
-MOST_TOGETHER = 8  # results that share what they read of the matrix
+MOST_BATCH = 8  # results that share what they read of the matrix
 MOST_ROWS = 4  # of the matrix, for each group of threads
-PACKED_LANES = 8  # numbers of packed weights: 14336 x 4096 of Q4_0 25 -> 22 us, and of Q4_K 28 -> 25 us
+PACKED_LANES = 8  # numbers of packed weights: 14336 x 4096 of Q4_0 25 -> 22, Q4_K 28 -> 25 us (bench/gpu_decode.py)
 WARPS_A_CORE = 12  # that have enough on their way, with two rows each
 LEAST_ROWS = 512  # of the matrix: fewer do not fill the chip
 LEAST_DEPTH = 32
@@ -60,21 +60,21 @@ MANY_LOADS = 8  # of a step, as of Q6_K: four rows of it take more registers tha
 MOST_LOADS = 64  # of any kind
 MOST_ROW_BYTES = 1 << 15  # of a row that every block computes first, in shared memory
 # Bytes that are prefetched into the second cache by all blocks, when a multiprocessor has that many warps: a decoder of
-# eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32.
-AHEAD, MOST_WARPS = 8 << 20, 16
+# eight layers takes 1.24 ms, 1.28 with 16 MiB and 1.34 with 32 (bench/gpu_decode.py).
+PREFETCH_BYTES, MOST_PREFETCH_WARPS = 8 << 20, 16
 
 Product = Callable[[UOp, UOp], UOp]  # of a REDUCE and what it was at first
 
 
 @dataclass(frozen=True, slots=True)
-class Few:
+class SkinnyProduct:
     """Products that read the same rows of matrices."""
 
     free: Free
     along: dict[UOp, UOp]  # REDUCE -> the range along which its operands are neighbours
     blocks: dict[UOp, UOp]  # REDUCE -> the range of blocks that threads share too, where neighbours are few
     rows: list[UOp]  # ranges of the matrices' rows
-    together: list[UOp]  # ranges of results that read the same
+    batch: list[UOp]  # ranges of results that read the same
     lanes: int  # elements of a matrix in 16 bytes
     loads: int  # of one step along the most complicated of them
     matrix: dict[UOp, UOp]  # REDUCE that is a product -> a load of its matrix
@@ -98,51 +98,51 @@ class Few:
     @property
     def count(self) -> int:
         """How many products there are for each row of a matrix."""
-        return len(self.matrix) * prod(sizes_of(self.together))
+        return len(self.matrix) * prod(sizes_of(self.batch))
 
 
-def tile_matvec(body: UOp, target: Target) -> tuple[UOp, str] | None:
+def tile_gemv_rows(body: UOp, target: Target) -> tuple[UOp, str] | None:
     """The kernel with a group of threads for each few rows of a matrix and why, if it is a product of few rows."""
     body = write_out_blocks(split_blocks(body))
-    few = find_few(body, target)
-    if few is None:
+    skinny = find_skinny(body, target)
+    if skinny is None:
         return None
-    threads = _threads_of_a_group(few)
-    copies = _rows_of_a_group(few, threads, target)
+    threads = _threads_of_a_group(skinny)
+    copies = _rows_of_a_group(skinny, threads, target)
     groups = THREADS // threads
     thread = thread_range(THREADS)
-    count = prod(sizes_of(few.rows)) // copies
+    count = prod(sizes_of(skinny.rows)) // copies
     blocks = -(-count // groups)
     number = block_range(blocks) * groups + thread // threads
-    digits = digits_of(number, few.rows, copies)
-    inside = number < prod((as_index(r.size) for r in few.rows), start=as_index(1)) // copies
-    is_whole = blocks * groups == count and not any(map(is_open, few.rows))
-    inner = few.rows[-1]
-    steps = _steps(few, copies)
+    indices = unravel(number, skinny.rows, copies)
+    inside = number < prod((as_index(r.size) for r in skinny.rows), start=as_index(1)) // copies
+    is_whole = blocks * groups == count and not any(map(is_open, skinny.rows))
+    inner = skinny.rows[-1]
+    steps = _steps(skinny, copies)
     shared, known = with_products(
-        body, few, thread, steps, lambda new, old: _across(new, old, few, thread, threads, steps)
+        body, skinny, thread, steps, lambda new, old: _across(new, old, skinny, thread, threads, steps)
     )
     stores = []
-    for places in product(range(copies), *(range(size_of(r)) for r in few.together)):
-        at = {r: as_index(place) for r, place in zip(few.together, places[1:], strict=True)}
-        values = {**digits, **at, inner: digits[inner] * copies + places[0]}
+    for places in product(range(copies), *(range(size_of(r)) for r in skinny.batch)):
+        at = {r: as_index(place) for r, place in zip(skinny.batch, places[1:], strict=True)}
+        values = {**indices, **at, inner: indices[inner] * copies + places[0]}
         for store in shared.src:
             new = replace_ranges(store, values, {})
             stores.append(_stored(new, thread % threads, None if is_whole else inside, known))
     first = (thread % threads).eq(0) if is_whole else (thread % threads).eq(0) & inside
-    mine = [{**digits, inner: digits[inner] * copies + copy} for copy in range(copies)]
-    asked = {load.src[0]: _ahead(load, mine, few, first, target) for load in few.matrices}
-    reason = f"{count} groups of {threads} threads, {copies} x {few.count} products in each"
+    mine = [{**indices, inner: indices[inner] * copies + copy} for copy in range(copies)]
+    asked = {load.src[0]: _prefetch(load, mine, skinny, first, target) for load in skinny.matrices}
+    reason = f"{count} groups of {threads} threads, {copies} x {skinny.count} products in each"
     return UOp.group(*stores).substitute(asked), reason
 
 
-def find_few(body: UOp, target: Target) -> Few | None:
+def find_skinny(body: UOp, target: Target) -> SkinnyProduct | None:
     """The products of a kernel, if they are of few rows, and everything that is stored is one of them."""
     found = find_products(body)
     if found is None or not any(len(region.loads) > 1 for region in found.regions.values()):
         return None  # sums of rows, not products, or of other sums
-    free, rows, together = found.free, found.rows, found.together
-    if any(map(is_open, together)) or prod(sizes_of(together)) > MOST_TOGETHER or prod(sizes_of(rows)) < LEAST_ROWS:
+    free, rows, batch = found.free, found.rows, found.batch
+    if any(map(is_open, batch)) or prod(sizes_of(batch)) > MOST_BATCH or prod(sizes_of(rows)) < LEAST_ROWS:
         return None
     along = found.along(lambda region: _along(region, free))
     lanes = min((_lanes(found.regions[reduce], r, free, target) for reduce, r in along.items()), default=1)
@@ -152,7 +152,7 @@ def find_few(body: UOp, target: Target) -> Few | None:
     of_blocks = {reduce: r for reduce, r in blocks.items() if r is not None}
     loads = max(len(region.loads) for region in found.regions.values())
     products = {reduce: matrix for reduce, matrix in found.matrices.items() if not rows.isdisjoint(free[matrix])}
-    return Few(free, along, of_blocks, in_order(rows), together, lanes, loads, products)
+    return SkinnyProduct(free, along, of_blocks, in_order(rows), batch, lanes, loads, products)
 
 
 def _along(region: Region, free: Free) -> UOp | None:
@@ -188,42 +188,42 @@ def _blocks(reduce: UOp, r: UOp, lanes: int) -> UOp | None:
     return max(others, key=size_of) if others and vectors < WARP and WARP % vectors == 0 else None
 
 
-def _threads_of_a_group(few: Few) -> int:
+def _threads_of_a_group(skinny: SkinnyProduct) -> int:
     """How many threads share a row: a warp, or fewer if there are not as many vectors in it."""
     threads = WARP
-    while threads > 2 and threads * few.lanes > few.depth:
+    while threads > 2 and threads * skinny.lanes > skinny.depth:
         threads //= 2
     return threads
 
 
-def _rows_of_a_group(few: Few, threads: int, target: Target) -> int:
+def _rows_of_a_group(skinny: SkinnyProduct, threads: int, target: Target) -> int:
     """How many rows a group of threads has: more share what they read beside the matrix, fewer leave no core idle."""
-    inner, total = few.rows[-1], prod(sizes_of(few.rows))
-    copies = MOST_ROWS if few.loads <= MANY_LOADS else 2
+    inner, total = skinny.rows[-1], prod(sizes_of(skinny.rows))
+    copies = MOST_ROWS if skinny.loads <= MANY_LOADS else 2
     while copies > 1 and (
         is_open(inner)
         or inner.size % copies
-        or copies * few.count > MOST_TOGETHER
+        or copies * skinny.count > MOST_BATCH
         or total // copies * threads < WARPS_A_CORE * WARP * target.cores
     ):
         copies //= 2
     return copies
 
 
-def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target: Target) -> UOp:
+def _prefetch(load: UOp, places: list[dict[UOp, UOp]], skinny: SkinnyProduct, first: UOp, target: Target) -> UOp:
     """The memory of a matrix after a prefetch of the beginning of a group's rows into the second cache, as much as it
     holds of all groups that run at once: before the kernel waits for those before it, which leave memory idle."""
     memory, position = load.src[:2]
     itemsize = memory.dtype.itemsize
     terms, last = linear_form(position)  # `last` is where a row ends, in the end
-    row = {base: step for base, step in terms.items() if base in few.rows}
+    row = {base: step for base, step in terms.items() if base in skinny.rows}
     for base in terms.keys() - row.keys():
         if base.op is not ops.RANGE or terms[base] < 0:
             return memory
         last += terms[base] * (size_of(base) - 1)
     if any(step * itemsize % 16 for step in row.values()):
         return memory
-    share = AHEAD // (MOST_WARPS * target.cores * len(places) * len(few.matrices))
+    share = PREFETCH_BYTES // (MOST_PREFETCH_WARPS * target.cores * len(places) * len(skinny.matrices))
     nbytes = min((last + 1) * itemsize, share) // 128 * 128
     if nbytes <= 0:
         return memory
@@ -232,29 +232,29 @@ def _ahead(load: UOp, places: list[dict[UOp, UOp]], few: Few, first: UOp, target
     return memory.after(*(make(ops.PREFETCH, (memory, place, first), PrefetchArg(nbytes)) for place in asked))
 
 
-def _steps(few: Few, copies: int) -> int:
+def _steps(skinny: SkinnyProduct, copies: int) -> int:
     """How many vectors of each row a thread has on their way."""
-    rows = copies * len(few.matrices)
-    wanted = max(ON_THE_WAY // (copies * few.count), min(LEAST_ON_THE_WAY // rows, 2))
-    return max(min(wanted, MOST_LOADS // (copies * few.loads)), 1)
+    rows = copies * len(skinny.matrices)
+    wanted = max(ON_THE_WAY // (copies * skinny.count), min(LEAST_ON_THE_WAY // rows, 2))
+    return max(min(wanted, MOST_LOADS // (copies * skinny.loads)), 1)
 
 
-def digits_of(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
+def unravel(number: UOp, ranges: list[UOp], step: int) -> dict[UOp, UOp]:
     """Ranges as digits of a number, the last one the lowest; it counts in steps."""
-    digits: dict[UOp, UOp] = {}
+    indices: dict[UOp, UOp] = {}
     for i, r in reversed(list(enumerate(ranges))):
         size = as_index(r.size) // (step if r is ranges[-1] else 1)
-        digits[r] = number % size if i else number
+        indices[r] = number % size if i else number
         number = number // size
-    return digits
+    return indices
 
 
-def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
+def with_products(body: UOp, skinny: SkinnyProduct, thread: UOp, steps: int, of: Product) -> tuple[UOp, list[UOp]]:
     """The kernel with other values for its products, and the shared memory in which rows are that all threads of a
     block compute first. `of` is given a product with its new operands, and as it was; `steps` vectors are read at once
     for the reductions of those rows."""
-    rows = _computed_rows(few)
-    by_block = {node for node in topological(tuple(rows)) if node in few.along}
+    rows = _computed_rows(skinny)
+    by_block = {node for node in topological(tuple(rows)) if node in skinny.along}
     known: list[UOp] = []
 
     def other_value(node: UOp, src: Sources) -> UOp | None:
@@ -263,32 +263,32 @@ def with_products(body: UOp, few: Few, thread: UOp, steps: int, of: Product) -> 
             known.append(_filled(new, rows[node], thread, len(known)))
             return known[-1].index(rows[node])
         if node in by_block:
-            memory, new = of_block(new, node, few, thread, steps, len(known))
+            memory, new = of_block(new, node, skinny, thread, steps, len(known))
             known.append(memory)
             return new
-        return of(new, node) if node in few.along else new
+        return of(new, node) if node in skinny.along else new
 
     return map_graph(body, other_value), known
 
 
-def _computed_rows(few: Few) -> dict[UOp, UOp]:
+def _computed_rows(skinny: SkinnyProduct) -> dict[UOp, UOp]:
     """Operands of products that are the same for all rows of a matrix, and that need reductions, as norms do -> the
     range along which they are."""
     found: dict[UOp, UOp] = {}
-    for reduce, along in few.along.items():
+    for reduce, along in skinny.along.items():
         value = reduce.src[0]
         for side in value.src if value.op is ops.MUL else ():
             while side.op is ops.CAST and side.src[0].dtype.itemsize < side.dtype.itemsize:
                 side = side.src[0]
             is_reduced = any(node.op is ops.REDUCE for node in topological((side,)))
-            if is_reduced and few.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_ROW_BYTES:
+            if is_reduced and skinny.free[side] == {along} and size_of(along) * side.dtype.itemsize <= MOST_ROW_BYTES:
                 found[side] = along
     return found
 
 
-def of_block(new: UOp, old: UOp, few: Few, thread: UOp, steps: int, number: int) -> tuple[UOp, UOp]:
+def of_block(new: UOp, old: UOp, skinny: SkinnyProduct, thread: UOp, steps: int, number: int) -> tuple[UOp, UOp]:
     """A reduction by all threads of a block: shared memory with what each warp has, and the result."""
-    memory = _of_warps(_across(new, old, few, thread, size_of(thread), steps), thread, number)
+    memory = _of_warps(_across(new, old, skinny, thread, size_of(thread), steps), thread, number)
     warp = UOp.range(size_of(thread) // WARP, number, RangeKind.REDUCE, Owner.TEAM)
     return memory, memory.index(warp).reduce(new.arg.op, ranges=(warp,))
 
@@ -316,18 +316,18 @@ def _filled(value: UOp, along: UOp, thread: UOp, number: int) -> UOp:
     return shared.after(make(ops.STAGE, (UOp.group(*fills),), StageArg(Memory.SHARED)))
 
 
-def _across(node: UOp, old: UOp, few: Few, thread: UOp, threads: int, steps: int) -> UOp:
+def _across(node: UOp, old: UOp, skinny: SkinnyProduct, thread: UOp, threads: int, steps: int) -> UOp:
     """A reduction by a group of threads: first over a strided loop of each thread, whose steps are vectors of
     neighbours, or blocks if it has blocks; then over the lanes of the vectors, then across the threads."""
     value, *ranges = node.src
-    op, lanes, lane = node.arg.op, few.lanes, thread % threads
-    along, block = few.along[old], few.blocks.get(old)
+    op, lanes, lane = node.arg.op, skinny.lanes, thread % threads
+    along, block = skinny.along[old], skinny.blocks.get(old)
     vectors = size_of(along) // lanes
     beside = 1 if block is None else min(vectors, threads)  # threads that have a block together, a vector each
     strided, count = (along, vectors) if block is None else (block, size_of(block))
     parts, part = threads // beside, lane // beside
     rounds, steps = strided_loop(as_index(count), parts, part, steps)
-    loop = UOp.range(rounds, few.shared.index(strided), strided.arg.kind, Owner.PART)
+    loop = UOp.range(rounds, skinny.shared.index(strided), strided.arg.kind, Owner.PART)
     values = []
     for step in range(steps):
         number = (loop * steps + step) * parts + part  # of a block, or of a vector

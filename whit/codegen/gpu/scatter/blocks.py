@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from math import gcd, prod
 
 from whit.codegen.gpu.gemm.staged import gated
-from whit.codegen.gpu.reduce import GROUP, spread
+from whit.codegen.gpu.reduce import GROUP, vector_positions
 from whit.codegen.gpu.scatter.threads import PARTS, loads_of, row_of
-from whit.codegen.gpu.thread_index import block_range, digits_of, lanes_of, thread_range, width_of
+from whit.codegen.gpu.thread_index import block_range, lanes_of, thread_range, unravel, width_of
 from whit.codegen.math.expand import EXPAND_MATH_ON_GPU
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
 from whit.codegen.passes.lanes import all_of, lane_numbers, without_each
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.vector_access import VECTOR_ACCESS
-from whit.codegen.passes.writer import Variable, Writer
+from whit.codegen.passes.writer import ProgramWriter, Variable
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.atomic import is_atomic
@@ -44,7 +44,7 @@ LEAST = 512  # positions that are worth a list
 MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
 WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
-TOGETHER = 4  # rows that are read at once, a power of two: 0.073 ms for 16384 rows of 768, 8 0.076
+TOGETHER = 4  # rows that are read at once, a power of two: 16384 x 768 0.073 ms, with 8 0.076 (bench/gpu_memory.py)
 MOST_KEPT = 4  # vectors that a thread keeps from one to the next of these
 THERE = UOp.range(2, 0, owner=Owner.GUARD)  # stands for 1 where there is such a row
 I32, U16 = dtypes.int32, dtypes.uint16
@@ -80,7 +80,7 @@ class Scatter:
     blocks: int
     threads: int
     width: int  # threads of a row
-    w: Writer = field(default_factory=Writer)
+    w: ProgramWriter = field(default_factory=ProgramWriter)
 
     @classmethod
     def of(cls, store: UOp, row: UOp, along: UOp, parallel: list[UOp], target: Target) -> Scatter:
@@ -226,18 +226,18 @@ class Scatter:
     def _add(self, thread: UOp, copy: int) -> UOp:
         """The store of one vector of a thread, at a position that is yet to come."""
         number = thread % self.width + copy * self.width if self.shares > 1 else thread + copy * self.width
-        values = digits_of(number, self.parallel, dict.fromkeys(self.parallel[-1:], self.lanes))
-        values.update({r: spread(values[r], self.lanes) for r in self.parallel[-1:]})
+        values = unravel(number, self.parallel, dict.fromkeys(self.parallel[-1:], self.lanes))
+        values.update({r: vector_positions(values[r], self.lanes) for r in self.parallel[-1:]})
         new = replace_ranges(self.store, values, {})
         there = THERE.ne(0) if self.keys is None else None
         gate = all_of(there, number < self.vectors if self.vectors % self.width else None)
         (store,) = self._lowered(new if gate is None else gated(new, gate))
         return store
 
-    def _nothing(self, store: UOp) -> Kept:
+    def _nothing(self, store: UOp) -> BlockList:
         zero = const(store.src[0].dtype, 0)
         value = UOp.stack(*([zero] * self.lanes)) if self.lanes > 1 else zero
-        return Kept(self.w.variable(value), self.w.variable(const(self.index, -1)), self.unit)
+        return BlockList(self.w.variable(value), self.w.variable(const(self.index, -1)), self.unit)
 
     def _row(self, store: UOp, first: UOp, m: UOp, count: UOp | None = None) -> list[UOp]:
         """Value, position and gate of the store at a place of the list, of which those beyond its end are left out."""
@@ -250,7 +250,7 @@ class Scatter:
         new, place, *gate = (w.value(source.substitute(values)) for source in store.src[1:])
         return [new, place, *(w.value(g.index(0)) if g.shape else g for g in gate)]  # the same for all lanes
 
-    def _add_rows(self, store: UOp, kept: Kept | None, rows: list[list[UOp]]) -> None:
+    def _add_rows(self, store: UOp, kept: BlockList | None, rows: list[list[UOp]]) -> None:
         """Combines rows with the one that is kept; where another place begins that is stored, and the next one kept."""
         w, target, combine = self.w, store.src[0], store.arg.combine
         row = self._nothing(store) if kept is None else kept
@@ -271,14 +271,14 @@ class Scatter:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BlockList:
     """What a thread has in registers of a row, and where that belongs: the position, in units; -1 if it has none."""
 
     value: Variable
     number: Variable
     unit: int
 
-    def put(self, w: Writer, target: UOp, gate: UOp | None = None) -> None:
+    def put(self, w: ProgramWriter, target: UOp, gate: UOp | None = None) -> None:
         """Stores it."""
         number = self.number.get()
         w.store(target, self.value.get(), number * self.unit, gate=all_of(number >= 0, gate))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whit.codegen.cpu.sort import Job
+from whit.codegen.cpu.sort import SortJob
 from whit.codegen.cpu.sort_keys import bits_dtype
 from whit.codegen.gpu.sort.merge import Merge
 from whit.codegen.gpu.sort.runs import EIGHT, I32, I64, U16, Pieces
@@ -33,7 +33,7 @@ Words = tuple[UOp, ...]
 
 def write_gpu_sort(body: UOp, target: Target) -> tuple[UOp, str]:
     """The program of a kernel that sorts, and what it is."""
-    job = Job.of(body, target)
+    job = SortJob.of(body, target)
     if job.size >= LONGEST:
         raise NotSupportedError(f"sort: a row of {job.size} elements on a GPU", fix="Sort parts of it, or on a CPU.")
     if job.arg.runs and job.piece <= 2 * job.arg.runs:
@@ -46,7 +46,7 @@ def write_gpu_sort(body: UOp, target: Target) -> tuple[UOp, str]:
 class Network(Pieces):
     """Writes the program."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SortJob) -> None:
         super().__init__(job)
         self.stages = max((job.piece - 1).bit_length(), STEPS)
         self.size = 1 << self.stages

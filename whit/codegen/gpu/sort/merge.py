@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from whit.codegen.cpu.sort import Job
+from whit.codegen.cpu.sort import SortJob
 from whit.codegen.cpu.sort_keys import bits_dtype
 from whit.codegen.gpu.sort.runs import I32, I64, U16, Pieces
-from whit.codegen.passes.writer import Writer
+from whit.codegen.passes.writer import ProgramWriter
 from whit.ir import ops
 from whit.ir.args import AcrossArg, RangeKind
 from whit.ir.uop import UOp, const, make
@@ -28,7 +28,7 @@ Keys = Callable[[UOp], UOp]
 class Merge(Pieces):
     """Writes the program."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SortJob) -> None:
         super().__init__(job)
         self.tile = THREADS * ELEMENTS
         most = job.piece if job.pieces > 1 else job.arg.count
@@ -124,7 +124,7 @@ class Merge(Pieces):
             i, j = w.value(i + one), w.value(j + 1 - one)
 
 
-def _bisect(w: Writer, steps: int, begin: UOp, left: UOp, right: UOp, left_key: Keys, right_key: Keys) -> UOp:
+def _bisect(w: ProgramWriter, steps: int, begin: UOp, left: UOp, right: UOp, left_key: Keys, right_key: Keys) -> UOp:
     """How many of the first `begin` elements of two runs come from the first: a binary search of `steps` steps."""
     low = w.variable(w.value((begin - right).maximum(0)))
     high = w.variable(w.value(begin.minimum(left)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whit.codegen.cpu.sort import Job
+from whit.codegen.cpu.sort import SortJob
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const, make
@@ -14,7 +14,7 @@ I32, I64, U16 = dtypes.int32, dtypes.int64, dtypes.uint16
 class Pieces:
     """The pieces of a job, and shared memory of a block."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SortJob) -> None:
         self.job, self.w = job, job.w
         self.count = job.row_count * job.pieces
         self.memories: list[UOp] = []

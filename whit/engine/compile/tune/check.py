@@ -25,9 +25,9 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 
 NASTY = 6  # places of an array that get a nasty value, at most one of sixteen: results that are not NaN are left
-SAMPLE = 1 << 14  # elements whose median is the usual size of a result
-ROOM = 16.0  # units in the last place that any two programs may differ by
-WHOLE = 2  # the largest of whole numbers: sums of a million products of two are exact in float32
+SAMPLE_ELEMENTS = 1 << 14  # elements whose median is the usual size of a result
+ROOM_ULPS = 16.0  # units in the last place that any two programs may differ by
+LARGEST_WHOLE_NUMBER = 2  # the largest of whole numbers: sums of a million products of two are exact in float32
 _EXACT = (ops.INDEX, ops.LOAD, ops.PARAM, ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.ABS, ops.MAX, ops.MIN, ops.WHERE)
 
 
@@ -71,7 +71,7 @@ def tolerance(body: UOp, is_exact: bool = False) -> float:
     unit = max((2.0 ** -(dtype.mantissa_bits + 1) for dtype in floats), default=0.0)
     ranges = [node.src[1:] for node in body.topological() if node.op in (ops.REDUCE, ops.SCAN)]
     terms = max((math.prod(r.size for r in group if isinstance(r.size, int)) for group in ranges), default=1)
-    return unit * ROOM * (1 if is_exact else 1 + math.sqrt(terms))
+    return unit * ROOM_ULPS * (1 if is_exact else 1 + math.sqrt(terms))
 
 
 def sums_are_exact(body: UOp) -> bool:
@@ -98,7 +98,7 @@ def values(param: UOp, kind: str, folds: bool, seed: int) -> Any:
     drawn: Any
     shape, dtype = tuple(int(size) for size in param.shape), param.dtype
     if dtype.is_float and kind == "whole":
-        drawn = rng.integers(-WHOLE, WHOLE + 1, shape) if shape else 1.0
+        drawn = rng.integers(-LARGEST_WHOLE_NUMBER, LARGEST_WHOLE_NUMBER + 1, shape) if shape else 1.0
     elif dtype.is_float:
         drawn = rng.standard_normal(shape) if shape else rng.uniform(0.5, 2.0, shape)
     elif dtype.name == "bool":
@@ -136,7 +136,7 @@ def difference(found: Any, wanted: Any, tolerance: float) -> str:
         x, y = found.astype(np.float64), wanted.astype(np.float64)
         is_finite = np.isfinite(y)
         size = np.abs(y, where=is_finite, out=np.zeros_like(y))
-        sample = size.reshape(-1)[:: -(-max(size.size, 1) // SAMPLE)]
+        sample = size.reshape(-1)[:: -(-max(size.size, 1) // SAMPLE_ELEMENTS)]
         sample = sample[sample > 0]  # of a relu, half are 0: what they were made of is as large as the others
         usual = float(np.median(sample)) if sample.size else 0.0
         far = ~(np.abs(x - y) <= tolerance * (size + 8 * usual)) & is_finite

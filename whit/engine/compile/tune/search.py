@@ -34,14 +34,14 @@ from whit.ir.interpret import run
 from whit.ir.uop import UOp
 from whit.kernel.estimate import estimate
 
-SECONDS = 10.0  # for a kernel, unless told otherwise
-A_TIME = 0.03  # seconds that one candidate is measured for
-RACE, LEAST_TURNS = 0.4, 5  # seconds of the race at the end, and how often it is whose turn
-SLOW = 1.25  # times the best, after which a candidate is not looked at any longer
-WORTH = 0.98  # of the default's time: what is not faster than that has won by chance
-FOR_EACH = 6  # ways in which each of the fastest is varied in a round
-INTERPRETED = 1 << 20  # operations of a kernel that the interpreter computes in a second
-UNOPTIMISED = 1 << 30  # of one that is computed without optimisation
+SECONDS_A_KERNEL = 10.0  # for a kernel, unless told otherwise
+SECONDS_A_CANDIDATE = 0.03  # seconds that one candidate is measured for
+RACE_SECONDS, LEAST_TURNS = 0.4, 5  # seconds of the race at the end, and how often it is whose turn
+SLOW_RATIO = 1.25  # times the best, after which a candidate is not looked at any longer
+WORTH_RATIO = 0.98  # of the default's time: what is not faster than that has won by chance
+VARIANTS_OF_EACH = 6  # ways in which each of the fastest is varied in a round
+INTERPRETED_OPS = 1 << 20  # operations of a kernel that the interpreter computes in a second
+UNOPTIMISED_OPS = 1 << 30  # of one that is computed without optimisation
 MOST_BYTES = 1 << 31  # of memory that a search may take
 
 
@@ -100,7 +100,7 @@ class Search:
         self.measured += 1
         self.check.fill()
         best = min(self.times.values())
-        self.times[choice] = self.alone.best_seconds(program, A_TIME, best * SLOW)
+        self.times[choice] = self.alone.best_seconds(program, SECONDS_A_CANDIDATE, best * SLOW_RATIO)
         self.programs[choice] = program
 
     def fastest(self) -> Choice:
@@ -114,18 +114,18 @@ class Search:
             return default, self.times[default], self.times[default]
         self.check.fill()
         times = {best: float("inf"), default: float("inf")}
-        end, turns = time.monotonic() + RACE, 0
+        end, turns = time.monotonic() + RACE_SECONDS, 0
         while turns < LEAST_TURNS or time.monotonic() < end:
             turns += 1
             for choice in times:
                 times[choice] = min(times[choice], self.alone.best_seconds(self.programs[choice], 0.0))
-        if times[best] > WORTH * times[default]:
+        if times[best] > WORTH_RATIO * times[default]:
             return default, times[default], times[default]
         return best, times[best], times[default]
 
 
-def search(task: Task, beam: int, seconds: float = SECONDS, tell: Callable[[str], object] = len) -> Result:
-    """Searches for at most so many seconds, and keeps what it finds. `tell` is called with how it goes."""
+def search(task: Task, beam: int, seconds: float = SECONDS_A_KERNEL, tell: Callable[[str], object] = len) -> Result:
+    """Searches for at most `seconds`, and keeps what it finds. `tell` is called with how it goes."""
     title = str(task.function.arg.name)
     known = store.find(task.key)
     if known is not None and known.beam >= beam:
@@ -160,7 +160,7 @@ def _rounds(state: Search, choices: list[Choice], beam: int) -> Iterator[None]:
         new = list(islice(ranked, 4 * beam))
         fastest = sorted(state.times, key=lambda choice: state.times[choice])[:beam]
         for choice in fastest:
-            new += varied(choice, state.body, state.task.target)[:FOR_EACH]
+            new += varied(choice, state.body, state.task.target)[:VARIANTS_OF_EACH]
         if state.try_all(list(dict.fromkeys(new))):
             yield
         else:
@@ -190,7 +190,7 @@ def _start(task: Task, body: UOp, default: Choice, end: float) -> Search:
         raise _SkipError(f"the default program is not like the reference {problem}")
     state = Search(task, body, alone, check, end)
     check.fill()
-    state.times[default] = alone.best_seconds(program, 2 * A_TIME)
+    state.times[default] = alone.best_seconds(program, 2 * SECONDS_A_CANDIDATE)
     state.programs[default] = program
     state.tried[short(default)] = None
     return state
@@ -198,9 +198,9 @@ def _start(task: Task, body: UOp, default: Choice, end: float) -> Search:
 
 def _reference(task: Task, work: int, default: Runnable) -> Callable[[Alone], None]:
     """Fills the memory with what the kernel should compute."""
-    if work <= INTERPRETED:
+    if work <= INTERPRETED_OPS:
         return lambda alone: _interpret(task.body, alone)
-    if work > UNOPTIMISED:
+    if work > UNOPTIMISED_OPS:
         return lambda alone: alone.run(default)
     with Context(NOOPT=1):
         plain = task.build(None)

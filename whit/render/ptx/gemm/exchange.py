@@ -15,7 +15,7 @@ from whit.dtype import DType
 from whit.ir.args import Digit, place_of
 from whit.ir.uop import UOp
 from whit.render.ptx.ops import spell
-from whit.render.ptx.values import Writer, register_type
+from whit.render.ptx.values import PtxWriter, register_type
 
 
 def in_order_of_mma(registers: list[str]) -> list[str]:
@@ -37,7 +37,7 @@ def in_order_of(registers: list[str], elements: tuple[Digit, ...]) -> list[str]:
     return [places[row + down, column + right] for row, column in corners for down in (0, 8) for right in (0, 1)]
 
 
-def exchange(w: Writer, registers: list[str]) -> None:
+def exchange(w: PtxWriter, registers: list[str]) -> None:
     """Every eight registers: item i of thread t becomes item t of thread i; an item is a pair."""
     w.note("four threads exchange their sums: each gets eight neighbours")
     lane = w.value("b32", "lane", "mov.u32", "%laneid")
@@ -54,7 +54,7 @@ def exchange(w: Writer, registers: list[str]) -> None:
                     w.line(f"@!{upper} mov.b32 {other}, {taken};")
 
 
-def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
+def two_by_two(w: PtxWriter, dtype: DType, values: list[str]) -> list[str]:
     """Numbers rounded to halves, two in a register."""
     kind = "bf16x2" if dtype.name == "bfloat16" else "f16x2"
     if not w.target.has_paired_conversions:
@@ -65,7 +65,7 @@ def two_by_two(w: Writer, dtype: DType, values: list[str]) -> list[str]:
     return [w.value("b32", "two", f"cvt.rn.{kind}.f32", high, low) for low, high in pairs]
 
 
-def across(w: Writer, node: UOp, lane: int) -> str:
+def across(w: PtxWriter, node: UOp, lane: int) -> str:
     """What neighbouring threads have in a lane, combined: first of two, then of those with one between. Or what one has
     that is some before, of 32."""
     x, step = w.operand(node.src[0], lane), 1
@@ -77,7 +77,7 @@ def across(w: Writer, node: UOp, lane: int) -> str:
     return x
 
 
-def _taken(w: Writer, kind: str, x: str, how: str, step: int) -> str:
+def _taken(w: PtxWriter, kind: str, x: str, how: str, step: int) -> str:
     """What the thread has that is so far away, in registers of a kind: 32 bits at a time."""
     if kind == "pred":
         bit = w.value("b32", "bit", "selp.b32", "1", "0", x)

@@ -13,10 +13,10 @@ from typing import Any
 
 from whit.ir.args import MatrixArg
 from whit.ir.uop import UOp
-from whit.render.ptx.values import Writer
+from whit.render.ptx.values import PtxWriter
 
-PIECE = 64  # channels of a copy; windows along a depth
-LINE = 128  # bytes
+PIECE_CHANNELS = 64  # channels of a copy; windows along a depth
+SWIZZLE_BYTES = 128  # bytes
 
 
 def window_map(memory: UOp, matrix: MatrixArg, rows: int) -> dict[str, Any]:
@@ -31,14 +31,14 @@ def window_map(memory: UOp, matrix: MatrixArg, rows: int) -> dict[str, Any]:
         "start": matrix.start * itemsize,
         "sizes": [matrix.channels, *(axis.size for axis in axes), images.size],
         "strides": [axis.stride * itemsize for axis in (*axes, images)],
-        "box": [PIECE, rows if matrix.is_depth_major else PIECE],
+        "box": [PIECE_CHANNELS, rows if matrix.is_depth_major else PIECE_CHANNELS],
         "steps": [1, *(axis.step for axis in axes), 1],
         "corners": [[-axis.before for axis in axes], after],
     }
 
 
 def copy_windows(
-    w: Writer, matrix: MatrixArg, at: str, rows: int, to: str, first: str, k: str, batch: str, goes_to: str
+    w: PtxWriter, matrix: MatrixArg, at: str, rows: int, to: str, first: str, k: str, batch: str, goes_to: str
 ) -> None:
     """Rows of such a matrix from the first one on, from step k of the depth on."""
     barrier, *mask = goes_to.split(", ")
@@ -46,17 +46,17 @@ def copy_windows(
     rank = len(matrix.axes) + 1
     name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes{how}"
     windows = _windows(w, matrix, first if matrix.is_depth_major else k, batch)
-    for chunk in range(1 if matrix.is_depth_major else rows // PIECE):
+    for chunk in range(1 if matrix.is_depth_major else rows // PIECE_CHANNELS):
         inside = k if matrix.is_depth_major else first
         if chunk:
-            inside = w.value("b32", "row", "add.u32", first, str(chunk * PIECE))
+            inside = w.value("b32", "row", "add.u32", first, str(chunk * PIECE_CHANNELS))
         channel, taps = _taps(w, matrix, inside)
         place = ", ".join((channel, *windows))
         goes = ", ".join((barrier, f"{{{', '.join(taps)}}}", *mask))
-        w.line(f"{name} [{to}+{chunk * PIECE * LINE}], [{at}, {{{place}}}], {goes};")
+        w.line(f"{name} [{to}+{chunk * PIECE_CHANNELS * SWIZZLE_BYTES}], [{at}, {{{place}}}], {goes};")
 
 
-def _windows(w: Writer, matrix: MatrixArg, number: str, batch: str) -> list[str]:
+def _windows(w: PtxWriter, matrix: MatrixArg, number: str, batch: str) -> list[str]:
     """Where the first element of a window is, the innermost axis first."""
     found = []
     for axis in reversed(matrix.axes[1:]):
@@ -66,7 +66,7 @@ def _windows(w: Writer, matrix: MatrixArg, number: str, batch: str) -> list[str]
     return [*found, w.value("b32", "image", "add.u32", number, batch)]
 
 
-def _taps(w: Writer, matrix: MatrixArg, number: str) -> tuple[str, list[str]]:
+def _taps(w: PtxWriter, matrix: MatrixArg, number: str) -> tuple[str, list[str]]:
     """The channel of an element of a window, and how far its tap is along each axis, the innermost first."""
     channel, number = _divided(w, number, matrix.channels)
     found = []
@@ -77,7 +77,7 @@ def _taps(w: Writer, matrix: MatrixArg, number: str) -> tuple[str, list[str]]:
     return channel, found
 
 
-def _divided(w: Writer, number: str, size: int) -> tuple[str, str]:
+def _divided(w: PtxWriter, number: str, size: int) -> tuple[str, str]:
     """The remainder and the quotient."""
     rest = w.value("b32", "rest", "rem.u32", number, str(size))
     return rest, w.value("b32", "whole", "div.u32", number, str(size))

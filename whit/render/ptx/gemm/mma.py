@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whit.render.ptx.values import Writer
+from whit.render.ptx.values import PtxWriter
 
 DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8}  # elements; of bytes 32
 
 
-def multiply_square(w: Writer, kinds: Sequence[str], sums: list[str], left: list[str], right: list[str]) -> None:
+def multiply_square(w: PtxWriter, kinds: Sequence[str], sums: list[str], left: list[str], right: list[str]) -> None:
     """sums += left * right, of kinds of sums, of the left and of the right."""
     depth = DEPTHS.get(kinds[1], 32)
     if w.target.has_wide_mma:
@@ -31,7 +31,9 @@ def multiply_square(w: Writer, kinds: Sequence[str], sums: list[str], left: list
         _multiply(w, "m8n8k16", kinds, sums[2:], rows[1:], columns)
 
 
-def _multiply(w: Writer, shape: str, kinds: Sequence[str], sums: list[str], left: list[str], right: list[str]) -> None:
+def _multiply(
+    w: PtxWriter, shape: str, kinds: Sequence[str], sums: list[str], left: list[str], right: list[str]
+) -> None:
     total, of_left, of_right = kinds
     added, a, b = (f"{{{', '.join(registers)}}}" for registers in (sums, left, right))
     w.line(f"mma.sync.aligned.{shape}.row.col.{total}.{of_left}.{of_right}.{total} {added}, {a}, {b}, {added};")

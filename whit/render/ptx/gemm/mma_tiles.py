@@ -30,7 +30,7 @@ from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma
 from whit.render.ptx.gemm.mma import multiply_square
 from whit.render.ptx.gemm.tma_loads import SHARED, short
 from whit.render.ptx.gemm.wgmma_tiles import kinds_of
-from whit.render.ptx.values import Writer, register_type
+from whit.render.ptx.values import PtxWriter, register_type
 
 PADDING = {"fma": 16, "mma": 16, "bytes": 16, "tf32": 32}  # bytes
 BY_SQUARES = ("mma", "bytes")
@@ -41,7 +41,7 @@ def is_staged(node: UOp) -> bool:
     return memory_of(node.src[1]).op is ops.BUFFER
 
 
-def is_turned(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
+def is_transposed(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
     """Whether the lines of shared memory are steps of the depth."""
     return arg.atom not in BY_SQUARES or (arg.atom == "mma" and not matrix.is_depth_major)
 
@@ -50,12 +50,12 @@ def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) ->
     """From one line of shared memory to the next."""
     if arg.adds:
         return max(matrix.row, matrix.depth) * itemsize
-    return (rows if is_turned(arg, matrix) else arg.tile[2]) * itemsize + PADDING[arg.atom]
+    return (rows if is_transposed(arg, matrix) else arg.tile[2]) * itemsize + PADDING[arg.atom]
 
 
 def piece_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
     """Of an operand, in one stage."""
-    lines = arg.tile[2] if is_turned(arg, matrix) else rows
+    lines = arg.tile[2] if is_transposed(arg, matrix) else rows
     return lines * line_bytes(arg, matrix, rows, itemsize)
 
 
@@ -84,7 +84,9 @@ class Copies:
 class Tiles:
     """Writes what computes a tile."""
 
-    def __init__(self, w: Writer, node: UOp, registers: list[str], threads: int, held: list[str] | None = None) -> None:
+    def __init__(
+        self, w: PtxWriter, node: UOp, registers: list[str], threads: int, held: list[str] | None = None
+    ) -> None:
         self.w, self.node, self.registers, self.threads = w, node, registers, threads
         self.arg: BlockMmaArg = node.arg
         self.is_exchanged = self.arg.atom != "fma" and self.arg.elements[-1].count == 8
@@ -182,8 +184,8 @@ class Tiles:
         w, arg = self.w, self.arg
         depth = arg.tile[2]
         length, lines = (depth, rows) if matrix.is_depth_major else (rows, depth)
-        turns = is_turned(arg, matrix) == matrix.is_depth_major
-        elements = 1 if turns else matrix.copied // self.itemsize
+        transposes = is_transposed(arg, matrix) == matrix.is_depth_major
+        elements = 1 if transposes else matrix.copied // self.itemsize
         if not w.target.has_async_copies:  # all of a copy is inside, or nothing
             elements = gcd(elements, arg.sizes[2] if matrix.is_depth_major else size)
         in_line = length // elements
@@ -199,7 +201,7 @@ class Tiles:
             position = w.value("b64", "p", "mad.lo.s64", wide, str(step), position)
         source = w.value("b64", "from", "mad.lo.s64", position, str(self.itemsize), w.names[memory][0])
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
-        across, inside = (k, row) if is_turned(arg, matrix) else (row, k)
+        across, inside = (k, row) if is_transposed(arg, matrix) else (row, k)
         target = w.value("b32", "to", "mad.lo.u32", across, str(bytes_of_line), base)
         target = w.value("b32", "to", "mad.lo.u32", inside, str(self.itemsize), target)
         begin = w.value("b32", "begin", "cvt.u32.u64", start)
@@ -220,9 +222,9 @@ class Tiles:
         for copies, size in zip(operands, arg.sizes[:2], strict=True):
             matrix = copies.matrix
             source_step = (matrix.row if matrix.is_depth_major else matrix.depth) * copies.lines * self.itemsize
-            is_turning = is_turned(arg, matrix) == matrix.is_depth_major
+            is_transposing = is_transposed(arg, matrix) == matrix.is_depth_major
             bytes_of_line = line_bytes(arg, matrix, copies.rows, self.itemsize)
-            target_step = copies.lines * (self.itemsize if is_turning else bytes_of_line)
+            target_step = copies.lines * (self.itemsize if is_transposing else bytes_of_line)
             target = w.value("b32", "to", "add.u32", copies.target, self.into)
             is_even = size % copies.rows == 0 and arg.sizes[2] % arg.tile[2] == 0
             for i in range(copies.count):
@@ -295,7 +297,7 @@ class Tiles:
         """The address that a thread reads from, of the first row that is its."""
         w, arg = self.w, self.arg
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
-        step = self.itemsize if is_turned(arg, matrix) else bytes_of_line
+        step = self.itemsize if is_transposed(arg, matrix) else bytes_of_line
         at = w.value("b32", "at", "mad.lo.u32", row, str(step), base)
         if arg.atom == "tf32":
             lane = w.value("b32", "lane", "and.b32", self.thread, "31")
@@ -309,7 +311,7 @@ class Tiles:
             eighth = w.value("b32", "e", "and.b32", eighth, "1")
             # Squares in the order in which mma wants them: of a rows first, of b the depth.
             down, deep = (eighth, half) if matrix is arg.a else (half, eighth)
-            line, inside = (deep, down) if is_turned(arg, matrix) else (down, deep)
+            line, inside = (deep, down) if is_transposed(arg, matrix) else (down, deep)
             line = w.value("b32", "line", "mad.lo.u32", line, "8", in_eight)
             at = w.value("b32", "at", "mad.lo.u32", line, str(bytes_of_line), at)
             at = w.value("b32", "at", "mad.lo.u32", inside, "16", at)
@@ -368,11 +370,11 @@ class Tiles:
         """Four squares: 16 rows, 32 bytes of the depth."""
         w, arg = self.w, self.arg
         bytes_of_line = line_bytes(arg, matrix, rows, self.itemsize)
-        turned = is_turned(arg, matrix)
-        lines, inside = (step, number) if turned else (number, step)
+        transposed = is_transposed(arg, matrix)
+        lines, inside = (step, number) if transposed else (number, step)
         found = [w.register("b32", "square") for _ in range(4)]
         place = f"{at}+{lines * 16 * bytes_of_line + inside * 32}"
-        trans = ".trans" if turned else ""
+        trans = ".trans" if transposed else ""
         w.line(f"ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{{', '.join(found)}}}, [{place}];")
         return found
 

@@ -12,12 +12,13 @@ from whit.dtype import dtypes
 from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx.gemm.im2col import copy_windows, window_map
-from whit.render.ptx.values import Writer, register_type
+from whit.render.ptx.values import PtxWriter, register_type
 
-LINE = 128  # bytes
+SWIZZLE_BYTES = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
-COPYING = 32  # threads beside those that compute: so few that all can have the registers that a tile needs
-FEW, MANY = 40, {1: 216, 2: 232}  # registers of a thread that lends some, and of one of so many groups that get them
+COPYING_THREADS = 32  # threads beside those that compute: one warp, which leaves registers for the tile to the others
+# registers of a thread that lends some, and of one of so many groups that get them
+DONOR_REGISTERS, RECEIVER_REGISTERS = 40, {1: 216, 2: 232}
 
 
 def tensor_map(memory: UOp, matrix: MatrixArg, rows: int, tile_rows: int, depth: int) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def tensor_map(memory: UOp, matrix: MatrixArg, rows: int, tile_rows: int, depth:
     if matrix.axes:
         return window_map(memory, matrix, tile_rows)
     itemsize = memory.dtype.itemsize
-    lanes = LINE // itemsize
+    lanes = SWIZZLE_BYTES // itemsize
     if matrix.is_depth_major:
         sizes, line, box = [depth, rows, matrix.batches], matrix.row * itemsize, [lanes, tile_rows, 1]
     else:
@@ -51,7 +52,7 @@ def tensor_maps(node: UOp) -> list[dict[str, Any]]:
 
 def stage_bytes(arg: BlockMmaArg) -> int:
     """The bytes of one piece of both operands."""
-    return (arg.tile[0] + arg.tile[1]) * LINE
+    return (arg.tile[0] + arg.tile[1]) * SWIZZLE_BYTES
 
 
 def stages_bytes(arg: BlockMmaArg) -> int:
@@ -66,7 +67,7 @@ def adds_apart(node: UOp) -> bool:
 
 def copying_threads(arg: BlockMmaArg) -> int:
     """Threads that copy: more than one does is only there to give its registers away."""
-    return 128 if arg.lends else COPYING
+    return 128 if arg.lends else COPYING_THREADS
 
 
 def blocks_of(arg: BlockMmaArg) -> int:
@@ -74,7 +75,7 @@ def blocks_of(arg: BlockMmaArg) -> int:
     return 2 // arg.threads[0].count
 
 
-def short(w: Writer, node: UOp) -> str:
+def short(w: PtxWriter, node: UOp) -> str:
     """A position in 32 bits."""
     text = w.operand(node)
     is_wide = text.startswith("%") and register_type(node.dtype) == "b64"
@@ -84,7 +85,7 @@ def short(w: Writer, node: UOp) -> str:
 class Copying:
     """Writes the role of the thread that copies, and what both roles count."""
 
-    def __init__(self, w: Writer, node: UOp, threads: int, boxes: int, results: int) -> None:
+    def __init__(self, w: PtxWriter, node: UOp, threads: int, boxes: int, results: int) -> None:
         self.w, self.node, self.threads, self.boxes = w, node, threads, boxes
         self.arg: BlockMmaArg = node.arg
         self.maps = ["map_a", "map_b", *(f"map_{i}" for i in range(results))]
@@ -121,7 +122,7 @@ class Copying:
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
         if arg.lends:
-            w.line(f"setmaxnreg.dec.sync.aligned.u32 {FEW};")
+            w.line(f"setmaxnreg.dec.sync.aligned.u32 {DONOR_REGISTERS};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")
         self.start_stages("1")
@@ -194,10 +195,10 @@ class Copying:
         to = w.value("b32", "to", "mad.lo.u32", self.stage, str(stage_bytes(arg)), self.base)
         k = w.value("b32", "k", "mul.lo.u32", piece, str(arg.tile[2]))
         self.copy_rows(arg.a, self.at[0], arg.tile[0], to, row, k, a_batch, f"[{barrier}]", "")
-        to = w.value("b32", "to", "add.u32", to, str(arg.tile[0] * LINE))
+        to = w.value("b32", "to", "add.u32", to, str(arg.tile[0] * SWIZZLE_BYTES))
         rows, goes_to = arg.tile[1] // arg.cluster, f"[{barrier}]"
         if arg.cluster > 1:  # a part of the columns, for all blocks
-            to = w.value("b32", "to", "mad.lo.u32", self.rank, str(rows * LINE), to)
+            to = w.value("b32", "to", "mad.lo.u32", self.rank, str(rows * SWIZZLE_BYTES), to)
             column = w.value("b32", "column", "mad.lo.u32", self.rank, str(rows), column)
             goes_to += f", {(1 << arg.cluster) - 1}"
         self.copy_rows(arg.b, self.at[1], rows, to, column, k, b_batch, goes_to, ".multicast::cluster")
@@ -218,4 +219,4 @@ class Copying:
             return
         for chunk in range(rows // 64):
             along = w.value("b32", "row", "add.u32", first, str(64 * chunk)) if chunk else first
-            w.line(f"{instruction} [{to}+{chunk * 64 * LINE}], [{at}, {{{along}, {k}, {batch}}}], {goes_to};")
+            w.line(f"{instruction} [{to}+{chunk * 64 * SWIZZLE_BYTES}], [{at}, {{{along}, {k}, {batch}}}], {goes_to};")

@@ -18,14 +18,14 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, BlockStoreArg, place_of
 from whit.ir.uop import UOp
-from whit.render.ptx.gemm.tma_loads import LINE, short, stages_bytes
+from whit.render.ptx.gemm.tma_loads import SWIZZLE_BYTES, short, stages_bytes
 from whit.render.ptx.parts import pair
-from whit.render.ptx.values import Writer, memory_type
+from whit.render.ptx.values import PtxWriter, memory_type
 from whit.target import GPU_LIMITS
 
-BOX = 64 * LINE  # bytes
+BOX_BYTES = 64 * SWIZZLE_BYTES  # bytes
 MOST_BOXES = 2  # of a group
-GROUP = 128  # threads
+GROUP_THREADS = 128  # threads
 
 
 def results_of(linear: UOp) -> dict[tuple[UOp, BlockStoreArg], int]:
@@ -38,12 +38,12 @@ def boxes_of(arg: BlockMmaArg) -> int:
     """How many boxes of each group have room beside the stages of a tile."""
     groups = arg.threads[0].count
     room = (GPU_LIMITS.most_shared_bytes if groups > 1 else GPU_LIMITS.paired_shared_bytes) - stages_bytes(arg)
-    return min(room // (groups * BOX), MOST_BOXES)
+    return min(room // (groups * BOX_BYTES), MOST_BOXES)
 
 
-def boxes_bytes(linear: UOp, arg: BlockMmaArg) -> int:
+def staged_bytes(linear: UOp, arg: BlockMmaArg) -> int:
     """The bytes of all boxes of a block."""
-    return boxes_of(arg) * arg.threads[0].count * BOX if results_of(linear) else 0
+    return boxes_of(arg) * arg.threads[0].count * BOX_BYTES if results_of(linear) else 0
 
 
 def result_map(memory: UOp, arg: BlockStoreArg) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def result_map(memory: UOp, arg: BlockStoreArg) -> dict[str, Any]:
     }
 
 
-class Boxes:
+class TmaStores:
     """Writes the stores of a program's tile, box by box."""
 
-    def __init__(self, w: Writer, tile: BlockMmaArg, thread: str, base: str) -> None:
+    def __init__(self, w: PtxWriter, tile: BlockMmaArg, thread: str, base: str) -> None:
         self.w, self.thread = w, thread
         self.base, self.count = base, boxes_of(tile)
         self.stored = 0  # boxes of the tile so far
@@ -77,16 +77,16 @@ class Boxes:
         self.stored += 1
         group = w.value("b32", "group", "shr.u32", self.thread, "7")
         barrier = w.value("b32", "bar", "add.u32", group, "1")
-        in_group = w.value("b32", "tid", "and.b32", self.thread, str(GROUP - 1))
+        in_group = w.value("b32", "tid", "and.b32", self.thread, str(GROUP_THREADS - 1))
         first = w.value("pred", "first", "setp.eq.u32", in_group, "0")
-        box = w.value("b32", "box", "mad.lo.u32", group, str(self.count * BOX), self.base)
-        box = w.value("b32", "box", "add.u32", box, str(place * BOX)) if place else box
+        box = w.value("b32", "box", "mad.lo.u32", group, str(self.count * BOX_BYTES), self.base)
+        box = w.value("b32", "box", "add.u32", box, str(place * BOX_BYTES)) if place else box
         if before == 0 or before >= self.count:
             w.line(f"@{first} cp.async.bulk.wait_group.read {self.count - 1 if before else 0};")
-            w.line(f"bar.sync {barrier}, {GROUP};")
+            w.line(f"bar.sync {barrier}, {GROUP_THREADS};")
         self.fill(arg, values, in_group, box)
         w.line("fence.proxy.async.shared::cta;")
-        w.line(f"bar.sync {barrier}, {GROUP};")
+        w.line(f"bar.sync {barrier}, {GROUP_THREADS};")
         row_of_group = w.value("b32", "row", "mad.lo.u32", group, str(arg.threads[0].row), short(w, row))
         where = ", ".join((short(w, column), row_of_group, short(w, batch)))
         w.line(f"@{first} cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [{to}, {{{where}}}], [{box}];")
@@ -101,13 +101,13 @@ class Boxes:
         warp, lane = w.value("b32", "warp", "shr.u32", thread, "5"), w.value("b32", "lane", "and.b32", thread, "31")
         line, four = w.value("b32", "line", "shr.u32", lane, "2"), w.value("b32", "four", "and.b32", lane, "3")
         line = w.value("b32", "line", "mad.lo.u32", warp, "16", line)
-        offset = w.value("b32", "at", "mul.lo.u32", line, str(LINE))
+        offset = w.value("b32", "at", "mul.lo.u32", line, str(SWIZZLE_BYTES))
         offset = w.value("b32", "at", "mad.lo.u32", four, str(2 * dtype.itemsize), offset)
         start = w.value("b32", "at", "add.u32", box, swizzled(w, offset))
         for number in range(0, len(elements), 2):
             down, right = place_of(number, arg.elements)
             at = w.value("b32", "at", "xor.b32", start, str(right * dtype.itemsize)) if right else start
-            at = f"{at}+{down * LINE}" if down else at
+            at = f"{at}+{down * SWIZZLE_BYTES}" if down else at
             low, high = elements[number : number + 2]
             if dtype.itemsize == 2:
                 w.line(f"st.shared.b32 [{at}], {pair(w, w.operand(*low), w.operand(*high))};")
@@ -119,7 +119,7 @@ class Boxes:
         self.w.line("cp.async.bulk.wait_group.read 0;")
 
 
-def swizzled(w: Writer, offset: str) -> str:
+def swizzled(w: PtxWriter, offset: str) -> str:
     """Where bytes are in lines of 128 bytes: groups of 16 change places, by the number of the line."""
     turn = w.value("b32", "turn", "and.b32", w.value("b32", "turn", "shr.u32", offset, "3"), "0x70")
     return w.value("b32", "at", "xor.b32", offset, turn)

@@ -12,17 +12,17 @@ from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.program import memory_of
 from whit.render.ptx.gemm.exchange import in_order_of, two_by_two
-from whit.render.ptx.gemm.tma_loads import LINE, short
+from whit.render.ptx.gemm.tma_loads import SWIZZLE_BYTES, short
 from whit.render.ptx.gemm.wgmma_tiles import descriptor, kinds_of
-from whit.render.ptx.values import Writer
+from whit.render.ptx.values import PtxWriter
 
-IN_A_LINE = LINE // 32  # instructions
+INSTRUCTIONS_A_ROW = SWIZZLE_BYTES // 32  # instructions
 
 
 class StagedGroups:
     """Writes a product."""
 
-    def __init__(self, w: Writer, node: UOp, registers: list[str], held: list[str] | None) -> None:
+    def __init__(self, w: PtxWriter, node: UOp, registers: list[str], held: list[str] | None) -> None:
         self.w, self.node = w, node
         self.arg: BlockMmaArg = node.arg
         self.kinds = kinds_of(node)
@@ -45,7 +45,7 @@ class StagedGroups:
         for step in range(steps):
             right = descriptor(w, at_b, self.offset(arg.b, 0, step))
             for piece in range(pieces):
-                self.multiply(apart[step // IN_A_LINE], left[step][piece], right, piece, true)
+                self.multiply(apart[step // INSTRUCTIONS_A_ROW], left[step][piece], right, piece, true)
         w.line("wgmma.commit_group.sync.aligned;")
         others = [parts for parts in apart if parts is not self.sums]
         w.line(f"wgmma.wait_group.sync.aligned {0 if others else arg.flying};")
@@ -56,7 +56,7 @@ class StagedGroups:
     def sums_apart(self, steps: int) -> list[list[str]]:
         """Registers for sums of each line of an operand: the same for all, but others for each 128 products of fp8,
         which are added in 14 bits."""
-        lines = -(-steps // IN_A_LINE)
+        lines = -(-steps // INSTRUCTIONS_A_ROW)
         if self.dtype.itemsize > 1:
             return [self.sums] * lines
         return [self.sums] + [[self.w.value("f32", "part", "mov.b32", "0") for _ in self.sums] for _ in range(1, lines)]
@@ -68,7 +68,7 @@ class StagedGroups:
         base = w.value("b32", "base", "add.u32", base, str(matrix.start * itemsize))
         base = w.value("b32", "base", "mad.lo.u32", short(w, batch), str(matrix.batch * itemsize), base)
         base = w.value("b32", "base", "shr.u32", base, "4")
-        leading = 1 if matrix.is_depth_major else matrix.lines * LINE >> 4  # from 64 rows to the next
+        leading = 1 if matrix.is_depth_major else matrix.lines * SWIZZLE_BYTES >> 4  # from 64 rows to the next
         return w.value("b32", "low", "add.u32", base, str(leading << 16))
 
     def of_group(self, low: str) -> str:
@@ -80,14 +80,14 @@ class StagedGroups:
         group = w.value(
             "b32", "group", "redux.sync.or.b32", group, "0xffffffff"
         )  # the same for a warp, and known to be
-        return w.value("b32", "low", "mad.lo.u32", group, str(64 * LINE >> 4), low)
+        return w.value("b32", "low", "mad.lo.u32", group, str(64 * SWIZZLE_BYTES >> 4), low)
 
     def offset(self, matrix: MatrixArg, piece: int, step: int) -> int:
         """How far 64 rows and 32 bytes of the depth (16 steps, if it is turned) are from the first, in 16 bytes."""
         if not matrix.is_depth_major:
-            return step * 16 * LINE >> 4
-        line, inside = divmod(step, IN_A_LINE)
-        return (line * matrix.lines * LINE + piece * self.groups * 64 * LINE + inside * 32) >> 4
+            return step * 16 * SWIZZLE_BYTES >> 4
+        line, inside = divmod(step, INSTRUCTIONS_A_ROW)
+        return (line * matrix.lines * SWIZZLE_BYTES + piece * self.groups * 64 * SWIZZLE_BYTES + inside * 32) >> 4
 
     def left(self, at: str, piece: int, step: int) -> str:
         """64 rows, 32 bytes of the depth."""
@@ -100,8 +100,8 @@ class StagedGroups:
         columns = self.arg.tile[1]
         total, left_kind, right_kind = self.kinds
         sums = ", ".join(totals[piece * columns // 2 : (piece + 1) * columns // 2])
-        turned = ["1", "1"] + ([] if self.arg.held else ["0"]) + ["0" if self.arg.b.is_depth_major else "1"]
-        how = ", ".join(turned if self.dtype.itemsize == 2 else turned[:2])  # bytes are along the depth
+        transposed = ["1", "1"] + ([] if self.arg.held else ["0"]) + ["0" if self.arg.b.is_depth_major else "1"]
+        how = ", ".join(transposed if self.dtype.itemsize == 2 else transposed[:2])  # bytes are along the depth
         self.w.line(
             f"wgmma.mma_async.sync.aligned.m64n{columns}k{self.deep}.{total}.{left_kind}.{right_kind} "
             f"{{{sums}}}, {left}, {right}, {adds}, {how};"

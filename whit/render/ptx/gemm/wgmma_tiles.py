@@ -1,7 +1,7 @@
 """Tiles of a matrix product by warp groups (Hopper's `wgmma`), with operands that the copy engine brings (TMA).
 
 A block has the threads of the program, and a warp more, whose first thread only copies (warp specialisation). Shared
-memory holds so many stages, a piece of both operands each, and two barriers for each stage: `full` is passed when its
+memory holds `stages` pieces of both operands, and two barriers for each: `full` is passed when its
 bytes have arrived, `empty` when all warps have read them.
 
     copying:    for each tile, each piece:   wait until empty;  expect its bytes at full;  start the copies
@@ -25,9 +25,9 @@ from __future__ import annotations
 from whit.dtype import dtypes
 from whit.ir.uop import UOp
 from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma
-from whit.render.ptx.gemm.tma_loads import LINE, MANY, Copying, adds_apart, stage_bytes
-from whit.render.ptx.gemm.tma_stores import Boxes, boxes_bytes, results_of
-from whit.render.ptx.values import Writer
+from whit.render.ptx.gemm.tma_loads import RECEIVER_REGISTERS, SWIZZLE_BYTES, Copying, adds_apart, stage_bytes
+from whit.render.ptx.gemm.tma_stores import TmaStores, results_of, staged_bytes
+from whit.render.ptx.values import PtxWriter
 
 KINDS = {
     dtypes.float16: "f16",
@@ -39,7 +39,7 @@ KINDS = {
     dtypes.uint8: "u8",
 }
 _SWIZZLED = 1 << 30  # in the upper half of a matrix descriptor: lines of 128 bytes
-_GROUP = 8 * LINE  # bytes of eight lines, the unit of the swizzle
+_GROUP = 8 * SWIZZLE_BYTES  # bytes of eight lines, the unit of the swizzle
 
 
 def kinds_of(node: UOp) -> list[str]:
@@ -51,9 +51,9 @@ def kinds_of(node: UOp) -> list[str]:
 class WarpGroups(Copying):
     """Writes both roles of a block."""
 
-    def __init__(self, w: Writer, linear: UOp, node: UOp, registers: list[str], threads: int) -> None:
+    def __init__(self, w: PtxWriter, linear: UOp, node: UOp, registers: list[str], threads: int) -> None:
         self.results = results_of(linear)
-        super().__init__(w, node, threads, boxes_bytes(linear, node.arg), len(self.results))
+        super().__init__(w, node, threads, staged_bytes(linear, node.arg), len(self.results))
         self.is_exchanged = self.arg.elements[-1].count == 8
         self.registers = in_order_of_mma(registers) if self.is_exchanged else in_order_of(registers, self.arg.elements)
         self.mine = registers
@@ -64,14 +64,14 @@ class WarpGroups(Copying):
         w.line("ret;")
         w.label("COMPUTING")
         if self.arg.lends:
-            w.line(f"setmaxnreg.inc.sync.aligned.u32 {MANY[self.arg.threads[0].count]};")
+            w.line(f"setmaxnreg.inc.sync.aligned.u32 {RECEIVER_REGISTERS[self.arg.threads[0].count]};")
         lane = w.value("b32", "lane", "and.b32", self.thread, "31")
         self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
         group = w.value("b32", "group", "shr.u32", self.thread, "7")
         rows = self.arg.tile[0] * 128 // self.threads  # of a group
-        self.group_base = w.value("b32", "mine", "mad.lo.u32", group, str(rows * LINE), self.base)
+        self.group_base = w.value("b32", "mine", "mad.lo.u32", group, str(rows * SWIZZLE_BYTES), self.base)
         self.start_stages("0")
-        self.stores = Boxes(w, self.arg, self.thread, self.box_base)
+        self.stores = TmaStores(w, self.arg, self.thread, self.box_base)
 
     def store(self, node: UOp) -> None:
         """A part of the tile goes to memory."""
@@ -172,10 +172,10 @@ class WarpGroups(Copying):
         """The lower halves of the descriptors of both operands in the stage."""
         w, arg = self.w, self.arg
         lows = []
-        for base, matrix, offset in ((self.group_base, arg.a, 0), (self.base, arg.b, arg.tile[0] * LINE)):
+        for base, matrix, offset in ((self.group_base, arg.a, 0), (self.base, arg.b, arg.tile[0] * SWIZZLE_BYTES)):
             at = w.value("b32", "at", "mad.lo.u32", self.stage, str(stage_bytes(arg)), base)
             address = w.value("b32", "at", "add.u32", at, str(offset)) if offset else at
-            leading = 1 if matrix.is_depth_major else 64 * LINE >> 4  # from 64 rows to the next
+            leading = 1 if matrix.is_depth_major else 64 * SWIZZLE_BYTES >> 4  # from 64 rows to the next
             line = w.value("b32", "at", "shr.u32", address, "4")
             line = w.value("b32", "at", "and.b32", line, "0x3fff")  # in a cluster addresses say which block, too
             lows.append(w.value("b32", "low", "add.u32", line, str(leading << 16)))
@@ -186,14 +186,15 @@ class WarpGroups(Copying):
         w, arg = self.w, self.arg
         _, columns, depth = arg.tile
         total, left, right = kinds_of(self.node)
-        turned = [0 if matrix.is_depth_major else 1 for matrix in (arg.a, arg.b)]
-        steps = [(16 * LINE if turn else 32) >> 4 for turn in turned]  # from there to the next
+        transposed = [0 if matrix.is_depth_major else 1 for matrix in (arg.a, arg.b)]
+        # from there to the next
+        steps = [(16 * SWIZZLE_BYTES if is_transposed else 32) >> 4 for is_transposed in transposed]
         how = "" if total == "s32" else ", 1, 1"
-        how += f", {turned[0]}, {turned[1]}" if depth == 64 else ""
+        how += f", {transposed[0]}, {transposed[1]}" if depth == 64 else ""
         of_b = self.descriptor(b, step * steps[1])
         count = columns // 2
         for piece in range(len(registers) // count):
-            of_a = self.descriptor(a, step * steps[0] + piece * (64 * LINE >> 4))
+            of_a = self.descriptor(a, step * steps[0] + piece * (64 * SWIZZLE_BYTES >> 4))
             sums = ", ".join(registers[piece * count : (piece + 1) * count])
             w.line(
                 f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth // 4}.{total}.{left}.{right} "
@@ -204,7 +205,7 @@ class WarpGroups(Copying):
         return descriptor(self.w, low, offset)
 
 
-def descriptor(w: Writer, low: str, offset: int) -> str:
+def descriptor(w: PtxWriter, low: str, offset: int) -> str:
     """The descriptor of a matrix in swizzled lines, of its lower half and how far it is from there."""
     moved = w.value("b32", "low", "add.u32", low, str(offset)) if offset else low
     return w.value("b64", "desc", "mov.b64", f"{{{moved}, {_SWIZZLED | _GROUP >> 4}}}")

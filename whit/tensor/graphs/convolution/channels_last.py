@@ -20,10 +20,10 @@ from whit.kernel.convolution_cost import CHANNELS_TOGETHER, parts_of_images
 
 def is_copied(x: UOp) -> bool:
     """Whether a value (batch, channels, *space) is made of halves, and of enough channels to copy it by the pixel."""
-    return is_of_halves(x) and x.shape[1] % CHANNELS_TOGETHER == 0
+    return is_half_precision(x) and x.shape[1] % CHANNELS_TOGETHER == 0
 
 
-def is_of_halves(x: UOp) -> bool:
+def is_half_precision(x: UOp) -> bool:
     """Whether a value of known sizes is cast up from halves."""
     return all(isinstance(size, int) and size for size in x.shape) and _narrow(x) is not None
 

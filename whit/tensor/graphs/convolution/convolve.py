@@ -25,7 +25,7 @@ from whit.records import dataclass
 from whit.tensor.graphs.convolution.channels_last import (
     channels_last,
     is_copied,
-    is_of_halves,
+    is_half_precision,
     lies_as_shown,
     narrowed,
     rounded,
@@ -94,7 +94,7 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
 
 def _by_pixels(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
     """The same of operands that are kept with channels last, if they are halves."""
-    if folds(x, slide.kernel, slide.dilation) and is_of_halves(w):
+    if folds(x, slide.kernel, slide.dilation) and is_half_precision(w):
         folding = _folding(x, slide)
         return _by_pixels(folding.image(x), folding.weight(w), _folded(folding, slide.forms))
     if not is_copied(x) or not is_copied(w) or (slide.is_product and lies_as_shown(x)):
@@ -201,12 +201,12 @@ def _of_input_gradient(slide: Sliding, dx: UOp, ddx: UOp, dy: UOp, w: UOp) -> tu
     return convolve(ddx, w, slide), gradient_of_weight(ddx, dy, slide)
 
 
-def _turned(w: UOp, groups: int) -> UOp:
+def _flipped(w: UOp, groups: int) -> UOp:
     """(out, in / groups, *window) -> (in, out / groups, *window), windows back to front."""
     outputs, part, *kernel = w.shape
     count = len(kernel)
-    turned = w.reshape((groups, outputs // groups, part, *kernel)).permute((0, 2, 1, *range(3, 3 + count)))
-    return turned.reshape((groups * part, outputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
+    transposed = w.reshape((groups, outputs // groups, part, *kernel)).permute((0, 2, 1, *range(3, 3 + count)))
+    return transposed.reshape((groups * part, outputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
 
 
 def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: tuple[int, ...]) -> UOp:
@@ -221,7 +221,7 @@ def _slid_back(dy: UOp, w: UOp, slide: Sliding, starts: tuple[int, ...], sizes: 
     count = len(sizes)
     space, kernel = tuple(inside.shape[2:]), tuple(w.shape[2:])
     back = replace(slide, stride=(1,) * count, sizes=space, kernel=kernel, padding=tuple(pads))
-    return convolve(inside, _turned(w, slide.groups), back)
+    return convolve(inside, _flipped(w, slide.groups), back)
 
 
 def _by_residues(dy: UOp, w: UOp, slide: Sliding) -> UOp:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from whit.ir.uop import UOp
 from whit.kernel.convolution_cost import CHANNELS_TOGETHER
 from whit.records import dataclass
-from whit.tensor.graphs.convolution.channels_last import is_of_halves
+from whit.tensor.graphs.convolution.channels_last import is_half_precision
 from whit.tensor.graphs.convolution.sliding import window
 
 
@@ -75,11 +75,11 @@ class Folding:
 
 def folds(x: UOp, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> bool:
     """Whether a value has too few channels to be copied by the pixel, and can be folded."""
-    return len(kernel) == 2 and dilation[0] == 1 and x.shape[1] < CHANNELS_TOGETHER and is_of_halves(x)
+    return len(kernel) == 2 and dilation[0] == 1 and x.shape[1] < CHANNELS_TOGETHER and is_half_precision(x)
 
 
 def _placed(x: UOp, axis: int, before: int, size: int) -> UOp:
-    """So many elements of an axis, from so many zeros before the first on."""
+    """`size` elements of an axis: `before` zeros, then those from the first on."""
     after = size - before - x.shape[axis]
     if after < 0:
         x = x.shrink([(0, n + after) if i == axis else (0, n) for i, n in enumerate(x.shape)])

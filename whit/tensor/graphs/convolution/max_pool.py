@@ -114,7 +114,8 @@ def _taps_of(part: UOp, pool: Pooling, i: int) -> UOp:
 
 
 def _placed(x: UOp, axis: int, before: int, size: int) -> UOp:
-    """So many elements of an axis, from so many zeros before the first on, or (less than 0) from a later one on."""
+    """`size` elements of an axis, `before` zeros and then those from the first on, or (less than 0) from a later one
+    on."""
     first, kept = max(-before, 0), min(x.shape[axis] - max(-before, 0), size - max(before, 0))
     x = x.shrink([(first, kept) if i == axis else (0, n) for i, n in enumerate(x.shape)])
     pads = (max(before, 0), size - max(before, 0) - kept)

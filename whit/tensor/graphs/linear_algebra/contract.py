@@ -95,7 +95,7 @@ def evaluate(operands: list[tuple[UOp, Labels]], out: Labels, sizes: Sizes) -> U
 # ---- matrices
 
 
-def turned(x: UOp) -> UOp:
+def transposed(x: UOp) -> UOp:
     """The last two axes change places."""
     rank = len(x.shape)
     return x.permute((*range(rank - 2), rank - 1, rank - 2))
@@ -106,7 +106,7 @@ def product_of(x: UOp, y: UOp, batch: Shape) -> UOp:
     k = x.shape[-1]
     rows, columns = x.shape[-2:-1], y.shape[len(y.shape[:-2]) + 1 :]
     if columns:
-        y = turned(y)
+        y = transposed(y)
     full = (*batch, *rows, *columns, k)
     lead = (1,) * (len(batch) - len(x.shape[:-2]))
     left = x.reshape((*lead, *x.shape[:-1], *(1,) * len(columns), k))

@@ -12,23 +12,23 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import spread
+from whit.tensor.core import broadcast_scalar
 from whit.tensor.engine import repeat
-from whit.tensor.graphs.positions import along
+from whit.tensor.graphs.positions import positions_along
 
 
 def at(x: UOp, *positions: UOp | int, shape: Shape) -> UOp:
     """x at positions, each a node of this shape, a scalar node or a number."""
     nodes = [const(dtypes.weakint, p) if isinstance(p, int) else p for p in positions]
-    return x.index(*(spread(p, shape) if not p.shape else p for p in nodes))
+    return x.index(*(broadcast_scalar(p, shape) if not p.shape else p for p in nodes))
 
 
-def places(shape: Shape) -> list[UOp]:
+def positions_of(shape: Shape) -> list[UOp]:
     """The position on each axis, at every element."""
-    return [along(shape, axis) for axis in range(len(shape))]
+    return [positions_along(shape, axis) for axis in range(len(shape))]
 
 
-def over(values: UOp, shape: Shape) -> UOp:
+def broadcast_batch(values: UOp, shape: Shape) -> UOp:
     """(batch,) at every element of (batch, ...)."""
     return values.reshape((shape[0], *(1,) * (len(shape) - 1))).expand(shape)
 
@@ -36,9 +36,9 @@ def over(values: UOp, shape: Shape) -> UOp:
 def largest_below(column: UOp, k: UOp) -> UOp:
     """(batch, n) -> (batch,): where the largest magnitude from row k on is; the first of equals, k if all are NaN."""
     shape = column.shape
-    _, row = places(shape)
+    _, row = positions_of(shape)
     sizes = (row >= k).where(abs(column), -1.0)
-    largest = over(sizes.reduce(ops.MAX, (1,)), shape)
+    largest = broadcast_batch(sizes.reduce(ops.MAX, (1,)), shape)
     here = sizes.eq(largest).where(row.cast(dtypes.int32), shape[1])
     first = here.reduce(ops.MIN, (1,)).cast(dtypes.weakint)
     found: UOp = (first < shape[1]).where(first, k)
@@ -50,17 +50,17 @@ def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     is 0 there. Where the pivot is 0, the whole column is, and nothing is subtracted."""
     matrix, sign = state
     shape = matrix.shape
-    batch, row, column = places(shape)
+    batch, row, column = positions_of(shape)
     lines = shape[:2]
-    pivot = largest_below(at(matrix, *places(lines), k, shape=lines), k).cast(dtypes.int32).stage()
-    chosen = over(pivot, shape).cast(dtypes.weakint)
-    source = row.eq(k).where(chosen, row.eq(chosen).where(spread(k, shape), row))
+    pivot = largest_below(at(matrix, *positions_of(lines), k, shape=lines), k).cast(dtypes.int32).stage()
+    chosen = broadcast_batch(pivot, shape).cast(dtypes.weakint)
+    source = row.eq(k).where(chosen, row.eq(chosen).where(broadcast_scalar(k, shape), row))
     old, top = at(matrix, batch, source, column, shape=shape), at(matrix, batch, chosen, column, shape=shape)
     left, corner = at(matrix, batch, source, k, shape=shape), at(matrix, batch, chosen, k, shape=shape)
     factor = corner.eq(0.0).where(0.0, left / corner)
     below = (column > k).where((-factor).fma(top, old), 0.0)
     result = ((row > k) & (column >= k)).where(below, old)
-    return [result, pivot.cast(dtypes.weakint).eq(spread(k, sign.shape)).where(sign, -sign)]
+    return [result, pivot.cast(dtypes.weakint).eq(broadcast_scalar(k, sign.shape)).where(sign, -sign)]
 
 
 def eliminated(matrix: UOp, sign: UOp, device: str) -> tuple[UOp, UOp]:
@@ -78,7 +78,7 @@ def substituted(upper: UOp, values: UOp, device: str) -> UOp:
         (x,) = state
         k = -number + (n - 1)
         shape = x.shape
-        batch, row, column = places(shape)
+        batch, row, column = positions_of(shape)
         corner = at(upper, batch, k, k, shape=shape)
         solved = at(x, batch, k, column, shape=shape) / corner
         rest = (-at(upper, batch, row, k, shape=shape)).fma(solved, x)
@@ -91,7 +91,7 @@ def _cholesky(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     """Column k of the factor, and what its product with itself leaves of the columns after it."""
     (matrix,) = state
     shape = matrix.shape
-    batch, row, column = places(shape)
+    batch, row, column = positions_of(shape)
     root = at(matrix, batch, k, k, shape=shape).sqrt()
     left = at(matrix, batch, row, k, shape=shape) / root
     above = at(matrix, batch, column, k, shape=shape) / root

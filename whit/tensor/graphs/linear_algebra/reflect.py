@@ -11,38 +11,38 @@ from collections.abc import Sequence
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.engine import realize, repeat
-from whit.tensor.graphs.linear_algebra.eliminate import at, over, places
+from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, positions_of
 
 
 def _reflect(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     (both,) = state
     shape = both.shape
     lines = shape[:2]
-    batch, row = places(lines)
+    batch, row = positions_of(lines)
     column = at(both, batch, row, k, shape=lines)
     low = (row >= k).where(column, 0.0)
     scale = abs(low).reduce(ops.MAX, (1,))  # so that squares neither overflow nor vanish
-    part = low / over(scale.eq(0.0).where(1.0, scale), lines)
+    part = low / broadcast_batch(scale.eq(0.0).where(1.0, scale), lines)
     length = (scale * (part * part).reduce(ops.ADD, (1,)).sqrt()).stage()
-    corner = at(both, places(length.shape)[0], k, k, shape=length.shape)
+    corner = at(both, positions_of(length.shape)[0], k, k, shape=length.shape)
     end = (corner < 0.0).where(length, -length)  # of the other sign: corner - end does not cancel
     is_zero = length.eq(0.0)
     tau = is_zero.where(0.0, (length + abs(corner)) / length)
     divisor = is_zero.where(1.0, corner - end)
-    u = (row > k).where(low / over(divisor, lines), row.eq(k).where(const(both.dtype, 1.0), 0.0)).stage()
+    u = (row > k).where(low / broadcast_batch(divisor, lines), row.eq(k).where(const(both.dtype, 1.0), 0.0)).stage()
     spread_u = u.reshape((*lines, 1)).expand(shape)
     along = (spread_u * both).reduce(ops.ADD, (1,))  # (batch, columns)
-    along = (along * over(tau, along.shape)).stage()
+    along = (along * broadcast_batch(tau, along.shape)).stage()
     result = (-spread_u).fma(along.reshape((shape[0], 1, shape[2])).expand(shape), both)
-    _, row, column = places(shape)
-    exact = (row > k).where(0.0, over(is_zero.where(corner, end), shape))
+    _, row, column = positions_of(shape)
+    exact = (row > k).where(0.0, broadcast_batch(is_zero.where(corner, end), shape))
     return [(column.eq(k) & (row >= k)).where(exact, result)]
 
 
 def reflected(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     """(batch, m, n) -> Q (batch, m, m) and R (batch, m, n) as nodes over one BUFFER."""
     batch, m, n = matrix.shape
-    row, column = places((m, m))
+    row, column = positions_of((m, m))
     identity = row.eq(column).where(const(matrix.dtype, 1.0), 0.0).reshape((1, m, m)).expand((batch, m, m))
     both = matrix.pad([(0, 0), (0, 0), (0, m)]) + identity.pad([(0, 0), (0, 0), (n, 0)])
     state = realize([both], device)

@@ -17,7 +17,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.engine import item, realize, repeat
-from whit.tensor.graphs.linear_algebra.eliminate import at, over, places
+from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, positions_of
 
 MOST_SWEEPS = 40
 
@@ -42,7 +42,7 @@ def _angles(tangent: UOp) -> tuple[UOp, UOp]:
     return (sine * sine / (cosine + 1.0)).stage(), sine.stage()
 
 
-def _turned(x: UOp, y: UOp, angles: tuple[UOp, UOp], batch: UOp, column: UOp, n: int) -> UOp:
+def _rotated(x: UOp, y: UOp, angles: tuple[UOp, UOp], batch: UOp, column: UOp, n: int) -> UOp:
     """x after the rotation of the pair that it is in, y being the other."""
     is_first = column < n // 2
     pair = is_first.where(column, -column + (n - 1))
@@ -62,10 +62,10 @@ def _orthogonalise(rows: int, number: UOp, state: Sequence[UOp]) -> list[UOp]:
     epsilon = 2.0**-matrix.dtype.mantissa_bits
     tangent = _tangent(beta - alpha, gamma, (alpha * beta).sqrt() * epsilon)
     angles = _angles(tangent)
-    batch, row, column = places(shape)
+    batch, row, column = positions_of(shape)
     here = _moved(column, n)
     x, y = (at(both, batch, row, place, shape=shape) for place in (here, -here + (n - 1)))
-    return [_turned(x, y, angles, batch, here, n)]
+    return [_rotated(x, y, angles, batch, here, n)]
 
 
 def _correlation(rows: int, both: UOp) -> UOp:
@@ -73,13 +73,13 @@ def _correlation(rows: int, both: UOp) -> UOp:
     batches, _, n = both.shape
     matrix = both.shrink([(0, batches), (0, rows), (0, n)])
     full = (batches, n, n, rows)
-    turned = matrix.permute((0, 2, 1))
-    left = turned.reshape((batches, n, 1, rows)).expand(full)
-    right = turned.reshape((batches, 1, n, rows)).expand(full)
+    transposed = matrix.permute((0, 2, 1))
+    left = transposed.reshape((batches, n, 1, rows)).expand(full)
+    right = transposed.reshape((batches, 1, n, rows)).expand(full)
     gram = (left * right).reduce(ops.ADD, (3,)).stage()
-    batch, row, column = places(gram.shape)
-    squares = (turned * turned).reduce(ops.ADD, (2,)).stage()
-    largest = over(squares.reduce(ops.MAX, (1,)), gram.shape)
+    batch, row, column = positions_of(gram.shape)
+    squares = (transposed * transposed).reduce(ops.ADD, (2,)).stage()
+    largest = broadcast_batch(squares.reduce(ops.MAX, (1,)), gram.shape)
     scale = (squares.index(batch, row) * squares.index(batch, column)).sqrt() + largest * 2.0**-52
     cosines = (row.ne(column) & (scale > 0.0)).where(abs(gram) / scale, 0.0)
     return cosines.reduce(ops.MAX, (0, 1, 2))
@@ -91,19 +91,19 @@ def _diagonalise(number: UOp, state: Sequence[UOp]) -> list[UOp]:
     shape = both.shape
     n = shape[2]
     half = (shape[0], n // 2)
-    batch, place = places(half)
+    batch, place = positions_of(half)
     other = -place + (n - 1)
     off = at(both, batch, place, other, shape=half)
     low, high = at(both, batch, place, place, shape=half), at(both, batch, other, other, shape=half)
     angles = _angles(_tangent(high - low, off, const(both.dtype, 0.0)))
-    batch, row, column = places(shape)
+    batch, row, column = positions_of(shape)
     here = _moved(column, n)
     there = -here + (n - 1)
     is_matrix = row < n
     line = is_matrix.where(_moved(row, n), row)
     mate = is_matrix.where(-line + (n - 1), row)
     across, below = (
-        _turned(
+        _rotated(
             at(both, batch, place, here, shape=shape),
             at(both, batch, place, there, shape=shape),
             angles,
@@ -113,7 +113,7 @@ def _diagonalise(number: UOp, state: Sequence[UOp]) -> list[UOp]:
         )
         for place in (line, mate)
     )
-    rotated = is_matrix.where(_turned(across, below, angles, batch, is_matrix.where(line, 0), n), across)
+    rotated = is_matrix.where(_rotated(across, below, angles, batch, is_matrix.where(line, 0), n), across)
     return [(is_matrix & line.eq(there)).where(0.0, rotated)]  # what the rotation makes zero is zero
 
 
@@ -121,7 +121,7 @@ def _remainder(both: UOp) -> UOp:
     """The largest element off the diagonal, relative to the largest of all."""
     batches, _, n = both.shape
     matrix = abs(both.shrink([(0, batches), (0, n), (0, n)]))
-    _, row, column = places(matrix.shape)
+    _, row, column = positions_of(matrix.shape)
     off = row.ne(column).where(matrix, 0.0).reduce(ops.MAX, (1, 2))
     largest = matrix.reduce(ops.MAX, (1, 2))
     return largest.eq(0.0).where(0.0, off / largest).reduce(ops.MAX, (0,))
@@ -145,7 +145,7 @@ def _with_identity(matrix: UOp) -> UOp:
     """(batch, m, n) -> [matrix; identity], (batch, m + n', n') with n' even."""
     batch, m, n = matrix.shape
     even = max(n + n % 2, 2)
-    row, column = places((even, even))
+    row, column = positions_of((even, even))
     identity = row.eq(column).where(const(matrix.dtype, 1.0), 0.0).reshape((1, even, even))
     below = identity.expand((batch, even, even)).pad([(0, 0), (m, 0), (0, 0)])
     return matrix.pad([(0, 0), (0, even), (0, even - n)]) + below
@@ -171,7 +171,7 @@ def diagonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     both = _with_identity(matrix.pad([(0, 0), (0, even - n), (0, even - n)]))
     limit = 2.0**-matrix.dtype.mantissa_bits * max(n, 4) / 4
     result = _swept(both, _diagonalise, _remainder, limit, device)
-    batches, place = places((batch, n))
+    batches, place = positions_of((batch, n))
     values = result.index(batches, place, place)
     order = ranked(values)
     vectors = result.shrink([(0, batch), (even, n), (0, n)])
@@ -180,7 +180,7 @@ def diagonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
 
 def _columns(x: UOp, order: UOp) -> UOp:
     """The columns in another order."""
-    batch, row, column = places(x.shape)
+    batch, row, column = positions_of(x.shape)
     return x.index(batch, row, order.index(batch, column))
 
 
@@ -189,7 +189,7 @@ def ranked(values: UOp) -> UOp:
     batch, n = values.shape
     full = (batch, n, n)
     mine, other = values.reshape((batch, n, 1)).expand(full), values.reshape((batch, 1, n)).expand(full)
-    _, row, column = places(full)
+    _, row, column = positions_of(full)
     is_nan = mine.ne(mine)
     before = (other < mine) | (is_nan & other.eq(other))
     equal = ~(before | (mine < other) | (other.ne(other) & mine.eq(mine)))

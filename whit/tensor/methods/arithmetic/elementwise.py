@@ -15,7 +15,7 @@ from whit.errors import ArgumentError, DTypeError
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
-from whit.tensor.core import Core, common_shape, expand_to, spread
+from whit.tensor.core import Core, broadcast_scalar, common_shape, expand_to
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.restate import MATCHERS, restate
 from whit.tensor.topic import SCALARS, Topic, scalar_node
@@ -202,7 +202,7 @@ class Elementwise(Topic):
         """Comparison with an integer that the dtype does not hold: its side decides."""
         answers = {ops.EQ: operator.eq, ops.NE: operator.ne, ops.LT: operator.lt, ops.LE: operator.le}
         answer = answers[op](other, 0) if swap else answers[op](0, other)
-        return spread(const(dtypes.bool, answer), self.uop.shape)
+        return broadcast_scalar(const(dtypes.bool, answer), self.uop.shape)
 
     def eq(self, x: Any) -> Self:
         """Whether they are equal."""

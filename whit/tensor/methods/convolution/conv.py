@@ -135,12 +135,12 @@ class Convolutions(Topic):
                 self._made(),
                 "It must be smaller than the stride or the dilation.",
             )
-        turned = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
-        turned = turned.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
+        flipped = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
+        flipped = flipped.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
-        return spread.conv2d(turned, bias, groups=groups, dilation=gaps)
+        return spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
 
     def _spread_out(self, steps: tuple[int, ...]) -> Self:
         """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""

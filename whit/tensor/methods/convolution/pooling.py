@@ -12,7 +12,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.kernel.forms import forms_of
-from whit.tensor.core import Core, expand_to, spread
+from whit.tensor.core import Core, broadcast_scalar, expand_to
 from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 from whit.tensor.graphs.convolution.sliding import windows
 from whit.tensor.graphs.softmax import reduced
@@ -172,7 +172,7 @@ class Pooling(Topic):
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
         if any(map(any, both)):
-            inside = _padded(spread(const(dtypes.bool, True), self.shape), both)
+            inside = _padded(broadcast_scalar(const(dtypes.bool, True), self.shape), both)
             x = inside.where(x, const(x.dtype, x.dtype.min))
         op = ops.OR if self.dtype.is_bool else ops.MAX
         best = _pooled(x, kernel, steps, gaps, op)
@@ -219,7 +219,7 @@ class Pooling(Topic):
         place = places.uop.cast(dtypes.weakint).reshape((prod(lead), prod(space)))
         row = UOp.arange(prod(lead)).reshape((prod(lead), 1)).expand(place.shape)
         inside = (place >= 0) & (place < number)
-        empty = spread(const(self.dtype, 0), (prod(lead), number))
+        empty = broadcast_scalar(const(self.dtype, 0), (prod(lead), number))
         values = self.uop.reshape(place.shape)
         filled = empty.after(empty.store(values, row, place, gate=inside))
         return self._wrap(filled.reshape((*lead, *sizes)))
@@ -233,7 +233,7 @@ class Pooling(Topic):
         number = prod(space)
         place = UOp.arange(number, dtype).reshape(space)
         if any(map(sum, pads)):
-            inside = spread(const(dtypes.bool, True), space).pad(pads)
+            inside = broadcast_scalar(const(dtypes.bool, True), space).pad(pads)
             place = inside.where(place.pad(pads), const(dtype, number))
         seen = windows(x, kernel, steps, gaps)
         around = (*best.shape, *(1,) * count)

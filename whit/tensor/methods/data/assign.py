@@ -20,7 +20,7 @@ from whit.ir import ops
 from whit.ir.op import Op, Shape, spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, expand_to, spread
+from whit.tensor.core import Core, broadcast_scalar, expand_to
 from whit.tensor.family import Change, chain_of, change_all, is_repeating, value_for_base
 from whit.tensor.topic import Topic
 
@@ -190,4 +190,4 @@ def fitted(name: str, tensor: Core, value: UOp, shape: Shape) -> UOp:
             tensor._made(),
             "Sizes must be equal, or 1 in the value.",
         )
-    return expand_to(value, shape) if value.shape else spread(value, shape)
+    return expand_to(value, shape) if value.shape else broadcast_scalar(value, shape)

@@ -22,12 +22,12 @@ from whit.ir.uop import UOp
 from whit.tensor.build import copy_to, node_of
 from whit.tensor.core import (
     Core,
+    broadcast_scalar,
     check_gradient,
     expand_to,
     join_shapes,
     mark_leaf,
     placed,
-    spread,
     storable,
     without_views,
 )
@@ -44,7 +44,7 @@ from whit.tensor.engine import (
     write_view,
 )
 from whit.tensor.family import change_all
-from whit.tensor.place import here, user_method
+from whit.tensor.place import line_of_caller, user_method
 from whit.tensor.topic import Topic
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Values(Topic):
         copy: bool = True,
     ) -> None:
         self._family = None
-        self._place = here()
+        self._place = line_of_caller()
         self._wanted = None if device is None else usable(device)
         self.grad = None
         self.requires_grad = requires_grad
@@ -306,7 +306,7 @@ class Values(Topic):
                 "It must broadcast to the shape of the part that is written.",
             )
         self.realize()
-        write_view(self.uop, expand_to(value, self.shape) if value.shape else spread(value, self.shape))
+        write_view(self.uop, expand_to(value, self.shape) if value.shape else broadcast_scalar(value, self.shape))
 
 
 def _stays_in_file(node: UOp) -> bool:

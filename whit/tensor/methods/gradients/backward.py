@@ -25,7 +25,7 @@ from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.record import set_made
 from whit.ir.uop import UOp
-from whit.tensor.core import Core, all_leaves, leaves, result_of, spread
+from whit.tensor.core import Core, all_leaves, broadcast_scalar, leaves, result_of
 from whit.tensor.engine import former, is_realised
 from whit.tensor.family import moved
 from whit.tensor.topic import Topic
@@ -111,7 +111,7 @@ class Backward(Topic):
                     self._made(),
                     "Reduce it, as with sum() or mean(), or pass gradient= of the same shape.",
                 )
-            return spread(self.uop.constant(1.0), self.shape)
+            return broadcast_scalar(self.uop.constant(1.0), self.shape)
         seed = self._operand(name, gradient)
         if isinstance(gradient, Core) and not seed.dtype.is_float:
             raise DTypeError(
@@ -191,7 +191,7 @@ class Backward(Topic):
 
     def _gradient_of(self, target: Core, node: UOp | None) -> Self:
         place = None if node is None else made(node)
-        result = self._wrap(spread(target.uop.constant(0.0), target.shape) if node is None else node)
+        result = self._wrap(broadcast_scalar(target.uop.constant(0.0), target.shape) if node is None else node)
         if node is not None and place is not None:
             set_made(node, place)  # of what it is the gradient says more than where it was asked for
         note_gradient(result.uop)

@@ -16,8 +16,8 @@ from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, spread, whole
-from whit.tensor.graphs.positions import along, both, moved_axes
+from whit.tensor.core import Core, broadcast_scalar, whole
+from whit.tensor.graphs.positions import both, moved_axes, positions_along
 from whit.tensor.methods.data.assign import fitted
 from whit.tensor.methods.indexing.select import Selection
 
@@ -36,9 +36,9 @@ class Scattering(Selection):
         places, shape = self._places(name, index, axis)
         made = index._made() if isinstance(index, Core) else "given here"
         self._beside(name, axis, shape, made)
-        positions = tuple(places.node if i == axis else along(shape, i) for i in range(self.ndim))
+        positions = tuple(places.node if i == axis else positions_along(shape, i) for i in range(self.ndim))
         if isinstance(src, bool | int | float):
-            return spread(fitting(name, src, self.dtype), shape), positions, places.gate
+            return broadcast_scalar(fitting(name, src, self.dtype), shape), positions, places.gate
         values = self._operand(name, src)
         self._one_device(name, values)
         self._same_dtype(name, values)
@@ -95,13 +95,13 @@ class Scattering(Selection):
         combine = _COMBINE[reduce]
         base = self.uop
         if not include_self:
-            never = spread(const(dtypes.bool, False), self.shape)
-            hit = self._stored(never, spread(const(dtypes.bool, True), values.shape), positions, gate)
+            never = broadcast_scalar(const(dtypes.bool, False), self.shape)
+            hit = self._stored(never, broadcast_scalar(const(dtypes.bool, True), values.shape), positions, gate)
             base = hit.where(_identity(combine, self.dtype), base)
         result = self._stored(base, values, positions, gate, combine)
         if reduce == "mean":
-            counted = spread(const(dtypes.int32, 1 if include_self else 0), self.shape)
-            ones = spread(const(dtypes.int32, 1), values.shape)
+            counted = broadcast_scalar(const(dtypes.int32, 1 if include_self else 0), self.shape)
+            ones = broadcast_scalar(const(dtypes.int32, 1), values.shape)
             number = self._stored(counted, ones, positions, gate, ops.ADD).maximum(1).cast(self.dtype)
             result = result / number if self.dtype.is_float else result // number
         return self._wrap(result)
@@ -133,7 +133,7 @@ class Scattering(Selection):
         places, shape = self._places("put_along_axis", indices, place)
         self._beside("put_along_axis", place, shape, "given here")
         node = self._value_to_write("put_along_axis", values).cast(self.dtype)
-        positions = tuple(places.node if i == place else along(shape, i) for i in range(self.ndim))
+        positions = tuple(places.node if i == place else positions_along(shape, i) for i in range(self.ndim))
         value = fitted("put_along_axis", self, node, shape)
         self._write("put_along_axis", self.uop, value, positions, gate=places.gate)
 
@@ -170,10 +170,10 @@ class Scattering(Selection):
 
     def _count(self, places: UOp, size: int, weights: Self | None, gate: UOp | None) -> Self:
         """The number, or the sum of weights, of the elements that name each place."""
-        value = spread(const(dtypes.default_int, 1), places.shape)
+        value = broadcast_scalar(const(dtypes.default_int, 1), places.shape)
         if weights is not None:
             value = weights._as_float().reshape(places.shape)
-        start = spread(const(value.dtype, 0), (size,))
+        start = broadcast_scalar(const(value.dtype, 0), (size,))
         return self._wrap(self._stored(start, value, (places,), gate, ops.ADD))
 
     def histogram(

@@ -14,16 +14,16 @@ from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.build import fitting
-from whit.tensor.core import Core, either, expand_to, join_shapes, spread, whole, whole_or_symbolic
+from whit.tensor.core import Core, broadcast_scalar, either, expand_to, join_shapes, whole, whole_or_symbolic
 from whit.tensor.engine import from_numpy, item, realize
 from whit.tensor.graphs.positions import (
     Places,
-    along,
+    compacted,
     counting_dtype,
-    kept,
     moved_axes,
     nonzero_places,
     places_of,
+    positions_along,
     taken,
 )
 from whit.tensor.methods.readings import note_single
@@ -164,7 +164,7 @@ class Selection(Topic):
         keep = _all_of(chosen.uop, shape)
         count = self._counted("masked_select", self._wrap(keep), size)
         fill = fitting("masked_select", fill_value, self.dtype)
-        return self._wrap(kept(_all_of(self.uop, shape), keep, count, fill))
+        return self._wrap(compacted(_all_of(self.uop, shape), keep, count, fill))
 
     def nonzero(self, size: int | None = None, fill_value: int = 0) -> Self:
         """The positions of what is not zero, a row of coordinates each, in row-major order. Their number is data: it is
@@ -173,14 +173,14 @@ class Selection(Topic):
         count = self._counted("nonzero", mask, size)
         dtype = dtypes.default_int
         if not self.shape or not count:
-            return self._wrap(spread(const(dtype, 0), (count, self.ndim)))
+            return self._wrap(broadcast_scalar(const(dtype, 0), (count, self.ndim)))
         columns = [place.cast(dtype) for place in nonzero_places(mask.uop, count)]
         found = UOp.stack(*columns).permute((1, 0))
         if size is None:
             result = self._wrap(found)
             return note_single("nonzero", result, result.shape, "For a tensor of each axis, as in NumPy, use .T of it.")
         total = mask.sum().uop
-        there = along(found.shape, 0, total.dtype) < total
+        there = positions_along(found.shape, 0, total.dtype) < total
         return self._wrap(there.where(found, const(dtype, fill_value)))
 
     def _counted(self, name: str, mask: Any, size: int | None) -> int:
@@ -218,9 +218,9 @@ class Selection(Topic):
             )
         common = resolve_weak(least_upper_dtype(self.dtype, sought.dtype))
         rows, value = self.uop.cast(common), sought.uop.cast(common)
-        own = tuple(along(value.shape, axis) for axis in range(self.ndim - 1))
+        own = tuple(positions_along(value.shape, axis) for axis in range(self.ndim - 1))
         size = self.shape[-1]
-        place = spread(const(counting_dtype(size), 0), value.shape)
+        place = broadcast_scalar(const(counting_dtype(size), 0), value.shape)
         for step in _powers(size):
             probe = place + step
             inside = probe <= size
@@ -276,9 +276,9 @@ class Selection(Topic):
         farthest = (*self.shape[-2:], offset)
         is_known = all(isinstance(size, int) for size in farthest)
         dtype = counting_dtype(sum(map(abs, farthest))) if is_known else dtypes.int64
-        row = along(self.shape, self.ndim - 2, dtype)
+        row = positions_along(self.shape, self.ndim - 2, dtype)
         row = row + (offset.cast(dtype) if isinstance(offset, UOp) else offset)
-        column = along(self.shape, self.ndim - 1, dtype)
+        column = positions_along(self.shape, self.ndim - 1, dtype)
         return self._wrap((column <= row if lower else column >= row).where(self.uop, 0))
 
     def tril(self, diagonal: int = 0) -> Self:
@@ -295,7 +295,7 @@ class Selection(Topic):
         if whole("one_hot", "num_classes", num_classes, self._made()) < 0:
             raise ShapeError(f"one_hot: {num_classes} classes", self._made(), "Ask for zero or more.")
         shape = (*self.shape, num_classes)
-        classes = along(shape, self.ndim, dtypes.int64)
+        classes = positions_along(shape, self.ndim, dtypes.int64)
         named = self.uop.cast(dtypes.int64).reshape((*self.shape, 1)).expand(shape)
         dtype: DType = dtypes.default_int
         return self._wrap(named.eq(classes).where(const(dtype, 1), const(dtype, 0)))
@@ -303,7 +303,7 @@ class Selection(Topic):
 
 def _with_own(node: UOp, shape: Shape, axis: int) -> tuple[UOp, ...]:
     """Positions on every axis: given ones on one, each element's own on the others."""
-    return tuple(node if i == axis else along(shape, i) for i in range(len(shape)))
+    return tuple(node if i == axis else positions_along(shape, i) for i in range(len(shape)))
 
 
 def _without(shape: Shape, axis: int) -> Shape:
@@ -311,7 +311,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 def _all_of(node: UOp, shape: Shape) -> UOp:
-    return expand_to(node, shape) if node.shape else spread(node, shape)
+    return expand_to(node, shape) if node.shape else broadcast_scalar(node, shape)
 
 
 def _powers(size: int) -> list[int]:

@@ -29,7 +29,7 @@ class Sorting(Topic):
     __slots__ = ()
 
     def _ordered(self, name: str, dim: Any, descending: bool, count: int | None = None) -> tuple[UOp, UOp]:
-        """The first so many elements in order, and their positions."""
+        """The first `count` elements in order, and their positions."""
         axis = self._axis(name, dim)
         x = self.uop if self.shape else self.uop.reshape((1,))
         size = x.shape[axis]

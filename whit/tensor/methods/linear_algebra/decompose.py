@@ -19,11 +19,18 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import expand_to, join_shapes, spread
+from whit.tensor.core import broadcast_scalar, expand_to, join_shapes
 from whit.tensor.engine import realize
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.linear_algebra.contract import product_of
-from whit.tensor.graphs.linear_algebra.eliminate import at, eliminated, factored, over, places, substituted
+from whit.tensor.graphs.linear_algebra.eliminate import (
+    at,
+    broadcast_batch,
+    eliminated,
+    factored,
+    positions_of,
+    substituted,
+)
 from whit.tensor.graphs.linear_algebra.reflect import reflected
 from whit.tensor.graphs.linear_algebra.rotate import diagonalised, orthogonalised
 from whit.tensor.topic import Topic
@@ -128,9 +135,9 @@ class Decompositions(Topic):
         """The diagonal (batch, n) after elimination, and the sign of the exchanges."""
         matrix = self._matrices(name, square=True)
         batch, n, _ = matrix.shape
-        ones = spread(const(WORK, 1.0), (batch,))
+        ones = broadcast_scalar(const(WORK, 1.0), (batch,))
         if 0 in matrix.shape:
-            return spread(const(WORK, 1.0), (batch, n)), ones
+            return broadcast_scalar(const(WORK, 1.0), (batch, n)), ones
         upper, sign = eliminated(matrix, realize([ones], self.device)[0], self.device)
         return _diagonal(upper), sign
 
@@ -208,10 +215,10 @@ class Decompositions(Topic):
         matrix = self._matrices("eigh", square=True)
         if 0 in matrix.shape:
             return self._result(matrix.reduce(ops.ADD, (2,)), "empty"), self._result(matrix, "empty")
-        _, row, column = places(matrix.shape)
+        _, row, column = positions_of(matrix.shape)
         scaled, scale = _scaled((row >= column).where(matrix, matrix.permute((0, 2, 1))))
         values, vectors = diagonalised(scaled, self.device)
-        parts = values * over(scale, values.shape), vectors
+        parts = values * broadcast_batch(scale, values.shape), vectors
         w, v = (self._computed(part) for part in parts)
         return self._known(w, "eigh_values", v), self._known(v, "eigh_vectors", w)
 
@@ -267,14 +274,14 @@ class Decompositions(Topic):
 
 
 def _identity(shape: Shape) -> UOp:
-    _, row, column = places(shape)
+    _, row, column = positions_of(shape)
     return row.eq(column).where(const(WORK, 1.0), 0.0)
 
 
 def _diagonal(matrix: UOp) -> UOp:
     """(batch, m, n) -> (batch, k)."""
     shape = (matrix.shape[0], min(matrix.shape[1:]))
-    batch, place = places(shape)
+    batch, place = positions_of(shape)
     return at(matrix, batch, place, place, shape=shape)
 
 
@@ -284,7 +291,7 @@ def _solved(matrix: UOp, right: UOp, device: str) -> UOp:
     if 0 in right.shape:
         return right
     both = matrix.pad([(0, 0), (0, 0), (0, count)]) + right.pad([(0, 0), (0, 0), (n, 0)])
-    state, ones = realize([both, spread(const(WORK, 1.0), (batch,))], device)
+    state, ones = realize([both, broadcast_scalar(const(WORK, 1.0), (batch,))], device)
     upper, _ = eliminated(state, ones, device)
     (values,) = realize([upper.shrink([(0, batch), (0, n), (n, count)])], device)
     return substituted(upper, values, device)
@@ -302,7 +309,7 @@ def _scaled(matrix: UOp) -> tuple[UOp, UOp]:
     bits = largest.bitcast(dtypes.int64)
     power = ((bits >> 52) << 52).bitcast(WORK)
     scale = power.eq(0.0).where(1.0, power)
-    return matrix / over(scale, matrix.shape), scale
+    return matrix / broadcast_batch(scale, matrix.shape), scale
 
 
 def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
@@ -313,15 +320,15 @@ def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
     """
     batch, m, n = matrix.shape
     if 0 in matrix.shape:
-        return _identity((batch, m, m)), spread(const(WORK, 0.0), (batch, n)), _identity((batch, n, n))
+        return _identity((batch, m, m)), broadcast_scalar(const(WORK, 0.0), (batch, n)), _identity((batch, n, n))
     scaled, scale = _scaled(matrix)
     v, w = orthogonalised(scaled, device)
     v, w = realize([v, w], device)
     q, r = reflected(w, device)
     diagonal = _diagonal(r)
-    s = abs(diagonal).scan(ops.MIN, 1) * over(scale, diagonal.shape)
+    s = abs(diagonal).scan(ops.MIN, 1) * broadcast_batch(scale, diagonal.shape)
     signs = (diagonal < 0.0).where(const(WORK, -1.0), 1.0).pad([(0, 0), (0, m - n)])
-    _, column = places(signs.shape)
+    _, column = positions_of(signs.shape)
     signs = (column < n).where(signs, 1.0)
     return q * _as_row(signs, q.shape), s, v
 
@@ -338,11 +345,11 @@ def _largest(s: UOp) -> UOp:
 
 
 def _count(s: UOp, limit: UOp) -> UOp:
-    above = s > (limit if not limit.shape else over(limit, s.shape))
+    above = s > (limit if not limit.shape else broadcast_batch(limit, s.shape))
     return above.where(const(dtypes.int32, 1), 0).reduce(ops.ADD, (1,))
 
 
 def _inverted(s: UOp, small: float) -> UOp:
     """1 / s, and 0 of what is at most `small` times the largest."""
-    limit = over(_largest(s) * small, s.shape)
+    limit = broadcast_batch(_largest(s) * small, s.shape)
     return (s > limit).where(s.reciprocal(), s.ne(s).where(s, 0.0))

@@ -33,12 +33,12 @@ def _on_tensors(name: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _turned(x: Any) -> Any:
+def _transposed(x: Any) -> Any:
     return x.transpose(-2, -1)
 
 
 def _symmetric(x: Any) -> Any:
-    return (x + _turned(x)) * 0.5
+    return (x + _transposed(x)) * 0.5
 
 
 def _also(value: Any, name: str, *operands: Any) -> Any:
@@ -58,13 +58,13 @@ def _each(x: Any) -> Any:
 
 @_on_tensors("inv")
 def _inv(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
-    return (-(_turned(y) @ dy @ _turned(y)),)
+    return (-(_transposed(y) @ dy @ _transposed(y)),)
 
 
 @_on_tensors("solve")
 def _solve(y: Any, dy: Any, a: Any, b: Any) -> tuple[Any, ...]:
-    db = _turned(a).solve(dy)
-    return _summed(-(db @ _turned(y)), a.shape), _summed(db, b.shape)
+    db = _transposed(a).solve(dy)
+    return _summed(-(db @ _transposed(y)), a.shape), _summed(db, b.shape)
 
 
 def _summed(x: Any, shape: tuple[int, ...]) -> Any:
@@ -77,27 +77,27 @@ def _summed(x: Any, shape: tuple[int, ...]) -> Any:
 
 @_on_tensors("det")
 def _det(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
-    return (_each(dy * y) * _turned(a.inv()),)
+    return (_each(dy * y) * _transposed(a.inv()),)
 
 
 @_on_tensors("logdet")
 def _logdet(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
-    return (_each(dy) * _turned(a.inv()),)
+    return (_each(dy) * _transposed(a.inv()),)
 
 
 @_on_tensors("cholesky")
 def _cholesky(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
     """Half of the lower triangle's diagonal, between inverses of the factor; the gradient of a symmetric matrix."""
-    product = (_turned(y) @ dy).tril()
+    product = (_transposed(y) @ dy).tril()
     halved = product - (product - product.tril(-1)) * 0.5
     inverse = y.inv()
-    return (_symmetric(_turned(inverse) @ halved @ inverse),)
+    return (_symmetric(_transposed(inverse) @ halved @ inverse),)
 
 
 @_on_tensors("eigh_values")
 def _eigh_values(y: Any, dy: Any, a: Any, v: Any) -> tuple[Any, ...]:
     v = _also(v, "eigh_vectors", a, _value(y))
-    return (v * dy.unsqueeze(-2)) @ _turned(v), None
+    return (v * dy.unsqueeze(-2)) @ _transposed(v), None
 
 
 @_on_tensors("eigh_vectors")
@@ -106,9 +106,9 @@ def _eigh_vectors(y: Any, dy: Any, a: Any, w: Any) -> tuple[Any, ...]:
     w = _also(w, "eigh_values", a, _value(y))
     gaps = w.unsqueeze(-2) - w.unsqueeze(-1)
     off = (Tensor.eye(w.shape[-1], dtype=w.dtype) < 0.5).where(gaps, 1.0)
-    inside = (_turned(y) @ dy) / off
+    inside = (_transposed(y) @ dy) / off
     inside = inside - inside * Tensor.eye(w.shape[-1], dtype=w.dtype)
-    return _symmetric(y @ inside @ _turned(y)), None
+    return _symmetric(y @ inside @ _transposed(y)), None
 
 
 @_on_tensors("svd_s")
@@ -121,13 +121,13 @@ def _svd_s(y: Any, dy: Any, a: Any, u: Any, vh: Any) -> tuple[Any, ...]:
 @_on_tensors("qr_q")
 def _qr_q(y: Any, dy: Any, a: Any, q: Any, r: Any) -> tuple[Any, ...]:
     q, r = y, _also(r, "qr_r", a, q, r)
-    return _qr(q, r, dy, -(_turned(dy) @ q)), None, None
+    return _qr(q, r, dy, -(_transposed(dy) @ q)), None, None
 
 
 @_on_tensors("qr_r")
 def _qr_r(y: Any, dy: Any, a: Any, q: Any, r: Any) -> tuple[Any, ...]:
     q, r = _also(q, "qr_q", a, q, r), y
-    return _qr(q, r, None, r @ _turned(dy)), None, None
+    return _qr(q, r, None, r @ _transposed(dy)), None, None
 
 
 def _qr(q: Any, r: Any, dq: Any, m: Any) -> Any:
@@ -137,9 +137,9 @@ def _qr(q: Any, r: Any, dq: Any, m: Any) -> Any:
             f"gradient: qr of a matrix that is wider than high, or complete: Q is {q.shape}, R is {r.shape}",
             fix='Use mode="reduced" and at least as many rows as columns, or detach it.',
         )
-    symmetric = m.tril() + _turned(m.tril(-1))
+    symmetric = m.tril() + _transposed(m.tril(-1))
     left = q @ symmetric if dq is None else dq + q @ symmetric
-    return _turned(r.solve(_turned(left)))
+    return _transposed(r.solve(_transposed(left)))
 
 
 def _missing(name: str, why: str) -> None:

@@ -191,18 +191,18 @@ def _parsed(formula: str, tensors: Sequence[Core]) -> tuple[list[Labels], Labels
                 "Use one letter for each axis, or ....",
             )
         most = max(most, dots)
-        labels.append(_spread(term, dots))
+        labels.append(_expand_ellipsis(term, dots))
     if arrow:
-        out = _spread(right, most) if "..." in right else tuple(right)
+        out = _expand_ellipsis(right, most) if "..." in right else tuple(right)
         if len(set(out)) != len(out):
             raise ArgumentError(f"einsum: a letter stands twice on the right of {formula!r}", fix="Name it once.")
         return labels, out
     letters = left.replace("...", "").replace(",", "")
     once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
-    return labels, (*_spread("...", most), *once)
+    return labels, (*_expand_ellipsis("...", most), *once)
 
 
-def _spread(term: str, dots: int) -> Labels:
+def _expand_ellipsis(term: str, dots: int) -> Labels:
     before, _, after = term.partition("...")
     return (*before, *(f".{place}" for place in range(dots, 0, -1)), *after) if "..." in term else tuple(term)
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-DIRECT = 32  # lengths up to this are one product with a matrix
-RADIX = 16  # longer ones are cut into factors of at most this
+DIRECT_LENGTH = 32  # lengths up to this are one product with a matrix
+MOST_RADIX = 16  # longer ones are cut into factors of at most this
 LARGEST_PRIME = 128  # a prime factor beyond this is a convolution
 MOST_TABLES = 200
 
@@ -126,10 +126,10 @@ def _multiplied(x: UOp, table: UOp) -> UOp:
 
 def _split(n: int) -> int:
     """The factor of n to transform first: the largest small one, else the smallest prime; n if it is prime."""
-    for factor in range(RADIX, 1, -1):
+    for factor in range(MOST_RADIX, 1, -1):
         if n % factor == 0:
             return factor
-    factor = RADIX + 1
+    factor = MOST_RADIX + 1
     while factor * factor <= n:
         if n % factor == 0:
             return factor
@@ -140,7 +140,7 @@ def _split(n: int) -> int:
 def transform(x: UOp, sign: int, device: str) -> UOp:
     """(batch, n, parts) -> (batch, n, 2), one or two parts, without a scale; sign -1 is forward."""
     batch, n, parts = x.shape
-    n1 = n if n <= DIRECT else _split(n)
+    n1 = n if n <= DIRECT_LENGTH else _split(n)
     if n1 == n:
         if n > LARGEST_PRIME:
             return _convolved(x, sign, device)

@@ -17,7 +17,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.sizes import is_at_most, larger, smaller
 from whit.ir.uop import UOp, const
-from whit.tensor.core import check_number, spread, whole_or_symbolic
+from whit.tensor.core import broadcast_scalar, check_number, whole_or_symbolic
 from whit.tensor.graphs.convolution.sliding import taken
 from whit.tensor.topic import Topic, scalar_node
 
@@ -49,7 +49,7 @@ class Padding(Topic):
         padded = inner.uop.pad(grow)
         if value == 0:
             return self._wrap(padded)
-        inside = spread(const(dtypes.bool, True), inner.shape).pad(grow)
+        inside = broadcast_scalar(const(dtypes.bool, True), inner.shape).pad(grow)
         weak = type(value) is float and not self.dtype.is_float
         dtype = dtypes.default_float if weak else self.dtype
         return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))

@@ -16,7 +16,7 @@ from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.ir.op import spell_shape, spell_size
 from whit.ir.sizes import is_at_most, quotient, same_size, settled
 from whit.ir.uop import UOp
-from whit.tensor.core import Core, either, expand_to, spread, whole, whole_or_symbolic
+from whit.tensor.core import Core, broadcast_scalar, either, expand_to, whole, whole_or_symbolic
 from whit.tensor.family import is_reshape_a_view
 from whit.tensor.topic import Topic
 
@@ -36,7 +36,7 @@ def is_known(shape: tuple[Any, ...]) -> bool:
     return True
 
 
-MOST_JOINED = 16  # tensors of different sizes that one kernel concatenates
+MOST_TENSORS_A_KERNEL = 16  # tensors of different sizes that one kernel concatenates
 
 Some = TypeVar("Some", bound=Core)
 
@@ -132,7 +132,7 @@ class Views(Topic):
                 self._made(),
                 "Only axes of size 1 grow; new axes come in front, and have a size; -1 keeps one.",
             )
-        return self if new == old else self._view(expand_to(self.uop, new) if old else spread(self.uop, new))
+        return self if new == old else self._view(expand_to(self.uop, new) if old else broadcast_scalar(self.uop, new))
 
     def permute(self, order: Any = (), *args: Any, dims: Any = ()) -> Self:
         """The axes in another order. `dims=` is the same."""
@@ -406,9 +406,9 @@ def _along_first(tensors: Sequence[Core], rank: int, dim: int) -> UOp:
 
 def _joined(parts: list[UOp], axis: int) -> UOp:
     """Parts one after another, a few in each kernel: every element of a kernel looks at all of its parts."""
-    while len(parts) > MOST_JOINED:
-        firsts = range(0, len(parts), MOST_JOINED)
-        parts = [_beside(parts[first : first + MOST_JOINED], axis).stage() for first in firsts]
+    while len(parts) > MOST_TENSORS_A_KERNEL:
+        firsts = range(0, len(parts), MOST_TENSORS_A_KERNEL)
+        parts = [_beside(parts[first : first + MOST_TENSORS_A_KERNEL], axis).stage() for first in firsts]
     return _beside(parts, axis)
 
 

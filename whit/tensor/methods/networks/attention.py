@@ -17,7 +17,7 @@ from whit.tensor.graphs import formulas
 from whit.tensor.graphs.expressions import steps_to
 from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.mixing import mixed_gradients
-from whit.tensor.graphs.softmax import power_of, reduced, spread_over
+from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
 
@@ -83,7 +83,7 @@ class Attention(Topic):
         power, total, _ = _weights(inner)
         weights = self._wrap(power).dropout(dropout_p).uop if dropout_p else power  # type: ignore[attr-defined]
         mixed = product_of(weights, seen, batch)
-        result = (mixed / spread_over(total, mixed)).cast(narrow)
+        result = (mixed / broadcast_like(total, mixed)).cast(narrow)
         if weights is not power and not steps_to(power, weights):  # all of them are dropped
             return self._wrap(result)
         return self._wrap(result.formula(ATTENTION, weights, power, inner, seen))
@@ -131,7 +131,7 @@ class Attention(Topic):
 def _attention(y: UOp, dy: UOp, weights: UOp, power: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     """A row is known by one number, log(sum(exp))."""
     _, total, top = _weights(scores)
-    p = power_of(scores - spread_over(top + formulas.log(total), scores), scores)
+    p = power_of(scores - broadcast_like(top + formulas.log(total), scores), scores)
     return None, None, *mixed_gradients(y, dy, p, steps_to(power, weights), scores, values)
 
 
@@ -140,6 +140,6 @@ def _weights(scores: UOp) -> tuple[UOp, UOp, UOp]:
     axes = (len(scores.shape) - 1,)
     top = reduced(scores, ops.MAX, axes, keepdim=True).detach()
     top = top.eq(-inf).where(top.constant(0.0), top)
-    power = power_of(scores - spread_over(top, scores), scores)
+    power = power_of(scores - broadcast_like(top, scores), scores)
     total = reduced(power, ops.ADD, axes, keepdim=True)
     return power, total.eq(0.0).where(total.constant(1.0), total), top

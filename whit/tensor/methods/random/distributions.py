@@ -14,9 +14,9 @@ from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import check_number, spread, storable
+from whit.tensor.core import broadcast_scalar, check_number, storable
 from whit.tensor.graphs import uniform
-from whit.tensor.graphs.positions import along
+from whit.tensor.graphs.positions import positions_along
 from whit.tensor.methods.random.sampling import Sampling, _sizes
 
 
@@ -52,7 +52,7 @@ class Distributions(Sampling, metaclass=Training):
         if not TRAINING or p == 0:
             return self
         if p == 1:
-            return self._wrap(spread(const(self.dtype, 0), self.shape))
+            return self._wrap(broadcast_scalar(const(self.dtype, 0), self.shape))
         inner = dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
         scaled = (self.uop.cast(inner) * const(inner, 1 / (1 - p))).cast(self.dtype)
         return self._wrap(self._flips(1 - p).where(scaled, 0))
@@ -129,8 +129,8 @@ class Distributions(Sampling, metaclass=Training):
         total = last.expand(shape)
         (pair,) = self._draw(shape, self.device)
         target = uniform.unit(pair, dtypes.float64) * total
-        rows = [along(shape, i) for i in range(rank - 1)]
-        found = spread(const(dtypes.int64, 0), shape)
+        rows = [positions_along(shape, i) for i in range(rank - 1)]
+        found = broadcast_scalar(const(dtypes.int64, 0), shape)
         step = 1 << max(size - 1, 1).bit_length() - 1
         while step:
             # After the search `found` is how many sums are at most the target, the total itself not counted.

@@ -25,7 +25,7 @@ from whit.tensor.graphs import formulas
 from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
 from whit.tensor.graphs.positions import sized
 from whit.tensor.graphs.restate import restate
-from whit.tensor.graphs.softmax import kept_shape, log_softmax, logsumexp, reduced, shifted, softmax, spread_over
+from whit.tensor.graphs.softmax import broadcast_like, kept_shape, log_softmax, logsumexp, reduced, shifted, softmax
 from whit.tensor.methods.readings import note_single
 from whit.tensor.topic import Topic
 
@@ -225,7 +225,7 @@ class Reductions(Topic):
             shape = kept_shape(x, axes)
             return found[0].reshape(shape), found[1].reshape(shape)
         middle = mean_of(x, axes, keepdim=True)
-        away = x - spread_over(middle, x)
+        away = x - broadcast_like(middle, x)
         total = reduced(away * away, ops.ADD, axes, keepdim)
         return total / count, middle if keepdim or not axes else middle.reshape(total.shape)
 
@@ -288,7 +288,7 @@ class Reductions(Topic):
             flat = flat.reshape((1,))
         flat._not_empty(name, (place,))
         x = flat.uop
-        best = spread_over(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
+        best = broadcast_like(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
         hit = x.eq(best) | formulas.isnan(x) if x.dtype.is_float else x.eq(best)
         size = x.shape[place]
         dtype = dtypes.default_int if size <= dtypes.default_int.max else dtypes.int64
@@ -350,9 +350,9 @@ class Reductions(Topic):
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
         axes = self._axes("layernorm", axis if dim is None else dim)
         x = self._wide()
-        away = x - spread_over(mean_of(x, axes, keepdim=True), x)
+        away = x - broadcast_like(mean_of(x, axes, keepdim=True), x)
         scale = (mean_of(away * away, axes, keepdim=True) + eps).sqrt().reciprocal()
-        return self._narrow(away * spread_over(scale, x))
+        return self._narrow(away * broadcast_like(scale, x))
 
     def batchnorm(self, weight: Any, bias: Any, mean: Any, invstd: Any, axis: Any = 1) -> Self:
         """(self - mean) * invstd * weight + bias, each of which has the sizes of the axes named."""
@@ -394,7 +394,7 @@ class Reductions(Topic):
         axes = self._axes("normalize", dim if axis is None else axis)
         x = self._wide()
         norm = norm_of("normalize", x, p, axes, keepdim=True)
-        return self._narrow(x / spread_over(norm.maximum(eps), x))
+        return self._narrow(x / broadcast_like(norm.maximum(eps), x))
 
     def norm(
         self, p: float | str = 2.0, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False

@@ -1,4 +1,4 @@
-"""Equal computations have the identical normalised graph, and so share schedules and kernels."""
+"""Equal computations have the identical parametrised graph, and so share schedules and kernels."""
 
 import math
 
@@ -6,15 +6,15 @@ import pytest
 
 from whit.dtype import DType, dtypes
 from whit.engine.memory.storage import new_buffer, remember
-from whit.engine.realize.parametrise import Normalised, below, normalise
+from whit.engine.realize.parametrise import Parametrised, below, parametrise
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.text import to_text
 from whit.ir.uop import UOp
 
 
-def normal(*roots: UOp) -> Normalised:
-    return normalise(roots, below(roots)[0])
+def normal(*roots: UOp) -> Parametrised:
+    return parametrise(roots, below(roots)[0])
 
 
 def buffer(shape: tuple[int, ...] = (4,), dtype: DType = dtypes.float32) -> UOp:

@@ -118,7 +118,7 @@ def test_what_is_short_symbolic_or_not_wanted_is_computed_as_written() -> None:
     length = Variable("length", 1, N).bind(40)
     decoded = q.scaled_dot_product_attention(k[:, :, :length], v[:, :, :length])
     assert "attention by blocks" not in decoded.explain()
-    with Context(ATTENTION_BLOCKS=0):
+    with Context(FLASH_ATTENTION=0):
         assert "attention by blocks" not in PROGRAMS["plain"](q, k, v).explain()
 
 

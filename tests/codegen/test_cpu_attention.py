@@ -84,7 +84,7 @@ def test_dropout_drops_the_same_as_without_blocks() -> None:
     q, k, v = (Tensor(numbers(2, 40, 16).astype(np.float32)).realize() for _ in range(3))
     results = []
     for blocks in (0, 1):
-        with Context(ATTENTION_BLOCKS=blocks, TRAINING=1):
+        with Context(FLASH_ATTENTION=blocks, TRAINING=1):
             Tensor.manual_seed(7)
             results.append(q.scaled_dot_product_attention(k, v, dropout_p=0.4).numpy())
     assert np.allclose(results[0], results[1], atol=1e-6) and results[0].any()

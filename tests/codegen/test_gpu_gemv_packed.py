@@ -13,7 +13,7 @@ from whit.codegen import Program, generate
 from whit.codegen.gpu import threads as gpu
 from whit.codegen.gpu.gemv import packed as gpu_packed
 from whit.codegen.gpu.gemv import rows as gpu_matvec
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.realize.parametrise import below, parametrise
 from whit.nn.state.gguf_blocks import KINDS
 from whit.render import render
 from whit.schedule import schedule
@@ -59,7 +59,7 @@ def packed(name: str, rows: int, columns: int, seed: int = 0) -> tuple[Tensor, n
 
 def result_of(y: Tensor) -> tuple[np.ndarray, Program, str]:
     """What the kernel of a tensor gives, run by the machine; its program and text."""
-    graph = normalise([y.uop], below([y.uop])[0])
+    graph = parametrise([y.uop], below([y.uop])[0])
     (call,) = schedule(graph.graph, ONE_CORE).src
     program = generate(call.src[0].src[0], ONE_CORE)
     given = [np.zeros(y.shape, np.float32).reshape(-1)]

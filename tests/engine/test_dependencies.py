@@ -11,8 +11,8 @@ from whit import Context, Tensor
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
 from whit.engine.plan.plan import Plan, make_plan
-from whit.engine.programs.dependencies import Access, accesses_of, edges, lanes, longest_chain
-from whit.engine.realize.parametrise import below, normalise
+from whit.engine.programs.dependencies import Access, accesses_of, dependencies, lanes, longest_chain
+from whit.engine.realize.parametrise import below, parametrise
 from whit.engine.realize.realize import load_scheduler, memory_of_slot
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
@@ -55,7 +55,7 @@ def test_edges_are_those_of_the_oracle_without_what_is_implied(seed: int) -> Non
     source = random.Random(seed)
     for _ in range(100):
         calls = random_calls(source)
-        found = edges(calls)
+        found = dependencies(calls)
         every = [[j for j in range(i) if is_ordered(calls[i], calls[j])] for i in range(len(calls))]
         assert closure(found) == closure(every)
         for others in found:
@@ -69,7 +69,7 @@ def test_edges_between_queues_and_the_order_of_queues_are_all_there_is(seed: int
         calls = random_calls(source)
         queues = [source.choice("ab") for _ in calls]
         before = [[j for j in range(i) if queues[j] == queues[i]][-1:] for i in range(len(calls))]
-        found = edges(calls, queues)
+        found = dependencies(calls, queues)
         every = [[j for j in range(i) if is_ordered(calls[i], calls[j])] for i in range(len(calls))]
         both = closure([[*a, *b] for a, b in zip(found, before, strict=True)])
         assert both == closure([[*a, *b] for a, b in zip(every, before, strict=True)])
@@ -81,8 +81,12 @@ def test_edges_between_queues_and_the_order_of_queues_are_all_there_is(seed: int
 
 def test_writes_and_reads_of_one_memory() -> None:
     x = Access("x", 0, 8, False)
-    assert edges([[replace(x, writes=True)], [x], [x], [replace(x, writes=True)]]) == [(), (0,), (0,), (1, 2)]
-    assert edges([[replace(x, writes=True)], [Access("x", 8, 9, True)], [Access("x", 3, 3, True)]]) == [(), (), ()]
+    assert dependencies([[replace(x, writes=True)], [x], [x], [replace(x, writes=True)]]) == [(), (0,), (0,), (1, 2)]
+    assert dependencies([[replace(x, writes=True)], [Access("x", 8, 9, True)], [Access("x", 3, 3, True)]]) == [
+        (),
+        (),
+        (),
+    ]
 
 
 def test_lanes_follow_what_a_call_waits_for() -> None:
@@ -104,7 +108,7 @@ def test_the_longest_chain() -> None:
 def plan_of(*tensors: Tensor) -> tuple[Plan, list[Buffer], int]:
     """The plan of what is to be computed, the memory of its slots, and the number of results."""
     roots = [tensor.uop for tensor in tensors]
-    graph = normalise(roots, below(roots)[0])
+    graph = parametrise(roots, below(roots)[0])
     plan = make_plan(load_scheduler("PYTHON")(graph.graph), graph.outputs + len(graph.slots))
     results = [Buffer("PYTHON", tensor.nbytes()) for tensor in tensors]
     return plan, [*results, *(memory_of_slot(slot, "PYTHON") for slot in graph.slots)], graph.outputs
@@ -139,7 +143,7 @@ def test_every_order_that_keeps_the_edges_gives_the_same() -> None:
         device = Device["PYTHON"]
         for tensors in programs().values():
             plan, buffers, count = plan_of(*tensors)
-            waits = edges(accesses_of(plan))
+            waits = dependencies(accesses_of(plan))
             assert longest_chain(waits) < len(plan.steps)
             seen = set()
             for turn in range(6):
@@ -165,8 +169,8 @@ def test_memory_that_two_temporaries_have_in_turn_orders_their_users() -> None:
     linear = UOp.linear(turn.call(t0, p1), turn.call(p0, t0), turn.call(t1, p1), turn.call(p2, t1))
     plan = make_plan(linear, 3)
     assert plan.arena_bytes == 64
-    assert edges(accesses_of(plan)) == [(), (0,), (1,), (2,)]
-    assert edges(accesses_of(plan, slots=["x", "y", "x"])) == [(), (0,), (1,), (2,)]
+    assert dependencies(accesses_of(plan)) == [(), (0,), (1,), (2,)]
+    assert dependencies(accesses_of(plan, slots=["x", "y", "x"])) == [(), (0,), (1,), (2,)]
     apart = make_plan(UOp.linear(turn.call(p0, p1), turn.call(p2, p1)), 3)
-    assert edges(accesses_of(apart)) == [(), ()]
-    assert edges(accesses_of(apart, slots=["x", "y", "x"])) == [(), (0,)]
+    assert dependencies(accesses_of(apart)) == [(), ()]
+    assert dependencies(accesses_of(apart, slots=["x", "y", "x"])) == [(), (0,)]

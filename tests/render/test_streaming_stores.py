@@ -13,7 +13,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.render.llvm.text import render_llvm
-from whit.render.streaming_stores import stores_past_caches
+from whit.render.streaming_stores import streaming_stores
 from whit.runtime.llvm import compile_llvm, load_object
 from whit.target import MiB, Target, host_target, parse_target
 
@@ -34,7 +34,7 @@ def stores(program: UOp) -> set[UOp]:
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_a_result_of_half_the_last_cache_is_written_past_it(target: Target) -> None:
     program = linear(param(0, HALF) + param(1, HALF), target)
-    assert stores(program) == stores_past_caches(program, target)
+    assert stores(program) == streaming_stores(program, target)
     text = render_llvm({"kernel": program}, target)
     assert text.count("!nontemporal") == len(stores(program)) > 0
     assert text.count("call void @llvm.x86.sse.sfence()") == 1
@@ -42,19 +42,19 @@ def test_a_result_of_half_the_last_cache_is_written_past_it(target: Target) -> N
 
 def test_a_smaller_result_is_not() -> None:
     program = linear(param(0, HALF - 64) + param(1, HALF - 64), TARGETS[0])
-    assert not stores_past_caches(program, TARGETS[0])
+    assert not streaming_stores(program, TARGETS[0])
 
 
 def test_rows_that_do_not_start_with_a_line_are_not() -> None:
     even, odd = (linear(x / row_sum(x), TARGETS[0]) for x in (param(0, 512, 1024), param(0, 512, 1001)))
-    assert stores_past_caches(even, TARGETS[0])
-    assert not stores_past_caches(odd, TARGETS[0])
+    assert streaming_stores(even, TARGETS[0])
+    assert not streaming_stores(odd, TARGETS[0])
 
 
 def test_narrow_numbers_fill_their_lines_together() -> None:
     a, b = (param(slot, 2 * HALF, dtype=dtypes.bfloat16) for slot in (0, 1))
     program = linear(a + b, TARGETS[0])
-    assert stores(program) == stores_past_caches(program, TARGETS[0])
+    assert stores(program) == streaming_stores(program, TARGETS[0])
 
 
 def test_memory_that_is_read_as_well_is_kept() -> None:
@@ -62,7 +62,7 @@ def test_memory_that_is_read_as_well_is_kept() -> None:
     r = UOp.range(HALF, 0)
     program = generate(UOp.group(x.store(x.index(r) + 1.0, r)), TARGETS[0]).linear
     assert stores(program)
-    assert not stores_past_caches(program, TARGETS[0])
+    assert not streaming_stores(program, TARGETS[0])
 
 
 @pytest.mark.parametrize("start", [0, 4, 3])

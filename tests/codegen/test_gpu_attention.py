@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from render.ptx_machine import run_ptx
 
-from codegen.test_chain_blocks import causal, expected
+from codegen.test_cpu_attention import causal, expected
 from whit import Context, Tensor
 from whit.codegen import Program, generate
-from whit.codegen.gpu.attention import sizes as gpu_chain_cut
+from whit.codegen.gpu.attention import sizes as attention_sizes
 from whit.codegen.gpu.separate import separate
 from whit.dtype import DType, dtypes
 from whit.engine.compile.cuda import compile_ptx, without_vectors
@@ -107,7 +107,7 @@ CASES: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_programs(name: str, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_chain_cut, "SIZES", (gpu_chain_cut.Size(1, 1, 16),))
+    monkeypatch.setattr(attention_sizes, "SIZES", (attention_sizes.BlockSize(1, 1, 16),))
     emulated.is_text = False
     (heads, rows, keys, depth, columns), seen, arguments = CASES[name]
     q, k, v, g = tensors((heads, rows, depth), (heads, keys, depth), (heads, keys, columns), (heads, rows, columns))
@@ -127,7 +127,7 @@ def test_programs_of_warp_groups(dtype: DType, emulated: Emulated) -> None:
 
 
 def test_programs_of_gradients(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_chain_cut, "SIZES", (gpu_chain_cut.Size(1, 1, 16),))
+    monkeypatch.setattr(attention_sizes, "SIZES", (attention_sizes.BlockSize(1, 1, 16),))
     emulated.is_text = False
     q, k, v, g = tensors(*[(1, 32, 16)] * 4)
     out = q.scaled_dot_product_attention(k, v)
@@ -156,7 +156,7 @@ TEXTS: dict[str, tuple[tuple[int, int, int, int, int], Any, dict[str, Any]]] = {
     ("name", "by_groups"), [*((name, True) for name in TEXTS), ("causal", False), ("wide heads", False)]
 )
 def test_texts(name: str, by_groups: bool, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_chain_cut, "WARP_GROUPS", by_groups)
+    monkeypatch.setattr(attention_sizes, "WARP_GROUPS", by_groups)
     (heads, rows, keys, depth, columns), seen, arguments = TEXTS[name]
     q, k, v, g = tensors((heads, rows, depth), (heads, keys, depth), (heads, keys, columns), (heads, rows, columns))
     if "attn_mask" in arguments:
@@ -330,7 +330,7 @@ def test_gradients_of_fp8(kind: DType, emulated: Emulated) -> None:
 
 @pytest.mark.parametrize("by_groups", [False, True], ids=["warps", "groups"])
 def test_memory_that_is_not_aligned(by_groups: bool, emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_chain_cut, "WARP_GROUPS", by_groups)
+    monkeypatch.setattr(attention_sizes, "WARP_GROUPS", by_groups)
     emulated.target, emulated.offset = without_vectors(TARGET), 2
     q, k, v = tensors(*[(1, 64, 64)] * 3)
     out = q.scaled_dot_product_attention(k, v).realize()
@@ -399,7 +399,7 @@ def test_a_gpu_stores_scores_only_if_it_is_told_to(monkeypatch: pytest.MonkeyPat
     q, k, v = tensors(*[(1, 32, 16)] * 3)
     counts = []
     for blocks in (0, 1):
-        with Context(ATTENTION_BLOCKS=blocks):
+        with Context(FLASH_ATTENTION=blocks):
             before = GlobalCounters.kernel_count
             q.scaled_dot_product_attention(k, v).realize()
             counts.append(GlobalCounters.kernel_count - before)

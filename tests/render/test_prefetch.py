@@ -11,7 +11,14 @@ from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.uop import UOp
 from whit.render.llvm.text import render_llvm
-from whit.render.prefetch import ROWS, SHORT_ROW, SOON, _next_rows, asked_before, bytes_ahead
+from whit.render.prefetch import (
+    COPY_DISTANCE_ROWS,
+    PANEL_DISTANCE_BYTES,
+    SHORT_ROW_BYTES,
+    _next_rows,
+    asked_before,
+    prefetch_distances,
+)
 from whit.render.program import memory_of
 from whit.target import parse_target
 
@@ -26,19 +33,19 @@ def program(value: UOp) -> UOp:
 
 def test_a_product_asks_for_rows_of_what_it_copies_and_lines_of_its_panel() -> None:
     linear = program(matmul(param(0, 64, 512), param(1, 512, 768)))
-    ahead, asked = bytes_ahead(linear, TARGET), asked_before(linear)
+    ahead, asked = prefetch_distances(linear, TARGET), asked_before(linear)
     copied = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.PARAM}
     read = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.BUFFER}
-    assert copied == {ROWS * 768 * 4}
-    assert read == {SOON}
+    assert copied == {COPY_DISTANCE_ROWS * 768 * 4}
+    assert read == {PANEL_DISTANCE_BYTES}
     count = len(ahead) + sum(map(len, asked.values()))
     assert render_llvm({"kernel": linear}, TARGET).count("call void @llvm.prefetch") == count
 
 
 def test_what_fits_the_first_cache_or_is_read_in_order_is_not_asked_for() -> None:
-    assert not bytes_ahead(program(param(0, 4096) + param(1, 4096)), TARGET)
+    assert not prefetch_distances(program(param(0, 4096) + param(1, 4096)), TARGET)
     small = program(matmul(param(0, 64, 32), param(1, 32, 64)))
-    assert not [load for load in bytes_ahead(small, TARGET) if memory_of(load.src[0]).op is ops.BUFFER]
+    assert not [load for load in prefetch_distances(small, TARGET) if memory_of(load.src[0]).op is ops.BUFFER]
 
 
 def rows_of_blocks(blocks: int) -> dict[str, set[int]]:
@@ -49,14 +56,14 @@ def rows_of_blocks(blocks: int) -> dict[str, set[int]]:
     total = (value * scale * param(1, 16 * blocks).index(k)).reduce(ops.ADD, ranges=(k,))
     linear = generate(UOp.group(param(0, 64).store(total, row)), TARGET).linear
     found: dict[str, set[int]] = {}
-    for load, distance in bytes_ahead(linear, TARGET).items():
+    for load, distance in prefetch_distances(linear, TARGET).items():
         found.setdefault(f"p{memory_of(load.src[0]).arg.slot}", set()).add(distance)
     return found
 
 
 def test_short_rows_of_blocks_side_by_side_ask_for_the_next_ones() -> None:
     assert rows_of_blocks(16) == {"p2": {8 * 16 * 18}}
-    assert rows_of_blocks(SHORT_ROW // 16) == {}  # a processor finds these by itself
+    assert rows_of_blocks(SHORT_ROW_BYTES // 16) == {}  # a processor finds these by itself
 
 
 def test_rows_of_unknown_length_are_not_asked_for() -> None:

@@ -24,7 +24,7 @@ from whit.target import parse_target
 pytestmark = pytest.mark.slow  # every thread is interpreted
 
 F16, BF16, F32 = dtypes.float16, dtypes.bfloat16, dtypes.float32
-HALVES = (F16, BF16)
+HALF_PRECISION = (F16, BF16)
 TARGET = parse_target("CUDA:PTX:sm_90a")
 SPECIAL = {
     F16: (0, 1, 0x3FF, 0x400, 0x3BFF, 0x3C00, 0x3C01, 0x7BFF, 0x7C00, 0x7E01),
@@ -103,7 +103,7 @@ def program(form: Form, dtype: DType, count: int, width: int, threads: int) -> U
 
 @pytest.mark.parametrize("width", (1, 2, 3, 8))
 @pytest.mark.parametrize("arch", ("sm_75", "sm_80", "sm_90a"))
-@pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", HALF_PRECISION, ids=lambda dtype: dtype.name)
 def test_bits_are_those_of_the_interpreter(dtype: DType, arch: str, width: int) -> None:
     given, target = operands(dtype, COUNT), parse_target(f"CUDA:PTX:{arch}")
     for name, form in FORMS.items():
@@ -132,7 +132,7 @@ def test_they_assemble(arch: str, tmp_path: Path) -> None:
     programs = {
         f"f{i}_{dtype.name}_{width}": program(form, dtype, COUNT, width, 24)
         for i, form in enumerate(FORMS.values())
-        for dtype in HALVES
+        for dtype in HALF_PRECISION
         for width in (1, 2, 5)
     }
     assemble(render(programs, parse_target(f"CUDA:PTX:{arch}")), arch, tmp_path)
