@@ -19,11 +19,76 @@ from whit.cache import register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.kernel.ranges import free_ranges, is_open, size_of, sizes_of, stride
+from whit.kernel.ranges import free_ranges, is_open, most_of, size_of, sizes_of, stride
 from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
 LEAST_NEIGHBOURS = 4  # neighbours that are worth a vector
+
+# ---- at any stage
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A sum of products of two operands: a value of the tensor graph, or a reduction inside a kernel."""
+
+    reduce: UOp
+    a: UOp
+    b: UOp
+
+    @property
+    def operands(self) -> tuple[UOp, UOp]:
+        """Both."""
+        return self.a, self.b
+
+    @property
+    def sizes(self) -> ProductSizes | None:
+        """How large a value of the tensor graph is; None where a size is not known, or nothing is multiplied."""
+        shape = self.reduce.src[0].shape
+        products = prod(shape) if all(isinstance(size, int) for size in shape) else 0
+        if not products:
+            return None
+        results = prod(self.reduce.shape)
+        depth = products // results
+        rows, columns = sorted(max(distinct(operand) // depth, 1) for operand in self.operands)
+        return ProductSizes(rows, columns, depth, max(results // (rows * columns), 1), products, results)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSizes:
+    """A product of matrices in numbers, by how many elements its operands have. Rows are the fewer, whichever operand
+    they are of; the rows of several matrices, a batch, count together, and so do their columns."""
+
+    rows: int
+    columns: int
+    depth: int
+    batches: int  # times rows x columns are the results: more than 1 where operands repeat elements, as windows do
+    products: int  # multiply-adds
+    results: int
+
+
+def find_product(node: UOp) -> Product | None:
+    """The sum of products that a node is, if it is one."""
+    if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or node.src[0].op not in (ops.MUL, ops.DOT):
+        return None
+    a, b = node.src[0].src[:2]
+    return Product(node, a, b)
+
+
+def distinct(view: UOp) -> int:
+    """How many elements a view shows, repeated or not; symbolic sizes count with their largest value."""
+    least = _count(view)
+    while view.op in ops.MOVEMENT or view.op is ops.CAST:
+        view = view.src[0]
+        least = min(least, _count(view))
+    return least
+
+
+def _count(view: UOp) -> int:
+    return prod(size if isinstance(size, int) else max(most_of(size), 1) for size in view.shape)
+
+
+# ---- kernels
 
 
 @dataclass(slots=True)
@@ -43,6 +108,11 @@ class Contraction:
         """The ranges that are summed over."""
         return list(self.reduce.src[1:])
 
+    @property
+    def is_open_inside(self) -> bool:
+        """Whether a range is open that is not the outermost of the rows or of the columns."""
+        return any(is_open(r) for r in (*self.m[1:], *self.n[1:], *self.along, *self.outer, *self.batch))
+
 
 def end_of(ranges: list[UOp]) -> UOp | None:
     """How many positions several ranges have, if the outermost is open."""
@@ -57,29 +127,39 @@ def find_contraction(body: UOp) -> Contraction | None:
 
 def find_contractions(body: UOp) -> list[Contraction]:
     """The contraction that a kernel is, if it is one: with either operand as `a`."""
-    reduces = [node for node in topological((body,)) if node.op is ops.REDUCE]
-    if len(reduces) != 1 or any(node.op is ops.SCAN for node in topological((body,))):
-        return []
-    (reduce,) = reduces
-    product, *along = reduce.src
-    if reduce.arg.op is not ops.ADD or product.op not in (ops.MUL, ops.DOT) or not along or reduce.arg.axes:
-        return []
+    reduce = _only_loop(body)
+    product = None if reduce is None or reduce.arg.axes else find_product(reduce)
     free = free_ranges(body)
-    outputs = free[body.src[0]]
-    if any(free[store] != outputs or store.arg.combine is not None for store in body.src):
+    if product is None or not _stores_whole_results(body, free):
         return []
-    left, right = product.src[:2]
-    only_left, only_right = free[left] - free[right] - set(along), free[right] - free[left] - set(along)
-    if any(r not in free[left] or r not in free[right] for r in along) or not (only_left or only_right):
+    along, left, right = set(product.reduce.src[1:]), free[product.a], free[product.b]
+    only_left, only_right = left - right - along, right - left - along
+    if not along or not along <= left & right or not (only_left or only_right):
         return []
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
-    choices = []
-    for a, b, m, n, of_b in ((left, right, rows, columns, only_right), (right, left, columns, rows, only_left)):
-        outer = sorted(of_b - set(n), key=lambda r: r.arg.order)
-        batch = sorted(outputs - {*m, *n, *outer}, key=lambda r: r.arg.order)
-        if n and not any(is_open(r) for r in (*m[1:], *n[1:], *along, *outer, *batch)):
-            choices.append(Contraction(reduce, a, b, m, n, outer, batch))
-    return choices
+    others = free[body.src[0]] - {*rows, *columns}
+    either = (
+        Contraction(product.reduce, product.a, product.b, rows, columns, *_split_by(others, only_right)),
+        Contraction(product.reduce, product.b, product.a, columns, rows, *_split_by(others, only_left)),
+    )
+    return [found for found in either if found.n and not found.is_open_inside]
+
+
+def _only_loop(body: UOp) -> UOp | None:
+    """The reduction of a kernel that has one, and no scan."""
+    loops = [node for node in topological((body,)) if node.op in (ops.REDUCE, ops.SCAN)]
+    return loops[0] if len(loops) == 1 and loops[0].op is ops.REDUCE else None
+
+
+def _stores_whole_results(body: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
+    """Whether all stores are over the same ranges, and none combines."""
+    return all(free[store] == free[body.src[0]] and store.arg.combine is None for store in body.src)
+
+
+def _split_by(ranges: frozenset[UOp], chosen: frozenset[UOp]) -> tuple[list[UOp], list[UOp]]:
+    """Those that are chosen, and the others, outer first."""
+    ordered = sorted(ranges, key=lambda r: r.arg.order)
+    return [r for r in ordered if r in chosen], [r for r in ordered if r not in chosen]
 
 
 def _walked_as_one(body: UOp, ranges: frozenset[UOp], free: dict[UOp, frozenset[UOp]]) -> list[UOp]:

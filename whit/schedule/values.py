@@ -14,6 +14,7 @@ from whit.ir.args import PLACE_SLOT
 from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp
+from whit.kernel.contraction import distinct, find_product
 
 LOOPS = frozenset({ops.REDUCE, ops.SCAN})
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
@@ -96,19 +97,7 @@ def is_worth_a_kernel(node: UOp) -> bool:
 
 def _is_product(node: UOp) -> bool:
     """Whether a value is a sum of many products."""
-    value = node.src[0]
-    if node.op is not ops.REDUCE or node.arg.op is not ops.ADD or value.op is not ops.MUL:
-        return False
-    return bool(prod_of(value.shape) >= LEAST_PRODUCTS)
-
-
-def distinct(node: UOp) -> int:
-    """How many elements a view shows, repeated or not."""
-    least: int = prod_of(node.shape)
-    while node.op in ops.MOVEMENT or node.op is ops.CAST:
-        node = node.src[0]
-        least = min(least, prod_of(node.shape))
-    return least
+    return find_product(node) is not None and bool(prod_of(node.src[0].shape) >= LEAST_PRODUCTS)
 
 
 def _elements_of_rows(value: UOp) -> float:

@@ -10,6 +10,7 @@ from whit.cache import register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
+from whit.kernel.contraction import find_product
 from whit.simplify import simplify
 
 
@@ -73,11 +74,14 @@ def multiplies_half_precision(body: UOp) -> bool:
     128 -> 512, H200)."""
     found = _half_precision.get(body)
     if found is None:
-        sums = [node.src[0] for node in topological((body,)) if node.op is ops.REDUCE and node.arg.op is ops.ADD]
-        products = [value.src for value in sums if value.op is ops.MUL]
-        found = any(all(side.op is ops.CAST and side.src[0].dtype.itemsize <= 2 for side in s) for s in products)
-        _half_precision[body] = found
+        found = _half_precision[body] = any(map(_is_half_precision_product, topological((body,))))
     return found
+
+
+def _is_half_precision_product(node: UOp) -> bool:
+    product = find_product(node)
+    sides = () if product is None else product.operands
+    return bool(sides) and all(side.op is ops.CAST and side.src[0].dtype.itemsize <= 2 for side in sides)
 
 
 def _is_same_element(body: UOp, written: int, read: int) -> bool:

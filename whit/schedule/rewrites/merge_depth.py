@@ -12,6 +12,7 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
+from whit.kernel.contraction import find_product
 from whit.kernel.tensor_cores import LARGE_PRODUCT, LEAST_USES
 from whit.schedule.values import prod_of
 
@@ -19,18 +20,19 @@ from whit.schedule.values import prod_of
 @function_rule(ops.REDUCE)
 def merge_depth(node: UOp) -> UOp | None:
     """sum over k of a[m, k] * b[k, n], of which a is no matrix in memory -> the same with a stage of a"""
-    value = node.src[0]
-    if node.arg.op is not ops.ADD or value.op is not ops.MUL or not all(isinstance(size, int) for size in value.shape):
+    product = find_product(node)
+    sizes = None if product is None else product.sizes
+    if product is None or sizes is None or sizes.products < LARGE_PRODUCT:
         return None
-    sides = tuple([_merged(side, prod_of(value.shape)) for side in value.src])
-    return make(ops.MUL, sides).reduce(node.arg.op, node.arg.axes) if sides != value.src else None
+    sides = tuple([_merged(side, sizes.products) for side in product.operands])
+    return make(ops.MUL, sides).reduce(node.arg.op, node.arg.axes) if sides != product.operands else None
 
 
 def _merged(side: UOp, products: int) -> UOp:
     """An operand with a copy of what makes one last axis of several that do not follow each other."""
     view = side
     while view.op in ops.MOVEMENT or view.op is ops.CAST:
-        if _is_merging(view) and products >= LARGE_PRODUCT and products >= LEAST_USES * prod_of(view.shape):
+        if _is_merging(view) and products >= LEAST_USES * prod_of(view.shape):
             return side.substitute({view: view.stage()})
         view = view.src[0]
     return side

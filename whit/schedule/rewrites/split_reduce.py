@@ -28,9 +28,10 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
+from whit.kernel.contraction import ProductSizes, distinct, find_product
 from whit.kernel.tensor_cores import TILE_ROWS
-from whit.schedule.rewrites.stage_operands import few_rows_of, sides_of
-from whit.schedule.values import distinct, is_serial, prod_of
+from whit.schedule.rewrites.stage_operands import few_rows_of
+from whit.schedule.values import is_serial, prod_of
 from whit.target import Target
 
 PIECES = 64
@@ -93,15 +94,12 @@ def _has_long_rows(node: UOp) -> bool:
 def _is_of_products(node: UOp) -> bool:
     """Whether a reduction is a product of matrices, or may be a statistic of one, computed with it (`chains`)."""
     value = node.src[0]
-    if _is_sum_of_products(node) and 1 < min(map(distinct, value.src)) < prod(value.shape):
+    product = find_product(node)
+    if product is not None and 1 < min(map(distinct, product.operands)) < prod(value.shape):
         return True
     seen = _below(value, past_products=False)
     is_softmax = node.arg.op is ops.MAX or any(below.op in EXPONENTIALS for below in seen)
-    return len(seen) >= FAR_NODES or (is_softmax and any(map(_is_sum_of_products, seen)))
-
-
-def _is_sum_of_products(node: UOp) -> bool:
-    return node.op is ops.REDUCE and node.arg.op is ops.ADD and node.src[0].op is ops.MUL
+    return len(seen) >= FAR_NODES or (is_softmax and any(map(find_product, seen)))
 
 
 def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
@@ -154,17 +152,28 @@ def _padded(value: UOp, axis: int, pieces: int, node: UOp) -> UOp:
 
 def _split_deep(node: UOp, target: Target) -> UOp | None:
     """sum over k of a * b -> sum over 8 of stage of sum over k/8 of a * b, and what is left of k"""
+    product = find_product(node)
+    if product is None or (target.has_wgmma and few_rows_of(product)):  # blocks share the depth of a tile
+        return None
+    sizes = product.sizes
+    if sizes is None:
+        return None
+    if target.is_gpu and sizes.rows >= TILE_ROWS:
+        return _split_tiles(node, sizes, target.cores)
+    return _split_over_cores(node) if _is_deep(node, sizes) else None
+
+
+def _split_tiles(node: UOp, sizes: ProductSizes, cores: int) -> UOp | None:
+    """The same for a GPU whose multiprocessors compute a tile each."""
     value = node.src[0]
-    if node.arg.op is not ops.ADD or value.op is not ops.MUL:
-        return None
-    if target.has_wgmma and few_rows_of(node):
-        return None  # blocks share the depth of a tile
-    if target.is_gpu and (sides := sides_of(node)) is not None and sides[0] >= TILE_ROWS:
-        axis = max(node.arg.axes, key=lambda a: value.shape[a])
-        parts = gpu_parts(*sides, value.shape[axis], target.cores)
-        return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None
-    if not is_deep(node):
-        return None
+    axis = max(node.arg.axes, key=lambda a: value.shape[a])
+    parts = gpu_parts(sizes.rows, sizes.columns, sizes.batches, value.shape[axis], cores)
+    return in_parts(value, axis, parts, node) if parts > 1 and not _is_after_softmax(value) else None
+
+
+def _split_over_cores(node: UOp) -> UOp:
+    """The same in parts that cores compute, and what is left where none divides."""
+    value = node.src[0]
     sizes = {axis: size for axis, size in enumerate(value.shape) if axis in node.arg.axes}
     axis, parts = next(((a, p) for a in sizes for p in PARTS if sizes[a] % p == 0), (-1, PARTS[0]))
     if axis < 0:
@@ -184,23 +193,18 @@ def gpu_parts(rows: int, columns: int, batches: int, depth: int, cores: int) -> 
     return next(fits, 1)
 
 
-def is_deep(node: UOp) -> bool:
-    """Whether a contraction is so deep beside its results that cores should share its depth."""
-    value = node.src[0]
-    if not all(isinstance(size, int) for size in value.shape) or not prod(value.shape):
-        return False
-    results, products = prod(node.shape), prod(value.shape)
+def _is_deep(node: UOp, sizes: ProductSizes) -> bool:
+    """Whether a product is so deep beside its results that cores should share its depth."""
+    rows, columns, results = sizes.rows, sizes.columns, sizes.results
     if results > MOST_RESULTS:
         return False
-    depth = products // results
-    rows, columns = sorted(max(distinct(operand) // depth, 1) for operand in value.src)
-    if rows * columns >= 2 * results or _is_after_softmax(value):  # a batch, which the cores share
+    if rows * columns >= 2 * results or _is_after_softmax(node.src[0]):  # a batch, which the cores share
         return False
     if rows < FEW_ROWS:
-        return columns <= MOST_COLUMNS and products >= LEAST_PRODUCTS
+        return columns <= MOST_COLUMNS and sizes.products >= LEAST_PRODUCTS
     # of a convolution: elements are copied again and again
     copy = COPY_CYCLES if rows * columns >= results else COPY_WINDOW_CYCLES
-    return rows * depth * copy > results * PARTS[0] * ADD_PART_CYCLES + LAUNCH_CYCLES
+    return rows * sizes.depth * copy > results * PARTS[0] * ADD_PART_CYCLES + LAUNCH_CYCLES
 
 
 def _between(value: UOp, axis: int, start: int, size: int) -> UOp:
@@ -222,7 +226,7 @@ def _below(value: UOp, past_products: bool = True) -> set[UOp]:
     stack, seen = [value], {value}
     while stack and len(seen) < FAR_NODES:
         node = stack.pop()
-        if not past_products and _is_sum_of_products(node):
+        if not past_products and find_product(node) is not None:
             continue
         if node.op.elementwise or node.op in ops.MOVEMENT or node.op in (ops.CAST, ops.REDUCE):
             fresh = [s for s in node.src if s not in seen]

@@ -36,6 +36,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
+from whit.kernel.contraction import Product, ProductSizes, distinct, find_product
 from whit.kernel.tensor_cores import (
     BYTES,
     COPY_BYTES,
@@ -45,7 +46,7 @@ from whit.kernel.tensor_cores import (
     SKINNY_COLUMNS,
     SKINNY_ROWS,
 )
-from whit.schedule.values import distinct, prod_of
+from whit.schedule.values import prod_of
 
 MOST_NODES = 300  # that weights are computed of
 FEW_USES = 16  # of an element, from which on a product is worth tiles
@@ -56,49 +57,43 @@ MANY_COLUMNS = 512  # of a matrix, beside which what a row costs is little
 def operands_to_read(nodes: Iterable[UOp], stored: Collection[UOp]) -> list[UOp]:
     """The operands of large products that are computed, and had better be read from memory."""
     found: list[UOp] = []
-    for node in nodes:
-        sides = node.src[0].src if is_large_product(node) else few_rows_of(node)
-        for side in sides:
-            other = node.src[0].src[side is node.src[0].src[0]]
+    for product in filter(None, map(find_product, nodes)):
+        for side in product.operands if is_large_product(product.reduce) else few_rows_of(product):
+            other = product.b if side is product.a else product.a
             value = _to_read(side, other, stored)
             if value is not None and value.shape[-1] * value.dtype.itemsize % COPY_BYTES == 0:
                 found.append(value)
     return found
 
 
-def few_rows_of(node: UOp) -> tuple[UOp, ...]:
+def few_rows_of(product: Product) -> tuple[UOp, ...]:
     """The operand of a product that has few rows, lying along the depth, beside a matrix of halves in memory."""
-    value = node.src[0]
-    sizes = sides_of(node) if node.arg.op is ops.ADD and value.op is ops.MUL else None
-    if sizes is None or sizes[2] > 1 or not SKINNY_ROWS[0] <= sizes[0] <= SKINNY_ROWS[1] or sizes[1] < SKINNY_COLUMNS:
+    sizes = product.sizes
+    if sizes is None or not _is_skinny(sizes):
         return ()
-    few, matrix = sorted(value.src, key=distinct)
-    depth = prod_of(value.shape) // (sizes[0] * sizes[1])
+    few, matrix = sorted(product.operands, key=distinct)
     narrow = [_narrow(side) for side in (few, matrix)]
     are_half_precision = all(side is not None and side.dtype in dtypes.float16s for side in narrow)
-    is_aligned = depth * 2 % COPY_BYTES == 0 and sizes[1] * 2 % COPY_BYTES == 0
+    depth = sizes.products // (sizes.rows * sizes.columns)
+    is_aligned = depth * 2 % COPY_BYTES == 0 and sizes.columns * 2 % COPY_BYTES == 0
     is_transposed = any(step.op is ops.PERMUTE and step.arg[-1] != len(step.arg) - 1 for step in _path(few))
     is_memory = not _path(matrix)[-1].op.elementwise
     return (few,) if are_half_precision and is_aligned and is_memory and not is_transposed else ()
 
 
-def sides_of(node: UOp) -> tuple[int, int, int] | None:
-    """Rows, columns and batches of a contraction of known sizes, rows the fewer."""
-    value = node.src[0]
-    if not all(isinstance(size, int) for size in value.shape) or not prod_of(value.shape):
-        return None
-    results, products = prod_of(node.shape), prod_of(value.shape)
-    rows, columns = sorted(max(distinct(operand) * results // products, 1) for operand in value.src)
-    return rows, columns, max(results // (rows * columns), 1)
+def _is_skinny(sizes: ProductSizes) -> bool:
+    """Whether a product is one of few rows with a large matrix."""
+    fewest, most = SKINNY_ROWS
+    return sizes.batches == 1 and fewest <= sizes.rows <= most and sizes.columns >= SKINNY_COLUMNS
 
 
 def is_large_product(node: UOp, large: int = LARGE_PRODUCT, uses: int = LEAST_USES) -> bool:
     """Whether a value is a product of matrices whose elements are all used many times."""
-    value = node.src[0] if node.op is ops.REDUCE and node.arg.op is ops.ADD else node
-    if value.op is not ops.MUL or value is node or not all(isinstance(size, int) for size in value.shape):
+    product = find_product(node)
+    sizes = None if product is None else product.sizes
+    if product is None or sizes is None or sizes.products < large:
         return False
-    products = prod_of(value.shape)
-    return bool(products >= large and all(products >= uses * distinct(side) for side in value.src))
+    return all(sizes.products >= uses * distinct(side) for side in product.operands)
 
 
 def _to_read(side: UOp, other: UOp, stored: Collection[UOp]) -> UOp | None:
@@ -136,10 +131,10 @@ def multiplies(row: UOp, value: UOp) -> bool:
 
 
 def _is_of_row(row: UOp, reduce: UOp) -> bool:
-    product = reduce.src[0]
-    if reduce.arg.op is not ops.ADD or product.op is not ops.MUL or reduce.dtype is not dtypes.float32:
+    product = find_product(reduce)
+    if product is None or reduce.dtype is not dtypes.float32:
         return False
-    sides = [side.topological() for side in product.src]
+    sides = [side.topological() for side in product.operands]
     reads = [[node.src[0].src for node in side if node.op is ops.INDEX].count((row,)) for side in sides]
     if sorted(reads) != [0, 1]:
         return False
@@ -150,15 +145,15 @@ def _is_of_row(row: UOp, reduce: UOp) -> bool:
 @function_rule(ops.REDUCE)
 def transpose_operands(node: UOp) -> UOp | None:
     """sum over k of a[m, k] * b[k, n] -> the same with a stage of b.T, if tensor cores read a and b along the depth"""
-    if not is_large_product(node):
+    product = find_product(node)
+    if product is None or not is_large_product(node):
         return None
-    sides = node.src[0].src
+    sides = product.operands
     bases = [_path(side)[-1] for side in sides]
     are_floats = TF32 and all(base.dtype is dtypes.float32 and base.shape for base in bases)
     if not all(base.dtype in BYTES for base in bases) and not are_floats:
         return None
-    product = make(ops.MUL, tuple(map(_along_depth, sides)))
-    return product.reduce(node.arg.op, node.arg.axes)
+    return make(ops.MUL, tuple(map(_along_depth, sides))).reduce(node.arg.op, node.arg.axes)
 
 
 def _path(side: UOp) -> list[UOp]:
@@ -200,9 +195,10 @@ def _rounded(x: UOp) -> UOp:
 @function_rule(ops.REDUCE)
 def widen_values(node: UOp) -> UOp | None:
     """sum over keys of weights * v of fp8 -> the same with a stage of v as float16, if weights are made of fp8"""
-    if not FLASH_ATTENTION or not is_large_product(node, LARGE_PRODUCT, 1):
+    product = find_product(node) if FLASH_ATTENTION else None
+    if product is None or not is_large_product(node, LARGE_PRODUCT, 1):
         return None
-    for weights, values in (node.src[0].src, node.src[0].src[::-1]):
+    for weights, values in (product.operands, product.operands[::-1]):
         *path, base = _path(values)
         is_often_used = prod_of(node.src[0].shape) >= LEAST_USES * distinct(values)
         if not is_often_used or base.dtype not in FP8S or not _is_of_fp8(_path(weights)[-1]):

@@ -19,8 +19,9 @@ from collections.abc import Iterable
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
+from whit.kernel.contraction import distinct
 from whit.kernel.tensor_cores import LARGE_PRODUCT
-from whit.schedule.values import distinct, prod_of
+from whit.schedule.values import prod_of
 
 FUNCTIONS = frozenset(op for op in ops.ELEMENTWISE if op.operations > 1)
 HEAVY = FUNCTIONS | {ops.FDIV, ops.RECIPROCAL, ops.EXP2, ops.LOG2, ops.SIN, ops.SQRT, ops.POW}
