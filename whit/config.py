@@ -324,7 +324,7 @@ THREADS = ContextVar("THREADS", 0, "CPU threads that a kernel may use. 0: one fo
 
 # What does not.
 JIT = ContextVar("JIT", 1, "0: functions under a JIT run as if they were not. 1: they are captured and replayed.")
-JIT_CHECK = ContextVar("JIT_CHECK", 0, "Every so many calls of a captured function are compared with a plain run.")
+JIT_CHECK = ContextVar("JIT_CHECK", 0, "N: each Nth call of a captured function is compared with a plain run. 0: none.")
 CACHE = ContextVar(
     "CACHE", 1, "What is kept on disk and found again. 0: nothing. 1: schedules and compiled kernels. 2: kernels alone."
 )

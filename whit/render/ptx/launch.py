@@ -209,7 +209,7 @@ def is_used_whole(linear: UOp, buffer: UOp) -> bool:
 
 
 def _moves_all(access: UOp, width: int) -> bool:
-    """Whether a LOAD or STORE moves so many lanes, always, and combines nothing."""
+    """Whether a LOAD or STORE moves `width` lanes, always, and combines nothing."""
     if access.op is ops.LOAD:
         return len(access.src) == 2 and lane_count(access) == width
     return len(access.src) == 3 and access.arg.combine is None and lane_count(access.src[1]) == width

@@ -42,11 +42,11 @@ from whit.target import Target
 if TYPE_CHECKING:
     from whit.schedule.stages.choose import StoredValue
 
-MAYBE_FINE = 8  # asked for at so many positions, a value may be asked for at fewer in the end, or cost less
+MAYBE_FINE = 8  # positions: asked for at up to this many, a value may be asked for at fewer in the end, or cost less
 MOST_STACKED = 8  # a stack of more sources is written part by part instead of chosen from
 DIVISIONS = frozenset({ops.FLOORDIV, ops.FLOORMOD})
 GATHER = 3  # operations: finding elements here and there in the loop of a reduction, where vectors could be loaded
-WINDOWS = 4  # so many overlap, and reading an element costs more than storing it
+WINDOWS = 4  # overlapping windows: from this many on, reading an element costs more than storing it
 MUCH = 3  # values of its own size that a value reads, from which on two kernels do not both compute it
 MOST_READS = 128  # values, more than a kernel takes; from there on some are stored on the way
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
@@ -340,7 +340,7 @@ def _is_unpacked(kernel: StoredValue) -> bool:
 
 
 def _is_copied(node: UOp, reader: StoredValue, least: int) -> bool:
-    """Whether a kernel is a contraction of so many rows and columns at least, and reads a value only as one of its
+    """Whether a kernel is a contraction of `least` rows and columns or more, and reads a value only as one of its
     operands, each element once."""
     nodes = reader.value.topological()
     reads = [n for n in nodes if _is_read_of(n, node)]

@@ -17,7 +17,7 @@ from whit.render.ptx.values import PtxWriter, register_type
 SWIZZLE_BYTES = 128  # bytes
 SHARED = "tiles"  # what the memory of a block is called
 COPYING_THREADS = 32  # threads beside those that compute: one warp, which leaves registers for the tile to the others
-# registers of a thread that lends some, and of one of so many groups that get them
+# registers of a thread that donates some, and of one that gets them, by the number of groups that do
 DONOR_REGISTERS, RECEIVER_REGISTERS = 40, {1: 216, 2: 232}
 
 
