@@ -75,7 +75,7 @@ def test_columns_that_are_few_are_scanned_by_a_block_each() -> None:
 
 @pytest.mark.parametrize("size", (65, 127, 199))
 def test_rows_that_are_no_vectors_are_turned_in_shared_memory(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"LEAST_TURNED": 64, "THREADS": 64, "TURNED": 16}
+    small = {"LEAST_TRANSPOSED_ELEMENTS": 64, "THREADS": 64, "TRANSPOSED_BYTES": 16}
     for name, value in small.items():
         monkeypatch.setattr(gpu_scan, name, value)
     (program,) = check(ints(0, 2, size).scan(ops.ADD, 1))

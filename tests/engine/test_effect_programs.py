@@ -14,6 +14,7 @@ import pytest
 
 from whit.config import Context
 from whit.dtype import dtypes
+from whit.engine.memory.holders import Kept
 from whit.engine.memory.storage import from_bytes
 from whit.engine.memory.values import from_numpy, to_numpy
 from whit.engine.realize import realize as realize_module
@@ -33,23 +34,23 @@ class Program:
     def __init__(self, seed: int, device: str) -> None:
         self.random = random.Random(seed)
         self.device = device
-        self.graphs: list[UOp] = []
+        self.names: list[Kept] = []
         self.arrays: list[np.ndarray] = []
         for _ in range(2):
             self.create()
 
     def add(self, graph: UOp, array: np.ndarray) -> None:
-        self.graphs.append(graph)
+        self.names.append(Kept(graph))
         self.arrays.append(array)
-        if len(self.graphs) > 6:
+        if len(self.names) > 6:
             self.drop()
 
     def drop(self) -> None:
         i = self.pick()
-        del self.graphs[i], self.arrays[i]
+        del self.names[i], self.arrays[i]
 
     def pick(self) -> int:
-        return self.random.randrange(len(self.graphs))
+        return self.random.randrange(len(self.names))
 
     def create(self) -> None:
         array = np.array([self.random.randrange(-9, 9) for _ in range(ROWS * COLUMNS)], np.int32).reshape(ROWS, COLUMNS)
@@ -82,7 +83,7 @@ class Program:
 
     def part(self, rows: int, columns: int) -> tuple[UOp, np.ndarray]:
         i = self.pick()
-        graph, array = self.graphs[i], self.arrays[i]
+        graph, array = self.names[i].uop, self.arrays[i]
         kind = self.random.randrange(5)
         if kind == 0:
             graph, array = graph.flip((1,)), array[:, ::-1]
@@ -111,7 +112,7 @@ class Program:
 
     def write(self) -> None:
         i = self.pick()
-        graph, array = self.graphs[i], self.arrays[i].copy()
+        graph, array = self.names[i].uop, self.arrays[i].copy()
         stores = []
         if self.random.random() < 0.25:
             value, numbers = self.value(ROWS, COLUMNS)
@@ -123,7 +124,7 @@ class Program:
             stores.append(self.scatter(graph, array) if self.random.random() < 0.3 else self.assign(graph, array))
         new = graph.after(*stores)
         if self.random.random() < 0.6:
-            self.graphs[i], self.arrays[i] = new, array
+            self.names[i], self.arrays[i] = Kept(new), array
         else:
             self.add(new, array)
 
@@ -160,12 +161,12 @@ class Program:
         return graph.store(spread, index, combine=combine, gate=inside)
 
     def realize(self) -> None:
-        chosen = [i for i in range(len(self.graphs)) if self.random.random() < 0.5]
-        results = realize([self.graphs[i] for i in chosen], self.device)
+        chosen = [i for i in range(len(self.names)) if self.random.random() < 0.5]
+        results = realize([self.names[i].uop for i in chosen], self.device)
         for i, result in zip(chosen, results, strict=True):
             np.testing.assert_array_equal(to_numpy(result), self.arrays[i])
             if self.random.random() < 0.7:
-                self.graphs[i] = result
+                self.names[i] = Kept(result)
 
     def derive(self) -> None:
         graph, array = self.value(ROWS, COLUMNS)
@@ -176,8 +177,8 @@ class Program:
         action()
 
     def finish(self) -> None:
-        for graph, array in zip(self.graphs, self.arrays, strict=True):
-            np.testing.assert_array_equal(to_numpy(realize([graph], self.device)[0]), array)
+        for name, array in zip(self.names, self.arrays, strict=True):
+            np.testing.assert_array_equal(to_numpy(realize([name.uop], self.device)[0]), array)
 
 
 @pytest.fixture(autouse=True)

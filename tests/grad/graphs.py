@@ -162,7 +162,7 @@ UNARY |= {
     "staged": lambda x: x.contiguous() + x.contiguous_backward(),
     "floor": lambda x: x - x.floor(),
     "custom": Tensor.custom_function(lambda x: x.sin() * 1, lambda dy, y, x: dy * x.cos()),
-    "again": lambda x: checkpoint(lambda x: (x.sin() * x).cos(), x),
+    "recompute": lambda x: checkpoint(lambda x: (x.sin() * x).cos(), x),
 }
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     name: getattr(Tensor, name) for name in names("add sub mul maximum minimum logaddexp")
@@ -172,7 +172,7 @@ BINARY |= {
     "pow": lambda x, y: (x.sin().abs() + 0.5) ** y.sin(),
     "where": lambda x, y: (x > 0.3).where(x, y),
     "lerp": lambda x, y: x.lerp(y, 0.3),
-    "again": lambda x, y: checkpoint(lambda x: (x * y).sin() * x, x),
+    "recompute": lambda x, y: checkpoint(lambda x: (x * y).sin() * x, x),
     "pair": lambda x, y: checkpoint(lambda x, y: (x.sin() * y, x.cos()), x, y)[0],
 }
 

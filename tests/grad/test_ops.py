@@ -62,7 +62,7 @@ CASES: dict[str, list[Case]] = {
     "cast": [on(lambda x: x.cast(dtypes.float32).cast(dtypes.float64) * 0.0 + x, X)],
     "bitcast": [on(lambda x: x.bitcast(dtypes.int64).bitcast(dtypes.float64) * 0.0 + x, X)],
     "detach": [on(lambda x: (x * 0.0).detach() + x, X)],
-    "again": [on(lambda x: x.recompute(x * 2).sin(), X)],
+    "recompute": [on(lambda x: x.recompute(x * 2).sin(), X)],
     "leaf": [on(lambda x: x.leaf() * x, X)],
     "stage_gradient": [on(lambda x: make(ops.STAGE_GRADIENT, (x * x,)) * x, X)],
     "stage": [on(lambda x: (x * x).stage(arg=StageArg()) * x, X)],

@@ -11,10 +11,13 @@ measured by `whit.engine.report.roofline`. What a kernel costs says `whit.kernel
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from whit.dtype import DType, dtypes
 from whit.records import dataclass
-from whit.target import Target
+
+if TYPE_CHECKING:
+    from whit.target import Target
 
 
 @dataclass(frozen=True, slots=True)
