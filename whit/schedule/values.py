@@ -33,11 +33,11 @@ def is_join(node: UOp) -> bool:
 
 def prod_of(shape: tuple[Any, ...]) -> Any:
     """Number of elements; symbolic sizes count with their largest value."""
-    return prod(_known(size) for size in shape)
+    return prod([size if isinstance(size, int) else _most_of(size) for size in shape])
 
 
-def _known(size: Any) -> int:
-    return size if isinstance(size, int) else max(reach(size)[1] or 1, 1)
+def _most_of(size: UOp) -> int:
+    return max(reach(size)[1] or 1, 1)
 
 
 def narrowest(node: UOp) -> UOp:
