@@ -30,7 +30,7 @@ from cpu_works import GROUPS, Work, torch  # type: ignore[attr-defined]  # None 
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine.report.roofline import measure_roofline
 from whit.kernel.rates import Rates
-from whit.runtime.threads import thread_count
+from whit.runtime.pool.threads import thread_count
 
 TURN = 0.03  # seconds of a contestant before the next: OpenMP's threads spin for 15 ms after their last work
 OURS = ("whit", "jit")

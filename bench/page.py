@@ -24,7 +24,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from whit.dtype import dtypes
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.viz.format import file_start, pack
 from whit.viz.load import load

@@ -26,8 +26,8 @@ from typing import Any
 
 from whit.dtype import dtypes
 from whit.ir import UOp
-from whit.ir.parse import parse
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import live_nodes
 from whit.simplify import simplify
 

@@ -174,7 +174,7 @@ FIELD = (
         "Pieces of 16 bytes of a row of shared memory change places with the number of the row, against bank "
         "conflicts.",
         "whit/render/ptx/gemm/wgmma_tiles.py",
-        "whit/runtime/tensor_map.py",
+        "whit/runtime/cuda/tensor_map.py",
     ),
     word(
         "warp specialisation",

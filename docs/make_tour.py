@@ -21,16 +21,16 @@ from whit.codegen import generate
 from whit.codegen.pipeline import Pass
 from whit.errors import BackendError, InternalError, JitError, UserError, WhitError
 from whit.ir import Stage, ops
-from whit.ir.check import check_decreasing, check_rules
-from whit.ir.diff import diff
+from whit.ir.check.rules import check_decreasing, check_rules
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import op_named
-from whit.ir.parse import parse
 from whit.ir.pattern import anything
 from whit.ir.rewrite import rewrite, tracing
 from whit.ir.rules import INTS, Rule, Rules
-from whit.ir.text import to_text
-from whit.ir.verify import verify
+from whit.ir.text.diff import diff
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.render import render
 from whit.runtime.buffer import OutOfMemoryError
 from whit.runtime.disk import file_error
@@ -290,7 +290,7 @@ $result
 $stages
 ## The text reads back
 
-`whit.ir.parse` gives the very node that was printed: equal nodes are one object.
+`whit.ir.text.parse` gives the very node that was printed: equal nodes are one object.
 
 $reading_back
 ## Simplifying, step by step
@@ -300,7 +300,7 @@ line below; the last line is what is left of it. `whit.ir.rewrite.tracing` colle
 of a function, or the rule itself where it is data.
 
 $simplification
-`whit.ir.diff` shows the same as one change:
+`whit.ir.text.diff` shows the same as one change:
 
 $difference
 ## Bounds

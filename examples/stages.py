@@ -11,7 +11,7 @@ from whit import Tensor, UOp, dtypes
 from whit.codegen import generate
 from whit.ir import ops
 from whit.ir.interpret import run
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.render import render
 from whit.schedule import schedule
 from whit.simplify import simplify

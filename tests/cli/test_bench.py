@@ -16,7 +16,7 @@ from whit.engine.report.roofline import peak_flops, peak_text
 from whit.errors import BackendError
 from whit.kernel.cost import Cost
 from whit.kernel.rates import Rates
-from whit.runtime.llvm import compile_llvm
+from whit.runtime.code.llvm import compile_llvm
 from whit.target import parse_target
 
 ROOF = Rates(bytes_per_second=10e9, flops_per_second=100e9, threads=2)

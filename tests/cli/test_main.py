@@ -17,7 +17,7 @@ from whit.cli import cache as cache_command
 from whit.cli import main as main_module
 from whit.cli.answer import columns, spell_bytes, spell_count
 from whit.cli.main import COMMANDS, main
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 
 NAMES = [command.name for command in COMMANDS]
 

@@ -13,10 +13,10 @@ from whit.codegen.passes.block_sums import MOST, MOST_OF_MANY, block_sums, lengt
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import Memory
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp, const, make
-from whit.ir.verify import verify
 from whit.target import parse_target
 
 TARGETS = ("CPU:LLVM:x86-64-v3", "CPU:LLVM:x86-64", "CPU:C:x86-64", "CUDA:PTX:sm_90a")

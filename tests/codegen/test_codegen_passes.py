@@ -19,7 +19,7 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.rewrite import rewrite
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp, const
 from whit.kernel.ranges import free_ranges, in_order, regions, replace_ranges, scanned_ranges, stride
 from whit.simplify import simplify

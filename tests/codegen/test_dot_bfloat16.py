@@ -22,7 +22,7 @@ from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
 from whit.render import render
 from whit.render.program import relist
-from whit.runtime.llvm import assembly
+from whit.runtime.code.llvm import assembly
 from whit.target import Target, parse_target
 
 RNG = np.random.default_rng(0)

@@ -15,10 +15,10 @@ from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.render.program import memory_of
 from whit.target import parse_target
 

@@ -27,10 +27,10 @@ from whit.engine.compile.cuda import compile_ptx, without_vectors
 from whit.engine.devices import python
 from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp, make
-from whit.ir.verify import verify
 from whit.kernel.online_softmax import plain_powers
 from whit.render import render
 from whit.render.ptx.launch import launch_of

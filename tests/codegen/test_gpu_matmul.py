@@ -19,11 +19,11 @@ from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import MatrixArg, RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.interpret.program import _cut, _rounded
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # every thread is interpreted

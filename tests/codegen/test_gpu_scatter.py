@@ -11,10 +11,10 @@ from whit.codegen.pipeline import Program
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import PROGRAM, Op
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.render import render
 
 pytestmark = pytest.mark.slow  # every thread is interpreted

@@ -13,10 +13,10 @@ from whit.codegen import generate
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.uop import UOp, const
-from whit.ir.verify import verify
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # large, or many

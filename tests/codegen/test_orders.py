@@ -14,9 +14,9 @@ from codegen.orders import shuffled
 from codegen.test_kernel_programs import TARGETS, arrays_of, run_program
 from whit.codegen import generate
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.target import host_target
 
 pytestmark = pytest.mark.slow  # many

@@ -14,10 +14,10 @@ from whit.dtype import DType, decode, dtypes
 from whit.engine.compile.compile import get_kernel
 from whit.engine.plan.plan import make_plan
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # every program is interpreted and compiled

@@ -27,9 +27,9 @@ from whit.engine.report import cuda as cuda_report
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.uop import UOp
-from whit.runtime import cuda as runtime_cuda
-from whit.runtime.cuda_driver import Driver
-from whit.runtime.cuda_graph import KernelParameters
+from whit.runtime.cuda import gpu as runtime_cuda
+from whit.runtime.cuda.driver import Driver
+from whit.runtime.cuda.graph import KernelParameters
 
 
 @dataclass

@@ -20,8 +20,8 @@ from gpus import needs_gpu
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from whit import Context, Device, Tensor, TinyJit
 from whit.errors import BackendError, DeviceError
-from whit.runtime import cuda_driver
 from whit.runtime.buffer import OutOfMemoryError, reset_peaks, usage
+from whit.runtime.cuda import driver as cuda_driver
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))

@@ -14,7 +14,7 @@ from engine.fake_gpu import FakeLibrary, fake_gpu
 from whit import Context, Device, Tensor, TinyJit, Variable
 from whit.engine.memory.storage import storage
 from whit.errors import BackendError, DeviceError
-from whit.runtime import cuda_transfers
+from whit.runtime.cuda import transfers as cuda_transfers
 
 pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # where tensors are that name no device
 rng = np.random.default_rng(0)

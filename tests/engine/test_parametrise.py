@@ -9,7 +9,7 @@ from whit.engine.memory.storage import new_buffer, remember
 from whit.engine.realize.parametrise import Parametrised, below, parametrise
 from whit.errors import ArgumentError
 from whit.ir import ops
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 
 

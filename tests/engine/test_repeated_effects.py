@@ -13,10 +13,10 @@ from whit.codegen import generate
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.uop import UOp, make
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.target import parse_target
 

@@ -16,8 +16,8 @@ from whit.engine.compile import disk_cache, schedules
 from whit.engine.compile.schedules import find_or_make, schedule_key
 from whit.engine.realize import realize as realize_module
 from whit.ir import ops
-from whit.ir.parse import parse
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.viz import trace
 

@@ -11,7 +11,7 @@ from whit import Context, Tensor
 from whit.engine.compile import compile as compile_module
 from whit.engine.realize import realize as realize_module
 from whit.engine.report.show import UNTILED
-from whit.runtime.gcc import find_compiler
+from whit.runtime.code.gcc import find_compiler
 from whit.target import parse_target
 
 HEADINGS = {

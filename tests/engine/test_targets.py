@@ -22,9 +22,9 @@ from whit.engine.devices import null_gpu
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import BackendError, DeviceError
 from whit.ir.interpret import numpy_dtype
-from whit.runtime.elf import _Object
-from whit.runtime.gcc import find_compiler
-from whit.runtime.ptxas import find_ptxas
+from whit.runtime.code.elf import _Object
+from whit.runtime.code.gcc import find_compiler
+from whit.runtime.cuda.ptxas import find_ptxas
 from whit.target import host_target, parse_target
 
 HOST = host_target()
@@ -318,7 +318,7 @@ def test_a_compiler_that_refuses_a_kernel_leaves_log_and_source(monkeypatch: pyt
 
 @needs_compiler
 def test_a_compiler_older_than_the_processor_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whit.runtime.gcc._flags", lambda target: ("-mnonsense",))
+    monkeypatch.setattr("whit.runtime.code.gcc._flags", lambda target: ("-mnonsense",))
     with pytest.raises(BackendError, match="does not know CPU:C:") as caught:
         (Tensor(numbers(7), device="CPU:C") * 2.75).realize()
     assert "-mnonsense" in caught.value.details

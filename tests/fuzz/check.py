@@ -19,11 +19,11 @@ from fuzz.tolerance import error_bounds
 from whit.codegen.passes.check_bounds import check_bounds
 from whit.config import Context
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, PROGRAM, SCHEDULE
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.target import Target
 

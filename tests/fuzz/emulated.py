@@ -21,10 +21,10 @@ from whit.codegen.gpu.separate import separate
 from whit.engine.devices.python import PythonDevice, _array
 from whit.engine.plan.plan import Plan
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import run
 from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.render import render
 from whit.runtime.buffer import Buffer
 from whit.target import parse_target

@@ -21,9 +21,9 @@ from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 from whit.render import render
-from whit.runtime.gcc import compile_c, load_shared
-from whit.runtime.library import Library
-from whit.runtime.llvm import compile_llvm, load_object
+from whit.runtime.code.gcc import compile_c, load_shared
+from whit.runtime.code.library import Library
+from whit.runtime.code.llvm import compile_llvm, load_object
 from whit.target import Target, host_target, parse_target
 
 GUARD = 256  # bytes before and after each buffer

@@ -14,9 +14,9 @@ from whit import Device, Tensor
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
-from whit.ir.parse import parse
-from whit.ir.text import to_text
-from whit.runtime.gcc import find_compiler
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
+from whit.runtime.code.gcc import find_compiler
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # half of the time of all tests

@@ -19,7 +19,7 @@ from simplify.generate import random_condition, random_index  # noqa: E402
 from simplify.golden import CASES, read  # noqa: E402
 
 from whit.dtype import dtypes  # noqa: E402
-from whit.ir.text import to_text  # noqa: E402
+from whit.ir.text.write import to_text  # noqa: E402
 from whit.ir.uop import UOp, const  # noqa: E402
 
 Position = list[UOp]

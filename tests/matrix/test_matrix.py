@@ -23,7 +23,7 @@ from whit.ir import ops
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.runtime.gcc import find_compiler
+from whit.runtime.code.gcc import find_compiler
 from whit.schedule import schedule
 from whit.target import parse_target
 

@@ -17,9 +17,9 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.render.c.text import render_c
 from whit.render.llvm.text import render_llvm
-from whit.runtime.gcc import compile_c, find_compiler, load_shared
-from whit.runtime.library import Library
-from whit.runtime.llvm import compile_llvm, load_object
+from whit.runtime.code.gcc import compile_c, find_compiler, load_shared
+from whit.runtime.code.library import Library
+from whit.runtime.code.llvm import compile_llvm, load_object
 from whit.target import parse_target
 
 I64 = dtypes.int64

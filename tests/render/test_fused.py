@@ -8,14 +8,14 @@ import pytest
 from render.cpu_programs import assert_same, call, mapped, sample_arrays
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Stage
 from whit.ir.uop import UOp, make
-from whit.ir.verify import verify
 from whit.render import render
 from whit.render.fused import expand_fma
-from whit.runtime.gcc import compile_c, find_compiler, load_shared
-from whit.runtime.llvm import compile_llvm, load_object
+from whit.runtime.code.gcc import compile_c, find_compiler, load_shared
+from whit.runtime.code.llvm import compile_llvm, load_object
 from whit.target import host_target, parse_target
 
 F32, F64 = dtypes.float32, dtypes.float64

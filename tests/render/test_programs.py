@@ -22,10 +22,10 @@ from whit.dtype import DType, dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import Op, Stage
 from whit.ir.uop import UOp, const, make
-from whit.ir.verify import verify
 from whit.render.c.text import render_c
 from whit.render.llvm.text import render_llvm
 from whit.target import parse_target

@@ -16,7 +16,7 @@ from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
 from whit.render.ptx.text import render_ptx
-from whit.runtime.cuda import Gpu, Module, open_gpu
+from whit.runtime.cuda.gpu import Gpu, Module, open_gpu
 from whit.target import parse_target
 
 

@@ -8,10 +8,10 @@ import pytest
 from render.cpu_programs import assert_same, by_llvm, call, mapped
 from whit.dtype import DType, convert, decode, dtypes, encode
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import Stage
 from whit.ir.uop import UOp, const
-from whit.ir.verify import verify
 from whit.render.program import relist
 from whit.render.small_floats import SMALL, emulate_small_floats
 

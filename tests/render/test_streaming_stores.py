@@ -14,7 +14,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.render.llvm.text import render_llvm
 from whit.render.streaming_stores import streaming_stores
-from whit.runtime.llvm import compile_llvm, load_object
+from whit.runtime.code.llvm import compile_llvm, load_object
 from whit.target import MiB, Target, host_target, parse_target
 
 TARGETS = [replace(parse_target(f"CPU:LLVM:{arch}"), l3_bytes=MiB) for arch in ("skylake-avx512", "haswell")]

@@ -12,8 +12,8 @@ from whit.ir.uop import UOp, make
 from whit.render import render
 from whit.render.c.text import render_c
 from whit.render.llvm.text import render_llvm
-from whit.runtime.elf import undefined_symbols
-from whit.runtime.llvm import assembly, compile_llvm
+from whit.runtime.code.elf import undefined_symbols
+from whit.runtime.code.llvm import assembly, compile_llvm
 from whit.target import host_target, parse_target
 
 pytestmark = pytest.mark.slow  # many programs are compiled

@@ -6,8 +6,9 @@ import pytest
 
 from whit.dtype import dtypes
 from whit.errors import RuleError
-from whit.ir import check, ops
-from whit.ir.check import check_decreasing, check_rules, check_sound, is_larger
+from whit.ir import ops
+from whit.ir.check import rules as check
+from whit.ir.check.rules import check_decreasing, check_rules, check_sound, is_larger
 from whit.ir.pattern import anything, constant, divides, node
 from whit.ir.rules import BOOLS, INDEX, INTS, Rule, Rules
 from whit.simplify.algebra import ALGEBRA, IEEE

@@ -12,11 +12,11 @@ import pytest
 
 import whit
 from whit.errors import BackendError, MissingError
-from whit.runtime.elf import defined_functions, undefined_symbols
-from whit.runtime.gcc import compile_c, find_compiler, load_shared
-from whit.runtime.library import Library
-from whit.runtime.llvm import assembly, compile_llvm, load_object
-from whit.runtime.orc import load_by_llvm
+from whit.runtime.code.elf import defined_functions, undefined_symbols
+from whit.runtime.code.gcc import compile_c, find_compiler, load_shared
+from whit.runtime.code.library import Library
+from whit.runtime.code.llvm import assembly, compile_llvm, load_object
+from whit.runtime.code.orc import load_by_llvm
 from whit.target import host_target, parse_target
 
 HOST = host_target()
@@ -169,7 +169,7 @@ def test_linking_loads_no_llvm() -> None:
         pytest.skip("this machine links through LLVM")
     code = compile_llvm(DOUBLE, HOST)
     program = (
-        "import sys; from whit.runtime.link import load_object; import whit.runtime.threads\n"
+        "import sys; from whit.runtime.code.link import load_object; import whit.runtime.pool.threads\n"
         f"load_object({code!r}); print(*sys.modules)"
     )
     root = Path(whit.__file__).parent.parent
@@ -213,7 +213,7 @@ def test_c_for_another_family_is_refused() -> None:
 
 
 def test_without_a_c_compiler_the_error_offers_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whit.runtime.gcc.find_compiler", lambda: None)
+    monkeypatch.setattr("whit.runtime.code.gcc.find_compiler", lambda: None)
     with pytest.raises(BackendError) as caught:
         compile_c(C_TEXT, parse_target("CPU:C"))
     assert 'or use "CPU", which needs none' in caught.value.fix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whit.runtime.fields import FieldWatch, watch_field
+from whit.runtime.pool.fields import FieldWatch, watch_field
 
 
 class Thing:

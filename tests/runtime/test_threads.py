@@ -14,11 +14,11 @@ import pytest
 
 import whit
 from whit.config import Context
-from whit.runtime.elf import undefined_symbols
-from whit.runtime.library import Library
-from whit.runtime.llvm import compile_llvm, load_object
-from whit.runtime.pool_text import pool_text
-from whit.runtime.threads import Launch, native_kernel, run_launches, thread_count
+from whit.runtime.code.elf import undefined_symbols
+from whit.runtime.code.library import Library
+from whit.runtime.code.llvm import compile_llvm, load_object
+from whit.runtime.pool.text import pool_text
+from whit.runtime.pool.threads import Launch, native_kernel, run_launches, thread_count
 from whit.target import available_cores, host_target, parse_target
 
 LINUX = host_target().system == "linux"
@@ -340,7 +340,7 @@ def test_without_workers_everything_runs_on_the_calling_thread(kernels: Library)
 @pytest.mark.slow
 def test_machine_code_of_the_pool_can_be_kept() -> None:
     body = """
-from whit.runtime import threads
+from whit.runtime.pool import threads
 code = threads.pool_object()
 threads.use_pool_object(code)
 run(t.Work(100), 'count')

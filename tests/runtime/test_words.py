@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from whit.runtime.words import Words, can_watch
+from whit.runtime.pool.words import Words, can_watch
 
 pytestmark = pytest.mark.skipif(not can_watch(), reason="this Python keeps its objects otherwise")
 

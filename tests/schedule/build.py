@@ -9,10 +9,10 @@ import numpy as np
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, SCHEDULE, Op
 from whit.ir.uop import UOp, const
-from whit.ir.verify import verify
 from whit.schedule import schedule
 
 FIRST_OUTPUT = 100

@@ -6,10 +6,10 @@ import pytest
 from schedule.build import matmul, param, softmax
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, run
 from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.schedule.rewrites.align_rows import align_rows
 from whit.schedule.rewrites.fill_rows import fill_rows

@@ -20,11 +20,11 @@ from schedule.build import (
 from whit.config import Context
 from whit.dtype import dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, run
 from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.schedule.rewrites import split_reduce
 from whit.schedule.rewrites.split_reduce import GPU_ROW_ELEMENTS, SPLIT_REDUCE

@@ -8,7 +8,7 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.interpret import evaluate
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp, make
 from whit.schedule import schedule
 from whit.schedule.lower import Lowering, read_value, reads_of

@@ -174,7 +174,7 @@ a, w = param(0, 6, 8), param(2, 8, 8)
 x = a
 for i in range(5):
     x = softmax(matmul(x, w)) + x - reduced(x, ops.ADD, 0)
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 print(to_text(scheduled([x, row_sum(x), x.permute((1, 0)) * 2.0])))
 """
 

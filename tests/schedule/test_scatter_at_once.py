@@ -8,10 +8,10 @@ import pytest
 from schedule.build import param
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import KERNEL, SCHEDULE, Op
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.kernel.rates import SCATTER_TIMES
 from whit.schedule import schedule
 from whit.schedule.rewrites import exact_sums, scatter_at_once

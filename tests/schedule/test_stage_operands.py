@@ -7,10 +7,10 @@ from schedule.build import matmul, param, relu, softmax, stores
 from whit.config import Context
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import evaluate, numpy_dtype, run
 from whit.ir.op import SCHEDULE
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.schedule.rewrites import split_reduce
 from whit.schedule.rewrites import stage_operands as operands

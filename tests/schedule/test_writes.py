@@ -8,10 +8,10 @@ import pytest
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.interpret import numpy_dtype, run
 from whit.ir.op import KERNEL, SCHEDULE
 from whit.ir.uop import UOp, const
-from whit.ir.verify import verify
 from whit.schedule import schedule
 from whit.schedule.writes.effects import views_of
 

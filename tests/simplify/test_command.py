@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from whit.ir.check import check_rules
-from whit.ir.parse import parse
+from whit.ir.check.rules import check_rules
 from whit.ir.rules import Rules
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.simplify import SIMPLIFY, simplify
 from whit.simplify.__main__ import Use, main, read_graphs, uses

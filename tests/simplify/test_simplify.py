@@ -18,7 +18,7 @@ from simplify.values import UnspecifiedError, is_same, leaves_of, random_inputs,
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import evaluate, numpy_dtype
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp, const, make
 from whit.simplify import simplify, simplify_valid
 from whit.simplify.valid import drop_true_clauses

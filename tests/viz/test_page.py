@@ -20,7 +20,7 @@ import pytest
 from viz.hostile import ATTACK, write_hostile
 from whit.cli.main import main as whit_main
 from whit.errors import ArgumentError, FileError, MissingError
-from whit.ir.parse import parse
+from whit.ir.text.parse import parse
 from whit.viz.cli import main
 from whit.viz.load import load
 from whit.viz.model import Trace

@@ -13,7 +13,7 @@ import whit
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine.compile import compile
 from whit.errors import ArgumentError, FileError
-from whit.ir.parse import parse
+from whit.ir.text.parse import parse
 from whit.ir.watched import _recorded_sets
 from whit.recording import hooks
 from whit.viz.cli import main

@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -46,11 +47,24 @@ def find(*names: str) -> Any:
     )
 
 
+def module(*names: str) -> Any:
+    """The first of these modules that the checkout has: files move, what is asked of them stays."""
+    found = next((name for name in names if _is_there(name)), names[0])
+    return importlib.import_module(found)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its folder is a file, or not there
+        return False
+
+
 class Driver:
     """What is known of the checkout, and what was made with it so far."""
 
     def __init__(self) -> None:
-        self.parse: Callable[[str], Any] = importlib.import_module("whit.ir.parse").parse
+        self.parse: Callable[[str], Any] = module("whit.ir.text.parse", "whit.ir.parse").parse
         self.parse_target: Callable[[str], Any] = importlib.import_module("whit.target").parse_target
         self.load_scheduler: Callable[[str], Callable[[Any], Any]] = find("load_scheduler")
         self.compile_ptx: Callable[..., Any] = find("compile_ptx")

@@ -63,7 +63,7 @@ class Recorder:
         return recorded
 
     def _note(self, texts: dict[str, str], graph: Any) -> None:
-        text = importlib.import_module("whit.ir.text").to_text(graph, types=False)
+        text = importlib.import_module("whit.ir.text.write").to_text(graph, types=False)
         if len(text) <= LONGEST:
             texts.setdefault(text, os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0])
 

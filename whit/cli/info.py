@@ -16,8 +16,8 @@ from whit.cli.answer import OK, PROBLEM, Answer, columns, spell_bytes
 from whit.cli.machine import package_versions
 from whit.engine.devices.device import BACKENDS, Device
 from whit.errors import DeviceError, WhitError
-from whit.runtime.gcc import find_compiler
-from whit.runtime.threads import thread_count
+from whit.runtime.code.gcc import find_compiler
+from whit.runtime.pool.threads import thread_count
 from whit.target import host_target
 
 WIDTH = 100
@@ -89,7 +89,7 @@ def _devices() -> list[dict[str, Any]]:
 
 def _cuda() -> tuple[str, bool]:
     """What there is of NVIDIA, and whether it can be used."""
-    from whit.runtime.cuda import device_count  # lazy: looks for the driver
+    from whit.runtime.cuda.gpu import device_count  # lazy: looks for the driver
 
     try:
         count = device_count()

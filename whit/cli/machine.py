@@ -20,8 +20,8 @@ from pathlib import Path
 from whit.config import CACHE, settings
 from whit.engine.compile import disk_cache
 from whit.errors import DeviceError, ParseError
-from whit.runtime.gcc import find_compiler
-from whit.runtime.threads import thread_count
+from whit.runtime.code.gcc import find_compiler
+from whit.runtime.pool.threads import thread_count
 from whit.target import Target, available_cores, host_target
 
 # What pyproject.toml asks for.

@@ -22,11 +22,11 @@ from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify, verify_order
 from whit.ir.graph import topological
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
-from whit.ir.verify import verify, verify_order
 from whit.kernel.estimate import estimate
 from whit.records import dataclass
 from whit.simplify import simplify

@@ -20,7 +20,7 @@ from whit.grad.calls import call_gradients
 from whit.grad.flow import TRANSPARENT, is_smooth
 from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
-from whit.ir.gradients import total
+from whit.ir.gradients.rules import total
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make

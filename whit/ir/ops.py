@@ -11,7 +11,7 @@ from math import erf, inf
 from typing import Any
 
 from whit.dtype import DType
-from whit.ir import gradient_effects, gradients, interval, shapes
+from whit.ir import interval, shapes
 from whit.ir.args import (
     AcrossArg,
     ArangeArg,
@@ -33,6 +33,8 @@ from whit.ir.args import (
     StoreArg,
     VariableArg,
 )
+from whit.ir.gradients import effects as gradient_effects
+from whit.ir.gradients import rules as gradients
 from whit.ir.op import (
     EVERYWHERE,
     KERNEL,

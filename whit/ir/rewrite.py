@@ -159,5 +159,5 @@ def explain_loop(node: UOp, rules: Rules, context: Any, enter_functions: bool) -
     return RuleError(
         f"rewrite: the rules of {rules.name!r} never come to an end",
         "\n".join(["these undo each other:", *(f"  {name}" for name in involved), "last steps:", *map(str, last[-6:])]),
-        "Make each rule produce something smaller; whit.ir.check tests it.",
+        "Make each rule produce something smaller; whit.ir.check.rules tests it.",
     )

@@ -40,14 +40,14 @@ from whit.ir.args import (
     StoreArg,
     VariableArg,
 )
-from whit.ir.checks import check_node, explain, float_value, int_value, two_devices, wrong_arity
+from whit.ir.check.nodes import check_node, explain, float_value, int_value, two_devices, wrong_arity
 from whit.ir.graph import expression, flatten, topological
 from whit.ir.nesting import Owner
 from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
 from whit.ir.shapes import filled, settled_sizes, split_symbolic
 from whit.ir.sizes import decided, is_size
-from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
+from whit.ir.text.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 
 
 class _Entry(weakref.ref["UOp"]):

@@ -23,7 +23,7 @@ from whit.ir.uop import UOp
 from whit.jit.records import CapturedInput, Change, ReadTensor, shown_base
 from whit.runtime import buffer
 from whit.runtime.buffer import Buffer
-from whit.runtime.fields import watch_field
+from whit.runtime.pool.fields import watch_field
 from whit.tensor.core import Core
 
 _uop = attrgetter("uop")

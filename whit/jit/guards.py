@@ -57,8 +57,8 @@ from whit.jit.library_calls import ASKING_BUILTINS, may_ask
 from whit.jit.names import CELL, GLOBAL, SELF, names_of
 from whit.jit.opaque import OpaqueError, decimal_context, has_no_value, is_python_class, native_class
 from whit.jit.origin import is_library_file, is_users, is_users_module, is_whit
-from whit.runtime.fields import offset_of
-from whit.runtime.words import Words, can_watch, version_of
+from whit.runtime.pool.fields import offset_of
+from whit.runtime.pool.words import Words, can_watch, version_of
 from whit.tensor.core import Core
 
 MOST_STEPS = 200_000

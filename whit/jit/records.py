@@ -18,7 +18,7 @@ from whit.engine.memory.storage import is_known, nbytes_of
 from whit.engine.programs.program import State
 from whit.ir.uop import UOp
 from whit.jit.signature import unbound
-from whit.runtime.fields import FieldWatch, watch_field
+from whit.runtime.pool.fields import FieldWatch, watch_field
 from whit.tensor.core import Core
 from whit.tensor.family import Family
 

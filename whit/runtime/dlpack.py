@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import ArgumentError, NotSupportedError
-from whit.runtime.library import Library
-from whit.runtime.link import load_object
+from whit.runtime.code.library import Library
+from whit.runtime.code.link import load_object
 from whit.target import host_target
 
 CPU, CUDA = 1, 2  # DLDeviceType: memory of the host, and of a GPU
@@ -132,7 +132,7 @@ done:
 
 def native_object() -> bytes:
     """The machine code of the deleters."""
-    from whit.runtime.llvm import compile_llvm  # lazy: loads LLVM
+    from whit.runtime.code.llvm import compile_llvm  # lazy: loads LLVM
 
     return compile_llvm(_TEXT.format(triple=host_target().triple), host_target())
 

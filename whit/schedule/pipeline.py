@@ -8,10 +8,10 @@ from typing import Protocol
 
 from whit.config import VERIFY
 from whit.ir import ops
+from whit.ir.check.verify import verify
 from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
-from whit.ir.verify import verify
 from whit.records import dataclass
 from whit.schedule.call_kernels import Calling, Places
 from whit.schedule.calls import Cut, cut_calls, filled_before, put_calls_back

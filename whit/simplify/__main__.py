@@ -5,7 +5,7 @@
     python -m whit.simplify --source add weakint    the Python code that the rules for one op and dtype become
     python -m whit.simplify --trace 'x = variable "x", 0..9; %1 = mul x, 0'
 
-Graphs are in the text form of `whit.ir.text`. A file may hold several, with an empty line between them.
+Graphs are in the text form of `whit.ir.text.write`. A file may hold several, with an empty line between them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 
 from whit.dtype import to_dtype
 from whit.errors import MissingError, WhitError
-from whit.ir.check import check_rules
+from whit.ir.check.rules import check_rules
 from whit.ir.op import op_named
-from whit.ir.parse import parse
 from whit.ir.rewrite import tracing
 from whit.ir.rules import AnyRule, Rules, short_location
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.simplify.rules import SIMPLIFY, simplify
 

@@ -1,6 +1,6 @@
 """Identities, as data: what, into what, when, for which dtypes.
 
-Each rule is checked by `whit.ir.check`: on random and nasty values (soundness), and in a fixed order of terms
+Each rule is checked by `whit.ir.check.rules`: on random and nasty values (soundness), and in a fixed order of terms
 (termination). Floats have only what is exact under IEEE 754 for every value: no `x * 0 -> 0`, no `x / x -> 1`, no
 `x + 0.0 -> x` (it turns -0.0 into 0.0); the saturating fp8 formats have none at all.
 """

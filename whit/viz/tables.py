@@ -13,7 +13,7 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.rules import AnyRule
-from whit.ir.text import spell, spell_const, to_text
+from whit.ir.text.write import spell, spell_const, to_text
 from whit.ir.uop import UOp
 from whit.viz.stacks import Frame
 from whit.viz.writer import TraceWriter

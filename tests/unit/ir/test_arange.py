@@ -9,7 +9,7 @@ from whit.ir import ops
 from whit.ir.args import ArangeArg
 from whit.ir.interpret import evaluate, numpy_dtype
 from whit.ir.op import TENSOR
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp, make
 from whit.simplify.bounds import bounds
 

@@ -6,12 +6,12 @@ from whit.dtype import dtypes
 from whit.errors import VerifyError
 from whit.ir import ops
 from whit.ir.args import RangeKind
+from whit.ir.check.verify import verify
 from whit.ir.nesting import Owner
 from whit.ir.op import Stage
-from whit.ir.parse import parse
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
-from whit.ir.verify import verify
 from whit.kernel.ranges import in_order, next_id
 
 MEMORIES = {"p", "b", "acc", "panel", "local", "shared"}  # what the names of memory in kernels begin with

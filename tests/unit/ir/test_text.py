@@ -20,9 +20,9 @@ from strategies import (
     tensor_graphs,
 )
 
-import whit.ir.diff
-import whit.ir.parse
-import whit.ir.text
+import whit.ir.text.diff
+import whit.ir.text.parse
+import whit.ir.text.write
 from whit.dtype import DType, dtypes
 from whit.errors import ParseError, ShapeError
 from whit.ir import ops
@@ -48,9 +48,9 @@ from whit.ir.args import (
     SortArg,
     StageArg,
 )
-from whit.ir.diff import diff
-from whit.ir.parse import FIELD_READERS, parse, parse_all
-from whit.ir.text import excerpt, to_text
+from whit.ir.text.diff import diff
+from whit.ir.text.parse import FIELD_READERS, parse, parse_all
+from whit.ir.text.write import excerpt, to_text
 from whit.ir.uop import UOp, const, live_nodes, make
 
 f32, i32, index = dtypes.float32, dtypes.int32, dtypes.weakint
@@ -646,7 +646,7 @@ def test_a_change_at_the_bottom_of_a_deep_chain_is_one_pair_of_lines() -> None:
     assert len([line for line in diff(before, after).splitlines() if line[0] in "+-"]) == 2
 
 
-@pytest.mark.parametrize("module", [whit.ir.text, whit.ir.parse, whit.ir.diff])
+@pytest.mark.parametrize("module", [whit.ir.text.write, whit.ir.text.parse, whit.ir.text.diff])
 def test_the_examples_in_the_docstrings_are_right(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0

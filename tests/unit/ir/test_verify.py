@@ -12,10 +12,10 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, VerifyError
 from whit.ir import ops
 from whit.ir.args import FunctionArg, Memory, ParamArg, RangeKind, StageArg
+from whit.ir.check.verify import INVARIANTS, verify
 from whit.ir.op import EVERYWHERE, Stage
-from whit.ir.parse import parse
+from whit.ir.text.parse import parse
 from whit.ir.uop import UOp, const, make
-from whit.ir.verify import INVARIANTS, verify
 
 f32, index = dtypes.float32, dtypes.weakint
 n = UOp.variable("n", 1, 64)

@@ -27,13 +27,13 @@ from whit.engine.compile.tune import store
 from whit.engine.compile.tune.task import Task
 from whit.engine.devices.device import Device, target_text
 from whit.engine.report.show import announce
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.records import dataclass
-from whit.runtime import threads
-from whit.runtime.library import Library
-from whit.runtime.link import load_object
+from whit.runtime.code.library import Library
+from whit.runtime.code.link import load_object
+from whit.runtime.pool import threads
 from whit.target import Target, host_target, missing_features, parse_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled here: the disk has no text of them
@@ -253,20 +253,20 @@ def _file_line(path: str) -> str:
 
 def _compiled(source: str, target: Target) -> bytes:
     if target.renderer == "C":
-        from whit.runtime import gcc  # lazy: starts processes
+        from whit.runtime.code import gcc  # lazy: starts processes
 
         return gcc.compile_c(source, target)
-    from whit.runtime import llvm  # lazy: loads LLVM
+    from whit.runtime.code import llvm  # lazy: loads LLVM
 
     return llvm.compile_llvm(source, target)
 
 
 def _assembly(source: str, target: Target) -> str:
     if target.renderer == "C":
-        from whit.runtime import gcc  # lazy: starts processes
+        from whit.runtime.code import gcc  # lazy: starts processes
 
         return gcc.assembly(source, target)
-    from whit.runtime import llvm  # lazy: loads LLVM
+    from whit.runtime.code import llvm  # lazy: loads LLVM
 
     return llvm.assembly(source, target)
 
@@ -321,7 +321,7 @@ def _load(code: bytes, target: Target) -> Library:
     """Object code linked into this process."""
     if target.renderer != "C":
         return load_object(code)
-    from whit.runtime.gcc import load_shared  # lazy: loaded by the kernels that need it
+    from whit.runtime.code.gcc import load_shared  # lazy: loaded by the kernels that need it
 
     return load_shared(code)
 

@@ -24,8 +24,8 @@ from whit.engine.report.show import announce
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.recording import KernelLog, hooks
-from whit.runtime.cuda import Gpu, Module
-from whit.runtime.cuda_failure import Started
+from whit.runtime.cuda.failure import Started
+from whit.runtime.cuda.gpu import Gpu, Module
 from whit.target import Target
 
 WARP = 32

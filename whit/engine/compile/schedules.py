@@ -20,8 +20,8 @@ from whit.engine.compile import disk_cache
 from whit.engine.compile.compile import digest, sources_digest, target_text_of
 from whit.errors import WhitError
 from whit.ir import ops
-from whit.ir.parse import parse
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.recording import hooks
 

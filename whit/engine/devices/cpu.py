@@ -1,7 +1,7 @@
 """The device CPU: kernels in machine code, run in order by native code, each on all cores where it has work for them.
 
-A loaded plan is one list of launches for the thread pool (`runtime.threads`), and one table of pointers that they point
-into. A run fills the table and makes one native call, whatever the number of kernels. The list and its table are a
+A loaded plan is one list of launches for the pool of threads (`runtime.pool`), and one table of pointers that they
+point into. A run fills the table and makes one native call, whatever the number of kernels. List and table are a
 `Frame`; each run has one to itself, so that several Python threads can run one plan at once.
 """
 
@@ -30,7 +30,7 @@ from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.records import dataclass
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import native_call, run_native, thread_count
+from whit.runtime.pool.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
 
 WORD_BYTES = 8  # bytes

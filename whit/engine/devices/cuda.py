@@ -23,10 +23,10 @@ from whit.engine.report.timings import note_time
 from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer
-from whit.runtime.cuda import open_gpu
-from whit.runtime.cuda_buffer import CudaBuffer, ordinal_of
-from whit.runtime.cuda_driver import load_driver
-from whit.runtime.tensor_map import TensorMap
+from whit.runtime.cuda.buffer import CudaBuffer, ordinal_of
+from whit.runtime.cuda.driver import load_driver
+from whit.runtime.cuda.gpu import open_gpu
+from whit.runtime.cuda.tensor_map import TensorMap
 from whit.target import Target, parse_target
 
 # Compute capability -> the newest architecture whose code runs on a GPU that has it, or more.

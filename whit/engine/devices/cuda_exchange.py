@@ -14,9 +14,9 @@ import ctypes
 from typing import Any
 
 from whit.runtime.buffer import Buffer, plain_buffer
-from whit.runtime.cuda import Gpu, open_gpu
-from whit.runtime.cuda_buffer import CudaBuffer, ordinal_of
-from whit.runtime.cuda_transfers import NO_TIMING
+from whit.runtime.cuda.buffer import CudaBuffer, ordinal_of
+from whit.runtime.cuda.gpu import Gpu, open_gpu
+from whit.runtime.cuda.transfers import NO_TIMING
 from whit.runtime.dlpack import CUDA
 
 LEGACY = 1  # the stream that libraries use where they name none

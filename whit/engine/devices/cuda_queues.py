@@ -15,10 +15,10 @@ from typing import Any
 
 from whit.engine.programs.queues import Calls, Way, copy_queue
 from whit.runtime.buffer import Buffer
-from whit.runtime.cuda import Gpu, open_gpu
-from whit.runtime.cuda_buffer import MOST_PINNED_BYTES, PinnedBuffer, ordinal_of
-from whit.runtime.cuda_transfers import NO_TIMING
-from whit.runtime.threads import copy_memory
+from whit.runtime.cuda.buffer import MOST_PINNED_BYTES, PinnedBuffer, ordinal_of
+from whit.runtime.cuda.gpu import Gpu, open_gpu
+from whit.runtime.cuda.transfers import NO_TIMING
+from whit.runtime.pool.threads import copy_memory
 
 
 @dataclass(slots=True)

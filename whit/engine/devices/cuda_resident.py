@@ -1,4 +1,4 @@
-"""A loaded plan that stays ready on a GPU: a replay is one launch of a graph (`runtime.cuda_graph`).
+"""A loaded plan that stays ready on a GPU: a replay is one launch of a graph (`runtime.cuda.graph`).
 
 What each kernel waits for are the edges of the plan (`dependencies`), so kernels that have nothing to do with each
 other may run at once. A run writes only arguments that have changed, and tells the graph of the kernels that have them.
@@ -14,7 +14,7 @@ from whit.engine.devices.cpu import shared_arena
 from whit.engine.devices.cuda import VECTOR_BYTES, Arguments, CudaDevice, LoadedPlan
 from whit.engine.programs.dependencies import Access, dependencies, lanes
 from whit.runtime.buffer import Buffer
-from whit.runtime.cuda_graph import Graph, Words, update
+from whit.runtime.cuda.graph import Graph, Words, update
 
 # Kernels that may run at once. 99 sums of 512 rows take 227 us with 1, 122 with 2, 74 with 4, 53 with 8; with 64 they
 # take 92, and launching takes twice as long (bench/cuda_replay.py, H200).

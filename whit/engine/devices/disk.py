@@ -129,7 +129,7 @@ def allocate(device: str, nbytes: int, is_counted: bool = True) -> Buffer:
     if is_disk(device):
         return new_file_buffer(device, nbytes)
     if device.startswith("CUDA"):
-        from whit.runtime.cuda_buffer import CudaBuffer  # lazy: loads the driver
+        from whit.runtime.cuda.buffer import CudaBuffer  # lazy: loads the driver
 
         return CudaBuffer(device, nbytes, is_counted)
     return Buffer(device, nbytes, is_counted)

@@ -24,8 +24,8 @@ from whit.engine.report.counters import Counts
 from whit.engine.report.show import show_load
 from whit.ir.uop import UOp
 from whit.recording import KernelLog, hooks
-from whit.runtime.ptxas import Use, assemble, find_ptxas
-from whit.runtime.threads import thread_count
+from whit.runtime.cuda.ptxas import Use, assemble, find_ptxas
+from whit.runtime.pool.threads import thread_count
 from whit.target import Target
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from whit.engine.devices.cpu import WORDS_A_LAUNCH, Resident
 from whit.engine.programs.dependencies import Access, dependencies
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import COPY_CHUNK_BYTES, native_call, native_kernel, thread_count
+from whit.runtime.pool.threads import COPY_CHUNK_BYTES, native_call, native_kernel, thread_count
 
 LITTLE_WORK = 1 << 16  # bytes and operations, about 10 us of work: less than that is not shared
 

@@ -298,7 +298,7 @@ def _copied(source: str | None, target: str, nbytes: int) -> Buffer:
     """Memory for what is copied in each run: pinned on the host, if it comes from a GPU (14 -> 55 GB/s on an H200)."""
     if source is None or not source.startswith("CUDA") or not is_on_host(target):
         return allocate(target, nbytes)
-    from whit.runtime.cuda_buffer import pinned_buffer  # lazy: loads the driver
+    from whit.runtime.cuda.buffer import pinned_buffer  # lazy: loads the driver
 
     return pinned_buffer(target, nbytes, source)
 

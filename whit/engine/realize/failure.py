@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from whit.errors import InternalError, WhitError
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 
 

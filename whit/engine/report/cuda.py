@@ -19,8 +19,8 @@ from whit.engine.memory.storage import nbytes_of
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.kernel.rates import Rates, gpu_rates
-from whit.runtime.cuda import Gpu
-from whit.runtime.cuda_buffer import CudaBuffer
+from whit.runtime.cuda.buffer import CudaBuffer
+from whit.runtime.cuda.gpu import Gpu
 
 CLOCK_KHZ, MEMORY_CLOCK_KHZ, BUS_WIDTH_BITS = 13, 36, 37  # kHz, kHz, bits
 IN_A_ROW = 10

@@ -11,7 +11,7 @@ from whit.engine.plan.plan import make_plan
 from whit.engine.realize.realize import load_scheduler
 from whit.errors import ArgumentError, ParseError
 from whit.ir import ops
-from whit.ir.parse import parse
+from whit.ir.text.parse import parse
 
 
 def replay(path: str, device: str) -> None:

@@ -24,8 +24,8 @@ from whit.engine.compile.tune.alone import Alone
 from whit.errors import BackendError
 from whit.ir.uop import UOp
 from whit.kernel.rates import Rates
-from whit.runtime.link import load_object
-from whit.runtime.threads import Launch, run_launches, thread_count
+from whit.runtime.code.link import load_object
+from whit.runtime.pool.threads import Launch, run_launches, thread_count
 from whit.target import Target, host_target, parse_target
 
 # independent multiply-adds at a time: at least latency x units of any processor, and they fit 16 registers
@@ -105,7 +105,7 @@ def peak_flops(seconds: float) -> float:
 
 
 def _compiled(text: str, target: Target) -> bytes:
-    from whit.runtime.llvm import compile_llvm  # lazy: loads LLVM
+    from whit.runtime.code.llvm import compile_llvm  # lazy: loads LLVM
 
     return compile_llvm(text, target)
 

@@ -21,7 +21,7 @@ from whit.config import DEBUG
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.why_stored import Stored, stored_lines
 from whit.ir.op import spell_shape
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")

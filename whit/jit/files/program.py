@@ -26,8 +26,8 @@ from whit.engine.programs.program import ALL, Program, ProgramPart, on_other_lea
 from whit.engine.realize.parametrise import Parametrised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
-from whit.ir.parse import parse, parse_all
-from whit.ir.text import to_text
+from whit.ir.text.parse import parse, parse_all
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer, has_memory
 

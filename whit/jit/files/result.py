@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.dtype import DType, to_dtype
 from whit.errors import JitError
-from whit.ir.text import to_text
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.jit.files.program import JsonReader, JsonWriter
 from whit.jit.signature import PLAIN, Hole

@@ -7,7 +7,7 @@
 
 A vector is a small array and each instruction on vectors a loop over its lanes `l`, which compilers turn into vector
 instructions. Values are declared in the block where they are made. Compile without contraction of products and sums
-(-ffp-contract=off) and without aliasing by type (-fno-strict-aliasing), as `whit.runtime.gcc` does.
+(-ffp-contract=off) and without aliasing by type (-fno-strict-aliasing), as `whit.runtime.code.gcc` does.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class _Function(PtxWriter):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise InternalError(f"render PTX: {name!r} cannot be the name of a function")
         self.name = name
-        self.early = target.has_early_launches  # started before those it waits for finish (`cuda_graph`)
+        self.early = target.has_early_launches  # started before those it waits for finish (`runtime.cuda.graph`)
         self.target = target
         self.halves = instructions_of(target.arch)
         self.linear = emulate_small_floats(

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 
 from whit.ir import ops
-from whit.ir.parse import parse_all
+from whit.ir.text.parse import parse_all
 from whit.ir.uop import UOp
 from whit.viz.model import Rewriting, Trace
 from whit.viz.page.rows import Data, Row, row

@@ -13,8 +13,8 @@ from typing import Any
 
 from whit.ir import ops
 from whit.ir.op import spell_shape
-from whit.ir.spell import FIRST_SIZE, spell_argument
-from whit.ir.text import spell_const, to_text
+from whit.ir.text.spell import FIRST_SIZE, spell_argument
+from whit.ir.text.write import spell_const, to_text
 from whit.ir.uop import UOp
 from whit.simplify.bounds import bounds
 from whit.viz.model import Trace

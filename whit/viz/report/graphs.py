@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from whit.errors import WhitError
-from whit.ir.diff import diff
-from whit.ir.parse import parse, parse_all
-from whit.ir.text import to_text
+from whit.ir.text.diff import diff
+from whit.ir.text.parse import parse, parse_all
+from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.viz.model import Trace
 

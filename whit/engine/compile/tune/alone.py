@@ -21,7 +21,7 @@ from whit.ir import ops
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
-from whit.runtime.threads import run_native, thread_count
+from whit.runtime.pool.threads import run_native, thread_count
 
 CHUNKS_A_THREAD = 16  # as the device CPU hands out work
 LEAST_RUNS, MOST_RUNS = 3, 1000

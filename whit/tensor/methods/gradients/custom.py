@@ -77,7 +77,7 @@ def _body(fxn: Callable[..., UOp], tensors: list[Any]) -> tuple[UOp, list[int]]:
             "a kernel is a STORE, or a GROUP of STOREs, into the params that it was given",
             "Return c.store(value, position), or UOp.group(...) of several.",
         )
-    from whit.ir.verify import verify  # lazy: only kernels written by hand need it
+    from whit.ir.check.verify import verify  # lazy: only kernels written by hand need it
 
     verify(body, KERNEL)
     return body, sorted({params.index(store.src[0]) for store in stores})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
-from whit.ir.gradients import Gradients, total
+from whit.ir.gradients.rules import Gradients, total
 from whit.ir.op import OPS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Functions that go with the thread pool (`pool_text`), in LLVM IR.
+"""Functions that go with the thread pool (`text`), in LLVM IR.
 
 whit_copy       a kernel that copies bytes
 whit_group      a kernel that runs launches which may run at once, chunk by chunk: cores that one of them leaves

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.text import Naming, Spelled, spell
+from whit.ir.text.write import Naming, Spelled, spell
 from whit.ir.uop import UOp
 
 Roots = UOp | Iterable[UOp]

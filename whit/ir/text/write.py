@@ -1,4 +1,4 @@
-"""The text form of the IR: one node a line, sources before users, constants in place. `whit.ir.parse` reads it back.
+"""The text form of the IR: one node a line, sources before users, constants in place. `parse` reads it back.
 
     >>> from whit.ir.uop import UOp
     >>> x = UOp.variable("x", 0, 1000)
@@ -34,7 +34,7 @@ from whit.dtype import DType, dtypes, encode
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import Op, Shape, spell_int, spell_shape
-from whit.ir.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
+from whit.ir.text.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
 from whit.ir.uop import UOp, const
 
 Spelled = dict[UOp, str]  # how each node is referred to: its name, or the text of a constant

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from whit.recording import hooks
 from whit.runtime.blocks import MiB
-from whit.runtime.cuda_driver import PEER_IS_ENABLED, DriverError
-from whit.runtime.threads import copy_memory
+from whit.runtime.cuda.driver import PEER_IS_ENABLED, DriverError
+from whit.runtime.pool.threads import copy_memory
 
 if TYPE_CHECKING:
-    from whit.runtime.cuda import Gpu
+    from whit.runtime.cuda.gpu import Gpu
 
 LARGE_BYTES = MiB  # bytes of memory that may be filled beside kernels; each such block has an event
 PIECES = 4  # in which a copy goes through pinned memory, of LEAST_PIECE_BYTES to MOST_PIECE_BYTES bytes

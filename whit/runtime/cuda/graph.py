@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from whit.runtime.cuda import Gpu
-from whit.runtime.threads import call_each
+from whit.runtime.cuda.gpu import Gpu
+from whit.runtime.pool.threads import call_each
 
 Words = tuple[int, int, int]  # what `cuGraphExecKernelNodeSetParams` takes
 

@@ -16,7 +16,7 @@ import types
 from array import array
 from typing import Any
 
-from whit.runtime.threads import own_library
+from whit.runtime.pool.threads import own_library
 
 _KIND, _VERSION, _LENGTH, _ELEMENTS, _CONTENT = 8, 24, 16, 24, 16  # offsets in bytes
 

@@ -1,4 +1,4 @@
-"""Reads the text form of the IR (see `whit.ir.text`) back into nodes.
+"""Reads the text form of the IR (see `whit.ir.text.write`) back into nodes.
 
     >>> parse("x = variable \\"x\\", 0..1000\\n%1 = mul x, 3")
     <UOp x*3>
@@ -24,9 +24,9 @@ from whit.errors import ParseError, UserError
 from whit.ir import ops
 from whit.ir.args import ENUMS, RECORDS, BufferArg, FunctionArg, ParamArg, StoreArg
 from whit.ir.op import OPS, Op
-from whit.ir.parse_line import Line, Names, ReadValue, Scope
 from whit.ir.shapes import split_symbolic
-from whit.ir.spell import ARGUMENT_FIELD, RECORD_TYPES
+from whit.ir.text.parse_line import Line, Names, ReadValue, Scope
+from whit.ir.text.spell import ARGUMENT_FIELD, RECORD_TYPES
 from whit.ir.uop import UOp, make
 
 

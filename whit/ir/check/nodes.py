@@ -19,7 +19,7 @@ from whit.ir import ops
 from whit.ir.args import ENUMS, RECORDS
 from whit.ir.op import Op, Sources, spell_int, where_made
 from whit.ir.record import Record
-from whit.ir.spell import spell_value
+from whit.ir.text.spell import spell_value
 
 
 def check_node(op: Op, src: Sources, arg: Any) -> None:

@@ -20,7 +20,7 @@ import weakref
 
 from whit.cache import register_cache
 from whit.errors import BackendError, MissingError
-from whit.runtime.library import Library, compile_error
+from whit.runtime.code.library import Library, compile_error
 from whit.target import Target, host_target
 
 _FLAGS = (

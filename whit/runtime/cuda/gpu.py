@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from whit.errors import BackendError, DeviceError
-from whit.runtime import cuda_transfers
 from whit.runtime.blocks import size_class
-from whit.runtime.cuda_driver import (
+from whit.runtime.cuda import transfers as cuda_transfers
+from whit.runtime.cuda.driver import (
     OUT_OF_MEMORY,
     Driver,
     DriverError,
     load_driver,
 )
-from whit.runtime.cuda_failure import STICKY, Started, failure, write_source
-from whit.runtime.cuda_times import Times
-from whit.runtime.cuda_transfers import NO_TIMING, NON_BLOCKING, Transfers
+from whit.runtime.cuda.failure import STICKY, Started, failure, write_source
+from whit.runtime.cuda.times import Times
+from whit.runtime.cuda.transfers import NO_TIMING, NON_BLOCKING, Transfers
 
 SMALLEST_BLOCK_BYTES = 512  # bytes of a block of memory
 MEMORY_TYPE = 2  # what the driver is asked about an address

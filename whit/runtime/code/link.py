@@ -5,8 +5,8 @@ On Linux with x86-64 that is `elf`: 0.2 ms and no LLVM. Elsewhere it is LLVM's o
 
 from __future__ import annotations
 
-from whit.runtime.elf import load_elf
-from whit.runtime.library import Library
+from whit.runtime.code.elf import load_elf
+from whit.runtime.code.library import Library
 from whit.target import host_target
 
 
@@ -19,6 +19,6 @@ def load_object(code: bytes, allowed: frozenset[str] = frozenset()) -> Library:
     host = host_target()
     if host.family == "x86_64" and host.system == "linux":
         return load_elf(code, allowed)
-    from whit.runtime.orc import load_by_llvm  # lazy: loads LLVM
+    from whit.runtime.code.orc import load_by_llvm  # lazy: loads LLVM
 
     return load_by_llvm(code, allowed)

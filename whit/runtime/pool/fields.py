@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from whit.runtime.words import first_other
+from whit.runtime.pool.words import first_other
 
 
 class FieldWatch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from whit.runtime.cuda_driver import Driver
+from whit.runtime.cuda.driver import Driver
 
 MAP_BYTES, MAP_ALIGNMENT_BYTES = 128, 64
 DTYPES = {1: 0, 2: 1, 4: 2}  # bytes of an element -> the driver's unsigned integer of that size

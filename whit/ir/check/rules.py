@@ -282,7 +282,7 @@ def check_decreasing(rule: Rule) -> None:
     if unplaced:
         names = " and ".join(sorted(unplaced))
         details += f"\nwithout a place in it, so larger than all that have one: {names}"
-        fix += f" Or give {names} a place in PRECEDENCE (whit/ir/check.py)."
+        fix += f" Or give {names} a place in PRECEDENCE (whit/ir/check/rules.py)."
     raise RuleError(f"rule {rule.name}: the right side is not smaller than the left", f"{details}\n{rule.where}", fix)
 
 

@@ -22,7 +22,7 @@ from whit.errors import WhitError
 from whit.recording import Told, hooks
 
 if TYPE_CHECKING:
-    from whit.runtime.cuda import Gpu
+    from whit.runtime.cuda.gpu import Gpu
 
 STALE_NS = 1_000_000_000  # the age of an anchor that is set anew as soon as the GPU is idle
 MOST_WAITING_LISTS = 4096  # lists of events that nobody has read yet

@@ -18,8 +18,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from whit.cache import register_cache
-from whit.runtime.library import compile_error
-from whit.runtime.link import load_object
+from whit.runtime.code.library import compile_error
+from whit.runtime.code.link import load_object
 from whit.target import Target, host_target
 
 __all__ = ["assembly", "compile_llvm", "load_object"]

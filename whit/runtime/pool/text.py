@@ -17,7 +17,7 @@ word `spins` times and then sleeps on it (futex): workers on `generation`, which
 
 from __future__ import annotations
 
-from whit.runtime.pool_kernels import KERNELS
+from whit.runtime.pool.kernels import KERNELS
 from whit.target import Target
 
 # Places in the pool, in bytes. What different threads write lies on different cache lines.

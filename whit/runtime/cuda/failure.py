@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from whit.errors import BackendError
-from whit.runtime.cuda_driver import DriverError
+from whit.runtime.cuda.driver import DriverError
 
 FAULTS_OF_KERNELS = {
     700: "a kernel accessed memory that is not its own",

@@ -9,8 +9,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from whit.runtime.elf import check_symbols, defined_functions
-from whit.runtime.library import Library
+from whit.runtime.code.elf import check_symbols, defined_functions
+from whit.runtime.code.library import Library
 
 _lock = threading.Lock()
 _numbers = itertools.count()

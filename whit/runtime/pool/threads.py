@@ -4,7 +4,7 @@
     run_launches((Launch * 1)(launch), 1)
 
 A list of launches is one native call, during which Python's lock is released: what a JIT replays. How work is shared is
-told in `pool_text`. The pool comes into being when a launch first wants more than one thread. After a fork the child
+told in `text`. The pool comes into being when a launch first wants more than one thread. After a fork the child
 makes its own. Workers take no signals, and end with the process. Without Linux everything runs on the calling thread.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 
 from whit.config import THREADS
 from whit.runtime.blocks import HUGE_PAGE_BYTES
-from whit.runtime.library import Library
-from whit.runtime.link import load_object
+from whit.runtime.code.library import Library
+from whit.runtime.code.link import load_object
 from whit.runtime.pages import Pages, c_library
-from whit.runtime.pool_text import POOL_BYTES, SPINS, pool_text
+from whit.runtime.pool.text import POOL_BYTES, SPINS, pool_text
 from whit.target import available_cores, host_target
 
 # Almost 1 ms: longer than what Python takes between two calls. A worker that sleeps comes 50 us late:
@@ -145,7 +145,9 @@ class _Pool:
 @functools.cache
 def pool_object() -> bytes:
     """The pool's machine code; a cache on disk may keep it for `use_pool_object` in another process."""
-    from whit.runtime.llvm import compile_llvm  # lazy: loads LLVM, which a process with everything on disk never needs
+    from whit.runtime.code.llvm import (
+        compile_llvm,  # lazy: loads LLVM, which a process with everything on disk never needs
+    )
 
     return compile_llvm(pool_text(host_target()), host_target())
 

@@ -5,7 +5,7 @@
 
 Text goes in, and what has been defined above it; names, ops, nodes and the parts of arguments come out, from left to
 right. What does not fit raises a `ParseError` that shows the line, the place in it and what was expected there. Which
-parts a line has, op by op, is known to `whit.ir.parse`.
+parts a line has, op by op, is known to `whit.ir.text.parse`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from whit.dtype import DType, decode, dtypes, encode, to_dtype
 from whit.errors import ParseError, nearest
 from whit.ir.op import OPS, Op
-from whit.ir.text import RESERVED
+from whit.ir.text.write import RESERVED
 from whit.ir.uop import UOp, const, const_from_bits
 
 ReadValue = Callable[["Line"], Any]

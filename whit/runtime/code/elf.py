@@ -21,7 +21,7 @@ from typing import Any
 
 from whit.errors import BackendError
 from whit.records import dataclass
-from whit.runtime.library import Library
+from whit.runtime.code.library import Library
 from whit.runtime.pages import Pages, c_library
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

@@ -22,7 +22,7 @@ from whit.ir.args import RangeKind
 from whit.ir.free import NO_RANGES, Free, free_ranges
 from whit.ir.graph import topological
 from whit.ir.op import EVERYWHERE, KERNEL, PROGRAM, SCHEDULE, TENSOR, Stage
-from whit.ir.text import excerpt
+from whit.ir.text.write import excerpt
 from whit.ir.uop import UOp
 from whit.records import dataclass
 

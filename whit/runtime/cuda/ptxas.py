@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from whit.cache import register_cache
 from whit.errors import BackendError
-from whit.runtime.library import compile_error
+from whit.runtime.code.library import compile_error
 from whit.target import Target
 
 # what `ptxas -v` says about a function

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from whit.errors import ArgumentError, BackendError
 from whit.runtime.buffer import Buffer, address_of, is_on_host, out_of_memory, plain_buffer
-from whit.runtime.cuda import CudaMemoryError, Gpu, open_gpu
+from whit.runtime.cuda.gpu import CudaMemoryError, Gpu, open_gpu
 
 
 def ordinal_of(device: str) -> int:
