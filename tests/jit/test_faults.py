@@ -150,7 +150,7 @@ while running:
         if not started:
             started = True
             thread.start()
-        while time.monotonic() < end:
+        while time.monotonic() < end or interrupts <= 10:  # on a busy machine the thread hardly comes to run
             g(one)
             calls += 1
         running = False

@@ -73,6 +73,10 @@ class Grad:
     value: Core | None  # a tensor from outside, or None
     output: int  # -1, or which of the gradients that are computed
 
+    def is_settled(self) -> bool:
+        """Whether it is the same for every call."""
+        return self.argument < 0 and self.output < 0
+
 
 @dataclass(slots=True)
 class Escape:

@@ -68,9 +68,10 @@ class Replay:
         self._shared = self._captured.captured_inputs() & {seen.captured_input for seen in self._arguments}
         if self.guards.asked and self.program.is_native():
             self.guards.use_native()
-        settled = [grad for grad in self.gradients if grad.argument < 0 and grad.output < 0]
+        settled = [grad for grad in self.gradients if grad.is_settled()]
         self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in settled]
-        self._other_gradients = [grad for grad in self.gradients if grad.argument >= 0 or grad.output >= 0]
+        self._other_gradients = [grad for grad in self.gradients if not grad.is_settled()]
+        self._noted = [number for number, output in enumerate(self.outputs) if output.name]
         self._changing: list[int] = []  # places of the table that each call fills
         self._known = NEVER  # the version of the rest, which the program has seen
         self._counters = self._place_counters()
@@ -96,30 +97,32 @@ class Replay:
             return self._run(arguments, bindings)
 
     def _run(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+        # complex: every replay runs it, and asks for each kind of work whether there is any before it calls
         if not self.guards.hold(arguments):
             return MISSED
         captured = self._captured
         owns = captured.update(arguments)
-        if owns is None:
-            return MISSED
         table = captured.table.copy()
-        if not self._bind(arguments, table):
+        if owns is None or not self._bind(arguments, table):
             return MISSED
         then: list[tuple[Any, ...]] = []
         changes = captured.others if owns else self.changes
         if changes and not self._place_all(changes, arguments, table, then):
             return MISSED
         donations = self._take_donations(arguments, then) if self.program.donations else {}
-        made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
-        self._place_results(made, arguments, table)
+        made = self._make_all(bindings, donations, table)
+        if self._noted:
+            self._note_results(made, arguments)
         # What goes away goes after the run: an interrupt that comes meanwhile would be lost in what Python does then.
         _before = [tensor.uop for tensor in (*captured.tensors, *arguments)] if then else []
-        then += self._afterwards(made, arguments)
+        then += self._settled_gradients
+        if self._other_gradients or self.escapes:
+            then += self._afterwards(made, arguments)
         if self.draws:
             self._fill_counters()
         self._launch(table, {**self.program.variables, **bindings}, then, owns)
-        for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
-            escape.tensor._mark(output.name, output.asks)
+        if self.escapes:
+            self._mark_escapes()
         results = [one.of(made, arguments) for one in self.shared] if self.shared else made
         return self.result.fill(results, arguments, bindings)
 
@@ -178,9 +181,12 @@ class Replay:
 
     def _can_ignore_families(self, arguments: Sequence[Any]) -> bool:
         """Whether no write of the function goes through a view, or is seen through one that the function reads."""
-        given = {id(arguments[seen.argument]._family) for seen in self._arguments} - {id(None)}
-        if not given:
-            return True
+        families_of = (arguments[seen.argument]._family for seen in self._arguments)
+        given = {id(family) for family in families_of if family is not None}
+        return not given or self._writes_no_view(arguments, given)
+
+    def _writes_no_view(self, arguments: Sequence[Any], given: set[int]) -> bool:
+        """The same where some arguments are views, or have some: `given`, the ids of their families."""
         changed = [self.seen[c.seen] for c in self.changes if c.seen >= 0 and not c.is_replaced]
         written = {seen.argument for seen in changed}
         read = (*[arguments[seen.argument] for seen in self._arguments], *self._captured.tensors)
@@ -207,16 +213,17 @@ class Replay:
 
     # ---- results
 
-    def _place_results(self, made: Sequence[Any], arguments: Sequence[Any], table: list[Any]) -> None:
-        for place, output, tensor in zip(self.program.outputs, self.outputs, made, strict=True):
-            table[place] = storage(tensor.uop)
-            if output.name:
-                inputs = [arguments[number].uop for number in output.inputs]
-                note_result(tensor.uop, output.name, inputs, output.captured)
+    def _note_results(self, made: Sequence[Any], arguments: Sequence[Any]) -> None:
+        """What people are told of results that have a name."""
+        for number in self._noted:
+            output = self.outputs[number]
+            inputs = [arguments[place].uop for place in output.inputs]
+            note_result(made[number].uop, output.name, inputs, output.captured)
 
     def _afterwards(self, made: Sequence[Any], arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """What is to be set after the run: gradients, and what the function has made and put elsewhere."""
-        then = self._settled_gradients.copy()
+        """What is to be set after the run: gradients that come with a call, and what the function has made and put
+        elsewhere."""
+        then: list[tuple[Any, ...]] = []
         for grad in self._other_gradients:
             target = grad.tensor if grad.argument < 0 else arguments[grad.argument]
             value = grad.value if grad.output < 0 else made[grad.output + self.result.count]
@@ -224,6 +231,17 @@ class Replay:
         for escape, tensor in zip(reversed(self.escapes), reversed(made), strict=False):
             then += attachment(escape.tensor, escape.family, tensor.uop)
         return then
+
+    def _mark_escapes(self) -> None:
+        for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
+            escape.tensor._mark(output.name, output.asks)
+
+    def _make_all(self, bindings: Mapping[str, int], donations: Mapping[int, Buffer], table: list[Any]) -> list[Any]:
+        """The results, whose memory the table gets."""
+        made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
+        for place, one in zip(self.program.outputs, made, strict=True):
+            table[place] = storage(one.uop)
+        return made
 
     def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
         if output.nbytes >= 0:

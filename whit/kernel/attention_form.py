@@ -178,10 +178,7 @@ class _Reader:
         that of the queries. Its sums wait until all rows are done, so it takes a core for each head."""
         form = self.result
         i, j = form.rows, form.keys
-        heads = prod(r.size if isinstance(r.size, int) else 0 for r in self.free[node] - {i, form.columns})
-        if not form.products or i.size != j.size or not isinstance(i.size, int) or heads < MANY_HEADS:
-            return False
-        if i.size > MOST_TRANSPOSED_ROWS or i.size * form.columns.size > MOST_TRANSPOSED_SUMS:
+        if not form.products or not self._has_room_for_columns(node):
             return False
         if any(node in tops and len(tops) > 1 for tops in map(outermost, self.values)):
             return False  # it is known when the others are gone
@@ -201,6 +198,16 @@ class _Reader:
         self.leaves[node] = leaf = self.leaf(("turned", *both), node)
         form.transposed.append(Product(leaf, *both))
         return True
+
+    def _has_room_for_columns(self, node: UOp) -> bool:
+        """Whether there are heads enough for the cores, and a head's sums fit into a core's cache."""
+        i, columns = self.result.rows, self.result.columns
+        if not isinstance(i.size, int) or i.size != self.result.keys.size:
+            return False
+        heads = prod(r.size if isinstance(r.size, int) else 0 for r in self.free[node] - {i, columns})
+        return bool(
+            heads >= MANY_HEADS and i.size <= MOST_TRANSPOSED_ROWS and i.size * columns.size <= MOST_TRANSPOSED_SUMS
+        )
 
     def statistic(self, node: UOp) -> UOp:
         """The leaf of a reduction along a row."""

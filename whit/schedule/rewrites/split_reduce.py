@@ -108,16 +108,22 @@ def _split_serial(node: UOp, on_gpu: bool) -> UOp | None:
     if not known or not is_serial(node):
         return None
     axis = max(known, key=lambda a: value.shape[a])
-    size = value.shape[axis]
-    pieces = next((p for p in GPU_PIECES if on_gpu and size % (p * GPU_PIECE_ELEMENTS) == 0), None) or _divisor(size)
-    if pieces is None and size < PIECES * 64:
-        pieces = size  # short beside the others: one for each
-    if pieces is not None and pieces < FEWEST_PIECES:
-        return None
+    pieces = _serial_pieces(value.shape[axis], on_gpu)
     if pieces is None:
         value, pieces = _padded(value, axis, PIECES, node), PIECES
+    elif pieces < FEWEST_PIECES:
+        return None
     result = in_parts(value, axis, pieces, node)
     return result.stage() if on_gpu and _has_long_rows(node) else result  # as those of rows
+
+
+def _serial_pieces(size: int, on_gpu: bool) -> int | None:
+    """How many pieces an axis is split into; None if no good number divides it."""
+    for_gpu = (p for p in GPU_PIECES if on_gpu and size % (p * GPU_PIECE_ELEMENTS) == 0)
+    pieces = next(for_gpu, None) or _divisor(size)
+    if pieces is None and size < PIECES * 64:
+        return size  # short beside the others: one for each
+    return pieces
 
 
 def in_parts(value: UOp, axis: int, parts: int, node: UOp) -> UOp:
