@@ -205,10 +205,10 @@ def timed(step: Step, number: int) -> float:
 def measure(name: str) -> None:
     """One line about one program, of this process."""
     from whit.engine.compile import compile as compiler
-    from whit.engine.realize import realize
+    from whit.engine.plan import find_plan as plans
 
     ours, theirs = PROGRAMS[name]()
-    programs, kernels = len(realize._plans), len(compiler._kernels)
+    programs, kernels = len(plans._plans), len(compiler._kernels)
     first, torch_first = timed(ours, 0), timed(theirs, 0)
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + SECONDS
@@ -220,7 +220,7 @@ def measure(name: str) -> None:
                 found.append(timed(step, number))
                 number += 1
     least, torch_least = (min(found) for found in times)
-    programs, kernels = len(realize._plans) - programs, len(compiler._kernels) - kernels
+    programs, kernels = len(plans._plans) - programs, len(compiler._kernels) - kernels
     print(
         f"| {name:17} | {first:9.1f} | {torch_first:9.1f} | {least:9.3f} | {torch_least:9.3f} | "
         f"{torch_least / least:5.2f} | {programs:4d} | {kernels:4d} |",

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
 from whit.engine.memory.storage import new_buffer
+from whit.engine.plan.find_plan import _plans
 from whit.engine.realize.parametrise import below, parametrise
-from whit.engine.realize.realize import _plans, realize
+from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 

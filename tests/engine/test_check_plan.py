@@ -10,11 +10,12 @@ import pytest
 import whit
 from whit import Context, Tensor
 from whit.dtype import dtypes
+from whit.engine.plan import find_plan
 from whit.engine.plan import plan as planning
 from whit.engine.plan.check_plan import aliases_of, check_plan
 from whit.engine.plan.check_schedule import check_schedule
 from whit.engine.plan.plan import Plan, make_plan
-from whit.engine.realize import realize, reuse
+from whit.engine.realize import changes, reuse
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp, make
@@ -215,8 +216,8 @@ def test_the_copy_that_somebody_reads_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_result_over_an_input_that_is_read_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", 1)
-    monkeypatch.setattr(realize, "can_overwrite", lambda *_: True)
+    monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", 1)
+    monkeypatch.setattr(find_plan, "can_overwrite", lambda *_: True)
     monkeypatch.setattr(reuse, "can_overwrite", lambda *_: True)
     x = (Tensor(np.arange(6, dtype=np.float32)) * 1).realize()
     x.assign(x.flip(0) + 1)

@@ -366,7 +366,7 @@ def test_a_warning_that_is_an_error_is_no_internal_error(monkeypatch: pytest.Mon
     def warns(*arguments: Any) -> Any:
         raise RuntimeWarning("as an error")
 
-    monkeypatch.setattr("whit.engine.realize.realize.make_plan", warns)
+    monkeypatch.setattr("whit.engine.plan.find_plan.make_plan", warns)
     with pytest.raises(RuntimeWarning, match="as an error"):
         (Tensor([1.0, 2.0]) * 123.25 - 7.5).realize()
 

@@ -10,10 +10,10 @@ import pytest
 from whit import Context, Tensor
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
+from whit.engine.plan.find_plan import load_scheduler, memory_of_slot
 from whit.engine.plan.plan import Plan, make_plan
 from whit.engine.programs.dependencies import Access, accesses_of, dependencies, lanes, longest_chain
 from whit.engine.realize.parametrise import below, parametrise
-from whit.engine.realize.realize import load_scheduler, memory_of_slot
 from whit.ir.uop import UOp
 from whit.runtime.buffer import Buffer
 

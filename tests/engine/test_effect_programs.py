@@ -17,7 +17,7 @@ from whit.dtype import dtypes
 from whit.engine.memory.holders import Kept
 from whit.engine.memory.storage import from_bytes
 from whit.engine.memory.values import from_numpy, to_numpy
-from whit.engine.realize import realize as realize_module
+from whit.engine.realize import changes
 from whit.engine.realize.realize import realize
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -183,7 +183,7 @@ class Program:
 
 @pytest.fixture(autouse=True)
 def reuse_small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize_module, "LEAST_REUSED_BYTES", 1)
+    monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", 1)
 
 
 @pytest.mark.parametrize("seed", [*range(40), 200056, 200110])

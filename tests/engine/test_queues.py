@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
+import whit
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.engine.programs.dependencies import Access
 from whit.engine.programs.launches import LITTLE_WORK, LaunchList
@@ -125,6 +128,35 @@ def test_a_program_on_two_devices_gives_what_a_plain_run_gives(size: int) -> Non
         for one, other in zip(got, expected, strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
     assert len(step.captured) == 1
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("is_timed", [False, True], ids=["native", "part by part"])
+@pytest.mark.parametrize("number", [0, 2], ids=["copied", "computed first"])
+def test_what_is_written_after_a_copy_begins_with_what_this_run_has_copied(number: int, is_timed: bool) -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        there = (x + number if number else x).to("CPU:1")
+        before = there * 1
+        there[1] = 7
+        return there + 1, before
+
+    step = TinyJit(function)
+    with whit.profile() if is_timed else nullcontext():
+        for start in range(4):
+            after, before = step(Tensor([start, start + 1.0, start + 2.0]).realize())
+            assert before.tolist() == [start + number, start + number + 1, start + number + 2]
+            assert after.tolist() == [start + number + 1, 8, start + number + 3]
+    assert len(step.captured) == 1
+
+
+@pytest.mark.cpu
+def test_a_copy_to_its_own_device_is_no_copy() -> None:
+    step = TinyJit(lambda x: (x.to("CPU").to("CPU:1").to("CPU:1") + 1, Tensor.ones(3).to("CPU:1") * 2))
+    for start in range(3):
+        moved, ones = step(Tensor([start, start + 1]).realize())
+        assert moved.tolist() == [start + 1, start + 2] and ones.tolist() == [2, 2, 2]
+        assert moved.device == ones.device == "CPU:1"
+    assert sum(part.graph is None for part in step.captured[0].program.parts) == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from whit.config import Context
 from whit.dtype import dtypes
 from whit.engine.memory.storage import computed, storage
 from whit.engine.memory.values import from_numpy, item, to_numpy
-from whit.engine.realize import realize as realize_module
+from whit.engine.plan import find_plan as plans_module
 from whit.engine.realize.realize import realize
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import DeviceError, InternalError, NotSupportedError
@@ -25,11 +25,11 @@ DEVICES = ("PYTHON", "CPU")
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     if request.param == "PYTHON":
-        monkeypatch.setattr(realize_module, "load_scheduler", lambda device, *_: simple_schedule)
+        monkeypatch.setattr(plans_module, "load_scheduler", lambda device, *_: simple_schedule)
     yield request.param
-    realize_module._plans.clear()
+    plans_module._plans.clear()
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_nothing_is_computed_twice(device: str) -> None:
 
 def test_a_second_identical_step_is_not_scheduled_again(device: str) -> None:
     scheduled = []
-    load = realize_module.load_scheduler
+    load = plans_module.load_scheduler
 
     def counting(device: str, *_: object) -> object:
         def schedule(graph: UOp) -> UOp:
@@ -77,7 +77,7 @@ def test_a_second_identical_step_is_not_scheduled_again(device: str) -> None:
         return schedule
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(realize_module, "load_scheduler", counting)
+        patch.setattr(plans_module, "load_scheduler", counting)
         for constant in (0.3, 0.7, 5.5):
             a = from_numpy(numbers(4), device)
             (result,) = realize([a * constant + a])
@@ -177,13 +177,13 @@ def test_temporaries_do_not_outlive_the_run() -> None:
 
 
 def test_variables_are_values_of_the_run() -> None:
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     n = UOp.variable("n", 1, 8)
     a = from_numpy(numbers(8), "CPU")
     for value in (2, 5, 8):
         (result,) = realize([a.shrink(((0, n.bind(value)),)).reduce(ops.ADD, (0,))])
         assert item(result) == numbers(8)[:value].sum()
-    assert len(realize_module._plans) == 1
+    assert len(plans_module._plans) == 1
 
 
 def test_null_plans_and_compiles_and_has_no_data() -> None:
@@ -198,7 +198,7 @@ def test_a_failure_inside_saves_the_graph_and_says_how_to_replay(monkeypatch: py
     def broken(graph: UOp) -> UOp:
         raise KeyError("lost")
 
-    monkeypatch.setattr(realize_module, "load_scheduler", lambda device, *_: broken)
+    monkeypatch.setattr(plans_module, "load_scheduler", lambda device, *_: broken)
     with pytest.raises(InternalError, match="realize on CPU: KeyError: 'lost'") as caught:
         realize([from_numpy(numbers(17), "CPU") * 3.25])
     path = str(caught.value).partition("The graph is in ")[2].partition(". To")[0]
@@ -227,7 +227,7 @@ def test_threads_can_realise_at_once() -> None:
             if not np.array_equal(found, wanted):
                 failures.append((seed, i))
 
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     failures: list[tuple[int, int]] = []
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 7)]
     for thread in threads:
@@ -264,7 +264,7 @@ def test_debug_prints_kernels_and_graphs(capsys: pytest.CaptureFixture[str], dev
 
 
 def test_debug_prints_code(capsys: pytest.CaptureFixture[str]) -> None:
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     with Context(DEBUG=7):
         realize([from_numpy(numbers(29), "CPU") + 0.3])
     out = capsys.readouterr().out

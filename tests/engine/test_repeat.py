@@ -7,7 +7,7 @@ import pytest
 
 from whit import Device, Tensor
 from whit.dtype import dtypes
-from whit.engine.realize.realize import _plans
+from whit.engine.plan.find_plan import _plans
 from whit.engine.realize.repeat import repeat
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import InternalError

@@ -14,7 +14,7 @@ import pytest
 from whit import Context, GlobalCounters, Tensor, Variable, clear_caches, dtypes, function, nn
 from whit.engine.compile import disk_cache, schedules
 from whit.engine.compile.schedules import find_or_make, schedule_key
-from whit.engine.realize import realize as realize_module
+from whit.engine.plan import find_plan as plans_module
 from whit.ir import ops
 from whit.ir.text.parse import parse
 from whit.ir.text.write import to_text
@@ -33,7 +33,7 @@ Made = list[UOp]
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """The schedules that are made, with a cache of their own."""
     found: Made = []
-    load = realize_module.load_scheduler
+    load = plans_module.load_scheduler
 
     def counting(device: str, *_: object) -> Callable[[UOp], UOp]:
         def schedule(graph: UOp) -> UOp:
@@ -42,7 +42,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
         return schedule
 
-    monkeypatch.setattr(realize_module, "load_scheduler", counting)
+    monkeypatch.setattr(plans_module, "load_scheduler", counting)
     clear_caches()
     with Context(CACHE=1, CACHE_DIR=str(tmp_path)):
         yield found
@@ -126,8 +126,8 @@ def test_each_schedule_is_asked_what_it_can_overwrite(monkeypatch: pytest.Monkey
         asked.append(linear)
         return False
 
-    monkeypatch.setattr(realize_module, "can_overwrite", ask)
-    monkeypatch.setattr(realize_module, "LEAST_REUSED_BYTES", 1)
+    monkeypatch.setattr(plans_module, "can_overwrite", ask)
+    monkeypatch.setattr("whit.engine.realize.changes.LEAST_REUSED_BYTES", 1)
     for device, noopt in (("PYTHON", 0), ("NULL", 0), ("PYTHON", 1), ("PYTHON", 0)):
         with Context(NOOPT=noopt):
             x = Tensor([1.0, 2.0, 3.0], device=device).realize()

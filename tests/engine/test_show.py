@@ -9,7 +9,7 @@ import pytest
 
 from whit import Context, Tensor
 from whit.engine.compile import compile as compile_module
-from whit.engine.realize import realize as realize_module
+from whit.engine.plan import find_plan as plans_module
 from whit.engine.report.show import UNTILED
 from whit.runtime.code.gcc import find_compiler
 from whit.target import parse_target
@@ -27,7 +27,7 @@ TIME = r"tm +\d+\.\d\d(us|ms|s )"
 def shown(level: int, capsys: pytest.CaptureFixture[str], device: str = "CPU") -> list[str]:
     """The lines of `(a * 2 + 1).sum(1)`, compiled anew."""
     compile_module._kernels.clear()
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     a = Tensor([[1.0] * 64] * 2, device=device)
     capsys.readouterr()
     with Context(DEBUG=level):

@@ -10,9 +10,9 @@ from whit import Context, Device, Tensor, Variable, nn
 from whit.engine.compile import compile as compile_module
 from whit.engine.memory.storage import concrete_shape, storage
 from whit.engine.memory.values import from_numpy, to_numpy
-from whit.engine.realize import realize as realize_module
+from whit.engine.plan import find_plan as plans_module
+from whit.engine.plan.find_plan import find_plan
 from whit.engine.realize.parametrise import below, parametrise
-from whit.engine.realize.realize import find_plan
 from whit.engine.report.counters import GlobalCounters
 from whit.ir import ops
 from whit.ir.uop import UOp
@@ -50,7 +50,7 @@ PROGRAMS = {
 def test_one_kernel_is_right_for_all_values(name: str) -> None:
     """Sizes around those of vectors, unrolled vectors and blocks for the cores."""
     program, n = PROGRAMS[name], Variable("n", 1, SIZE)
-    realize_module._plans.clear()
+    plans_module._plans.clear()
     with Context(CHECK_OOB=HAS_SOLVER):
         for value in (SIZE, 1, 8, 15, 33, 48):
             with Context(DEV="PYTHON"):
@@ -58,7 +58,7 @@ def test_one_kernel_is_right_for_all_values(name: str) -> None:
             found = program(n.bind(value)).numpy()
             assert found.shape == wanted.shape
             assert np.allclose(found, wanted, rtol=1e-4, atol=1e-4)
-    plans = [key for key in realize_module._plans if key[2] == Device.DEFAULT]
+    plans = [key for key in plans_module._plans if key[2] == Device.DEFAULT]
     assert len(plans) == 1
 
 
@@ -167,7 +167,7 @@ class Gpt:
         for position in range(LENGTH):
             logits.append(self(word, position_of(position)).numpy())
             word = int(logits[-1].argmax())
-            counts.append((len(realize_module._plans), len(compile_module._kernels)))
+            counts.append((len(plans_module._plans), len(compile_module._kernels)))
         return logits, counts
 
 

@@ -11,7 +11,8 @@ from whit import Tensor, clear_caches, dtypes, nn
 from whit.dtype import DType
 from whit.engine.compile.compile import linked_kernels
 from whit.engine.memory.storage import storage
-from whit.engine.realize import realize
+from whit.engine.plan import find_plan as plans_module
+from whit.engine.realize.known import known
 from whit.engine.realize.parametrise import below, parametrise
 from whit.engine.realize.windows import FEW_WINDOWS, find_windows
 from whit.ir import ops
@@ -32,7 +33,7 @@ def programs(step: Callable[[int], object], starts: range) -> int:
     clear_caches()
     for i in starts:
         step(i)
-    return len(realize._plans)
+    return len(plans_module._plans)
 
 
 # What a loop does with x in step i, in whit and in NumPy alike.
@@ -174,7 +175,7 @@ def test_a_window_that_was_read_does_not_keep_a_tensor_from_being_changed_in_pla
     x = (Tensor(np.arange(1 << 16, dtype=np.float32)) * 2).realize()
     addresses = set()
     for i in range(3):
-        memory = realize._known(x.uop)
+        memory = known(x.uop)
         assert memory is not None, "it was realised"
         addresses.add(storage(memory).address)
         (x[i : i + 4] * 2).realize()

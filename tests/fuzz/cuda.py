@@ -23,8 +23,8 @@ from fuzz.networks import make_part
 from fuzz.programs import difference, make_program
 from whit import Device
 from whit.engine.devices.disk import allocate
+from whit.engine.plan.find_plan import load_scheduler
 from whit.engine.plan.plan import make_plan
-from whit.engine.realize.realize import load_scheduler
 from whit.ir.interpret import numpy_dtype
 from whit.ir.uop import UOp
 

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.writes import make_program
 from whit import Context, Tensor
-from whit.engine.realize import realize
+from whit.engine.realize import changes
 
 DEVICES = ("CPU", "CPU:C", "PYTHON")
 M = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 3.0]], np.float32)
@@ -118,7 +118,7 @@ def test_a_copy_of_a_copy_is_added_to_it(on: str) -> None:
 @pytest.mark.parametrize("least", (1 << 16, 1), ids=("", "reused"))  # bytes of memory that is used again
 @pytest.mark.parametrize("first", range(0, 200, 25))
 def test_random_programs_of_writes(first: int, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", least)
+    monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", least)
     for seed in range(first, first + 25):
         make_program(seed).check("PYTHON")
 
@@ -126,6 +126,6 @@ def test_random_programs_of_writes(first: int, least: int, monkeypatch: pytest.M
 @pytest.mark.slow
 @pytest.mark.parametrize("noopt", (False, True), ids=("", "noopt"))
 def test_random_programs_of_writes_in_machine_code(noopt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", 1)
+    monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", 1)
     for seed in range(1000, 1040):
         make_program(seed).check("CPU", noopt)

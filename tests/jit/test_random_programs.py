@@ -17,6 +17,18 @@ ROWS, COLUMNS = 3, 4
 Pool = list[Tensor]
 
 
+def elsewhere(a: Tensor) -> str:
+    """Another device than that of a tensor."""
+    return "CPU:1" if a.device == "CPU" else "CPU"
+
+
+def changed_elsewhere(a: Tensor, number: int, row: int) -> Tensor:
+    """A copy on another device with one row replaced, and back."""
+    there = a.to(elsewhere(a))
+    there[row] = there[row - 1] + number
+    return there.to(a.device)
+
+
 class Maker:
     """Random instructions on a pool of tensors of one shape; the same for the same seed."""
 
@@ -25,7 +37,7 @@ class Maker:
 
     def value(self) -> Callable[[Pool], Tensor]:
         """Something of the shape that is read from the pool."""
-        i, j, kind = self.random.randrange(100), self.random.randrange(100), self.random.randrange(8)
+        i, j, kind = self.random.randrange(100), self.random.randrange(100), self.random.randrange(10)
         number = self.random.randrange(-3, 4)
 
         def compute(pool: Pool) -> Tensor:
@@ -44,6 +56,10 @@ class Maker:
                 return (a > b).where(a, number)
             if kind == 6:
                 return a + Tensor.randint(ROWS, COLUMNS, high=5)
+            if kind == 7:
+                return (a.to(elsewhere(a)) - number).to(a.device) + b
+            if kind == 8:
+                return changed_elsewhere(a * 2 if number else a, number, j % ROWS)
             return Tensor.cat(b[1:], a[:1])
 
         return compute

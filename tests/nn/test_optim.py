@@ -264,7 +264,7 @@ def test_a_step_computes_running_statistics_too() -> None:
 
 
 def test_the_second_step_of_batch_norm_compiles_nothing() -> None:
-    from whit.engine.realize.realize import _plans
+    from whit.engine.plan.find_plan import _plans
 
     layer = nn.BatchNorm(3)
     opt = optim.SGD(nn.state.get_parameters(layer))
@@ -280,7 +280,7 @@ def test_the_second_step_of_batch_norm_compiles_nothing() -> None:
 
 
 def test_a_new_learning_rate_compiles_nothing() -> None:
-    from whit.engine.realize.realize import _plans
+    from whit.engine.plan.find_plan import _plans
 
     weight = Tensor([1.0, 2.0])
     opt = optim.SGD([weight], lr=0.5)

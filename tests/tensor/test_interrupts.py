@@ -13,7 +13,7 @@ import pytest
 
 import whit
 from whit import Context, Tensor, nn
-from whit.engine.realize import realize
+from whit.engine.realize import changes
 
 FOLDER = str(Path(whit.__file__).parent)
 WRITING = (
@@ -27,6 +27,9 @@ REALISING = (
     "tensor/methods/data/values.py",
     "tensor/family.py",
     "engine/realize/realize.py",
+    "engine/realize/changes.py",
+    "engine/realize/known.py",
+    "engine/programs/parts.py",
     "engine/devices/cpu.py",
     "engine/memory/storage.py",
 )
@@ -156,7 +159,7 @@ def _of_a_shape() -> Tensor:
 def test_what_is_written_in_place_is_written_once(
     written: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(realize, "LEAST_REUSED_BYTES", 1)
+    monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", 1)
     with Context(DEV="CPU", CHECK_PLAN=0):
         wanted = written().tolist()
         counted, x = Interrupt(REALISING), written()

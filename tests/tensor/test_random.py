@@ -14,7 +14,7 @@ import pytest
 from tensor.check import INTS
 from whit import Context, Tensor
 from whit.dtype import DType, dtypes
-from whit.engine.realize.realize import _plans
+from whit.engine.plan.find_plan import _plans
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.interpret import evaluate, numpy_dtype

@@ -41,7 +41,7 @@ class Captured:
         seen: Sequence[ReadTensor],
         changes: Sequence[Change],
     ) -> None:
-        self.table: list[Any] = list(map(program.fixed.get, range(program.size)))
+        self.table = program.table()
         self.version = 0  # of the table
         self.base_ids: set[int] = set()  # of what stands behind the sites
         self.others = list(changes)  # those that are not written in place
@@ -159,7 +159,7 @@ class Captured:
         ]
         bases = [base_of(self._by_captured_input[captured_input][0].tensor) for captured_input in captured_inputs]
         self._kept = [Kept(base) for base in bases]
-        table: list[Any] = list(map(before.fixed.get, range(before.size)))
+        table = before.table()
         for captured_input, found in zip(captured_inputs, realize(bases), strict=True):
             table[before.inputs[self._captured_inputs[captured_input].placeholder]] = storage(found)
         for place, placeholder in zip(before.outputs, self._program.pruned, strict=True):
@@ -167,7 +167,7 @@ class Captured:
             table[place] = memory
             if placeholder in self._program.inputs:
                 self.table[self._program.inputs[placeholder]] = memory
-        before.run(table, before.variables, ())
+        before.run(table, {}, ())
 
     def _find_own(self) -> None:
         """The captured tensors that can be written in place, if nobody begins to look at them."""

@@ -195,8 +195,8 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
 
     def captured_kernels(self) -> list[Any]:
         """A report about each kernel of the program that was captured last; its `explain()` says why it is as it is."""
+        from whit.engine.plan.find_plan import call_names  # lazy: the same
         from whit.engine.plan.plan import plan_of  # lazy: the same
-        from whit.engine.realize.realize import call_names  # lazy: the same
         from whit.engine.report.explain import reports  # lazy: few programs ask
 
         found: list[Any] = []

@@ -120,17 +120,17 @@ class Replay:
             then += self._afterwards(made, arguments)
         if self.draws:
             self._fill_counters()
-        self._launch(table, {**self.program.variables, **bindings}, then, owns)
+        self._launch(table, bindings, then, owns)
         if self.escapes:
             self._mark_escapes()
         results = [one.of(made, arguments) for one in self.shared] if self.shared else made
         return self.result.fill(results, arguments, bindings)
 
-    def _launch(self, table: list[Any], variables: Mapping[str, int], then: list[tuple[Any, ...]], owns: bool) -> None:
+    def _launch(self, table: list[Any], bindings: Mapping[str, int], then: list[tuple[Any, ...]], owns: bool) -> None:
         """Runs the program. It is told what is new in the table since its last run, if only that is."""
         is_known = owns and self._known == self._captured.version
         self._known = NEVER  # until this run is over
-        self.program.run(table, variables, then, self._changing if is_known else None)
+        self.program.run(table, bindings, then, self._changing if is_known else None)
         if not owns:
             return
         if not is_known:

@@ -219,6 +219,14 @@ class Buffer:
         """Writes all bytes of a buffer that nobody has used yet."""
         self.write(data)
 
+    def fill_from(self, other: Buffer) -> None:
+        """`copy_from`, for a buffer that nobody has used yet."""
+        if is_on_host(other.device) and has_memory(self.device):
+            self._check_copy(other)
+            self.fill(other.memory())
+        else:
+            self.copy_from(other)
+
     def _check_copy(self, other: Buffer) -> None:
         if other.nbytes != self.nbytes:
             raise ArgumentError(

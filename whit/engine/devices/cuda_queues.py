@@ -13,20 +13,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whit.engine.programs.queues import Calls, Way, copy_queue
+from whit.engine.programs.parts import Calls
+from whit.engine.programs.queues import Way, copy_queue
 from whit.runtime.buffer import Buffer
 from whit.runtime.cuda.buffer import MOST_PINNED_BYTES, PinnedBuffer, ordinal_of
 from whit.runtime.cuda.gpu import Gpu, open_gpu
 from whit.runtime.cuda.transfers import NO_TIMING
 from whit.runtime.pool.threads import copy_memory
 
+UPLOAD, DOWNLOAD, INSIDE = "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2"
+
 
 @dataclass(slots=True)
 class GpuCopy:
-    """A copy between a GPU and the machine's memory."""
+    """A copy between a GPU and the machine's memory, or inside of a GPU."""
 
     gpu: Gpu
-    is_upload: bool
+    function: str  # of the driver
     target: int  # places in the table
     source: int
     nbytes: int
@@ -39,9 +42,8 @@ class GpuCopy:
         target, source = table[self.target].address, table[self.source].address
         if self.pinned is not None:
             return self._early(target, source)
-        name = "cuMemcpyHtoDAsync_v2" if self.is_upload else "cuMemcpyDtoHAsync_v2"
-        found: Calls = [(self.gpu.driver.function(name), target, source, self.nbytes, self.stream)]
-        if not self.is_upload or self.gpu.transfers.is_pinned(source):
+        found: Calls = [(self.gpu.driver.function(self.function), target, source, self.nbytes, self.stream)]
+        if self.function == DOWNLOAD or (self.function == UPLOAD and self.gpu.transfers.is_pinned(source)):
             found.append((self.gpu.driver.function("cuStreamSynchronize"), self.stream))
         return found
 
@@ -51,7 +53,7 @@ class GpuCopy:
         self.gpu.checked(driver.cuEventSynchronize, self.taken)
         copy_memory(self.pinned.address, source, self.nbytes)
         return [
-            (driver.function("cuMemcpyHtoDAsync_v2"), target, self.pinned.address, self.nbytes, self.stream),
+            (driver.function(UPLOAD), target, self.pinned.address, self.nbytes, self.stream),
             (driver.function("cuEventRecord"), self.taken, self.stream),
         ]
 
@@ -88,10 +90,11 @@ class GpuQueues:
         return self._gpu.driver.function("cuStreamWaitEvent"), self._streams[queue], self._events[batch], 0
 
     def copy(self, queue: str, places: Sequence[int], way: Way, is_given: bool) -> GpuCopy:
-        """A copy to or from a GPU, perhaps of what the program was given."""
+        """A copy to, from or inside of a GPU, perhaps of what the program was given."""
         target, source = places
         is_upload = queue == copy_queue(way.target)
-        copy = GpuCopy(self._gpu, is_upload, target, source, way.nbytes, self._streams[queue])
+        function = INSIDE if way.source == way.target else UPLOAD if is_upload else DOWNLOAD
+        copy = GpuCopy(self._gpu, function, target, source, way.nbytes, self._streams[queue])
         if is_upload and is_given and way.nbytes <= MOST_PINNED_BYTES:
             copy.pinned, copy.taken = PinnedBuffer(self._gpu, way.nbytes), self._event(self._gpu)
         return copy

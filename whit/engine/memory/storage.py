@@ -112,8 +112,14 @@ def storage(node: UOp) -> Buffer:
 def taking_over(node: UOp, top: UOp, content: UOp) -> list[tuple[Any, ...]]:
     """The calls, of C, after a memory has been written over: the BUFFER with the old content has none any more, and the
     value of `top` is in `content`."""
-    calls = [_buffers.dropping(node)]
-    return calls if top is content else [*calls, _computed.setting(top, content), *computing(top)]
+    return [_buffers.dropping(node), *remembering(top, content)]
+
+
+def remembering(node: UOp, buffer: UOp) -> list[tuple[Any, ...]]:
+    """The calls, of C, of `remember`; none for what has no device, whose value may be wanted elsewhere next time."""
+    if node is buffer or node.device is None:
+        return []
+    return [_computed.setting(node, buffer), *computing(node)]
 
 
 def forgetting(node: UOp) -> tuple[Any, ...]:

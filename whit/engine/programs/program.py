@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, starmap
-from operator import call
+from itertools import chain
 from typing import Any
 
 from whit.config import DEBUG
@@ -25,19 +23,16 @@ from whit.engine.devices.device import Device, canonicalize
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
+from whit.engine.plan.find_plan import can_lie_in, memory_of_slot
 from whit.engine.plan.plan import plan_of
 from whit.engine.programs.dependencies import Access, accesses_of
+from whit.engine.programs.parts import ALL, Calls, Parts, add_copy, add_schedule, make_calls
 from whit.engine.programs.prune import prune
-from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, copy_queue, report
-from whit.engine.programs.submit import ALL as ALL  # these two also for those who only know programs
-from whit.engine.programs.submit import ProgramPart as ProgramPart
+from whit.engine.programs.queues import Batch, Call, Way, batches, report
 from whit.engine.programs.submit import Submission, can_submit
 from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value
-from whit.engine.realize.parametrise import Parametrised, below, parametrise
-from whit.engine.realize.parametrise_effects import parametrise_effects
-from whit.engine.realize.realize import call_names, can_lie_in, find_plan, memory_of_slot
-from whit.engine.report.counters import Counts, GlobalCounters
-from whit.engine.report.launch_names import keep_made, run_named, watched
+from whit.engine.realize.parametrise import Parametrised, below
+from whit.engine.report.launch_names import keep_made
 from whit.ir import ops
 from whit.ir.map_graph import map_graphs
 from whit.ir.op import Sources
@@ -58,24 +53,20 @@ class State:
 
 
 @dataclass(slots=True)
-class Program:
-    """Parts over a table of buffers."""
+class Program(Parts):
+    """Parts that are run again and again: what is `fixed` is the same in every run."""
 
     outputs: list[int] = field(default_factory=list)  # places of the results
     states: list[State] = field(default_factory=list)
-    inputs: dict[UOp, int] = field(default_factory=dict)  # places of placeholders
-    fixed: dict[int, Buffer] = field(default_factory=dict)  # what is the same in every run
-    copied: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # places that need a copy of another one's content first
-    size: int = 0  # of the table
-    parts: list[ProgramPart] = field(default_factory=list)
-    variables: dict[str, int] = field(default_factory=dict)
     pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
     before: Program | None = None  # what is run once, and again when captured tensors have changed
     donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
     submission: Submission | None = None  # made when it first runs
     _is_known: bool = False  # the last run was told what is in the table
+
+    def memory_now(self, node: UOp, device: str) -> Buffer | None:
+        """The memory of a node; None for a placeholder."""
+        return None if is_placeholder(node) else memory_of_slot(node, device)
 
     def is_native(self) -> bool:
         """Whether machine code of whit runs it, or a part of it, in this process."""
@@ -92,30 +83,28 @@ class Program:
     def run(
         self,
         table: list[Buffer],
-        variables: Mapping[str, int],
+        bindings: Mapping[str, int],
         then: Iterable[tuple[Any, ...]],
         changed: Iterable[int] | None = None,
     ) -> None:
-        """Runs it, and at once the calls in `then`, each a function and its arguments. `changed` are the places where
-        the table may differ from the last time; None: everywhere.
+        """Runs it with variables bound anew, and at once the calls in `then`, each a function and its arguments.
+        `changed` are the places where the table may differ from the last time; None: everywhere.
 
         Native code and these calls follow one another without Python in between, so that no interrupt comes there: what
         has been written to memory is known to the tensors.
         """
-        for place, source in self.copied:
-            table[place].copy_from(table[source])
         calls = None
         if DEBUG < 2 and not hooks.timers():
-            calls = self._native_calls(table, variables, changed)
+            calls = self._native_calls(table, bindings, changed)
         if calls is not None and self.submission is not None:
-            self.submission.finish(calls, _make([*calls, *then]))
+            self.submission.finish(calls, make_calls([*calls, *then]))
             return
         self._is_known = False
-        plain = [_plain_calls(part, table, variables) for part in self.parts]  # as where kernels are timed, one by one
-        _make([*chain.from_iterable(plain), *then])
+        plain = [part.calls(table, bindings) for part in self.parts]  # as where kernels are timed, one by one
+        make_calls([*chain.from_iterable(plain), *then])
 
     def _native_calls(
-        self, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None
+        self, table: list[Buffer], bindings: Mapping[str, int], changed: Iterable[int] | None
     ) -> Calls | None:
         """What a run calls; None if it has to be run part by part."""
         if self.submission is None:
@@ -123,7 +112,7 @@ class Program:
             if not can_submit(self.parts, ways):
                 return None
             self.submission = Submission(self.parts, self.calls(), ways)
-        calls = self.submission.calls(table, variables, changed if self._is_known else None)
+        calls = self.submission.calls(table, bindings, changed if self._is_known else None)
         self._is_known = calls is not None
         return calls
 
@@ -150,9 +139,8 @@ class Program:
             names = [memory.get(place, place) for place in places]
             if number in ways:
                 way = ways[number]
-                gpu = way.source if way.source.startswith("CUDA") else way.target
                 accesses = [Access(name, 0, way.nbytes, i == 0) for i, name in enumerate(names)]
-                found.append(Call(f"copy from {way.source} to {way.target}", copy_queue(gpu), accesses, number, 0))
+                found.append(Call(f"copy from {way.source} to {way.target}", way.queue, accesses, number, 0))
                 continue
             plan = plan_of(part.loaded)
             every = accesses_of(plan, names, f"arena of {part.device}")
@@ -177,24 +165,6 @@ class Program:
             if placeholder in self.inputs:
                 found[place] = self.inputs[placeholder]
         return found
-
-
-def _make(calls: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Makes calls one after another; their results. No bytecode runs between two of them."""
-    return list(starmap(call, calls))
-
-
-def _plain_calls(part: ProgramPart, table: list[Buffer], variables: Mapping[str, int]) -> Calls:
-    """What is to be called for a part without preparation."""
-    buffers = part.buffers(table)
-    if part.graph is not None:
-        run = Device[part.device].run
-        if not watched or part.graph.places is None:
-            return [(run, part.loaded, buffers, variables)]
-        return [(run_named, partial(call_names, part.graph, part.device), run, part.loaded, buffers, variables)]
-    target, source = buffers
-    moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
-    return [(target.copy_from, source), (GlobalCounters.add, part.device, moved)]
 
 
 def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp]:
@@ -233,7 +203,7 @@ def build(
         if found:
             program.pruned = [placeholder for placeholder, _ in found]
             program.before = build([node for _, node in found], (), device)
-    values = _carry_copies(program, values)
+    values = _carry_copies(program, values, device)
     program.states = [State(old) for _, old in states]
     program.outputs = [-1] * len(outputs)
     devices = [value.device or device for value in values]
@@ -270,31 +240,40 @@ def _donate(program: Program, outputs: list[tuple[int, UOp]], donated: list[UOp]
                 break
 
 
-def _carry_copies(program: Program, values: list[UOp]) -> list[UOp]:
+def _carry_copies(program: Program, values: list[UOp], device: str) -> list[UOp]:
     """The values after copies between devices, which become parts of the program."""
-    while True:
-        order, _ = below(values)
-        copy = next((node for node in order if node.op is ops.COPY), None)
-        if copy is None:
-            return values
-        target = canonicalize(copy.arg)
-        (source,) = copy.src
-        result = new_placeholder(copy.dtype, copy.shape, target)
-        place = _new_place(program)
-        program.inputs[result] = place
-        program.fixed[place] = _copied(source.device, target, nbytes_of(copy.dtype, copy.shape))
-        if is_placeholder(source):
-            start = program.inputs.setdefault(source, program.size)
-            program.size = max(program.size, start + 1)
-        else:
-            name = source.device or target
-            (start,) = _add(program, [source], [], name)
-            program.fixed[start] = allocate(name, nbytes_of(source.dtype, source.shape))
-        program.parts.append(ProgramPart(target, [place, start]))
-        values = on_other_leaves(values, {copy: result})
+    order, has_special = below(values)
+    if not has_special:
+        return values
+    known: dict[UOp, UOp] = {}
+    for node in order:
+        if node.op is ops.COPY:
+            (source,) = on_other_leaves(node.src, known)
+            known[node] = _carry_copy(program, node, source, device)
+    return on_other_leaves(values, known)
 
 
-def _copied(source: str | None, target: str, nbytes: int) -> Buffer:
+def _carry_copy(program: Program, copy: UOp, source: UOp, device: str) -> UOp:
+    """What stands for the result of a copy; `source` is what is copied, over the results of earlier ones."""
+    target = canonicalize(copy.arg)
+    if source.device == target:
+        return source
+    result = new_placeholder(copy.dtype, copy.shape, target)
+    nbytes = nbytes_of(copy.dtype, copy.shape)
+    if is_placeholder(source):
+        start = program.input_place(source, target)
+    else:
+        (start,) = _add(program, [source], [], source.device or target)
+        program.fixed[start] = allocate(source.device or target, nbytes)
+    if source.device is None:  # numbers: they were computed where they are wanted
+        program.inputs[result] = start
+        return result
+    place = program.inputs[result] = program.new_place(_memory_of_copy(source.device, target, nbytes))
+    add_copy(program, place, start, target)
+    return result
+
+
+def _memory_of_copy(source: str | None, target: str, nbytes: int) -> Buffer:
     """Memory for what is copied in each run: pinned on the host, if it comes from a GPU (14 -> 55 GB/s on an H200)."""
     if source is None or not source.startswith("CUDA") or not is_on_host(target):
         return allocate(target, nbytes)
@@ -309,44 +288,24 @@ def on_other_leaves(roots: Sequence[UOp], known: Mapping[UOp, UOp]) -> list[UOp]
     return [done[root] for root in roots]
 
 
-def _new_place(program: Program) -> int:
-    program.size += 1
-    return program.size - 1
-
-
 def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]], device: str) -> list[int]:
     """One more part, which computes values and the new values of states; the places of the former."""
     order, has_special = below([*values, *[value for _, value in states]])
     effects = _effects(order) if has_special else []
     changed = _changed_in_part(states, effects)
-    effects.sort(key=lambda effect: effect.top not in changed)  # those of states first
+    effects.sort(key=lambda effect: not effect.in_place)  # those of states first
     others = [(state, value) for state, value in states if changed.get(value) is not state]
     roots = [*values, *[value for _, value in others]]
-    if effects:
-        graph = parametrise_effects(roots, effects, order, is_named=True)
-    else:
-        graph = parametrise(roots, order, is_named=True)
-    places = [_new_place(program) for _ in range(graph.outputs)]
-    for (state, _), place in zip(others, places[len(values) :], strict=False):
-        state.place = place
-    for effect, place in zip(effects, places[len(roots) :], strict=True):
-        if effect.top in changed:
-            changed[effect.top].place = place
-        else:
-            _change_a_copy(program, effect.memory, place, device)
-    inputs = [_input(program, slot, device) for slot in graph.slots]
-    loaded = find_plan(graph, device)
+    part = add_schedule(program, roots, effects, order, device, is_named=True)
+    part.resident = resident_of(device, part.loaded)
+    assert part.graph is not None, "a schedule has a graph"
     for slot, (state, new) in enumerate(others, len(values)):
-        state.can_overwrite = _can_replace(state.placeholder, new, graph, slot)
-    program.parts.append(ProgramPart(device, [*places, *inputs], graph, loaded, resident_of(device, loaded)))
-    program.variables.update(graph.variables)
-    return places[: len(values)]
-
-
-def _change_a_copy(program: Program, memory: UOp, place: int, device: str) -> None:
-    """The content of a memory is copied to a place in each run, and changed there."""
-    program.copied.append((place, _input(program, memory, device)))
-    program.fixed[place] = allocate(device, nbytes_of(memory.dtype, memory.shape))
+        state.place = part.places[slot]
+        state.can_overwrite = _can_replace(state.placeholder, new, part.graph, slot)
+    for effect, place in zip(effects, part.places[len(roots) :], strict=False):
+        if effect.in_place:
+            changed[effect.top].place = place
+    return part.places[: len(values)]
 
 
 def _can_replace(old: UOp | None, new: UOp, graph: Parametrised, slot: int) -> bool:
@@ -363,7 +322,7 @@ def _changed_in_part(states: Sequence[tuple[State, UOp]], effects: Sequence[Effe
     for state, value in states:
         effect = by_top.get(value)
         if effect is not None and effect.memory is state.placeholder and not effect.views() and value not in found:
-            state.is_part = True
+            state.is_part = effect.in_place = True
             found[value] = state
     return found
 
@@ -373,16 +332,6 @@ def _effects(order: list[UOp]) -> list[Effect]:
     tops = [node for node in last_changes(order) if node.device is not None]
     found = [effect_of(top) for top in tops]
     return [effect for effect in found if effect is not None]
-
-
-def _input(program: Program, node: UOp, device: str) -> int:
-    """The place of what a slot holds."""
-    place = program.inputs.get(node)
-    if place is None:
-        place = program.inputs[node] = _new_place(program)
-        if not is_placeholder(node):
-            program.fixed[place] = memory_of_slot(node, device)
-    return place
 
 
 def resident_of(device: str, loaded: Any) -> Any:

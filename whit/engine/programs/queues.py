@@ -19,12 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from whit.engine.programs.dependencies import Access, dependencies
 from whit.engine.report.counters import Counts
-
-Calls = list[tuple[Any, ...]]  # functions with their arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +53,18 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a copy is: between which devices, and how many bytes."""
+    """What a copy is: between which devices or inside of which, and how many bytes."""
 
     target: str
     source: str
     nbytes: int
+
+    @property
+    def queue(self) -> str:
+        """Where it runs: inside of a device between its kernels, else beside them."""
+        if self.source == self.target:
+            return self.target
+        return copy_queue(self.source if self.source.startswith("CUDA") else self.target)
 
     @property
     def counts(self) -> Counts:

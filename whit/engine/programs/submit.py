@@ -16,27 +16,10 @@ from typing import Any, Protocol
 
 from whit.engine.programs.dependencies import Access
 from whit.engine.programs.launches import Copy, LaunchList
-from whit.engine.programs.queues import Batch, Call, Calls, Way, batches, submission_order
-from whit.engine.realize.parametrise import Parametrised
+from whit.engine.programs.parts import ALL, Calls, ProgramPart
+from whit.engine.programs.queues import Batch, Call, Way, batches, submission_order
 from whit.engine.report.counters import GlobalCounters
 from whit.runtime.buffer import Buffer
-
-ALL: list[int] = []  # the places of a part that has all of the table, in order
-
-
-@dataclass(slots=True)
-class ProgramPart:
-    """One schedule on one device; or a copy between devices, if there is none."""
-
-    device: str
-    places: list[int]  # in the table, of its slots; of a copy, target and source
-    graph: Parametrised | None = None
-    loaded: Any = None
-    resident: Any = None  # a `Resident` or a `CudaResident`, where the device has them
-
-    def buffers(self, table: list[Buffer]) -> list[Buffer]:
-        """The memory of its slots."""
-        return table if self.places is ALL else [table[place] for place in self.places]
 
 
 def can_submit(parts: Sequence[ProgramPart], ways: Mapping[int, Way]) -> bool:
@@ -96,7 +79,7 @@ class Submission:
     def _rank(self, batch: Batch) -> int:
         """What works by itself is started before what the caller does, and that comes before waiting."""
         way = self._ways.get(batch.part)
-        if way is None:
+        if way is None or way.source == way.target:
             return 0 if _kind(batch.queue) == "CUDA" else 2
         return 3 if _kind(way.source) == "CUDA" else 1 if _kind(way.target) == "CUDA" else 2
 
@@ -137,12 +120,12 @@ class Submission:
 
     # ---- running
 
-    def calls(self, table: list[Buffer], variables: Mapping[str, int], changed: Iterable[int] | None) -> Calls | None:
+    def calls(self, table: list[Buffer], bindings: Mapping[str, int], changed: Iterable[int] | None) -> Calls | None:
         """The calls of a run; None if it cannot be done this way, because of where memory begins."""
         for part in self._parts:
             if part.resident is not None:
                 known = changed if part.places is ALL else None
-                if not part.resident.prepare(part.buffers(table), variables, known):
+                if not part.resident.prepare(part.buffers(table), part.bound(bindings), known):
                     return None
         found: Calls = []
         for item in self._items:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from whit.engine.devices.device import Device
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import attach, nbytes_of, storage
+from whit.engine.plan.find_plan import find_plan, memory_of_slot
 from whit.engine.realize.parametrise import below, parametrise
-from whit.engine.realize.realize import find_plan, memory_of_slot
 from whit.errors import InternalError
 from whit.ir.uop import UOp
 

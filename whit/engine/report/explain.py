@@ -16,20 +16,14 @@ from whit.engine.devices.device import Device, canonicalize, is_disk
 from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.memory.storage import computed_entries, nbytes_of
 from whit.engine.memory.view import view_of_buffer
+from whit.engine.plan.find_plan import call_names, load_scheduler
 from whit.engine.plan.plan import Plan, make_plan
 from whit.engine.programs.dependencies import accesses_of, dependencies
+from whit.engine.realize.changes import needs_kernel, shows
 from whit.engine.realize.effects import effect_of, last_changes, stored_value
+from whit.engine.realize.known import filled_by_hand, known, value_of
 from whit.engine.realize.parametrise import Parametrised, below, parametrise
 from whit.engine.realize.parametrise_effects import parametrise_effects
-from whit.engine.realize.realize import (
-    _known,
-    _needs_kernel,
-    _shows,
-    _value,
-    call_names,
-    filled_by_hand,
-    load_scheduler,
-)
 from whit.engine.realize.windows import find_windows
 from whit.engine.report.kernel import KernelReport, spell_bytes, spell_count
 from whit.engine.report.why_stored import WhyStored, stored_lines
@@ -53,11 +47,11 @@ class Report:
 
     def value(self, root: UOp, device: str) -> None:
         """What has to be done for a value on a device."""
-        node = _value(root)
+        node = value_of(root)
         title = f"{_spelled(root)} on {device}"
         if is_disk(device):
             self.lines.append(f"{title}: in a file, nothing is computed there")
-        elif _known(node) is not None:
+        elif known(node) is not None:
             self.lines.append(f"{title}: in memory already, nothing to do")
         elif view_of_buffer(node) is not None:
             self.lines.append(f"{title}: a part of memory that is there already, no kernel")
@@ -87,7 +81,7 @@ class Report:
         """Reports a copy, and what has to be computed before it; a BUFFER that stands for its result."""
         (source,) = node.src
         target = canonicalize(node.arg)
-        if _known(_value(source)) is None and not is_disk(source.device):
+        if known(value_of(source)) is None and not is_disk(source.device):
             self.value(source, source.device or target)
         count = nbytes_of(node.dtype, node.shape)
         self.lines.append(f"copy of {_spelled(node)}, {spell_bytes(count)}, from {source.device} to {target}")
@@ -157,7 +151,7 @@ def _graph_of(node: UOp) -> tuple[Parametrised, int]:
     if not effects:
         return parametrise([node], order, find_windows(order), is_named=True), 0
     roots = [top for top, effect in found if effect is None]
-    if not _shows(node, set(tops)) and _needs_kernel(node, {effect.memory for effect in effects}):
+    if not shows(node, set(tops)) and needs_kernel(node, {effect.memory for effect in effects}):
         roots.append(node)
     windows = find_windows(order, {effect.memory for effect in effects})
     return parametrise_effects(list(dict.fromkeys(roots)), effects, order, windows, is_named=True), len(effects)
@@ -168,8 +162,8 @@ def _graph_of(node: UOp) -> tuple[Parametrised, int]:
 
 def kernels(root: UOp, device: str | None = None) -> list[KernelReport]:
     """The kernels that `realize` would run for a node once what it copies is there, in order."""
-    node, name = _value(root), root.device or canonicalize(device)
-    if is_disk(name) or _known(node) is not None or view_of_buffer(node) or filled_by_hand(node, name) is not None:
+    node, name = value_of(root), root.device or canonicalize(device)
+    if is_disk(name) or known(node) is not None or view_of_buffer(node) or filled_by_hand(node, name) is not None:
         return []
     graph, _ = _graph_of(Report([]).without_copies(node))
     plan = make_plan(load_scheduler(name)(graph.graph), graph.outputs + len(graph.slots))

@@ -7,8 +7,8 @@ from pathlib import Path
 from whit.engine.devices.device import Device
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import nbytes_of
+from whit.engine.plan.find_plan import load_scheduler
 from whit.engine.plan.plan import make_plan
-from whit.engine.realize.realize import load_scheduler
 from whit.errors import ArgumentError, ParseError
 from whit.ir import ops
 from whit.ir.text.parse import parse

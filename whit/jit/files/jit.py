@@ -30,7 +30,7 @@ from whit.jit.signature import MISSED, Arguments, Key
 from whit.runtime.buffer import OutOfMemoryError
 
 MAGIC = b"whit captured functions\n"
-FORMAT = 2  # what another version of whit writes into a file, or expects of machine code, has another number
+FORMAT = 3  # what another version of whit writes into a file, or expects of machine code, has another number
 MEANT = ("TRAINING", "DEFAULT_FLOAT", "DEFAULT_INT", "WINO")  # what a function depends on; other settings make code
 
 

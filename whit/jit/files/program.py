@@ -22,7 +22,8 @@ from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.plan.plan import make_plan, plan_of
-from whit.engine.programs.program import ALL, Program, ProgramPart, on_other_leaves, resident_of
+from whit.engine.programs.parts import ALL, ProgramPart
+from whit.engine.programs.program import Program, on_other_leaves, resident_of
 from whit.engine.realize.parametrise import Parametrised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
@@ -128,8 +129,6 @@ def program_to(program: Program, writer: JsonWriter) -> Json:
             [place, buffer.device, buffer.nbytes, writer.memory(buffer) if place in known else None]
             for place, buffer in program.fixed.items()
         ],
-        "copied": program.copied,
-        "variables": program.variables,
         "pruned": [writer.node(node) for node in program.pruned],
         "before": None if program.before is None else program_to(program.before, writer),
         "donations": [[number, writer.node(node)] for number, node in program.donations.items()],
@@ -148,6 +147,7 @@ def _part_to(part: ProgramPart, writer: JsonWriter) -> Json:
         "places": places,
         "linear": to_text(plan.linear, types=False),
         "slots": len(plan.params),
+        "variables": dict(part.variables or {}),
         "kernels": [[header, writer.bytes(code)] for header, code in codes],
     }
 
@@ -163,10 +163,9 @@ def _has_code(device: str) -> bool:
 
 def program_from(data: Json, reader: JsonReader, given: Mapping[int, int]) -> Program:
     """The program that was written. `given` are the bytes of what its user puts into the places of results."""
-    program = Program(size=reader.places(data["size"]), variables=data["variables"])
+    program = Program(size=reader.places(data["size"]))
     program.inputs = {reader.node(number): place for number, place in data["inputs"]}
     program.outputs = [_place(program, place) for place in data["outputs"]]
-    program.copied = [(_place(program, place), _place(program, source)) for place, source in data["copied"]]
     program.pruned = [reader.node(number) for number in data["pruned"]]
     program.donations = {number: reader.node(node) for number, node in data["donations"]}
     rooms = {place: [nbytes] for place, nbytes in given.items()}
@@ -212,4 +211,6 @@ def _part_from(data: Json, reader: JsonReader, program: Program, rooms: Mapping[
             raise ValueError(f"{needed} bytes in place {place}, which has {rooms.get(place)}")
     loaded = Device[device].load(plan)
     graph = Parametrised(linear, 0, (), ())
-    return ProgramPart(device, ALL if data["places"] is None else places, graph, loaded, resident_of(device, loaded))
+    part = ProgramPart(device, ALL if data["places"] is None else places, graph, loaded, resident_of(device, loaded))
+    part.variables = {str(name): int(value) for name, value in data["variables"].items()}
+    return part

@@ -8,13 +8,12 @@ from whit.viz.report.table import Data, amount, ms, plural, table
 
 BAR_CHARACTERS = 40  # characters
 ROLES = {
-    "engine.realize.realize._results": "result",
+    "engine.realize.changes.results_of": "result",
     "jit.replayer._make": "result",
     "engine.devices.cpu.shared_arena": "temporaries of the JIT",
-    "engine.realize.realize._apart": "copy for a leaf of its own",
-    "engine.realize.realize._copy": "copy from another device",
-    "engine.realize.realize._memory_for": "copy before a change",
-    "engine.realize.realize._without_kernel": "constant",
+    "engine.realize.realize._copied": "copy from another device",
+    "engine.programs.parts._add_memory": "copy before a change",
+    "engine.realize.known.without_kernel": "constant",
 }
 
 
