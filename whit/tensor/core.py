@@ -19,7 +19,7 @@ from typing import Any, Self
 from whit.dtype import DType, DTypeLike, dtypes, least_upper_float, to_dtype
 from whit.engine.devices.device import Device, is_disk
 from whit.engine.memory.holders import Holder, clock, forget, hold, holders
-from whit.engine.programs.overlay import current, register_tensor
+from whit.engine.programs.overlay import Overlaid, current
 from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape, spell_size
@@ -75,10 +75,10 @@ def all_leaves() -> list[Core]:
     return [tensor for tensor in found if tensor is not None]
 
 
-class Core:
+class Core(Overlaid):
     """A node and its place. `uop` is the graph that computes the tensor, or the BUFFER that holds it."""
 
-    __slots__ = ("__weakref__", "_family", "_holder", "_place", "_wanted", "grad", "requires_grad", "uop")
+    __slots__ = ("__weakref__", "_holder", "_place", "_wanted", "requires_grad")
 
     uop: UOp
     grad: Any  # the gradient, a tensor, once there is one
@@ -273,9 +273,6 @@ class Core:
             raise DTypeError(
                 f"{name}: {what}, and this is {self.dtype.name}{spell_shape(self.shape)}", self._made(), fix
             )
-
-
-register_tensor(Core)
 
 
 def without_views(node: UOp) -> UOp:

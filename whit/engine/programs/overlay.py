@@ -1,7 +1,7 @@
 """How tensors that existed before show themselves while a function is traced, or while it is noted what it reads.
 
 A trace gives a tensor another node, another family, another gradient, seen by its thread alone. This costs nothing
-while nothing is traced: `uop`, `_family` and `grad` are slots of the class then, and become properties when the first
+while nothing is traced: `uop`, `_family` and `grad` are slots then, and become properties when the first
 trace of the process begins (a property takes 107 ns to read, a slot 15).
 """
 
@@ -19,7 +19,19 @@ from whit.ir.uop import UOp, before_unbind
 if TYPE_CHECKING:
     from whit.engine.programs.trace import Shown, Trace
 
-FIELDS = ("uop", "_family", "grad")
+
+class Overlaid:
+    """The fields of a tensor that a trace shows its thread differently. Tensors inherit from it."""
+
+    __slots__ = ("_family", "grad", "uop")
+
+    uop: UOp
+    grad: Any
+    _family: Any
+
+
+FIELDS = Overlaid.__slots__
+_SLOTS: dict[str, Any] = {name: Overlaid.__dict__[name] for name in FIELDS}
 
 
 class _Slot(Protocol):
@@ -41,14 +53,6 @@ class Wrapper:
         raise NotImplementedError
 
 
-class Overlay:
-    """The class of tensors, and its slots."""
-
-    tensor: type = type(None)
-    slots: dict[str, _Slot]
-    properties: dict[str, property]
-
-
 _active: dict[int, Trace] = {}  # thread -> what it traces
 _reading: dict[int, list[Reads]] = {}  # thread -> who notes what it reads, outer first
 _lock = threading.RLock()  # a thread that was interrupted in here can go on
@@ -56,9 +60,9 @@ _lock = threading.RLock()  # a thread that was interrupted in here can go on
 
 def _use_properties() -> None:
     """Under the lock: fields are properties while anybody needs that."""
-    found = Overlay.properties if _active or _reading else Overlay.slots
+    found = _PROPERTIES if _active or _reading else _SLOTS
     for name in FIELDS:
-        setattr(Overlay.tensor, name, found[name])
+        setattr(Overlaid, name, found[name])
 
 
 def current() -> Trace | None:
@@ -210,9 +214,6 @@ def _gradient_property(slot: _Slot) -> property:
     return property(get, set_)
 
 
-_PROPERTIES = {"uop": _node_property, "_family": _family_property, "grad": _gradient_property}  # by slot
-
-
 def _is_set(slot: _Slot, tensor: Any) -> bool:
     try:
         slot.__get__(tensor)
@@ -221,21 +222,21 @@ def _is_set(slot: _Slot, tensor: Any) -> bool:
     return True
 
 
-def register_tensor(kind: type) -> None:
-    """The class whose instances are seen through the overlay, with FIELDS as slots."""
-    Overlay.tensor = kind
-    Overlay.slots = {name: kind.__dict__[name] for name in FIELDS}
-    Overlay.properties = {name: _PROPERTIES[name](Overlay.slots[name]) for name in FIELDS}
+_PROPERTIES = {
+    "uop": _node_property(_SLOTS["uop"]),
+    "_family": _family_property(_SLOTS["_family"]),
+    "grad": _gradient_property(_SLOTS["grad"]),
+}
 
 
 def slot_of(name: str) -> Any:
     """The field itself, also while there is an overlay."""
-    return Overlay.slots[name]
+    return _SLOTS[name]
 
 
 def raw_set(name: str) -> Any:
     """What sets a field of a tensor, also while there is an overlay: a function of C, which no interrupt enters."""
-    return Overlay.slots[name].__set__
+    return _SLOTS[name].__set__
 
 
 def _after_fork() -> None:
@@ -248,8 +249,7 @@ def _after_fork() -> None:
         _active[threading.get_ident()] = trace
     if reads:
         _reading[threading.get_ident()] = reads
-    if Overlay.tensor is not type(None):
-        _use_properties()
+    _use_properties()
 
 
 if hasattr(os, "register_at_fork"):
