@@ -54,7 +54,7 @@ class EmulatedGpu(PythonDevice):
             render({f"k{i}": program.linear for i, program in enumerate(programs)}, self.target)
         return Loaded(plan, steps)
 
-    def run(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+    def execute(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Executes the programs on these buffers."""
         plan, steps = loaded.plan, loaded.steps
         arena = Buffer(self.name, plan.arena_bytes)

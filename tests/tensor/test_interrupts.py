@@ -31,6 +31,7 @@ REALISING = (
     "engine/realize/known.py",
     "engine/programs/parts.py",
     "engine/devices/cpu.py",
+    "engine/devices/python.py",
     "engine/memory/storage.py",
 )
 CHANGING = ("tensor/family.py", "tensor/methods/data/assign.py")
@@ -154,13 +155,13 @@ def _of_a_shape() -> Tensor:
     return x.reshape(2, 2).index_add(0, Tensor([1, 1]), Tensor([[1.0, 1.0], [2.0, 2.0]]))
 
 
-@pytest.mark.cpu
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
 @pytest.mark.parametrize("written", (_in_place, _whole, _through_a_view, _of_a_shape), ids=lambda f: f.__name__)
 def test_what_is_written_in_place_is_written_once(
-    written: Callable[[], Tensor], monkeypatch: pytest.MonkeyPatch
+    written: Callable[[], Tensor], device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "LEAST_REUSED_BYTES", 1)
-    with Context(DEV="CPU", CHECK_PLAN=0):
+    with Context(DEV=device, CHECK_PLAN=0):
         wanted = written().tolist()
         counted, x = Interrupt(REALISING), written()
         assert counted.run(x.realize) and counted.count > 20

@@ -6,6 +6,7 @@ A loaded plan has for each launch an array of arguments and one of pointers to t
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
@@ -15,6 +16,7 @@ from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile.cuda import CudaKernel, Launch, get_cuda_kernels, without_vectors
+from whit.engine.devices.device import NOTHING, Calls
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
@@ -103,8 +105,10 @@ class CudaDevice:
         arguments = [[Arguments(launch) for launch in kernel.launches] for kernel in kernels]
         return LoadedPlan(plan, kernels, arguments, counts, {})
 
-    def run(self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
-        """Starts the kernels in order."""
+    def run(
+        self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int], then: Calls = NOTHING
+    ) -> None:
+        """Starts the kernels in order, and makes the calls of C in `then` without Python in between."""
         addresses = [buffer.address for buffer in buffers]
         plan = loaded.plan
         if plan.temporaries:
@@ -116,10 +120,14 @@ class CudaDevice:
         with self.gpu.lock:
             if DEBUG >= 2 or hooks.timers():
                 self._run_timed(loaded, addresses, variables)
+                deque(starmap(call, then), maxlen=0)
                 return
-            for number in range(len(plan.steps)):
-                for each in self._filled(loaded, number, addresses, variables):
-                    self.launch(each)
+            if then:
+                self._start_at_once(loaded, addresses, variables, then)
+            else:
+                for number in range(len(plan.steps)):
+                    for each in self._filled(loaded, number, addresses, variables):
+                        self.launch(each)
         GlobalCounters.add(self.name, loaded.counts)
 
     def _filled(
@@ -133,6 +141,24 @@ class CudaDevice:
         for each in arguments:
             each.fill(given, variables)
         return arguments
+
+    def _start_at_once(
+        self, loaded: LoadedPlan, addresses: list[int], variables: Mapping[str, int], then: Calls
+    ) -> None:
+        """Starts all steps and makes the calls after them. Arguments are filled before: the driver copies them."""
+        steps = [self._filled(loaded, number, addresses, variables) for number in range(len(loaded.plan.steps))]
+        calls = [self._call_of(each) for step in steps for each in step]
+        codes = list(starmap(call, [*calls, *then]))
+        for code in codes[: len(calls)]:
+            self.gpu.check("cuLaunchKernel", code)
+
+    def _call_of(self, each: Arguments) -> tuple[Any, ...]:
+        """The call of the driver that starts a launch whose arguments are filled."""
+        launch = each.launch
+        self.gpu.recent.append(launch.started)
+        sizes = launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared
+        start = self.gpu.driver.function("cuLaunchKernel")
+        return start, launch.function, *sizes, self.gpu.stream, each.pointers, None
 
     def launch(self, each: Arguments) -> None:
         """Starts a launch whose arguments are filled."""
@@ -167,17 +193,13 @@ class CudaDevice:
         """Starts steps, each between two events. What is called is found before: between an event and its kernel there
         is one call of the driver, so that a GPU that waits for them sees little of Python in the time of a kernel."""
         gpu = self.gpu
-        record, start = gpu.driver.function("cuEventRecord"), gpu.driver.function("cuLaunchKernel")
+        record = gpu.driver.function("cuEventRecord")
         events: list[Any] = []
         calls: list[tuple[Any, ...]] = []
         for step in launches:
             events += [gpu.times.new(), gpu.times.new()]
             calls.append((record, events[-2], gpu.stream))
-            for each in step:
-                launch = each.launch
-                gpu.recent.append(launch.started)
-                sizes = launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared
-                calls.append((start, launch.function, *sizes, gpu.stream, each.pointers, None))
+            calls += [self._call_of(each) for each in step]
             calls.append((record, events[-1], gpu.stream))
         for (function, *_), code in zip(calls, list(starmap(call, calls)), strict=True):
             gpu.check(function.__name__, code)

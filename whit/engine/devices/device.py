@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.cache import register_cache
@@ -40,6 +41,9 @@ BACKENDS: dict[str, str] = {
 WITH_PATH = ("DISK", "REMOTE")
 WITH_TARGET = ("CPU", "NULL")  # kinds that compile for what their names say
 
+Calls = Sequence[tuple[Any, ...]]  # functions of C with their arguments
+NOTHING: Calls = ()
+
 
 class Backend(Protocol):
     """An open device."""
@@ -50,8 +54,9 @@ class Backend(Protocol):
     def load(self, plan: Plan) -> Any:
         """The plan as something that `run` takes: kernels compiled and linked."""
 
-    def run(self, loaded: Any, buffers: Any, variables: Any) -> None:
-        """Executes a loaded plan on these buffers, by slot, with these values of variables, by name."""
+    def run(self, loaded: Any, buffers: Any, variables: Any, then: Calls = NOTHING) -> None:
+        """Executes a loaded plan on these buffers, by slot, with these values of variables, by name. Then it makes the
+        calls that note which memory was written over, best with no Python in between, where an interrupt may come."""
 
     def synchronize(self) -> None:
         """Returns when everything that was started has finished."""

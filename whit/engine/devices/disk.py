@@ -15,7 +15,7 @@ import weakref
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from whit.engine.devices.device import is_disk
+from whit.engine.devices.device import NOTHING, Calls, is_disk
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.errors import ArgumentError, DeviceError, FileError, FileMissingError, OutOfRangeError
 from whit.ir.uop import UOp
@@ -165,7 +165,7 @@ class DiskDevice:
         """Refuses: there is nothing that could compute."""
         raise not_computed(self.name)
 
-    def run(self, loaded: Any, buffers: Any, variables: Any) -> NoReturn:
+    def run(self, loaded: Any, buffers: Any, variables: Any, then: Calls = NOTHING) -> NoReturn:
         """Refuses: there is nothing that could compute."""
         raise not_computed(self.name)
 

@@ -12,7 +12,8 @@ from itertools import starmap
 from operator import call
 from typing import Any
 
-from whit.engine.devices.cpu import NOTHING, Calls, CpuDevice
+from whit.engine.devices.cpu import CpuDevice
+from whit.engine.devices.device import NOTHING, Calls
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import GlobalCounters
 from whit.recording import hooks

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import starmap
+from operator import call
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from whit.config import DEBUG
+from whit.engine.devices.device import NOTHING, Calls
 from whit.engine.memory.storage import concrete_shape
-from whit.engine.plan.plan import Plan
+from whit.engine.plan.plan import Plan, plan_of
+from whit.engine.programs.dependencies import written_by
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
 from whit.engine.report.show import announce, show_kernel
@@ -33,7 +39,21 @@ class PythonDevice:
         """The plan itself: there is nothing to compile."""
         return plan
 
-    def run(self, loaded: Plan, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+    def run(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int], then: Calls = NOTHING) -> None:
+        """Executes a plan on these buffers, and makes the calls of C in `then`: both or, if an interrupt comes,
+        neither. So where there are such calls it works on copies, of which the bytes are moved together with them."""
+        if not then:
+            self.execute(loaded, buffers, variables)
+            return
+        results = {slot: buffers[slot] for slot in _written(plan_of(loaded))}
+        copies = {slot: Buffer(self.name, buffer.nbytes, is_counted=False) for slot, buffer in results.items()}
+        for slot, copy in copies.items():
+            copy.copy_from(results[slot])
+        self.execute(loaded, [copies.get(slot, buffer) for slot, buffer in enumerate(buffers)], variables)
+        moves = [(ctypes.memmove, results[slot].address, copy.address, copy.nbytes) for slot, copy in copies.items()]
+        deque(starmap(call, [*moves, *then]), maxlen=0)
+
+    def execute(self, loaded: Any, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         """Executes the plan on these buffers."""
         values: dict[UOp, Any] = {
             param: _array(param, buffer, variables)
@@ -49,16 +69,16 @@ class PythonDevice:
                 values[node] = variables[node.arg.name]
         times: list[int] = []
         names = running_names(len(loaded.steps)) if DEBUG >= 2 else ()
-        for number, call in enumerate(loaded.linear.src):
+        for number, kernel in enumerate(loaded.linear.src):
             times.append(perf_counter_ns())
-            run(call, values)
+            run(kernel, values)
             times.append(perf_counter_ns())
             seconds = (times[-1] - times[-2]) * 1e-9
-            counts = _counts(call, seconds, variables)
+            counts = _counts(kernel, seconds, variables)
             GlobalCounters.add(self.name, counts)
             if DEBUG >= 2:
-                announce(call.src[0])
-                show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, names[number])
+                announce(kernel.src[0])
+                show_kernel(self.name, kernel.src[0].arg.name, kernel.src[1:2], counts, seconds, names[number])
         for timer in hooks.timers():
             timer.started(self.name, loaded, (), "")(times)
 
@@ -80,6 +100,20 @@ def _counts(call: UOp, seconds: float, variables: Mapping[str, int]) -> Counts:
         else:
             counts.bytes_read += nbytes
     return counts
+
+
+def _written(plan: Plan) -> set[int]:
+    """The slots that the steps of a plan write to, or to parts of."""
+    found = set()
+    for kernel in plan.linear.src:
+        function, *arguments = kernel.src
+        for number in written_by(function):
+            memory = [argument for argument in arguments if argument.op is not ops.BIND][number]
+            while memory.op is not ops.PARAM and memory.src:
+                (memory, *_) = memory.src
+            if memory.op is ops.PARAM:
+                found.add(memory.arg.slot)
+    return found
 
 
 def _array(node: UOp, buffer: Buffer, variables: Mapping[str, int]) -> Any:

@@ -66,25 +66,19 @@ class ProgramPart:
         return {**self.variables, **bindings} if self.variables else bindings
 
     def calls(self, table: Table, bindings: Mapping[str, int]) -> Calls:
-        """What is to be called for it, without preparation, and `then`. Where a device can do both at once, an
-        interrupt comes before or after."""
-        buffers, then = self.buffers(table), self.then
+        """What is to be called for it, without preparation, and `then`."""
+        buffers = self.buffers(table)
         if self.graph is None:
             target, source = buffers
             moved = Counts(copy_count=1, bytes_read=target.nbytes, bytes_written=target.nbytes)
             move = target.fill_from if self.is_fresh else target.copy_from
-            return [(move, source), (GlobalCounters.add, self.device, moved), *then]
+            return [(move, source), (GlobalCounters.add, self.device, moved), *self.then]
         if CHECK_PLAN and isinstance(plan := plan_of(self.loaded), Plan):  # a backend may keep something else
             load_check("check_plan").check_shared(self.graph.graph, plan, buffers)
-        backend: Any = Device[self.device]
-        run: tuple[Any, ...]
-        run = backend.run, self.loaded, buffers, self.bound(bindings)
-        is_one = bool(then) and getattr(backend, "calls_then", False)
-        if is_one:
-            run = (*run, then)
+        run = Device[self.device].run, self.loaded, buffers, self.bound(bindings), self.then
         if watched and self.graph.places is not None:
-            run = (run_named, partial(call_names, self.graph, self.device), *run)
-        return [run] if is_one else [run, *then]
+            return [(run_named, partial(call_names, self.graph, self.device), *run)]
+        return [run]
 
 
 @dataclass(slots=True)
