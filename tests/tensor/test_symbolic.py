@@ -293,3 +293,12 @@ def test_what_may_be_outside_for_some_value_is_refused() -> None:
         t(X)[: Variable("k", 0, 3).bind(0)].max(0)
     with pytest.raises(ArgumentError, match="rand: the size n has no value"):
         Tensor.rand(Variable("n", 1, 6))
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("device", ["CPU", "CPU:C"])
+@pytest.mark.parametrize("name", ["start", "stop", "buffers", "p0", "var.at.3", "a b", "a\\", "a\nb", 'q"q', "%x"])
+def test_a_variable_may_have_any_name(name: str, device: str) -> None:
+    variable, x = Variable(name, 0, 100), Tensor.arange(200, device=device).realize()
+    assert x[variable.bind(3) : variable.bind(3) + 4].sum().item() == 18
+    assert (x * variable.bind(7)).sum().item() == 7 * 199 * 100

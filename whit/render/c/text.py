@@ -77,7 +77,9 @@ class _Function:
             self.line(f"{kind} *{name} = ({kind} *)buffers[{node.arg.slot}];")
         for i, node in enumerate(variables_of(self.linear)):
             name = self.names[node] = f"var{i}"
-            self.line(f"const {c_type(node.dtype)} {name} = ({c_type(node.dtype)})variables[{i}];  // {node.arg.name}")
+            self.line(
+                f"const {c_type(node.dtype)} {name} = ({c_type(node.dtype)})variables[{i}];  // {node.arg.name!a}"
+            )
         for node in local_buffers_of(self.linear):
             stem = "acc" if node.arg.memory is Memory.REGISTER else "panel"
             name = self.names[node] = f"{stem}{node.arg.id}"

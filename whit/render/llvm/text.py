@@ -98,7 +98,8 @@ class _Function(LlvmWriter):
                 self.named(f"p{slot}.aligned", f"icmp eq i64 {low}, 0")
         for i, node in enumerate(variables_of(self.linear)):
             address = self.value("var.at", f"getelementptr inbounds i64, ptr %variables, i64 {i}")
-            wide = self.named(quoted(node.arg.name), f"load i64, ptr {address}, align 8")
+            # With a space, as no name of ours has: users may call theirs "start" or "p0".
+            wide = self.named(quoted(f"variable {node.arg.name}"), f"load i64, ptr {address}, align 8")
             narrow = scalar_type(node.dtype)
             self.names[node] = wide if narrow == "i64" else self.value("var", f"trunc i64 {wide} to {narrow}")
         for node in local_buffers_of(self.linear):
