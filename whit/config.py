@@ -11,7 +11,6 @@ of every cache key. `describe()` lists all settings. whit reads these environmen
 """
 
 import contextvars
-import inspect
 import operator
 import os
 from collections.abc import Callable
@@ -248,6 +247,8 @@ class Context:
             end()
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        import inspect  # lazy: 4 ms, and few programs decorate with settings
+
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ArgumentError(
                 f"Context: cannot decorate the generator {function.__name__}",

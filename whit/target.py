@@ -18,12 +18,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import replace
 
 from whit.cache import register_cache
 from whit.dtype import DType, dtypes
 from whit.errors import DeviceError, nearest
-from whit.records import dataclass
+from whit.records import dataclass, replace
 
 KiB = 1024
 MiB = 1024 * KiB

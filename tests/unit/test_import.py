@@ -7,6 +7,8 @@ from pathlib import Path
 
 HEAVY = (
     "numpy",
+    "dataclasses",
+    "inspect",
     "difflib",
     "decimal",
     "sysconfig",

@@ -8,7 +8,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -28,10 +28,10 @@ OPTIONS: list[dict[str, bool]] = [
 
 def both(options: dict[str, bool]) -> list[type[Any]]:
     """The same class by the standard library's decorator and by whit's."""
-    return [_made(decorator(**options)) for decorator in (dataclasses.dataclass, records.dataclass)]
+    return [_made(library.dataclass(**options), library.field) for library in (dataclasses, records)]
 
 
-def _made(decorate: Callable[[type], type]) -> type[Any]:
+def _made(decorate: Callable[[type], type], field: Any) -> type[Any]:
     @decorate
     class Row:
         """A row."""
@@ -132,3 +132,82 @@ def test_what_inherits_from_a_frozen_record_keeps_its_fields() -> None:
 
 def test_frozen_records_with_slots_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(PrefetchArg(128))) == PrefetchArg(128)
+
+
+def test_the_standard_library_knows_them() -> None:
+    standard, ours = both({"frozen": True, "slots": True})
+    assert dataclasses.is_dataclass(ours)
+    assert [repr(each) for each in fields(ours)] == [repr(each) for each in fields(standard)]
+    assert [(each.name, each.type, each.init) for each in records.fields(ours)] == [
+        (each.name, each.type, each.init) for each in fields(standard)
+    ]
+    assert inspect.signature(ours).parameters.keys() == inspect.signature(standard).parameters.keys()
+
+    @dataclasses.dataclass(frozen=True)
+    class Longer(ours):  # type: ignore[misc, valid-type]
+        more: int = field(default=0, kw_only=True)
+
+    assert (Longer("a", more=2).name, Longer("a", more=2).more) == ("a", 2)
+
+
+def test_records_of_the_standard_library_are_taken_too() -> None:
+    standard, ours = both({"frozen": True})
+    assert [records.is_dataclass(each) for each in (standard, ours, standard("a"), ours("a"), int, 3)] == [True] * 4 + [
+        False
+    ] * 2
+    assert [each.name for each in records.fields(standard("a"))] == [each.name for each in records.fields(ours("a"))]
+    for kind in (standard, ours):
+        assert records.replace(kind("a"), size=4) == kind("a", 4)
+        with pytest.raises(ValueError, match="field total is declared with init=False"):
+            records.replace(kind("a"), total=4)
+        with pytest.raises(TypeError, match="other"):
+            records.replace(kind("a"), other=4)
+
+
+def test_init_is_compiled_when_it_is_asked_for() -> None:
+    @records.dataclass(slots=True)
+    class Base:
+        size: int
+        factor: float = 1.0
+
+    @records.dataclass(slots=True)
+    class Named(Base):
+        name: str = "a"
+
+    class Plain(Base):
+        pass
+
+    assert not inspect.isfunction(Base.__dict__["__init__"])
+    assert (Plain(3).size, Plain(3).factor) == (3, 1.0)  # through a class that inherits it
+    assert inspect.isfunction(Base.__dict__["__init__"])
+    assert not inspect.isfunction(Named.__dict__["__init__"])
+    assert Named(1, 2.0, name="b") == records.replace(Named(5), size=1, factor=2.0, name="b")
+    assert [name for name in ("size", "factor", "name") if name in Named.__slots__] == ["name"]
+    with pytest.raises(TypeError, match=r"Named.__init__\(\) missing 1 required positional argument: 'size'"):
+        Named()  # type: ignore[call-arg]
+
+
+def test_wrong_declarations_are_refused() -> None:
+    def declared(**values: object) -> type:
+        annotations = dict.fromkeys(("first", "second"), "int")
+        return records.dataclass(type("Row", (), {"__annotations__": annotations, **values}))
+
+    with pytest.raises(TypeError, match="non-default argument 'second' follows default argument"):
+        declared(first=1)
+    with pytest.raises(ValueError, match=r"mutable default of Row\.second: use default_factory"):
+        declared(second=[])
+    with pytest.raises(TypeError, match=r"Row\.second: its `field` is that of dataclasses"):
+        declared(second=field(default=3))
+    with pytest.raises(TypeError, match="base Point is a dataclass of the standard library"):
+        records.dataclass(type("Row", (dataclasses.make_dataclass("Point", ["x"]),), {}))
+
+
+def test_class_variables_are_no_fields() -> None:
+    @records.dataclass
+    class Row:
+        size: int
+        unit: ClassVar[str] = "bytes"
+
+    assert [each.name for each in records.fields(Row)] == ["size"]
+    assert Row(3) == Row(3)
+    assert Row.unit == "bytes"

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 if TYPE_CHECKING:
     from whit.ir.uop import UOp

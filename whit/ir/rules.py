@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from typing import Any
 
 from whit.dtype import DType, dtypes, wrap
@@ -41,7 +40,7 @@ from whit.ir.pattern import (
     spell,
 )
 from whit.ir.uop import UOp, const, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 INDEX = frozenset({dtypes.weakint})  # unbounded: no wrap-around, so division theory holds
 INTS = frozenset({dtypes.weakint, *dtypes.ints})

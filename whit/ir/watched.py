@@ -6,7 +6,6 @@ The functions of rules are compiled apart for this, so watching costs nothing wh
 from __future__ import annotations
 
 import time
-from dataclasses import field
 from typing import Any
 
 from whit.cache import register_cache
@@ -15,7 +14,7 @@ from whit.ir.op import Op
 from whit.ir.rules import AnyRule, Compiled, Rules, compile_rules, short_location
 from whit.ir.uop import UOp
 from whit.recording import hooks
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ value is passed along.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections import UserDict, UserList
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.jit.origin import is_users
+from whit.records import dataclass, fields, is_dataclass
 from whit.tensor.core import Core
 
 Key = tuple[Any, ...]
@@ -98,7 +98,7 @@ class Arguments:
         if isinstance(value, Mapping):
             parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
             return (kind, *parts, self._attributes(value, kind, name))
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if is_dataclass(value) and not isinstance(value, type):
             return self._record(value, kind, name)
         if isinstance(value, DType):
             return (kind, value)
@@ -113,9 +113,9 @@ class Arguments:
         return self._by_identity(value, kind, name)
 
     def _record(self, value: Any, kind: type, name: str) -> Any:
-        fields = [field.name for field in dataclasses.fields(value)]
-        parts = [(n, self.key(getattr(value, n), f"{name}.{n}")) for n in fields]
-        return (kind, *parts, self._attributes(value, kind, name, fields))
+        names = [field.name for field in fields(value)]
+        parts = [(n, self.key(getattr(value, n), f"{name}.{n}")) for n in names]
+        return (kind, *parts, self._attributes(value, kind, name, names))
 
     def _attributes(self, value: Any, kind: type, name: str, fields: Sequence[str] = ()) -> Any:
         """What an object has besides what it contains: attributes, and the code of its class."""
@@ -180,7 +180,7 @@ def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, .
 MISSED = object()  # what a replay returns if the program does not fit
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Hole:
     """Where a tensor goes in a result: one that is made, or an argument."""
 
@@ -192,7 +192,7 @@ class Hole:
         return arguments[self.number] if self.is_argument else made[self.number]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Result:
     """A result without its tensors: how many are to be made, and the containers around them."""
 
@@ -243,8 +243,8 @@ def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> 
         return kind(*parts) if hasattr(value, "_fields") else kind(parts)
     if isinstance(value, dict):
         return {key: _mapped(part, change, name, f"{where}[{key!r}]") for key, part in value.items()}
-    if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value) if field.init]
+    if is_dataclass(value):
+        names = [field.name for field in fields(value) if field.init]
         return kind(**{n: _mapped(getattr(value, n), change, name, f"{where}.{n}") for n in names})
     raise JitError(
         f"{name}: the {where} of the captured function is a {kind.__name__}, which a replay cannot make",

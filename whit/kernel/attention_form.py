@@ -16,7 +16,6 @@ whether a kernel would be one, a code generator takes it from there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from math import prod
 
 from whit.ir import ops
@@ -26,7 +25,7 @@ from whit.ir.map_graph import map_graph
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.simplify.rules import simplify
 
 MANY_HEADS = 8  # from which on each has a core to itself

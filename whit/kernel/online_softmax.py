@@ -13,7 +13,6 @@ multiplied.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from math import inf, log, nan
 from operator import mul
@@ -24,7 +23,7 @@ from whit.ir.args import LARGEST_SLOT
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import AttentionForm, Product, Statistic, with_values
-from whit.records import dataclass
+from whit.records import dataclass, replace
 
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
 LOG2_E = 1 / log(2)

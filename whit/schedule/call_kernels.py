@@ -9,11 +9,10 @@ is an argument (`windows`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 
 from whit.ir import ops
 from whit.ir.uop import UOp, as_index
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.groups.group import Group
 from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.movement import view_position

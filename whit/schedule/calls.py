@@ -18,7 +18,6 @@ function, so it calls one that returns more, and the function itself is then not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
 from itertools import chain
 from math import prod
 
@@ -30,7 +29,7 @@ from whit.ir.graph import topological
 from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, fresh_buffer, make
-from whit.records import dataclass
+from whit.records import dataclass, field, replace
 from whit.target import Target
 
 PARTS = (ops.RESHAPE, ops.SHRINK)

@@ -14,7 +14,6 @@ reason, for `choose_stages`, and also in `in_doubt`, if that may come out otherw
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
-from dataclasses import field, replace
 from math import gcd, prod
 from typing import Any
 
@@ -27,7 +26,7 @@ from whit.ir.graph import joined
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, const, make
-from whit.records import dataclass
+from whit.records import dataclass, field, replace
 from whit.schedule.movement import ZERO, Position, Positions, new_range, source_position, view_position
 from whit.schedule.stages.may_fuse import Answer, Reading, may_fuse, of_recomputed, of_sorted, of_windows, with_epilogue
 from whit.schedule.values import LOOPS, narrowest, prod_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
 from typing import Protocol
 
 from whit.config import VERIFY
@@ -12,7 +11,7 @@ from whit.ir.check.verify import verify
 from whit.ir.op import SCHEDULE
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.call_kernels import Calling, Places
 from whit.schedule.calls import Cut, cut_calls, filled_before, put_calls_back
 from whit.schedule.groups.group import Group, group_kernels

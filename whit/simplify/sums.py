@@ -12,7 +12,6 @@ Holds for wrapping integers too (except the recombination, which is for index ar
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 from whit.dtype import DType, dtypes, wrap
@@ -21,7 +20,7 @@ from whit.ir.interval import Interval
 from whit.ir.pattern import computed
 from whit.ir.rules import INTS, function_rule
 from whit.ir.uop import UOp, const, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.simplify.bounds import bounds
 from whit.simplify.order import order
 

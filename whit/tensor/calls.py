@@ -16,7 +16,6 @@ left as it was: results that are views of something from before, symbolic sizes,
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
@@ -30,6 +29,7 @@ from whit.engine.realize.parametrise import SPREADS, is_varied, param
 from whit.ir import ops
 from whit.ir.args import FunctionArg
 from whit.ir.uop import UOp, make
+from whit.records import fields, is_dataclass
 from whit.tensor.core import Core
 
 Kind = TypeVar("Kind", bound=Core)
@@ -94,8 +94,8 @@ def tensors_in(value: Any) -> Iterator[Core]:
     elif isinstance(value, list | tuple | set | frozenset):
         for part in value:
             yield from tensors_in(part)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
             yield from tensors_in(getattr(value, field.name))
 
 

@@ -18,8 +18,6 @@ gives none (docs/semantics.md).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import DotArg
@@ -27,6 +25,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import replace_ranges, size_of
+from whit.records import replace
 from whit.simplify import simplify
 from whit.target import Target
 

@@ -14,14 +14,13 @@ Nothing is rewritten here. The choice is by the strides of the accesses:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field
 from math import prod
 
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.ranges import Region, free_ranges, in_order, ordered_ranges, regions, scanned_ranges, size_of, stride
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.simplify.sums import linear_form
 from whit.target import Target
 

@@ -12,7 +12,6 @@ while columns are copied, block after block; or the columns stay, in the third c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
 from enum import Enum
 from itertools import product
 from math import prod
@@ -36,7 +35,7 @@ from whit.kernel.contraction import (
     reads_what_it_writes,
 )
 from whit.kernel.ranges import is_open, size_of, sizes_of
-from whit.records import dataclass
+from whit.records import dataclass, field, replace
 from whit.target import Target
 
 LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains

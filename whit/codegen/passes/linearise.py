@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import field, replace
 
 from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import dtypes
@@ -27,7 +26,7 @@ from whit.ir.op import Sources
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, in_order, next_id
-from whit.records import dataclass
+from whit.records import dataclass, field, replace
 
 Path = tuple[UOp, ...]
 Loop = tuple[frozenset[UOp], Path]  # what a reduction depends on, and those of its own ranges outside of this one

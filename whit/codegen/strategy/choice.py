@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from whit.codegen.cpu.dot_words import as_dot
@@ -27,6 +26,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.contraction import find_contractions
 from whit.kernel.ranges import free_ranges, sizes_of
+from whit.records import fields
 from whit.target import Target
 
 

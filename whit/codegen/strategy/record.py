@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any
 
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.target import Target
 
 

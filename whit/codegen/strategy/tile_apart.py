@@ -13,8 +13,6 @@ there are none, the kernel is tiled as any other.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whit.codegen.cpu.panel_sizes import best_by_items
 from whit.codegen.passes.linearise import is_panel
 from whit.codegen.strategy.fill_panels import FIRST_ID
@@ -27,6 +25,7 @@ from whit.ir.nesting import Owner
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import free_ranges, next_id
+from whit.records import replace
 from whit.target import Target
 
 

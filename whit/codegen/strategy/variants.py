@@ -11,7 +11,6 @@ another order is left alone: ranges that are scanned, or along which a store may
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from whit.codegen.cpu.loops import LoopStrategy, choose_strategy, vector_width
 from whit.codegen.cpu.panel_sizes import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
@@ -33,6 +32,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.contraction import Contraction, find_contractions
 from whit.kernel.ranges import free_ranges, ordered_ranges, scanned_ranges, size_of
+from whit.records import replace
 from whit.target import Target
 
 WIDE = Scope(depths=(512, 1024, 1536, 2048, 3072, 4096, 6144), tiles=6)

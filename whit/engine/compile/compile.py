@@ -16,7 +16,6 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 from whit.cache import register_cache
@@ -30,7 +29,7 @@ from whit.engine.report.show import announce
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.recording import hooks
-from whit.records import dataclass
+from whit.records import dataclass, fields
 from whit.runtime.code.library import Library
 from whit.runtime.code.link import load_object
 from whit.runtime.pool import threads

@@ -11,7 +11,6 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import starmap
 from operator import call
 from time import perf_counter, perf_counter_ns
@@ -28,7 +27,7 @@ from whit.engine.report.show import show_kernel, show_load
 from whit.engine.report.timings import note_time
 from whit.errors import DeviceError
 from whit.recording import hooks
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
 from whit.runtime.pool.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target

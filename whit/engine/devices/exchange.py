@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import attach, concrete_shape, from_bytes, own_copy, storage
 from whit.errors import ArgumentError, DTypeError
 from whit.ir.uop import UOp
+from whit.records import replace
 from whit.runtime import dlpack
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
 

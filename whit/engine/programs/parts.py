@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from itertools import starmap
 from operator import call
@@ -33,7 +32,7 @@ from whit.engine.realize.windows import Window
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import run_named, watched
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
 
 ALL: list[int] = []  # the places of a part that has all of the table, in order

@@ -12,7 +12,7 @@ has a place of its own, and the caller may put the old memory there if `State.ca
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
 from itertools import chain
 from typing import Any
 
@@ -38,6 +38,7 @@ from whit.ir.map_graph import map_graphs
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
 from whit.recording import hooks
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer, is_on_host
 
 

@@ -8,7 +8,6 @@ a copy. A tensor that is replaced as a whole may get the memory that it had.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 from whit.engine.devices.device import is_disk
@@ -41,7 +40,7 @@ from whit.engine.realize.windows import find_windows
 from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
 
 # bytes; the memory of a replaced tensor of at least this size is used again, if nobody can see it

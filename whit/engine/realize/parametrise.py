@@ -15,7 +15,6 @@ This runs on every `realize`: two passes, together about 2 us a node (bench/real
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from math import frexp, inf, prod
 
 from whit.cache import register_cache
@@ -30,7 +29,7 @@ from whit.ir import ops
 from whit.ir.args import Memory, ParamArg, StoreArg
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 # Numbers that programs write and compilers fold: they stay in the graph.
 COMMON = frozenset({0, 1, -1, 2, 0.5, inf, -inf})

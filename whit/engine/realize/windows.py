@@ -13,7 +13,6 @@ Memory that the same graph writes is left alone: the scheduler has to see which 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
 from math import prod
 
 from whit.engine.memory.storage import computed_entries, is_known
@@ -21,7 +20,7 @@ from whit.ir import ops
 from whit.ir.contiguous import start_of_view
 from whit.ir.op import Shape
 from whit.ir.uop import UOp, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 FEW_WINDOWS = 4  # windows of one memory that move independently
 VIEWS = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP})  # a part of what is repeated or padded is how an op is written

@@ -18,7 +18,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from types import CodeType
 from typing import Any
 
@@ -29,7 +28,7 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 # The user's code and the offset in it, the function of whit that it called, the path of the layer ("" if nobody wanted
 # to know), and whether this is a gradient of what was made there.

@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from itertools import zip_longest
 from math import prod
 from time import perf_counter_ns
@@ -29,7 +28,7 @@ from whit.errors import ParseError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 if TYPE_CHECKING:
     from whit.engine.report.kernel import KernelReport

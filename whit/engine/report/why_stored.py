@@ -7,12 +7,11 @@ Schedules that come from memory or from the disk have no reasons: whoever wants 
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 Stored = tuple[tuple[UOp, str], ...]  # values, and why each is stored
 

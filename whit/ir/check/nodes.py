@@ -8,7 +8,6 @@ stands in its record (`Op.check`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from operator import index
 from typing import Any, NoReturn
 
@@ -20,6 +19,7 @@ from whit.ir.args import ENUMS, RECORDS
 from whit.ir.op import Op, Sources, spell_int, where_made
 from whit.ir.record import Record
 from whit.ir.text.spell import spell_value
+from whit.records import fields
 
 
 def check_node(op: Op, src: Sources, arg: Any) -> None:

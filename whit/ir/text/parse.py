@@ -13,7 +13,6 @@ mistakes.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from whit.ir.shapes import split_symbolic
 from whit.ir.text.parse_line import Line, Names, ReadValue, Scope
 from whit.ir.text.spell import ARGUMENT_FIELD, RECORD_TYPES
 from whit.ir.uop import UOp, make
+from whit.records import MISSING, fields
 
 
 def parse(text: str) -> UOp:
@@ -241,7 +241,7 @@ FIELD_READERS.update({name: functools.partial(_read_record, cls=cls) for name, c
 
 
 def _fields_of(record: type[Any]) -> dict[str, ReadValue]:
-    return {field.name: FIELD_READERS[str(field.type)] for field in dataclasses.fields(record)}
+    return {field.name: FIELD_READERS[str(field.type)] for field in fields(record)}
 
 
 def _read_fields(line: Line, fields: dict[str, ReadValue]) -> dict[str, Any]:
@@ -262,8 +262,8 @@ def _read_fields(line: Line, fields: dict[str, ReadValue]) -> dict[str, Any]:
 
 
 def _filled_record(line: Line, cls: type[Any], found: dict[str, Any]) -> Any:
-    for field in dataclasses.fields(cls):
-        if field.name not in found and field.default is dataclasses.MISSING:
+    for field in fields(cls):
+        if field.name not in found and field.default is MISSING:
             line.fail(f"{field.name} is missing", f"{field.name}=...")
     return cls(**found)
 

@@ -9,7 +9,6 @@ An argument goes in, with the texts of the symbolic sizes that stand in the plac
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import RECORDS
 from whit.ir.op import Op, spell_int
+from whit.records import fields
 
 RECORD_TYPES = frozenset(RECORDS.values())
 
@@ -58,7 +58,7 @@ def spell_fields(record: Any, always: tuple[str, ...] = ("kind", "memory")) -> l
     """`field=value` for each field of a record that is not at its default, and for those always shown."""
     return [
         f"{field.name}={spell_value(getattr(record, field.name))}"
-        for field in dataclasses.fields(record)
+        for field in fields(record)
         if field.name in always or getattr(record, field.name) != field.default
     ]
 

@@ -6,12 +6,11 @@ zero. What PTX leaves open (division by zero, conversions of NaN) is written so 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whit.dtype import DType, can_lossless_cast, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.records import replace
 from whit.render.program import unsupported
 from whit.render.ptx.packed_f16x2 import is_f16x2, rounded, spell_f16x2
 from whit.render.ptx.parts import as_float, is_shifted_byte, less, of_part, put_together

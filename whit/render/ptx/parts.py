@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.op import Op
+from whit.records import replace
 from whit.render.ptx.values import PtxWriter, RegisterPart, number
 
 MANTISSA_BITS = 23  # bits of a float32

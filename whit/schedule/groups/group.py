@@ -12,7 +12,6 @@ On a GPU a product of matrices is alone with what is made of it elementwise: ten
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from whit.ir import ops
@@ -21,7 +20,7 @@ from whit.ir.uop import UOp
 from whit.kernel.attention_form import find_attention
 from whit.kernel.ranges import next_id
 from whit.kernel.tensor_cores import LARGE_PRODUCT
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.lower import read_value
 from whit.schedule.movement import ZERO, Position
 from whit.schedule.stages.attention import is_computed

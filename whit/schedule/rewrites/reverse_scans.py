@@ -8,11 +8,10 @@ A sum from the end, flip(cumsum(flip(x))), is then one scan of x that runs backw
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, make
+from whit.records import replace
 
 
 @function_rule(ops.FLIP)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import field
 from math import prod
 
 from whit.ir import ops
@@ -26,7 +25,7 @@ from whit.ir.contiguous import start_of_view
 from whit.ir.graph import topological
 from whit.ir.map_graph import map_graphs
 from whit.ir.uop import UOp, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 LONG = 2000  # nodes of a graph that is looked at
 REPEATS = 8  # steps of a loop, at least

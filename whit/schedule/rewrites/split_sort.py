@@ -22,7 +22,6 @@ A GPU needs no scratch memory: a block sorts up to 4096 elements in its own, and
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import nan, prod
 
 from whit.dtype import DType, dtypes
@@ -31,6 +30,7 @@ from whit.ir.free import free_ranges
 from whit.ir.graph import topological
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const, make
+from whit.records import replace
 from whit.schedule.values import prod_of
 from whit.target import Target
 

@@ -14,14 +14,13 @@ of statistics alone would not be one for them: some product must compute its own
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import field
 
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.attention_form import AttentionForm, find_attention
 from whit.kernel.online_softmax import as_online_softmax
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.values import narrowest, prod_of
 from whit.target import Target
 

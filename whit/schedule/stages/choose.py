@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 
 from whit.config import FLASH_ATTENTION, NOOPT
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field, replace
 from whit.schedule.lower import Lowering, read_value, reads_of
 from whit.schedule.movement import Positions, ranges_over, source_position
 from whit.schedule.stages.attention import find_attentions

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from typing import Any
 
 from whit.errors import ArgumentError, InternalError, ShapeError
@@ -27,7 +26,7 @@ from whit.ir.args import PLACE_SLOT, StageArg
 from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.movement import ranges_over
 from whit.schedule.stages.join import as_join
 from whit.schedule.values import prod_of

@@ -11,11 +11,10 @@ the memory of each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 from whit.schedule.values import is_join, prod_of
 from whit.schedule.writes.effects import Settled, value_order
 

@@ -12,7 +12,6 @@ exchange sums, read and store 16 bytes each (residuals of bfloat16 16384 x 768 x
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Protocol
@@ -29,6 +28,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import free_ranges
+from whit.records import replace
 from whit.target import Target
 
 SWIZZLE_BYTES, ROWS = 128, 64  # bytes of a row of a box, and rows

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -21,7 +20,7 @@ from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
 from whit.kernel.forms import NO_PREFERENCE, Forms
-from whit.records import dataclass
+from whit.records import dataclass, replace
 from whit.tensor.graphs.convolution.channels_last import (
     channels_last,
     is_copied,
