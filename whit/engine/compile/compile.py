@@ -282,6 +282,10 @@ def _begin(
     function: UOp, target: Target, choice: str | None = None, is_shown: bool = True
 ) -> tuple[dict[str, Any], Callable[[], bytes]]:
     """What is kept of a kernel, and what then makes its object code, in any thread if nothing is shown."""
+    if target.renderer == "LLVM":
+        from whit.runtime.code.preload import preload  # lazy: only when something has to be compiled
+
+        preload()
     from whit.codegen import Choice, generate  # lazy: only when something has to be compiled
     from whit.render import render  # lazy: the same
 

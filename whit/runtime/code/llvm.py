@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 from whit.cache import register_cache
 from whit.runtime.code.library import compile_error
 from whit.runtime.code.link import load_object
+from whit.runtime.code.preload import wait
 from whit.target import Target, host_target
 
 __all__ = ["assembly", "compile_llvm", "load_object"]
@@ -39,6 +40,7 @@ def _options() -> None:
 
 @functools.cache
 def _initialize(native: bool) -> None:
+    wait()
     _options()
     if native:
         llvm.initialize_native_target()

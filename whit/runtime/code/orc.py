@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 
 from whit.runtime.code.elf import check_symbols, defined_functions
 from whit.runtime.code.library import Library
+from whit.runtime.code.preload import wait
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -18,6 +19,7 @@ _numbers = itertools.count()
 
 @functools.cache
 def _linker() -> Any:
+    wait()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.create_lljit_compiler()
