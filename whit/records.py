@@ -6,8 +6,8 @@
     class RangeArg: ...
 
 A hundred and seventy records are made before the first kernel runs. The standard library compiles six functions for
-each of them; here `__init__` alone is compiled, when the first record of a class is made or somebody asks for its
-signature, and the other methods are closures over the names of the fields: 0.26 -> 0.01 ms a class (bench/records.py).
+each of them; here `__init__` alone is compiled, when a class has made some records or somebody asks for its signature,
+and the other methods are closures over the names of the fields: 0.26 -> 0.01 ms a class (bench/records.py).
 `dataclasses` itself loads `inspect` and with it a parser of Python, 4 ms; it is imported when somebody asks for what it
 knows: type checkers see its own functions, and `replace`, `fields` and `asdict` of the standard library take these
 records like its own.
@@ -16,6 +16,7 @@ records like its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_origin
 
@@ -210,18 +211,56 @@ def _with_slots(cls: Any, names: list[str], has_weakref_slot: bool) -> type:
     return made
 
 
-class _Init:
-    """`__init__` of a record, compiled when it is asked for: many records are never made."""
+_FIRST_FEW = 8  # most kinds of records are made fewer times in a short program; compiling takes 20 times as long as one
 
-    __slots__ = ("cls", "fields", "frozen")
+
+class _Init:
+    """`__init__` of a record: its first records are filled from here, then it is compiled, and so it is for those who
+    look at its signature."""
+
+    __slots__ = ("cls", "fields", "frozen", "made", "names")
 
     def __init__(self, cls: Any, fields: dict[str, _Field], frozen: bool) -> None:
         self.cls, self.fields, self.frozen = cls, fields, frozen
+        self.made = 0
+        self.names = [name for name, each in fields.items() if each.init and not each.kw_only]
 
     def __get__(self, instance: object, owner: type) -> Any:
-        """The function, which is put in this one's place; bound to the instance if there is one."""
-        self.cls.__init__ = init = _init(self.cls, self.fields, self.frozen)
-        return init if instance is None else init.__get__(instance, owner)
+        """What fills an instance; for a class, the compiled function."""
+        if instance is None:
+            return self.compiled()
+        self.made += 1
+        return partial(self.fill, instance) if self.made <= _FIRST_FEW else partial(self.compiled(), instance)
+
+    def compiled(self) -> Callable[..., None]:
+        """The function, which is put in this one's place."""
+        init = self.cls.__init__ = _init(self.cls, self.fields, self.frozen)
+        return init
+
+    def fill(self, instance: Any, /, *given: Any, **named: Any) -> None:
+        """Sets the fields of a record as the compiled function does, which says what is wrong with arguments."""
+        values: dict[str, Any] = dict(zip(self.names, given, strict=False))
+        wrong = len(given) > len(self.names) or not values.keys().isdisjoint(named)
+        values |= named
+        count = len(values)
+        for name, each in self.fields.items():
+            if not each.init:
+                continue
+            if name in values:
+                count -= 1
+            elif each.has_default:
+                values[name] = each.default if each.default_factory is MISSING else each.default_factory()
+            else:
+                wrong = True
+        if wrong or count:
+            self.compiled()(instance, *given, **named)
+            return
+        set_field = object.__setattr__ if self.frozen else setattr
+        for name in self.fields:
+            if name in values:
+                set_field(instance, name, values[name])
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
 
 
 def _init(cls: type, fields: dict[str, _Field], frozen: bool) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -164,6 +165,31 @@ def test_records_of_the_standard_library_are_taken_too() -> None:
             records.replace(kind("a"), other=4)
 
 
+def test_the_first_records_are_like_those_after_them() -> None:
+    def made(row: Any) -> list[object]:
+        one = _outcome(lambda: asdict(row("a", parts=[1], unit="bits")))
+        errors = [
+            _outcome(partial(row, *given, **named))
+            for given, named in (
+                ((), {}),
+                (("a", 1, [], "", 3), {}),
+                (("a",), {"name": "b"}),
+                (("a",), {"total": 3}),
+                (("a",), {"other": 3}),
+            )
+        ]
+        return [one, *errors]
+
+    standard, ours = both({"frozen": True, "slots": True})
+    expected = made(standard)
+    assert [type(each) for each in expected] == [dict] + [tuple] * 5
+    assert made(ours) == expected
+    for _ in range(20):
+        assert _outcome(lambda: asdict(ours("a", parts=[1], unit="bits"))) == expected[0]
+    assert inspect.isfunction(ours.__dict__["__init__"])
+    assert made(ours) == expected
+
+
 def test_init_is_compiled_when_it_is_asked_for() -> None:
     @records.dataclass(slots=True)
     class Base:
@@ -179,6 +205,7 @@ def test_init_is_compiled_when_it_is_asked_for() -> None:
 
     assert not inspect.isfunction(Base.__dict__["__init__"])
     assert (Plain(3).size, Plain(3).factor) == (3, 1.0)  # through a class that inherits it
+    assert [*inspect.signature(Plain).parameters] == ["size", "factor"]
     assert inspect.isfunction(Base.__dict__["__init__"])
     assert not inspect.isfunction(Named.__dict__["__init__"])
     assert Named(1, 2.0, name="b") == records.replace(Named(5), size=1, factor=2.0, name="b")
