@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from whit.cache import register_cache
 from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
+from whit.engine.compile.sha256 import sha256
 from whit.engine.compile.tune import store
 from whit.engine.compile.tune.task import Task
 from whit.engine.devices.device import Device, target_text
@@ -222,7 +222,7 @@ def kernel_key(function: UOp, target: Target) -> str:
 
 def digest(*parts: str) -> str:
     """What identifies texts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return sha256("\0".join(parts).encode()).hex()
 
 
 def _target_text(target: Target) -> str:
@@ -233,20 +233,30 @@ def _target_text(target: Target) -> str:
 
 @functools.cache
 def sources_digest(parts: tuple[str, ...]) -> str:
-    """Names, sizes and times of sources of whit, 0.4 ms for those of the compiler."""
+    """Names, sizes and times of sources of whit, 0.6 ms for those of the compiler."""
+    found = [line for part in parts for line in _source_lines(part)]
+    return sha256("\n".join(sorted(found)).encode()).hex()
+
+
+@functools.cache
+def _source_lines(part: str) -> list[str]:
+    """What is said about a file of whit, or about all files of a folder and of those in it."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    found = []
-    for part in parts:
-        path = os.path.join(root, part)
-        if os.path.isfile(path):
-            found.append(_file_line(path))
-        for folder, _, names in os.walk(path):
-            found += [_file_line(os.path.join(folder, name)) for name in names if name.endswith(".py")]
-    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+    path = os.path.join(root, part)
+    if os.path.isfile(path):
+        return [_source_line(path, os.stat(path))]
+    found, folders = [], [path] if os.path.isdir(path) else []
+    while folders:
+        with os.scandir(folders.pop()) as entries:  # `os.walk` takes twice as long
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    found.append(_source_line(entry.path, entry.stat()))
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    return found
 
 
-def _file_line(path: str) -> str:
-    status = os.stat(path)
+def _source_line(path: str, status: os.stat_result) -> str:
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
@@ -338,7 +348,7 @@ def prepare_pool() -> None:
 def helper_object(name: str, compile_it: Callable[[], bytes]) -> bytes:
     """Machine code that belongs to whit itself: from the disk, or compiled and kept."""
     text = f"{name} {_target_text(host_target())} {sources_digest(SOURCES)}"
-    key = hashlib.sha256(text.encode()).hexdigest()
+    key = sha256(text.encode()).hex()
     entry = disk_cache.find(key)
     if entry is not None:
         return entry[1]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ import threading
 from typing import Any
 
 from whit.config import CACHE, CACHE_DIR
+from whit.engine.compile.sha256 import sha256
 from whit.errors import warn
 from whit.records import dataclass
 
@@ -241,9 +241,7 @@ def unpack(content: bytes, magic: bytes = MAGIC, name: str = "") -> tuple[dict[s
 
 
 def _digest(name: str, payload: bytes) -> bytes:
-    known = hashlib.sha256(name.encode() + b"\0" if name else b"")
-    known.update(payload)
-    return known.digest()
+    return sha256(name.encode() + b"\0" + payload if name else payload)
 
 
 def _remove(path: str) -> bool:
