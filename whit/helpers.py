@@ -6,7 +6,6 @@ The compiler does not import this module: it is for what is built on top.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import itertools
 import os
@@ -324,13 +323,18 @@ def _download(url: str, place: Path, gunzip: bool, headers: dict[str, str], sha2
 # ---- raw memory
 
 
-def from_mv(view: memoryview, to_type: Any = ctypes.c_char) -> Any:
-    """A ctypes pointer to the memory of a view."""
+def from_mv(view: memoryview, to_type: Any = None) -> Any:
+    """A ctypes pointer to the memory of a view; to `ctypes.c_char`, if no type is given."""
+    import ctypes  # lazy: 1 ms, and few programs point to memory
+
+    to_type = ctypes.c_char if to_type is None else to_type
     return ctypes.cast(ctypes.addressof(to_type.from_buffer(view)), ctypes.POINTER(to_type * len(view))).contents
 
 
 def to_mv(address: int, size: int) -> memoryview:
     """The bytes at an address. Nothing keeps them alive."""
+    import ctypes  # lazy: as above
+
     return memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B")
 
 

@@ -10,7 +10,6 @@ An argument goes in, with the texts of the symbolic sizes that stand in the plac
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -63,6 +62,15 @@ def spell_fields(record: Any, always: tuple[str, ...] = ("kind", "memory")) -> l
     ]
 
 
+def spell_text(text: str) -> str:
+    """A text in quotes, as in JSON."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    import json  # lazy: 1 ms, and names are plain
+
+    return json.dumps(text)
+
+
 def spell_value(value: Any) -> str:
     """A part of an argument: number, string, dtype, op, enum, tuple, record or none."""
     if value is None:
@@ -72,7 +80,7 @@ def spell_value(value: Any) -> str:
     if isinstance(value, int):
         return spell_int(value)
     if isinstance(value, str):
-        return json.dumps(value)
+        return spell_text(value)
     if isinstance(value, DType | Op):
         return value.name
     if isinstance(value, enum.Enum):
@@ -104,7 +112,7 @@ def _spell_sizes(sizes: tuple[Any, ...], symbolic: Iterator[str]) -> str:
 
 def _variable(arg: Any, symbolic: Iterator[str]) -> list[str]:
     dtype = [] if arg.dtype is dtypes.weakint else [arg.dtype.name]
-    return [json.dumps(arg.name), f"{spell_int(arg.low)}..{spell_int(arg.high)}", *dtype]
+    return [spell_text(arg.name), f"{spell_int(arg.low)}..{spell_int(arg.high)}", *dtype]
 
 
 def _memory(arg: Any, place: int, symbolic: Iterator[str]) -> list[str]:
@@ -127,5 +135,5 @@ _SPECIAL: dict[Op, Callable[[Any, Iterator[str]], list[str]]] = {
     ops.INDEX: lambda arg, symbolic: [],
     ops.LOAD: lambda arg, symbolic: [] if arg == 1 else [f"width={arg}"],
     ops.STORE: _store,
-    ops.FUNCTION: lambda arg, symbolic: [json.dumps(arg.name)],
+    ops.FUNCTION: lambda arg, symbolic: [spell_text(arg.name)],
 }

@@ -23,9 +23,7 @@ A line is `name = op operands, field=value`. Effects that nobody refers to have 
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -34,13 +32,12 @@ from whit.dtype import DType, dtypes, encode
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.op import Op, Shape, spell_int, spell_shape
-from whit.ir.text.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_value
+from whit.ir.text.spell import FIRST_SIZE, TELLS_TYPE, spell_argument, spell_text, spell_value
 from whit.ir.uop import UOp, const
 
 Spelled = dict[UOp, str]  # how each node is referred to: its name, or the text of a constant
 
 RESERVED = frozenset({"true", "false", "nan", "inf", "none"})  # the names that operands cannot have
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def to_text(roots: UOp | Iterable[UOp], types: bool = True) -> str:
@@ -52,7 +49,7 @@ def to_text(roots: UOp | Iterable[UOp], types: bool = True) -> str:
     for function, order in _functions_below(wanted):
         name = naming.choose(function)
         params = "" if _params(order) == function.arg.params else f", params={spell_value(function.arg.params)}"
-        lines.append(f"{name} = function {json.dumps(function.arg.name)}{params} {{")
+        lines.append(f"{name} = function {spell_text(function.arg.name)}{params} {{")
         _write_scope(function.src, order, functions, lines, "  ", types)
         lines.append("}")
         functions[function] = name
@@ -104,7 +101,7 @@ class Naming:
             return spell_const(node)
         hint = HINTS.get(node.op)
         wish = hint(node.arg) if hint is not None else ""
-        if not IDENTIFIER.match(wish) or wish in RESERVED:
+        if not (wish.isascii() and wish.isidentifier()) or wish in RESERVED:
             self.numbered += 1
             return f"%{self.numbered}"
         name, count = wish, 0
@@ -253,7 +250,7 @@ def _is_gated(node: UOp) -> bool:
 def _spell_function(node: UOp, names: Spelled) -> str:
     """One line for messages and differences; `to_text` writes a block instead."""
     (body,) = node.src
-    return f"function {json.dumps(node.arg.name)} {{ {names[body]} }}, params={spell_value(node.arg.params)}"
+    return f"function {spell_text(node.arg.name)} {{ {names[body]} }}, params={spell_value(node.arg.params)}"
 
 
 def spell_const(node: UOp) -> str:

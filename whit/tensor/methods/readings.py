@@ -15,10 +15,10 @@ and only for tensors of two rows. A result that is a tuple in PyTorch's manner w
 
 from __future__ import annotations
 
-import dis
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from opcode import opmap
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError
@@ -103,7 +103,7 @@ def _differ(name: str, readings: Sequence[dict[str, Any]], made: str) -> Argumen
 # ---- one tensor where PyTorch has two
 
 _single: dict[int, tuple[weakref.ref[Any], str, str]] = {}  # results of two rows, by identity: the method, what to do
-_UNPACK = dis.opmap["UNPACK_SEQUENCE"]
+_UNPACK = opmap["UNPACK_SEQUENCE"]
 
 
 def note_single(name: str, result: Result, shape: Sequence[Any], fix: str = "") -> Result:

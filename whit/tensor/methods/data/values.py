@@ -6,7 +6,6 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.dtype import DTypeLike, known_dtype
@@ -241,6 +240,8 @@ class Values(Topic):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A tensor of its own with the same elements and gradient, which gradients do not flow through. Of a file, the
         same part."""
+        from copy import deepcopy  # lazy: who calls this has loaded it
+
         is_value = is_disk(self.uop.device) or self.uop.op is ops.CONST
         result = self._wrap(self.uop if is_value else self.uop.detach().stage())
         result.requires_grad = self.requires_grad
