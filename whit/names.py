@@ -18,6 +18,8 @@ from typing import Any, Final, NoReturn
 
 from whit.errors import ArgumentError, nearest
 
+TAKES_ANY_NAME: Final = 0x08  # in the flags of code: `inspect.CO_VARKEYWORDS`, without the 4 ms that `inspect` takes
+
 # ---- name: (whose it is, what to write here)
 
 TENSOR: Final = {

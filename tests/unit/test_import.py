@@ -5,10 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = (
     "numpy",
     "dataclasses",
     "inspect",
+    "hashlib",
+    "ctypes",
     "difflib",
     "decimal",
     "sysconfig",
@@ -45,8 +49,9 @@ def modules_after(program: str, **environment: str) -> list[str]:
     return found.stdout.split()
 
 
-def test_import_loads_no_backend_and_no_array_library() -> None:
-    loaded = modules_after("import sys, whit; print(*sys.modules)")
+@pytest.mark.parametrize("names", ["Tensor", "nn", "TinyJit, nn, dtypes, Device, fetch"])
+def test_import_loads_no_backend_and_no_array_library(names: str) -> None:
+    loaded = modules_after(f"import sys; from whit import {names}; print(*sys.modules)")
     assert "whit.config" in loaded
     assert [name for name in loaded if name.startswith(HEAVY)] == []
 

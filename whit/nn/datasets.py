@@ -12,7 +12,6 @@ Machine Learning Repository, https://doi.org/10.24432/C50P49, under the licence 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 from pathlib import Path
@@ -153,6 +152,8 @@ def _find(folder: Folder, names: tuple[str, ...], url: str, md5: str | None, sub
 
 def _check(path: Path, md5: str) -> None:
     with open(path, "rb") as file:
+        import hashlib  # lazy: 2 ms, and few programs load data
+
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != md5:
         path.unlink()  # so that the next call downloads it again

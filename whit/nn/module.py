@@ -16,14 +16,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from math import prod
+from types import FunctionType
 from typing import Any, NamedTuple, Self
 
 from whit.errors import ArgumentError
 from whit.ir.op import spell_shape
-from whit.names import MODULE, Absent, advice, with_help
+from whit.names import MODULE, TAKES_ANY_NAME, Absent, advice, with_help
 from whit.nn.state.model import get_parameters, get_state_dict, load_state_dict, parts_of
 from whit.tensor import Tensor
 
@@ -33,7 +33,7 @@ class Module:
 
     def __init_subclass__(cls) -> None:
         made = vars(cls).get("__init__")
-        if inspect.isfunction(made) and not made.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        if isinstance(made, FunctionType) and not made.__code__.co_flags & TAKES_ANY_NAME:
             cls.__init__ = with_help(made, cls.__name__)  # type: ignore[method-assign]
         if "forward" in vars(cls) and "__call__" not in vars(cls):
             cls.__call__ = vars(cls)["forward"]  # type: ignore[method-assign]  # seen by the JIT as the class's own
@@ -168,7 +168,7 @@ def _rows(model: Any) -> list[_Row]:
     stack: list[tuple[str, Any, tuple[int, ...], bool]] = [("", model, (), False)]
     while stack:
         name, value, parents, is_listed = stack.pop()
-        if is_listed and inspect.isroutine(value):
+        if is_listed and _is_routine(value):
             rows.append(_Row(name, value.__name__, []))
             continue
         if isinstance(value, Tensor) or id(value) in parents:
@@ -199,11 +199,19 @@ def _holds(part: Any, is_listed: bool) -> bool:
     """Whether something among the parts of a module is, or has, a layer."""
     if isinstance(part, list | tuple | dict):
         return any(_holds(inner, True) for _, inner in parts_of(part))
-    return isinstance(part, Module) or bool(get_state_dict(part)) or (is_listed and inspect.isroutine(part))
+    return isinstance(part, Module) or bool(get_state_dict(part)) or (is_listed and _is_routine(part))
+
+
+def _is_routine(value: Any) -> bool:
+    import inspect  # lazy: 4 ms, for what is printed
+
+    return inspect.isroutine(value)
 
 
 def _described(layer: Any) -> str:
     """How a layer was made: Linear(784, 128). Of another object, its class."""
+    import inspect  # lazy: as above
+
     name = type(layer).__name__
     if not isinstance(layer, Module):
         return name

@@ -6,12 +6,20 @@ input make of it does not depend on the step before: layers compute it for all t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from whit.nn.linear import uniform_weight
 from whit.nn.module import Module
 from whit.tensor import Tensor
-from whit.tensor.calls import call_pure
 
 State = tuple[Tensor, Tensor]
+
+
+def _call(step: Callable[..., Sequence[Tensor]], *tensors: Tensor | None) -> list[Tensor]:
+    """A step as one node of the graph: all steps have the same kernels."""
+    from whit.tensor.calls import call_pure  # lazy: it loads the runtime, which `import whit.nn` must not
+
+    return call_pure(step, *tensors)
 
 
 def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -72,7 +80,7 @@ class LSTMCell(_Cell):
     def __call__(self, x: Tensor, hc: State | None = None) -> State:
         """x of shape (batch, input_size) and the state before, zeros if there is none: the next (hidden, cell)."""
         state = hc if hc is not None else (self.start(x), self.start(x))
-        h, c = call_pure(lstm_cell, x, *state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        h, c = _call(lstm_cell, x, *state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return h, c
 
 
@@ -84,7 +92,7 @@ class GRUCell(_Cell):
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """x of shape (batch, input_size) and the state before, zeros if there is none: the next hidden state."""
         old = h if h is not None else self.start(x)
-        (new,) = call_pure(gru_cell, x, old, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        (new,) = _call(gru_cell, x, old, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return new
 
 
@@ -103,7 +111,7 @@ class LSTM(Module):
             inputs = project(x, step.weight_ih, step.bias_ih)
             outputs = []
             for t in range(x.shape[0]):
-                h, c = call_pure(lstm_step, inputs[t], h, c, step.weight_hh, step.bias_hh)
+                h, c = _call(lstm_step, inputs[t], h, c, step.weight_hh, step.bias_hh)
                 outputs.append(h)
             x = outputs[0].stack(*outputs[1:])
             hidden.append(h)
@@ -126,7 +134,7 @@ class GRU(Module):
             inputs = project(x, step.weight_ih, step.bias_ih)
             outputs = []
             for t in range(x.shape[0]):
-                (state,) = call_pure(gru_step, inputs[t], state, step.weight_hh, step.bias_hh)
+                (state,) = _call(gru_step, inputs[t], state, step.weight_hh, step.bias_hh)
                 outputs.append(state)
             x = outputs[0].stack(*outputs[1:])
             last.append(state)

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, Self
 
 from whit.dtype import dtypes
-from whit.names import TENSOR, Absent, advice, with_help
+from whit.names import TAKES_ANY_NAME, TENSOR, Absent, advice, with_help
 from whit.tensor.methods.arithmetic import Arithmetic, Comparisons, Elementwise
 from whit.tensor.methods.convolution import Convolution
 from whit.tensor.methods.creation import Creation
@@ -25,8 +25,6 @@ from whit.tensor.methods.networks import Networks
 from whit.tensor.methods.random import Random
 from whit.tensor.methods.readings import readings_of
 from whit.tensor.methods.reduction import Reductions
-
-_TAKES_ANY_NAME = 0x08  # inspect.CO_VARKEYWORDS, without the 4 ms that `inspect` takes to load
 
 
 class Tensor(
@@ -95,7 +93,7 @@ def _is_helped(part: type, name: str, method: Any, function: FunctionType) -> bo
     """Methods with arguments that people name. It takes 0.3 us a call: too much for views, operators, arithmetic."""
     code = function.__code__
     has_arguments = code.co_argcount + code.co_kwonlyargcount > 1
-    has_any = code.co_flags & _TAKES_ANY_NAME
+    has_any = code.co_flags & TAKES_ANY_NAME
     is_fast = part in (Views, Elementwise, Comparisons) or name in ("cast", "bitcast")
     return (
         not name.startswith("_") and has_arguments and not has_any and not is_fast and type(method) is not staticmethod

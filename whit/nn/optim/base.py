@@ -13,7 +13,6 @@ All constructors take besides what they say themselves:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypedDict, Unpack
@@ -78,6 +77,8 @@ class Optimizer:
         """Refuses settings that no optimiser has."""
         for label in kept:
             if label not in StateOptions.__annotations__:
+                import inspect  # lazy: for a message alone
+
                 known = [*inspect.signature(type(self)).parameters, *StateOptions.__annotations__]
                 raise unknown_argument(type(self).__name__, label, known)
 

@@ -10,7 +10,6 @@ What is done to all gradients alike (a factor, a limit, a wider dtype) is done o
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -19,6 +18,7 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
+from whit.records import dataclass
 from whit.tensor import Tensor
 
 MOST_ROWS = 1 << 12  # of one parameter: the most that are added up for each

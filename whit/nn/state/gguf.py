@@ -9,7 +9,6 @@ what unpacks them is part of the graph that uses them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -17,6 +16,7 @@ from whit.dtype import dtypes
 from whit.engine.devices.device import canonicalize
 from whit.nn.state.gguf_blocks import KINDS, Kind
 from whit.nn.state.source import CUT_OFF, Reader, Source, checked_shape, open_source
+from whit.records import dataclass
 from whit.tensor import Tensor
 
 # The types of values: characters of the struct module, or what is read otherwise.

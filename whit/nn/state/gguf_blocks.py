@@ -9,9 +9,9 @@ elements of a block). The layouts are those of ggml; `docs/files.md` lists them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from whit.dtype import DType, dtypes
+from whit.records import dataclass
 from whit.tensor import Tensor
 
 # The 16 values of IQ4_NL and IQ4_XS, and those of MXFP4 (e2m1), times 2.

@@ -6,7 +6,6 @@ and named after the way to them, as PyTorch does: `layers.0.weight`.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from whit.engine.devices.device import is_disk
 from whit.errors import UserError, nearest
 from whit.ir.op import spell_shape
+from whit.records import fields, is_dataclass
 from whit.tensor import Tensor
 
 MOST_SHOWN = 20  # lines of each kind of problem in a message
@@ -45,8 +45,8 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), part) for i, part in enumerate(value))
     else:
         names = dict.fromkeys(getattr(value, "__dict__", {}))
-        if dataclasses.is_dataclass(value):
-            names = dict.fromkeys(field.name for field in dataclasses.fields(value)) | names
+        if is_dataclass(value):
+            names = dict.fromkeys(field.name for field in fields(value)) | names
         yield from ((name, getattr(value, name)) for name in names if hasattr(value, name))
 
 
