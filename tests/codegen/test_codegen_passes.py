@@ -4,6 +4,7 @@ import pytest
 from schedule.build import matmul, param, scheduled, total
 
 from whit.codegen.cpu.loops import LoopStrategy, choose_strategy
+from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_ON_GPU, WIDEN_FUNCTIONS
 from whit.codegen.passes.flatten import FLATTEN, flat_position, read_scalar_params
 from whit.codegen.passes.index_dtype import fix_index_dtype
 from whit.codegen.passes.lanes import lane_numbers, masked
@@ -11,7 +12,7 @@ from whit.codegen.passes.linearise import linearise, separate_loops
 from whit.codegen.passes.merge_ranges import merge_ranges
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.vector_access import VECTOR_ACCESS, is_count, is_first_lane, start_of_neighbours
-from whit.codegen.pipeline import PASSES, backend_of, generate
+from whit.codegen.pipeline import MATH, PASSES, backend_of, generate
 from whit.codegen.strategy.apply import apply_strategy, split
 from whit.config import Context
 from whit.dtype import dtypes
@@ -19,6 +20,7 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.rewrite import rewrite
+from whit.ir.rules import Rules
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp, const
 from whit.kernel.ranges import free_ranges, in_order, regions, replace_ranges, scanned_ranges, stride
@@ -337,6 +339,12 @@ def test_strategies_say_why_they_stand_there(target: str) -> None:
     strategies = backend_of(parse_target(target)).strategies
     assert len({strategy.name for strategy in strategies}) == len(strategies)
     assert all(strategy.why for strategy in strategies)
+
+
+@pytest.mark.parametrize("rules", [WIDEN_FUNCTIONS, EXPAND_MATH, EXPAND_MATH_ON_GPU], ids=lambda rules: rules.name)
+def test_math_is_all_that_its_rules_are_about(rules: Rules) -> None:
+    assert set(rules.compiled) <= MATH
+    assert (set(rules.compiled) == MATH) == (rules is not WIDEN_FUNCTIONS)
 
 
 def test_every_pass_can_be_observed() -> None:

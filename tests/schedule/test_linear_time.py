@@ -9,6 +9,7 @@ import pytest
 from schedule.build import matmul, param, row_sum, softmax, stores, total
 from whit import Tensor
 from whit.codegen import generate
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.nn.optim.flat import joined
 from whit.schedule import schedule
@@ -162,7 +163,7 @@ def test_training_twice_the_layers_takes_twice_the_steps_to_schedule(layer: Call
 def test_looking_for_attention_stops_soon_in_sums_over_all_layers() -> None:
     def look(graph: UOp) -> None:
         values = [store.src[1] for store in graph.src]
-        assert not find_attentions(values, values, lambda root, inline, kept: root, ANY_CPU).stored
+        assert not find_attentions(topological(values), values, lambda root, inline, kept: root, ANY_CPU).stored
 
     layer = LAYERS["residual"]
     small, large = trained(layer, 100), trained(layer, 200)

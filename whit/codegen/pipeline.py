@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import takewhile
 
-from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_ON_GPU, WIDEN_FUNCTIONS
 from whit.codegen.passes.block_sums import block_sums
 from whit.codegen.passes.flatten import FLATTEN, read_scalar_params
 from whit.codegen.passes.index_dtype import fits_in_32_bits, fix_index_dtype
@@ -23,8 +22,8 @@ from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.check.verify import verify, verify_order
-from whit.ir.graph import topological
-from whit.ir.op import KERNEL, PROGRAM
+from whit.ir.graph import OpsIn, topological
+from whit.ir.op import KERNEL, PROGRAM, Op
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.kernel.estimate import estimate
@@ -56,6 +55,7 @@ class Pass:
     why: str
     run: Callable[[UOp, Job], UOp]
     is_optimisation: bool = False  # left out under NOOPT
+    about: frozenset[Op] = frozenset()  # left out where a kernel has none of these; of none, it is for all
 
 
 def backend_of(target: Target) -> Backend:
@@ -67,6 +67,27 @@ def backend_of(target: Target) -> Backend:
     from whit.codegen.cpu.backend import BACKEND as CPU_BACKEND  # lazy: and the other way round
 
     return CPU_BACKEND
+
+
+# What is computed by polynomials (`codegen.math`), which are loaded with the first kernel that has one of these.
+MATH = frozenset(
+    {
+        *(ops.EXP, ops.LOG, ops.SIGMOID, ops.TANH, ops.ERF),
+        *(ops.EXP2, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP),
+    }
+)
+
+
+def _widen_functions(body: UOp, job: Job) -> UOp:
+    from whit.codegen.math.expand import WIDEN_FUNCTIONS  # lazy: as said at MATH
+
+    return rewrite(body, WIDEN_FUNCTIONS, once=True)
+
+
+def _expand_math(body: UOp, job: Job) -> UOp:
+    from whit.codegen.math.expand import EXPAND_MATH, EXPAND_MATH_ON_GPU  # lazy: as said at MATH
+
+    return rewrite(body, EXPAND_MATH_ON_GPU if job.target.is_gpu else EXPAND_MATH)
 
 
 def _explained(tiled: Tiled, job: Job) -> UOp:
@@ -103,7 +124,8 @@ PASSES = (
     Pass(
         "widen_functions",
         "exp of a half is one of a float, rounded: whoever looks for functions finds those of floats",
-        lambda body, job: rewrite(body, WIDEN_FUNCTIONS, once=True),
+        _widen_functions,
+        about=MATH,
     ),
     Pass(
         "flatten",
@@ -159,7 +181,8 @@ PASSES = (
     Pass(
         "expand_math",
         "transcendental functions as polynomials, on whole vectors",
-        lambda body, job: rewrite(body, EXPAND_MATH_ON_GPU if job.target.is_gpu else EXPAND_MATH),
+        _expand_math,
+        about=MATH,
     ),
     Pass(
         "linearise",
@@ -199,12 +222,13 @@ def generate(
     kernel = body
     if VERIFY:
         verify(kernel, KERNEL)
-    cost = estimate(body)
+    cost, ops_in = estimate(body), OpsIn()
     job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
         if step.is_optimisation and NOOPT:
             continue
-        body = step.run(body, job)
+        if not step.about or not step.about.isdisjoint(ops_in(body)):
+            body = step.run(body, job)
         if observe is not None:
             observe(step, body)
         if body.op is ops.LINEAR:

@@ -49,6 +49,19 @@ def topological(roots: Iterable[UOp], enter_functions: bool = False, stop: Itera
     return order
 
 
+class OpsIn:
+    """The ops in a graph, found once as long as a pipeline leaves it as it is."""
+
+    def __init__(self) -> None:
+        self._graph: UOp | None = None
+        self._found: frozenset[Op] = frozenset()
+
+    def __call__(self, graph: UOp) -> frozenset[Op]:
+        if graph is not self._graph:
+            self._graph, self._found = graph, frozenset([node.op for node in topological((graph,))])
+        return self._found
+
+
 def joined(root: UOp, op: Op) -> list[UOp]:
     """What an op joins, from left to right: the terms of a sum, the conditions of an `and`."""
     found: list[UOp] = []

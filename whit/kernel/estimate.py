@@ -13,8 +13,6 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
-from whit.kernel.attention_bounds import find_bounds
-from whit.kernel.attention_form import find_attention
 from whit.kernel.cost import Cost
 from whit.kernel.ranges import free_ranges, most_of
 
@@ -60,6 +58,9 @@ def _attention(body: UOp, free: dict[UOp, frozenset[UOp]]) -> int | None:
     """The operations of attention; None of other kernels."""
     if sum(node.op is ops.REDUCE for node in free) < LEAST_REDUCTIONS:
         return None
+    from whit.kernel.attention_bounds import find_bounds  # lazy: few kernels reduce twice
+    from whit.kernel.attention_form import find_attention  # lazy: the same
+
     form = find_attention([store.src[1] for store in body.src])
     if form is None or not form.is_worth_blocks():
         return None

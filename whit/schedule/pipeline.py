@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whit.config import VERIFY
 from whit.ir import ops
 from whit.ir.check.verify import verify
-from whit.ir.op import SCHEDULE
+from whit.ir.graph import OpsIn
+from whit.ir.op import SCHEDULE, Op
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
 from whit.records import dataclass, field
 from whit.schedule.call_kernels import Calling, Places
-from whit.schedule.calls import Cut, cut_calls, filled_before, put_calls_back
 from whit.schedule.groups.group import Group, group_kernels
 from whit.schedule.groups.order_recompute import order_recompute
-from whit.schedule.rewrites.align_rows import align_rows
-from whit.schedule.rewrites.merge_depth import MERGE_DEPTH
-from whit.schedule.rewrites.raise_permutes import raise_permutes
-from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS
 from whit.schedule.rewrites.roll_steps import roll_steps
-from whit.schedule.rewrites.scatter_at_once import SCATTER_AT_ONCE
-from whit.schedule.rewrites.split_columns import SPLIT_COLUMNS
-from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE
 from whit.schedule.rewrites.split_sort import SPLIT_SORT
-from whit.schedule.rewrites.stage_operands import TRANSPOSE_OPERANDS
 from whit.schedule.stages.choose import StoredValue
 from whit.schedule.stages.join import put_inside
 from whit.schedule.values import is_join
@@ -33,6 +25,9 @@ from whit.schedule.writes.effects import Settled, part_targets, settle_writes
 from whit.schedule.writes.homes import Homes, find_homes, find_memory, to_compute
 from whit.schedule.writes.order import choose_writes
 from whit.target import ANY_CPU, Target
+
+if TYPE_CHECKING:
+    from whit.schedule.calls import Cut
 
 
 class Traced(Protocol):
@@ -81,12 +76,38 @@ class Pass:
     why: str
     run: Callable[[UOp, Job], UOp]
     is_for: Callable[[Target], bool] = _anywhere
+    about: frozenset[Op] = frozenset()  # left out where a graph has none of these ops; of no ops, it is for all graphs
+
+
+def _for_gpus(name: str) -> Callable[[UOp, Job], UOp]:
+    """A rewrite that is loaded with the first schedule for a GPU."""
+
+    def run(graph: UOp, job: Job) -> UOp:
+        from whit.schedule.rewrites.for_gpus import REWRITES  # lazy: a schedule for a CPU loads nothing of GPUs
+
+        return REWRITES[name](graph)
+
+    return run
+
+
+def _split_reduce(graph: UOp, job: Job) -> UOp:
+    from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE  # lazy: the first graph that reduces
+
+    return rewrite(graph, SPLIT_REDUCE, job.target, once=True)
+
+
+def _reverse_scans(graph: UOp, job: Job) -> UOp:
+    from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS  # lazy: few graphs flip anything
+
+    return rewrite(graph, REVERSE_SCANS)
 
 
 def _cut_calls(graph: UOp, job: Job) -> UOp:
     if not any(node.op is ops.CALL for node in graph.topological()):
         return graph
     job.traced = None  # kernels of functions compute something for each call
+    from whit.schedule.calls import cut_calls  # lazy: few graphs call functions
+
     graph, job.cut = cut_calls(graph)
     return graph
 
@@ -111,7 +132,11 @@ def _order_again(graph: UOp, job: Job) -> UOp:
 
 
 def _group_kernels(graph: UOp, job: Job) -> UOp:
-    needs = {} if job.cut is None else filled_before(job.cut)
+    needs: Mapping[UOp, Collection[UOp]] = {}
+    if job.cut is not None:
+        from whit.schedule.calls import filled_before  # lazy: as above
+
+        needs = filled_before(job.cut)
     filled = {result: [job.homes.last[memory] for memory in before] for result, before in needs.items()}
     job.groups = group_kernels(job.kernels, job.earlier, filled, job.target)
     return graph
@@ -139,6 +164,7 @@ def _call_kernels(_: UOp, job: Job) -> UOp:
 def _put_calls_back(linear: UOp, job: Job) -> UOp:
     if job.cut is None:
         return linear
+    from whit.schedule.calls import put_calls_back  # lazy: as above
 
     def of_body(graph: UOp) -> UOp:
         return run_passes(graph, Job(job.target, is_body=True, reasons=job.reasons))
@@ -165,47 +191,50 @@ PASSES = (
     Pass(
         "raise_permutes",
         "the order in which values are stored, before anything asks how they lie",
-        lambda graph, job: raise_permutes(graph),
+        _for_gpus("raise_permutes"),
         is_for=_on_gpus,
     ),
     Pass(
         "scatter_at_once",
         "sums of floats as integers, which threads add in any order, are reductions for the passes that split these",
-        lambda graph, job: rewrite(graph, SCATTER_AT_ONCE, once=True),
+        _for_gpus("scatter_at_once"),
         is_for=_on_gpus,
     ),
     Pass(
         "split_columns",
         "few columns in parts, which are then too many results for the next pass",
-        lambda graph, job: rewrite(graph, SPLIT_COLUMNS, once=True),
+        _for_gpus("split_columns"),
         is_for=_on_gpus,
     ),
     Pass(
         "split_reduce",
         "long reductions to few results in parts that are stored: before what is stored is chosen",
-        lambda graph, job: rewrite(graph, SPLIT_REDUCE, job.target, once=True),
+        _split_reduce,
+        about=frozenset({ops.REDUCE}),
     ),
     Pass(
         "split_sort",
         "the same for long rows that are sorted",
         lambda graph, job: rewrite(graph, SPLIT_SORT, job.target, once=True),
+        about=frozenset({ops.SORT}),
     ),
     Pass(
         "transpose_operands",
         "operands that tensor cores read along the depth: after products are split, which changes what that is",
-        lambda graph, job: rewrite(graph, TRANSPOSE_OPERANDS, once=True),
+        _for_gpus("transpose_operands"),
         is_for=_with_wgmma,
     ),
     Pass(
         "merge_depth",
         "operands that are no matrices in memory, of those that are not stored by now",
-        lambda graph, job: rewrite(graph, MERGE_DEPTH, once=True),
+        _for_gpus("merge_depth"),
         is_for=_with_wgmma,
     ),
     Pass(
         "reverse_scans",
         "flips go in front of scans, so that nothing is moved after it was computed",
-        lambda graph, job: rewrite(graph, REVERSE_SCANS),
+        _reverse_scans,
+        about=frozenset({ops.FLIP}),
     ),
     Pass(
         "settle_writes",
@@ -240,7 +269,7 @@ PASSES = (
     Pass(
         "align_rows",
         "last: rows of memory between kernels, those of functions too, begin where vectors and tensor cores read them",
-        lambda linear, job: linear if job.is_body else align_rows(linear),
+        lambda linear, job: linear if job.is_body else _for_gpus("align_rows")(linear, job),
         is_for=_on_gpus,
     ),
 )
@@ -259,10 +288,12 @@ def schedule(
 
 def run_passes(graph: UOp, job: Job, observe: Observer | None = None) -> UOp:
     """The schedule of a graph, or of a function's body."""
+    ops_in = OpsIn()
     for step in PASSES:
         if not step.is_for(job.target):
             continue
-        graph = step.run(graph, job)
+        if not step.about or not step.about.isdisjoint(ops_in(graph)):
+            graph = step.run(graph, job)
         if observe is not None:
             observe(step, graph, job)
     if VERIFY:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from whit.codegen.math.expand import EXPAND_MATH
 from whit.dtype import dtypes
 from whit.errors import InternalError
 from whit.ir import ops
@@ -424,6 +423,8 @@ def _scan(
     old_item = linear.add(old, path)
     need(old_item, cleared)
     left, right = (UOp.param(slot, node.dtype, s.shape) for slot, s in enumerate((old, values[value])))
+    from whit.codegen.math.expand import EXPAND_MATH  # lazy: few kernels scan
+
     step = rewrite(make(node.arg.op, (left, right)), EXPAND_MATH)  # alone: what is scanned is expanded already
     updated = step.substitute({left: old, right: values[value]})
     known = {old: old_item, values[value]: items.get(value)}

@@ -17,13 +17,11 @@ from typing import Any
 from whit.ir import ops
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp
-from whit.kernel.attention_form import find_attention
 from whit.kernel.ranges import next_id
 from whit.kernel.tensor_cores import LARGE_PRODUCT
 from whit.records import dataclass, field
 from whit.schedule.lower import read_value
 from whit.schedule.movement import ZERO, Position
-from whit.schedule.stages.attention import is_computed
 from whit.schedule.stages.choose import StoredValue
 from whit.schedule.stages.epilogue import DEEP_STEPS, is_heavy
 from whit.schedule.values import is_join, prod_of
@@ -315,11 +313,16 @@ def _home_of_attention(coming: Coming, beside: list[Group], target: Target) -> G
 def _waits_for_product(group: Group, target: Target) -> bool:
     """Whether a group is statistics of a matrix of which tensor cores compute nothing alone: whoever reads them waits,
     too."""
+    from whit.kernel.attention_form import find_attention  # lazy: few graphs have two products
+
     return target.attention_dtypes is not None and find_attention(list(group.values.values())) is None
 
 
 def _is_attention_with(group: Group, kernel: StoredValue, known: Facts, target: Target) -> bool:
     """Whether a group that computes blocks of a matrix still has that form with one kernel more."""
+    from whit.kernel.attention_form import find_attention  # lazy: as above
+    from whit.schedule.stages.attention import is_computed  # lazy: as above
+
     value, inside = _joined(group, kernel, known)
     if known.moved.intersection(inside):
         return False

@@ -62,10 +62,9 @@ class _Part:
         return {*self.nodes, *products, *_by_position(beside)}
 
 
-def find_attentions(roots: list[UOp], stored: Collection[UOp], lower: Lower, target: Target) -> Attentions:
-    """The attention below these values that the target computes. `lower` gives the expression of a value if some nodes
-    are computed there and others stored."""
-    order = topological(roots)
+def find_attentions(order: list[UOp], stored: Collection[UOp], lower: Lower, target: Target) -> Attentions:
+    """The attention among these nodes, sources before users, that the target computes. `lower` gives the expression of
+    a value if some nodes are computed there and others stored."""
     found = Attentions()
     candidates = [node for node in order if _is_contraction(node)]
     if not candidates:

@@ -21,7 +21,6 @@ from whit.ir.uop import UOp
 from whit.records import dataclass, field, replace
 from whit.schedule.lower import Lowering, read_value, reads_of
 from whit.schedule.movement import Positions, ranges_over, source_position
-from whit.schedule.stages.attention import find_attentions
 from whit.schedule.stages.epilogue import narrowing
 from whit.schedule.stages.join import lower_join, to_compute
 from whit.schedule.stages.may_fuse import (
@@ -141,6 +140,10 @@ class Stages:
         """Finds the matrices that are never stored, and keeps what is made of them."""
         if NOOPT or not FLASH_ATTENTION:  # without tiles, a matrix would be computed for each column made of it
             return
+        order = topological(roots)
+        if all(node.op is not ops.REDUCE for node in order):
+            return
+        from whit.schedule.stages.attention import find_attentions  # lazy: the first graph that reduces
 
         def lower(root: UOp, inline: Collection[UOp], stored: Collection[UOp]) -> UOp:
             more = [node for node in stored if node not in self.stored]
@@ -150,7 +153,7 @@ class Stages:
             finally:
                 self.stored.difference_update(more)
 
-        found = find_attentions(roots, self.stored, lower, self.target)
+        found = find_attentions(order, self.stored, lower, self.target)
         self.inline |= found.inline
         self.scores |= found.scores
         self._note_kept({self.narrowing.get(node, node): reason for node, reason in found.stored.items()})
