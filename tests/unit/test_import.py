@@ -23,6 +23,8 @@ HEAVY = (
     "whit.runtime",
     "whit.cli",
     "argparse",
+    "whit.tensor.graphs.convolution.convolve",
+    "whit.tensor.graphs.linear_algebra.rotate",
 )
 FIRST_SUM = """
 import sys

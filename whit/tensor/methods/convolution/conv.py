@@ -14,7 +14,6 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import Shape, spell_shape
 from whit.kernel.forms import forms_of
 from whit.tensor.core import storable, whole
-from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve
 from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
@@ -75,6 +74,8 @@ class Convolutions(Topic):
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))
         check_fits("conv2d", self, kernel, gaps, around)
+        from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve  # lazy: six modules of algorithms
+
         forms = forms_of(target_of(self.device))
         fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, forms)

@@ -13,7 +13,6 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.kernel.forms import forms_of
 from whit.tensor.core import Core, broadcast_scalar, expand_to
-from whit.tensor.graphs.convolution.max_pool import max_pool_of_images
 from whit.tensor.graphs.convolution.sliding import windows
 from whit.tensor.graphs.softmax import reduced
 from whit.tensor.methods.readings import two_readings
@@ -169,6 +168,8 @@ class Pooling(Topic):
         is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
         gathers = forms_of(target_of(self.device)).pools_gather
         if gathers and is_of_images and self.dtype.is_float and not return_indices:
+            from whit.tensor.graphs.convolution.max_pool import max_pool_of_images  # lazy: an algorithm
+
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
         x = _padded(self.uop, both)
         if any(map(any, both)):

@@ -31,8 +31,6 @@ from whit.tensor.graphs.linear_algebra.eliminate import (
     positions_of,
     substituted,
 )
-from whit.tensor.graphs.linear_algebra.reflect import reflected
-from whit.tensor.graphs.linear_algebra.rotate import diagonalised, orthogonalised
 from whit.tensor.topic import Topic
 
 WORK = dtypes.float64
@@ -215,6 +213,8 @@ class Decompositions(Topic):
         matrix = self._matrices("eigh", square=True)
         if 0 in matrix.shape:
             return self._result(matrix.reduce(ops.ADD, (2,)), "empty"), self._result(matrix, "empty")
+        from whit.tensor.graphs.linear_algebra.rotate import diagonalised  # lazy: few programs decompose matrices
+
         _, row, column = positions_of(matrix.shape)
         scaled, scale = _scaled((row >= column).where(matrix, matrix.permute((0, 2, 1))))
         values, vectors = diagonalised(scaled, self.device)
@@ -299,6 +299,8 @@ def _solved(matrix: UOp, right: UOp, device: str) -> UOp:
 
 def _reflected(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     """Q (batch, m, m) and R (batch, m, n), of empty matrices too."""
+    from whit.tensor.graphs.linear_algebra.reflect import reflected  # lazy: few programs decompose matrices
+
     batch, m, _ = matrix.shape
     return (_identity((batch, m, m)), matrix) if 0 in matrix.shape else reflected(matrix, device)
 
@@ -321,6 +323,9 @@ def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
     batch, m, n = matrix.shape
     if 0 in matrix.shape:
         return _identity((batch, m, m)), broadcast_scalar(const(WORK, 0.0), (batch, n)), _identity((batch, n, n))
+    from whit.tensor.graphs.linear_algebra.reflect import reflected  # lazy: as above
+    from whit.tensor.graphs.linear_algebra.rotate import orthogonalised  # lazy: as above
+
     scaled, scale = _scaled(matrix)
     v, w = orthogonalised(scaled, device)
     v, w = realize([v, w], device)
