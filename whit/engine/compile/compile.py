@@ -293,7 +293,7 @@ def _begin(
 ) -> tuple[dict[str, Any], Callable[[], bytes]]:
     """What is kept of a kernel, and what then makes its object code, in any thread if nothing is shown."""
     if target.renderer == "LLVM":
-        from whit.runtime.code.preload import preload  # lazy: only when something has to be compiled
+        from whit.runtime.code.libllvm import preload  # lazy: only when something has to be compiled
 
         preload()
     from whit.codegen import Choice, generate  # lazy: only when something has to be compiled

@@ -11,7 +11,6 @@ import llvmlite.binding as llvm
 
 from whit.runtime.code.elf import check_symbols, defined_functions
 from whit.runtime.code.library import Library
-from whit.runtime.code.preload import wait
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -19,7 +18,6 @@ _numbers = itertools.count()
 
 @functools.cache
 def _linker() -> Any:
-    wait()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.create_lljit_compiler()
