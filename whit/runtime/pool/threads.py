@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import signal
 import threading
 from array import array
 from typing import Any
@@ -127,6 +126,8 @@ class _Pool:
 
     def start_worker(self) -> bool:
         """One more native thread, which takes no signals: they belong to Python's threads."""
+        import signal  # lazy: 0.4 ms, and small kernels start no thread
+
         library = c_library()
         attributes, handle = ctypes.create_string_buffer(128), ctypes.c_void_p()
         library.pthread_attr_init(attributes)
