@@ -106,9 +106,14 @@ class _Field:
     __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "name", "repr", "type")
 
     def __init__(
-        self, default: Any, default_factory: Any, init: bool = True, repr: bool = True, compare: bool = True,
+        self,
+        default: Any,
+        default_factory: Any,
+        init: bool = True,
+        repr: bool = True,
+        compare: bool = True,
         kw_only: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.default, self.default_factory = default, default_factory
         self.init, self.repr, self.compare, self.kw_only = init, repr, compare, kw_only
         self.name: str = ""
