@@ -70,7 +70,7 @@ _thread: threading.Thread | None = None
 def preload() -> None:
     """Begins to load LLVM, unless it is loaded or that has begun."""
     global _thread  # noqa: PLW0603  there is one library in a process
-    if _thread is None and "llvmlite.binding" not in sys.modules:
+    if _thread is None and os.name == "posix" and "llvmlite.binding" not in sys.modules:
         _thread = threading.Thread(target=_load, args=(_path(),), name="whit: loading LLVM")
         _thread.start()
         if hasattr(os, "register_at_fork"):
