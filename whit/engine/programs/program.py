@@ -12,7 +12,6 @@ has a place of its own, and the caller may put the old memory there if `State.ca
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-
 from itertools import chain
 from typing import Any
 
