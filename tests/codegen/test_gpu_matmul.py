@@ -97,7 +97,8 @@ def check(value: UOp, atom: str, target: Any = TARGET, tolerance: float = 0.0) -
     run(body, arrays)
     for node, expected in arrays.items():
         got = memory[node.arg.slot].reshape(expected.shape)
-        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance)
+        least = tolerance * float(np.finfo(np.float32).tiny)  # subnormal numbers have fewer bits
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=least)
     return program
 
 

@@ -56,7 +56,7 @@ def test_rows_mean_what_kernels_mean(name: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.bfloat16, dtypes.float64))
 def test_rows_of_floats_mean_what_kernels_mean(dtype: DType) -> None:
     x = param(0, 2, 140, dtype=dtype)
-    tolerance = 1e-2 if dtype is dtypes.bfloat16 else 1e-5
+    tolerance = 4e-2 if dtype is dtypes.bfloat16 else 1e-5  # sums of bfloat16, in another order
     check(layernorm(x, param(1, 140, dtype=dtype), param(2, 140, dtype=dtype)), tolerance)
     check(softmax(x), tolerance)
 

@@ -92,9 +92,10 @@ def test_equal_layers_without_functions_have_equal_kernels(monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_rules_are_tried_a_little_more_for_each_layer() -> None:
-    for wrap, most in ((plain, 80), (function, 12)):
-        few, many = attempts_for(6, wrap), attempts_for(12, wrap)
-        assert many - few <= 6 * most, wrap
+    """Which rules are tried depends on the order of operands as well, so some layers cost more than others."""
+    for wrap, most in ((plain, 80), (function, 18)):
+        few, many = attempts_for(6, wrap), attempts_for(24, wrap)
+        assert many - few <= 18 * most, wrap
 
 
 def test_bodies_are_scheduled_once_and_kernels_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,13 @@ def test_elementwise_reads_where_it_writes() -> None:
 def test_a_matmul_is_a_reduction_with_its_epilogue() -> None:
     assert body_of(relu(matmul(A, W))) == (
         "p0 = param 0, float32(6, 5)\n"
-        "p1 = param 1, float32(6, 8)\n"
-        "r0 = range 6, id=0, kind=loop\n"
+        "p1 = param 1, float32(8, 5)\n"
         "k0 = range 8, id=0, kind=reduce, owner=reduce\n"
-        "%1 = index p1, r0, k0\n"
-        "p2 = param 2, float32(8, 5)\n"
         "r1 = range 5, id=1, kind=loop\n"
-        "%2 = index p2, k0, r1\n"
+        "%1 = index p1, k0, r1\n"
+        "p2 = param 2, float32(6, 8)\n"
+        "r0 = range 6, id=0, kind=loop\n"
+        "%2 = index p2, r0, k0\n"
         "%3 = mul %1, %2\n"
         "%4 = reduce %3, k0, op=add\n"
         "%5 = max %4, 0.0:float32\n"

@@ -8,11 +8,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
+from whit.dtype import DType
 from whit.ir import ops
-from whit.ir.args import RangeArg
 from whit.ir.nesting import Owner
 from whit.ir.op import Op, spell_int, spelled, without_parentheses
 from whit.ir.record import set_digest
@@ -128,32 +130,28 @@ _numbers: dict[Any, int] = {}  # op, dtype or argument -> a number that is the s
 register_cache(_numbers.clear, "digests of arguments")
 
 
-# Where the numbers of an owner's ranges begin in digests. Digests decide the order of operands, so other numbers make
-# other kernels, which are worth as much: these keep kernels comparable when owners come or go.
-_FIRST_IN_DIGESTS = {
-    Owner.THREAD: 1,
-    Owner.ROUND: 2,
-    Owner.GUARD: 3,
-    Owner.REDUCE: 1000,
-    Owner.DEPTH: 20,
-    Owner.PHASE: 120,
-    Owner.STEP: 16,
-    Owner.PART: 26_000,
-    Owner.TEAM: 100_000,
-    Owner.SUM: 1_000_000,
-    Owner.FILL: 2_000_000,
-    Owner.INNER: 3_000_000,
-}
-
-
 def _number(thing: Any) -> int:
     number = _numbers.get(thing)
     if number is None:
-        text = repr(thing)
-        if type(thing) is RangeArg:
-            text = f"RangeArg(id={_FIRST_IN_DIGESTS.get(thing.owner, 0) + thing.id}, kind={thing.kind!r})"
-        number = _numbers[thing] = zlib.crc32(text.encode())
+        number = _numbers[thing] = zlib.crc32(_meaning(thing).encode())
     return number
+
+
+def _meaning(thing: Any) -> str:
+    """What an argument or a part of it says, as text that no new name and no new field with a default changes: a record
+    is its fields by their places, without those that are as they are by default; a member of an enumeration its place
+    there. Digests decide the order of operands: other text makes other kernels, which are worth as much."""
+    if isinstance(thing, Op | DType):
+        return thing.name
+    if isinstance(thing, Enum):
+        return f"#{thing.place if isinstance(thing, Owner) else list(type(thing)).index(thing)}"
+    if isinstance(thing, tuple):
+        return f"({','.join(map(_meaning, thing))})"
+    if is_dataclass(thing):
+        values = [(getattr(thing, each.name), each.default) for each in fields(thing)]
+        said = [f"{place}:{_meaning(value)}" for place, (value, default) in enumerate(values) if value != default]
+        return f"[{','.join(said)}]"
+    return repr(thing)
 
 
 def digest(node: UOp) -> int:

@@ -14,30 +14,38 @@ import enum
 class Owner(enum.Enum):
     """What made a range, outermost first; ranges of one owner nest by their numbers."""
 
-    CORE = "core"  # the cores of a CPU
-    BLOCK = "block"  # the thread blocks of a GPU
-    THREAD = "thread"  # the threads of a block
-    ROUND = "round"  # what a core or block does again and again: other rows, other tiles
-    GUARD = "guard"  # no iteration or one: whether a core or thread has anything to do here
-    OUTPUT = "output"  # r0: the axes of what a kernel stores; all loops of kernels that are written by hand
-    REDUCE = "reduce"  # k0: the axes that a reduction is over
-    PIECE = "piece"  # an axis of what is stored, in steps of vectors or of several elements
-    TILE = "tile"  # the tiles of a contraction
-    DEPTH = "depth"  # inside of a block of the axis that a contraction sums over: its tiles, and the sums
-    CHUNK = "chunk"  # blocks of the keys of attention
-    PHASE = "phase"  # what attention does with such a block: scores, statistics, sums, one after another
-    STEP = "step"  # what one thread has of an axis that a block of threads shares
-    PART = "part"  # what one thread, or one lane, sums up of a reduction
-    TEAM = "team"  # the values that threads have left for each other in shared memory
-    SUM = "sum"  # reductions inside of the pieces that they belong to
-    FILL = "fill"  # what fills panels
-    INNER = "inner"  # what the scores of attention are summed over, wherever they stand
-    APART = "apart"  # reductions that had a range in common and run inside of different loops
-    STRIP = "strip"  # a long loop as a loop over strips, each with sums of its own
-    UNKNOWN = "unknown"  # stands for a position that is not known yet
+    CORE = "core", 10  # the cores of a CPU
+    BLOCK = "block", 20  # the thread blocks of a GPU
+    THREAD = "thread", 30  # the threads of a block
+    ROUND = "round", 40  # what a core or block does again and again: other rows, other tiles
+    GUARD = "guard", 50  # no iteration or one: whether a core or thread has anything to do here
+    OUTPUT = "output", 60  # r0: the axes of what a kernel stores; all loops of kernels that are written by hand
+    REDUCE = "reduce", 70  # k0: the axes that a reduction is over
+    PIECE = "piece", 80  # an axis of what is stored, in steps of vectors or of several elements
+    TILE = "tile", 90  # the tiles of a contraction
+    DEPTH = "depth", 100  # inside of a block of the axis that a contraction sums over: its tiles, and the sums
+    CHUNK = "chunk", 110  # blocks of the keys of attention
+    PHASE = "phase", 120  # what attention does with such a block: scores, statistics, sums, one after another
+    STEP = "step", 130  # what one thread has of an axis that a block of threads shares
+    PART = "part", 140  # what one thread, or one lane, sums up of a reduction
+    TEAM = "team", 150  # the values that threads have left for each other in shared memory
+    SUM = "sum", 160  # reductions inside of the pieces that they belong to
+    FILL = "fill", 170  # what fills panels
+    INNER = "inner", 180  # what the scores of attention are summed over, wherever they stand
+    APART = "apart", 190  # reductions that had a range in common and run inside of different loops
+    STRIP = "strip", 200  # a long loop as a loop over strips, each with sums of its own
+    UNKNOWN = "unknown", 210  # stands for a position that is not known yet
 
     __hash__ = object.__hash__  # in the key of every RANGE
 
-    def __init__(self, word: str) -> None:
-        self.place = len(type(self).__members__)
-        self.stem = {"output": "r", "reduce": "k"}.get(word, word)  # what the names of its ranges begin with
+    place: int
+    stem: str  # what the names of its ranges begin with
+
+    def __new__(cls, word: str, place: int) -> Owner:
+        """A word, which stands for it in texts, and its place in the order, which also tells it apart in digests: a new
+        one goes between two tens, and leaves the others theirs."""
+        owner = object.__new__(cls)
+        owner._value_ = word
+        owner.place = place
+        owner.stem = {"output": "r", "reduce": "k"}.get(word, word)
+        return owner

@@ -37,9 +37,11 @@ from whit.ir.args import (
     StoreArg,
     VariableArg,
 )
-from whit.ir.graph import digest, topological
+from whit.ir.graph import _meaning, digest, topological
+from whit.ir.nesting import Owner
 from whit.ir.op import Op, Stage, define, same
 from whit.ir.uop import UOp, const, live_nodes, make
+from whit.records import dataclass
 
 f32, i32, index = dtypes.float32, dtypes.int32, dtypes.weakint
 
@@ -771,6 +773,31 @@ def test_expressions_of_deep_graphs_are_cut() -> None:
 def test_digests_depend_on_the_structure_alone(node: UOp) -> None:
     assert digest(node) == digest(pickle.loads(pickle.dumps(node)))
     assert digest(node) != digest(UOp.group(node))
+
+
+def test_digests_know_no_names_of_fields_and_no_fields_that_are_as_by_default() -> None:
+    """Another name, or one more field with a default, would reorder the operands of every kernel."""
+
+    @dataclass(frozen=True, slots=True)
+    class Before:
+        count: int
+        kind: RangeKind = RangeKind.LOOP
+        is_late: bool = False
+
+    @dataclass(frozen=True, slots=True)
+    class After:
+        size: int
+        what: RangeKind = RangeKind.LOOP
+        waits: bool = False
+        more: tuple[int, ...] = ()
+
+    for values in ((3,), (3, RangeKind.CORE), (3, RangeKind.LOOP, True), (3, RangeKind.REDUCE, True)):
+        assert _meaning(Before(*values)) == _meaning(After(*values))
+    said = [_meaning(After(*values)) for values in ((3,), (4,), (3, RangeKind.CORE), (3, RangeKind.LOOP, True))]
+    said += [_meaning(After(3, more=more)) for more in ((1,), (1, 2), (12,))]
+    assert len(set(said)) == len(said)
+    owners = list(Owner)
+    assert [owner.place for owner in owners] == sorted({owner.place for owner in owners})
 
 
 def test_ops_are_told_apart_by_identity() -> None:
