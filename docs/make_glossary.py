@@ -138,7 +138,7 @@ FIELD = (
     word(
         "prefetch",
         "Memory is asked for before it is used: into a cache on CPUs, into registers or shared memory on GPUs.",
-        "whit/render/prefetch.py",
+        "whit/codegen/cpu/prefetch.py",
         "whit/codegen/gpu/register_prefetch.py",
         "whit/render/ptx/gemm/tma_loads.py",
     ),
@@ -167,7 +167,7 @@ FIELD = (
     word(
         "streaming store",
         "A store that goes past the caches (non-temporal), because the result would not stay in them.",
-        "whit/render/streaming_stores.py",
+        "whit/codegen/cpu/streaming_stores.py",
     ),
     word(
         "swizzle",

@@ -26,6 +26,7 @@ from whit.records import dataclass, replace
 
 KiB = 1024
 MiB = 1024 * KiB
+CACHE_LINE_BYTES = 64  # of processors: what moves between caches and memory at once
 
 
 @dataclass(frozen=True, slots=True)

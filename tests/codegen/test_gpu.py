@@ -16,10 +16,10 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.args import RangeKind
 from whit.ir.check.verify import verify
+from whit.ir.graph import memory_of
 from whit.ir.interpret import run
 from whit.ir.op import KERNEL, PROGRAM
 from whit.ir.uop import UOp
-from whit.render.program import memory_of
 from whit.target import parse_target
 
 pytestmark = pytest.mark.slow  # every thread is interpreted

@@ -18,9 +18,9 @@ from whit.codegen.gpu import threads as gpu
 from whit.codegen.math.expand import EXPAND_MATH, expand_exp2_node
 from whit.dtype import DType, dtypes
 from whit.ir import ops
+from whit.ir.graph import memory_of
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
-from whit.render.program import memory_of
 
 pytestmark = pytest.mark.slow  # every thread is interpreted
 

@@ -56,6 +56,7 @@ class Pass:
     run: Callable[[UOp, Job], UOp]
     is_optimisation: bool = False  # left out under NOOPT
     about: frozenset[Op] = frozenset()  # left out where a kernel has none of these; of none, it is for all
+    of_programs: bool = False  # of what is a LINEAR already: so are those that a strategy writes
 
 
 def backend_of(target: Target) -> Backend:
@@ -186,8 +187,15 @@ PASSES = (
     ),
     Pass(
         "linearise",
-        "last: nothing but order is left to decide",
+        "last of those of a graph: nothing but order is left to decide",
         _in_order,
+    ),
+    Pass(
+        "add_hints",
+        "what programs tell the hardware is about instructions in their order",
+        lambda linear, job: backend_of(job.target).hint(linear, job),
+        is_optimisation=True,
+        of_programs=True,
     ),
 )
 
@@ -225,14 +233,12 @@ def generate(
     cost, ops_in = estimate(body), OpsIn()
     job = Job(target, ["optimisation is off"] if NOOPT else [], choice)
     for step in PASSES:
-        if step.is_optimisation and NOOPT:
+        if (step.is_optimisation and NOOPT) or step.of_programs is not (body.op is ops.LINEAR):
             continue
         if not step.about or not step.about.isdisjoint(ops_in(body)):
             body = step.run(body, job)
         if observe is not None:
             observe(step, body)
-        if body.op is ops.LINEAR:
-            break
     verify_order(body)
     if VERIFY:
         from whit.codegen.passes.check_writes import check_writes  # lazy: loads NumPy

@@ -159,6 +159,7 @@ class StoreArg:
 
     combine: Op | None = None
     gated: bool = False
+    streaming: bool = False  # past the caches (non-temporal), if memory begins with a line when it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +291,10 @@ class AcrossArg:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchArg:
-    """How much will be read."""
+    """How much will be read, and how many bytes after the position it begins."""
 
     nbytes: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

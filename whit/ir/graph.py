@@ -77,6 +77,13 @@ def joined(root: UOp, op: Op) -> list[UOp]:
     return found
 
 
+def memory_of(node: UOp) -> UOp:
+    """The PARAM or BUFFER behind what a LOAD or STORE names."""
+    while node.op is ops.AFTER:
+        node = node.src[0]
+    return node
+
+
 def flatten(root: UOp) -> list[tuple[Any, ...]]:
     """The graph as a flat list of (op, dtype, source positions, argument): what pickle stores, whatever the depth."""
     position: dict[UOp, int] = {}

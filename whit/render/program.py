@@ -16,6 +16,7 @@ from whit.dtype import dtypes
 from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 
@@ -30,13 +31,6 @@ def program_body(program: UOp) -> UOp:
     if body.op is not ops.LINEAR:
         raise InternalError(f"render: {body.short()} is no list of instructions", fix="Linearise the kernel first.")
     return body
-
-
-def memory_of(node: UOp) -> UOp:
-    """The PARAM or BUFFER behind what a LOAD or STORE names."""
-    while node.op is ops.AFTER:
-        node = node.src[0]
-    return node
 
 
 def written_by(linear: UOp) -> list[UOp]:

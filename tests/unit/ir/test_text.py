@@ -47,6 +47,7 @@ from whit.ir.args import (
     RangeKind,
     SortArg,
     StageArg,
+    StoreArg,
 )
 from whit.ir.text.diff import diff
 from whit.ir.text.parse import FIELD_READERS, parse, parse_all
@@ -355,6 +356,8 @@ EXAMPLES = [
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(None, 32, 2)),
     make(ops.PREFETCH, (b0, r0), PrefetchArg(128)),
+    make(ops.PREFETCH, (b0, r0), PrefetchArg(64, ahead=8192)),
+    make(ops.STORE, (b0, const(f32, 1.0), r0), StoreArg(streaming=True)),
     make(ops.PREFETCH, (b0, r0, r0 < 2), PrefetchArg(128)),
     make(ops.DOT, (const(i32, 1), const(i32, 2), const(i32, 3)), DotArg(dtypes.int8, dtypes.uint8)),
     make(ops.STAGE_GRADIENT, (make(ops.LEAF, (b0,), LeafArg(7)).formula("tanh", b0),)),

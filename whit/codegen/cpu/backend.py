@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from whit.codegen.cpu.loops import choose_strategy
+from whit.codegen.cpu.prefetch import prefetch
+from whit.codegen.cpu.streaming_stores import stream_stores
 from whit.codegen.passes.merge_ranges import runs_apart
 from whit.codegen.passes.simplify_lanes import simplify_lanes
 from whit.codegen.passes.split_blocks import split_blocks, write_out_blocks
@@ -53,6 +55,10 @@ def _write_sort(body: UOp, target: Target) -> Tiled:
     return Tiled(write_sort(body, target))
 
 
+def _hint(linear: UOp, job: Job) -> UOp:
+    return stream_stores(prefetch(linear, job.target), job.target)
+
+
 STRATEGIES = (
     Strategy("as_it_is", "loops that nothing connects have no tiling in common", _as_it_is),
     Strategy("attention", "two products with a softmax between: else scores are stored", _product("attention")),
@@ -67,4 +73,4 @@ STRATEGIES = (
     Strategy("loops", "takes every kernel: lanes, copies side by side, loops and cores", _loops),
 )
 
-BACKEND = Backend(STRATEGIES, _write_sort, prepare=split_blocks, widen_bits=widen_bits)
+BACKEND = Backend(STRATEGIES, _write_sort, prepare=split_blocks, widen_bits=widen_bits, hint=_hint)

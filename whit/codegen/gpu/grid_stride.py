@@ -13,6 +13,7 @@ from __future__ import annotations
 from whit.codegen.gpu.thread_index import block_range
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, make
 from whit.kernel.ranges import free_ranges, size_of
@@ -38,7 +39,7 @@ def by_blocks_that_stay(body: UOp, block: UOp, resident: int) -> UOp:
     step = UOp.range((size_of(block) + (resident - 1) - here) // resident, 0, owner=Owner.ROUND)
     done = {block: step * resident + here}
     free = free_ranges(body)
-    refilled = {_memory_of(node.src[0]) for node in free if node.op is ops.STORE and block in free[node]}
+    refilled = {memory_of(node.src[0]) for node in free if node.op is ops.STORE and block in free[node]}
     for node in free:
         if node in done:
             continue
@@ -46,15 +47,11 @@ def by_blocks_that_stay(body: UOp, block: UOp, resident: int) -> UOp:
         if _is_shared(node) and node in refilled:
             done[node] = UOp.buffer(node.arg.id, node.dtype, (2 * node.shape[0],), memory=Memory.SHARED)
             continue
-        if node.op in (ops.INDEX, ops.STORE) and _is_shared(memory := _memory_of(node.src[0])) and memory in refilled:
+        if node.op in (ops.INDEX, ops.STORE) and _is_shared(memory := memory_of(node.src[0])) and memory in refilled:
             place = 1 if node.op is ops.INDEX else 2
             src[place] = src[place] + step % 2 * memory.shape[0]
         done[node] = node if tuple(src) == node.src else make(node.op, tuple(src), node.arg)
     return done[body]
-
-
-def _memory_of(node: UOp) -> UOp:
-    return node.src[0] if node.op is ops.AFTER else node
 
 
 def _is_shared(node: UOp) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
-from whit.ir.graph import topological
+from whit.ir.graph import memory_of, topological
 from whit.ir.map_graph import rebuilt
 from whit.ir.uop import UOp, const, make
 
@@ -41,7 +41,7 @@ def _loads_of(linear: UOp, loop: UOp) -> list[UOp]:
     inside = linear.src[begin + 1 : end]
     if not any(node.op is ops.BARRIER for node in inside) or any(node.op is ops.BLOCK_MMA for node in inside):
         return []
-    written = {_memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE}
+    written = {memory_of(node.src[0]) for node in linear.src if node.op is ops.STORE}
     loads = [load for load in _known_loads({loop, *linear.src[:begin]}, inside) if load.src[0] not in written]
     found = [load for load in loads if not _is_copied(load, inside)]
     words = sum(max(_lanes(node) * node.dtype.itemsize // 4, 1) for node in found)
@@ -66,11 +66,7 @@ def _known_loads(known: set[UOp], inside: tuple[UOp, ...]) -> list[UOp]:
 def _is_copied(load: UOp, inside: tuple[UOp, ...]) -> bool:
     """Whether it only goes to shared memory: such copies are on their way without registers (`ptx_block.copies_of`)."""
     users = [node for node in inside if load in node.src]
-    return all(node.op is ops.STORE and _memory_of(node.src[0]).op is ops.BUFFER for node in users)
-
-
-def _memory_of(node: UOp) -> UOp:
-    return node.src[0] if node.op is ops.AFTER else node
+    return all(node.op is ops.STORE and memory_of(node.src[0]).op is ops.BUFFER for node in users)
 
 
 def _lanes(node: UOp) -> int:

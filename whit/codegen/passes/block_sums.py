@@ -25,6 +25,7 @@ from math import prod
 
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import next_id
@@ -144,7 +145,7 @@ def _sums(linear: UOp) -> list[Sum]:
         paths[node] = tuple(path)
         if node.op in (ops.RANGE, ops.IF):
             path.append(node)
-        if node.op is ops.STORE and _is_register(register := _memory_of(node.src[0])):
+        if node.op is ops.STORE and _is_register(register := memory_of(node.src[0])):
             stores.setdefault(register, []).append(node)
         for source in node.src:
             users.setdefault(source, []).append(node)
@@ -157,12 +158,6 @@ def _sums(linear: UOp) -> list[Sum]:
 
 def _is_register(memory: UOp) -> bool:
     return memory.op is ops.BUFFER and memory.arg.memory is Memory.REGISTER and memory.dtype.is_float
-
-
-def _memory_of(node: UOp) -> UOp:
-    while node.op is ops.AFTER:
-        node = node.src[0]
-    return node
 
 
 def _sum(register: UOp, cleared: UOp, kept: UOp, paths: dict[UOp, Path], users: dict[UOp, list[UOp]]) -> Sum | None:

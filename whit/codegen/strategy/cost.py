@@ -20,12 +20,11 @@ from whit.ir.uop import UOp
 from whit.kernel.contraction import Contraction, neighbours
 from whit.kernel.ranges import free_ranges, sizes_of, stride
 from whit.records import dataclass
-from whit.target import Target
+from whit.target import CACHE_LINE_BYTES, Target
 
 if TYPE_CHECKING:
     from whit.codegen.cpu.panel_sizes import Tiling
 
-LINE = 64  # bytes that move between caches together
 # cost of copying an element, in elements copied by vectors: as a scalar; transposed in a square
 ALONE, TRANSPOSE = 16, 2
 LATENCY = 4  # cycles between dependent FMAs: those of one accumulator
@@ -134,7 +133,7 @@ def step_cycles(rows: int, vectors: int, target: Target) -> float:
 
 def _of_run(line: float, run: int, itemsize: int) -> float:
     """Cycles for a line that is copied in a run of `run` elements."""
-    return line * (1 + NEW_RUN / max(run * itemsize / LINE, 1))
+    return line * (1 + NEW_RUN / max(run * itemsize / CACHE_LINE_BYTES, 1))
 
 
 def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
@@ -160,7 +159,7 @@ class _Estimate:
 
     def lines(self, count: int) -> float:
         """Cache lines of `count` rows or columns of a block of k."""
-        return count * self.depth * self.given.itemsize / LINE
+        return count * self.depth * self.given.itemsize / CACHE_LINE_BYTES
 
     def cost(self) -> Cost:
         step = step_cycles(self.tiling.rows, self.tiling.vectors, self.target)
@@ -176,12 +175,12 @@ class _Estimate:
     def copies_of_a(self) -> float:
         tiling, given = self.tiling, self.given
         if tiling.image:
-            return tiling.image * given.itemsize / LINE * (2 * COPY + given.line_of_a)
+            return tiling.image * given.itemsize / CACHE_LINE_BYTES * (2 * COPY + given.line_of_a)
         if not tiling.copy_a:
             return 0
         copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
         run = _of_run(given.line_of_a, tiling.run_of_a, given.itemsize)
-        return self.lines_of_a * (tiling.copy_a * LINE / given.itemsize * copy + run)
+        return self.lines_of_a * (tiling.copy_a * CACHE_LINE_BYTES / given.itemsize * copy + run)
 
     def copies_of_b(self) -> float:
         tiling, given = self.tiling, self.given
@@ -189,8 +188,8 @@ class _Estimate:
             return 0
         run = _of_run(given.line_of_b, tiling.run_of_b, given.itemsize)
         if tiling.image and tiling.depth.blocks == 1:  # they stay for all images
-            return self.lines_of_b / self.rounds * (tiling.copy_b * LINE / given.itemsize * COPY + run)
-        return self.lines_of_b * (tiling.copy_b * LINE / given.itemsize * COPY + run)
+            return self.lines_of_b / self.rounds * (tiling.copy_b * CACHE_LINE_BYTES / given.itemsize * COPY + run)
+        return self.lines_of_b * (tiling.copy_b * CACHE_LINE_BYTES / given.itemsize * COPY + run)
 
     def reads_of_a(self) -> float:
         tiling, given = self.tiling, self.given
@@ -216,7 +215,7 @@ class _Estimate:
         return self.tiling.inside * (reads if self.tiling.copy_b else reads + self.lines_of_b * self.given.line_of_b)
 
     def sums(self) -> float:
-        far = FROM_L3 if self.vectors * LINE > self.target.l2_bytes // 4 else 0
+        far = FROM_L3 if self.vectors * CACHE_LINE_BYTES > self.target.l2_bytes // 4 else 0
         if self.tiling.in_place:
             return self.vectors * self.blocks * (WAIT + 2 * far)  # read and written, where the result is
         return self.vectors * (self.blocks + self.rounds) * (WAIT + far) if self.tiling.waits else 0

@@ -75,6 +75,11 @@ def unchanged(body: UOp) -> UOp:
     return body
 
 
+def unhinted(linear: UOp, job: Job) -> UOp:
+    """A program of which the hardware is told nothing."""
+    return linear
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """What codegen does for one kind of machine alone."""
@@ -85,3 +90,4 @@ class Backend:
     join_loads: Callable[[UOp], UOp] = unchanged  # once lanes are vectors
     widen_bits: Callable[[UOp], UOp] = unchanged  # once columns are loaded as rows
     prefetch: Callable[[UOp], UOp] = unchanged  # once instructions are in order
+    hint: Callable[[UOp, Job], UOp] = unhinted  # of the program

@@ -26,13 +26,12 @@ from whit.ir.uop import UOp
 from whit.kernel.rates import Rates
 from whit.runtime.code.link import load_object
 from whit.runtime.pool.threads import Launch, run_launches, thread_count
-from whit.target import Target, host_target, parse_target
+from whit.target import CACHE_LINE_BYTES, Target, host_target, parse_target
 
 # independent multiply-adds at a time: at least latency x units of any processor, and they fit 16 registers
 INDEPENDENT_FMAS = 12
 STEPS_A_PIECE = 20_000  # of each chain in one piece of work, about 30 us
 PIECES_A_THREAD = 8  # for each thread: cores are not equally fast
-CACHE_LINE_BYTES = 64  # bytes between the results of two pieces
 
 
 @functools.cache

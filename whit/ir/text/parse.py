@@ -351,14 +351,16 @@ def _read_access(line: Line, op: Op) -> UOp:
     if op is ops.LOAD:
         fields["width"] = Line.integer
     if op is ops.STORE:
-        fields["combine"] = Line.op
+        fields |= {"combine": Line.op, "streaming": FIELD_READERS["bool"]}
     given = _read_fields(line, fields)
     is_gated = "gate" in given
     if is_gated:
         src += (given["gate"],)
     if op is ops.LOAD:
         return make(op, src, given.get("width", 1))
-    return make(op, src, is_gated if op is ops.INDEX else StoreArg(given.get("combine"), is_gated))
+    if op is ops.INDEX:
+        return make(op, src, is_gated)
+    return make(op, src, StoreArg(given.get("combine"), is_gated, given.get("streaming", False)))
 
 
 def _read_linear(line: Line, op: Op) -> UOp:

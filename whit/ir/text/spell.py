@@ -124,7 +124,8 @@ def _memory(arg: Any, place: int, symbolic: Iterator[str]) -> list[str]:
 
 def _store(arg: Any, symbolic: Iterator[str]) -> list[str]:
     """The gate shows on the source that is one."""
-    return [] if arg.combine is None else [f"combine={arg.combine.name}"]
+    combine = [] if arg.combine is None else [f"combine={arg.combine.name}"]
+    return [*combine, *(["streaming=true"] if arg.streaming else [])]
 
 
 _SPECIAL: dict[Op, Callable[[Any, Iterator[str]], list[str]]] = {

@@ -18,18 +18,11 @@ from whit.dtype import convert
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.c.ops import Helpers, bitcast, c_type, conversion, expression, number
-from whit.render.program import (
-    check_program,
-    local_buffers_of,
-    memory_of,
-    params_of,
-    program_body,
-    unsupported,
-    variables_of,
-)
+from whit.render.program import check_program, local_buffers_of, params_of, program_body, unsupported, variables_of
 from whit.render.small_floats import emulate_small_floats
 from whit.target import Target
 

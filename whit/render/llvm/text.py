@@ -19,24 +19,15 @@ from whit.dtype import DType, dtypes
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.fused import expand_fma
 from whit.render.llvm.ops import ELEMENTWISE, cast, combine, reduce_vector
 from whit.render.llvm.values import LlvmWriter, lane_count, memory_type, number, quoted, scalar_type, type_of, vector_of
-from whit.render.prefetch import asked_before, prefetch_distances
-from whit.render.program import (
-    check_program,
-    local_buffers_of,
-    memory_of,
-    params_of,
-    program_body,
-    unsupported,
-    variables_of,
-)
+from whit.render.program import check_program, local_buffers_of, params_of, program_body, unsupported, variables_of
 from whit.render.small_floats import SMALL, emulate_small_floats
-from whit.render.streaming_stores import CACHE_LINE_BYTES, streaming_stores
-from whit.target import Target
+from whit.target import CACHE_LINE_BYTES, Target
 
 _SIGNATURE = "(ptr noalias readonly %buffers, ptr noalias readonly %variables, i64 %start, i64 %stop)"
 _ALL_LANES = "splat (i1 true)"
@@ -66,12 +57,16 @@ class _Function(LlvmWriter):
                     _atomic_spelling(node.arg.combine, node.src[0].dtype)
         self.linear = expand_fma(emulate_small_floats(body, has_half=target.has_half), has_fma=target.has_fma)
         check_program(self.linear, "LLVM")
-        self.prefetched, self.asked = prefetch_distances(self.linear, target), asked_before(self.linear)
-        self.streaming = streaming_stores(self.linear, target)
+        self.streamed = {
+            memory_of(node.src[0]) for node in self.linear.src if node.op is ops.STORE and node.arg.streaming
+        }
+        self.loaded: tuple[UOp, UOp, str] | None = None  # where the load just before is from, and its address
 
     def render(self) -> str:
         self.prologue()
         for node in self.linear.src:
+            if node.op is not ops.PREFETCH:
+                self.loaded = None
             write = _INSTRUCTIONS.get(node.op)
             if write is not None:
                 write(self, node)
@@ -79,7 +74,7 @@ class _Function(LlvmWriter):
                 self.names[node] = ELEMENTWISE[node.op](self, node)
             else:
                 raise unsupported(node.op, "LLVM", "is no instruction of a CPU", "Expand it before rendering.")
-        if self.streaming:
+        if self.streamed:
             self.intrinsic("x86.sse.sfence", "void")  # other threads may see such stores later than what follows
         self.line("ret void")
         body = "\n".join(self.lines)
@@ -91,7 +86,7 @@ class _Function(LlvmWriter):
             slot = node.arg.slot
             address = self.value(f"p{slot}.at", f"getelementptr inbounds ptr, ptr %buffers, i64 {slot}")
             self.names[node] = self.named(f"p{slot}", f"load ptr, ptr {address}, align 8")
-            if any(memory_of(store.src[0]) is node for store in self.streaming):
+            if node in self.streamed:
                 low = self.value(
                     "low", f"and i64 {self.value('bits', f'ptrtoint ptr %p{slot} to i64')}, {CACHE_LINE_BYTES - 1}"
                 )
@@ -120,8 +115,6 @@ class _Function(LlvmWriter):
                 first = self.value("start", f"trunc i64 %start to {kind}")
                 last = self.value("stop", f"trunc i64 %stop to {kind}")
         self.ends[node] = (name, last)
-        for load in self.asked.get(node, ()):
-            self.prefetch(self.address(*load.src[:2]), 0)
         if size.op is ops.CONST and size.arg > 0 and node.arg.kind is not RangeKind.CORE:
             self.line(f"br label %{name}.loop")
         else:
@@ -181,15 +174,17 @@ class _Function(LlvmWriter):
             if gate:
                 at = self.value("at", f"select i1 {self.operand(gate[0])}, ptr {at}, ptr {self.zeros(count, align)}")
             result = self.value("load", f"load {kind}, ptr {at}, align {align}")
-            if node in self.prefetched:
-                self.prefetch(at, self.prefetched[node])
+            self.loaded = buffer, position, at
         if buffer.dtype.is_bool:
             result = self.value("load", f"icmp ne {kind} {result}, {'0' if count == 1 else 'zeroinitializer'}")
         self.names[node] = result
 
-    def prefetch(self, at: str, distance: int) -> None:
-        """Asks for memory that will be read soon."""
-        soon = self.value("soon", f"getelementptr i8, ptr {at}, i64 {distance}")
+    def prefetch(self, node: UOp) -> None:
+        """Asks for memory that will be read soon; always, as this does no harm."""
+        memory, position = node.src[:2]
+        known = self.loaded
+        at = known[2] if known and known[:2] == (memory, position) else self.address(memory, position)
+        soon = self.value("soon", f"getelementptr i8, ptr {at}, i64 {node.arg.ahead}")
         self.intrinsic("prefetch.p0", "void", ("ptr", soon), ("i32", "0"), ("i32", "3"), ("i32", "1"))
 
     def zeros(self, count: int, align: int) -> str:
@@ -228,7 +223,7 @@ class _Function(LlvmWriter):
             places = (("ptr", at), ("i32", str(align)), (vector_of("i1", count), mask))
             self.intrinsic(f"masked.store.{self.suffix(kind)}.p0", "void", (kind, new), *places)
         else:
-            self.store_plain(node.arg.combine, buffer, value, at, is_streaming=node in self.streaming)
+            self.store_plain(node.arg.combine, buffer, value, at, is_streaming=node.arg.streaming)
 
     def store_plain(self, operator: Op | None, buffer: UOp, value: UOp, at: str, *, is_streaming: bool = False) -> None:
         kind, align = vector_of(memory_type(buffer.dtype), lane_count(value)), max(buffer.dtype.itemsize, 1)
@@ -445,6 +440,6 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.BUFFER: _Function.nothing,
     ops.VARIABLE: _Function.nothing,
     ops.BARRIER: _Function.nothing,
-    ops.PREFETCH: _Function.nothing,
+    ops.PREFETCH: _Function.prefetch,
     ops.GROUP: _Function.nothing,
 }

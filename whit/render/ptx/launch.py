@@ -12,8 +12,9 @@ from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
+from whit.ir.graph import memory_of
 from whit.ir.uop import UOp
-from whit.render.program import local_buffers_of, memory_of, written_by
+from whit.render.program import local_buffers_of, written_by
 from whit.render.ptx.access import ALIGNMENT_BYTES, alignment_of
 from whit.render.ptx.gemm import mma_tiles, tma_loads, tma_stores
 from whit.render.ptx.values import lane_count

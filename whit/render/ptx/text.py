@@ -21,6 +21,7 @@ from whit.errors import InternalError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import Memory, RangeKind
 from whit.ir.atomic import is_atomic
+from whit.ir.graph import memory_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.render.program import (
@@ -28,7 +29,6 @@ from whit.render.program import (
     check_program,
     is_indexed_by_numbers,
     local_buffers_of,
-    memory_of,
     params_of,
     program_body,
     unsupported,

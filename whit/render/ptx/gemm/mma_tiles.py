@@ -24,8 +24,8 @@ from math import gcd
 
 from whit.ir import ops
 from whit.ir.args import BlockMmaArg, Digit, MatrixArg
+from whit.ir.graph import memory_of
 from whit.ir.uop import UOp
-from whit.render.program import memory_of
 from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma, two_by_two
 from whit.render.ptx.gemm.mma import multiply_square
 from whit.render.ptx.gemm.tma_loads import SHARED, short

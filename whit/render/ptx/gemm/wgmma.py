@@ -9,8 +9,8 @@ Lines are 128 bytes long, all lines of a tile for its first 128 bytes before tho
 from __future__ import annotations
 
 from whit.ir.args import BlockMmaArg, MatrixArg
+from whit.ir.graph import memory_of
 from whit.ir.uop import UOp
-from whit.render.program import memory_of
 from whit.render.ptx.gemm.exchange import in_order_of, two_by_two
 from whit.render.ptx.gemm.tma_loads import SWIZZLE_BYTES, short
 from whit.render.ptx.gemm.wgmma_tiles import descriptor, kinds_of

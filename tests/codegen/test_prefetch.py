@@ -5,21 +5,21 @@ from dataclasses import replace
 from schedule.build import matmul, param, scheduled
 
 from whit.codegen import generate
-from whit.config import Context
-from whit.dtype import dtypes
-from whit.ir import ops
-from whit.ir.args import RangeKind
-from whit.ir.uop import UOp
-from whit.render.llvm.text import render_llvm
-from whit.render.prefetch import (
+from whit.codegen.cpu.prefetch import (
     COPY_DISTANCE_ROWS,
     PANEL_DISTANCE_BYTES,
     SHORT_ROW_BYTES,
     _next_rows,
-    asked_before,
+    loads_after_loops,
     prefetch_distances,
 )
-from whit.render.program import memory_of
+from whit.config import Context
+from whit.dtype import dtypes
+from whit.ir import ops
+from whit.ir.args import RangeKind
+from whit.ir.graph import memory_of
+from whit.ir.uop import UOp
+from whit.render.llvm.text import render_llvm
 from whit.target import parse_target
 
 TARGET = replace(parse_target("CPU:LLVM:skylake-avx512"), cores=1)
@@ -33,12 +33,13 @@ def program(value: UOp) -> UOp:
 
 def test_a_product_asks_for_rows_of_what_it_copies_and_lines_of_its_panel() -> None:
     linear = program(matmul(param(0, 64, 512), param(1, 512, 768)))
-    ahead, asked = prefetch_distances(linear, TARGET), asked_before(linear)
+    ahead, asked = prefetch_distances(linear, TARGET), loads_after_loops(linear)
     copied = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.PARAM}
     read = {distance for load, distance in ahead.items() if memory_of(load.src[0]).op is ops.BUFFER}
     assert copied == {COPY_DISTANCE_ROWS * 768 * 4}
     assert read == {PANEL_DISTANCE_BYTES}
     count = len(ahead) + sum(map(len, asked.values()))
+    assert sum(node.op is ops.PREFETCH for node in linear.src) == count
     assert render_llvm({"kernel": linear}, TARGET).count("call void @llvm.prefetch") == count
 
 
@@ -76,7 +77,7 @@ def test_rows_of_unknown_length_are_not_asked_for() -> None:
 def test_what_sums_are_added_to_is_asked_for_before_their_loop_and_read_after_it() -> None:
     linear = program(matmul(param(0, 96, 2048), param(1, 2048, 128)))
     loads = [node for node in linear.src if node.op is ops.LOAD and node.src[0].op is ops.PARAM and len(node.src) > 2]
-    asked = asked_before(linear)
+    asked = loads_after_loops(linear)
     assert loads and len(asked) == 1
     ((loop, found),) = asked.items()
     places = {node: place for place, node in enumerate(linear.src)}

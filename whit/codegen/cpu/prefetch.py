@@ -1,4 +1,4 @@
-"""Prefetch on CPUs: which loads of a program should ask for memory that comes soon, and how many bytes ahead.
+"""Prefetch on CPUs: which loads of a program ask for memory that comes soon, and how many bytes ahead.
 
     load panel[(tile * 512 + k) * 64]                 from a panel that does not fit the first cache   ->   8192
     store panel[k * 64], load matrix[k * 768 + c]     a copy, row by row                               ->   4 rows
@@ -6,18 +6,18 @@
     loop, load result[i]                              known before the loop, read after it             ->   at the loop
 
 The hardware prefetches by itself only inside a page, and never the first line of a row.
+
+Goes in: a LINEAR. Comes out: the same with a PREFETCH after each such load, or before the loop.
 """
 
 from __future__ import annotations
 
 from whit.ir import ops
-from whit.ir.args import Memory, RangeKind
-from whit.ir.graph import topological
-from whit.ir.uop import UOp
-from whit.render.program import memory_of
-from whit.target import Target
+from whit.ir.args import Memory, PrefetchArg, RangeKind
+from whit.ir.graph import memory_of, topological
+from whit.ir.uop import UOp, make
+from whit.target import CACHE_LINE_BYTES, Target
 
-CACHE_LINE_BYTES = 64  # bytes of a cache line
 # bytes ahead in a panel: 60.0 ms for 2048 x 2048 x 2048 on two cores, and 65.6 ms with 1024
 PANEL_DISTANCE_BYTES = 8192
 COPY_DISTANCE_ROWS = 4  # ahead in a copy: 3.0 -> 2.6 ms for 64 x 3072 x 768
@@ -25,6 +25,26 @@ COPY_DISTANCE_ROWS = 4  # ahead in a copy: 3.0 -> 2.6 ms for 64 x 3072 x 768
 LEAST_DISTANCE_BYTES, MOST_DISTANCE_BYTES = 1024, 1 << 17
 # bytes of a row too short to be prefetched by the hardware: Q4_0 1.32 -> 0.88 ms (bench/quantised.py)
 SHORT_ROW_BYTES = 1 << 13
+
+
+def prefetch(linear: UOp, target: Target) -> UOp:
+    """The program with a PREFETCH for all that `prefetch_distances` and `loads_after_loops` find."""
+    ahead, after = prefetch_distances(linear, target), loads_after_loops(linear)
+    if not ahead and not after:
+        return linear
+    listed: dict[UOp, None] = {}
+    for node in linear.src:
+        if node.op is ops.RANGE:
+            listed.update((_asked(load), None) for load in after.get(node, ()))
+        listed[node] = None
+        if node in ahead:
+            listed[_asked(node, ahead[node])] = None
+    return make(ops.LINEAR, tuple(listed))
+
+
+def _asked(load: UOp, ahead: int = 0) -> UOp:
+    """The PREFETCH of a line that begins so many bytes after the place of a load."""
+    return make(ops.PREFETCH, load.src[:2], PrefetchArg(CACHE_LINE_BYTES, ahead))
 
 
 def prefetch_distances(linear: UOp, target: Target) -> dict[UOp, int]:
@@ -66,7 +86,7 @@ def _worth_it(distance: int) -> int:
     return distance if LEAST_DISTANCE_BYTES <= distance <= MOST_DISTANCE_BYTES else 0
 
 
-def asked_before(linear: UOp) -> dict[UOp, list[UOp]]:
+def loads_after_loops(linear: UOp) -> dict[UOp, list[UOp]]:
     """Loop -> the loads after it that are prefetched in front of it: those of what its sums are added to."""
     found: dict[UOp, list[UOp]] = {}
     places = {node: i for i, node in enumerate(linear.src)}
