@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_matvec, "LEAST_ROWS", 1)
     monkeypatch.setattr(gpu_packed, "BLOCKS_A_CORE", 0)
     monkeypatch.setattr(gpu_packed, "LEAST_THREADS", 32)
-    monkeypatch.setattr(gpu_packed, "MOST_RESIDENT", 64)
+    monkeypatch.setattr(gpu_packed, "MOST_RESIDENT_THREADS", 64)
 
 
 def packed(name: str, rows: int, columns: int, seed: int = 0) -> tuple[Tensor, np.ndarray]:

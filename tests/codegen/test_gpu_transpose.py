@@ -41,6 +41,15 @@ def test_what_transposes_mean(name: str) -> None:
     assert sum(node.op is ops.BARRIER for node in program.linear.src) == (2 if name == "two loads" else 1)
 
 
+def test_bytes_are_ordered_as_others_are() -> None:
+    """Not as packed weights, which are bytes as well, and are copied while others are loaded."""
+    orders = []
+    for dtype in (dtypes.int8, dtypes.uint8):
+        (call,) = scheduled(param(0, 256, 256, dtype=dtype).permute((1, 0)) + param(1, 256, 256, dtype=dtype)).src
+        orders.append([node.op for node in generate(call.src[0].src[0], TARGET).linear.src])
+    assert orders[0] == orders[1]
+
+
 def test_a_tile_has_sixteen_elements_of_each_thread() -> None:
     (call,) = scheduled(param(0, 4096, 4096).permute((1, 0)) * 2.0).src
     program = generate(call.src[0].src[0], TARGET)

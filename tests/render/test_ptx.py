@@ -334,11 +334,11 @@ def test_an_if_directly_in_another_has_a_label_of_its_own() -> None:
 
 def test_too_much_shared_memory_is_refused() -> None:
     p0 = UOp.param(0, dtypes.float32, (1,))
-    shared = UOp.buffer(0, dtypes.float32, (20_000,), memory=Memory.SHARED)
+    shared = UOp.buffer(0, dtypes.float32, (60_000,), memory=Memory.SHARED)
     zero = const(dtypes.int64, 0)
     store = shared.store(const(dtypes.float32, 1.0), zero)
     load = shared.after(store).load(zero)
-    with pytest.raises(NotSupportedError, match="80000 bytes of shared memory, and a block has 49152"):
+    with pytest.raises(NotSupportedError, match="240000 bytes of shared memory, and a block has 232448"):
         render({"f": UOp.linear(p0, shared, store, load.src[0], load, p0.store(load, zero))}, TARGET)
 
 

@@ -7,6 +7,7 @@ holds `None` in its place and the size is the next source.
 from __future__ import annotations
 
 import enum
+from dataclasses import field
 from typing import Any
 
 from whit.dtype import DType
@@ -37,6 +38,16 @@ class RangeKind(enum.Enum):
     BLOCK = "block"  # the thread blocks of a GPU
     WARP = "warp"  # the warps of a block
     THREAD = "thread"  # the threads of a block or warp
+
+
+HINT = "hint"  # in the metadata of a field
+
+
+def hint() -> bool:
+    """A field that says how something is done and not what: digests leave it out, so the order of operands is the same
+    with it."""
+    found: bool = field(default=False, metadata={HINT: True})
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,8 @@ class StoreArg:
 
     combine: Op | None = None
     gated: bool = False
-    streaming: bool = False  # past the caches (non-temporal), if memory begins with a line when it runs
+    streaming: bool = hint()  # past the caches (non-temporal), if memory begins with a line when it runs
+    asynchronous: bool = hint()  # a copy that goes on while others run (cp.async), until the next barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +310,16 @@ class PrefetchArg:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchArg:
+    """For how many blocks a multiprocessor must have registers at once (0: as many as it happens to), and how exact
+    functions have to be."""
+
+    blocks: int = 0
+    approximates: bool = False  # reciprocals may be an ulp off
+    flushes: bool = False  # powers of two may be 0 below the smallest normal number
+
+
+@dataclass(frozen=True, slots=True)
 class DotArg:
     """What the words of each operand are made of: four int8 or uint8, or two bfloat16."""
 
@@ -349,6 +371,7 @@ RECORDS: dict[str, Any] = {
         BlockStoreArg,
         AcrossArg,
         PrefetchArg,
+        LaunchArg,
         DotArg,
         FunctionArg,
         LeafArg,

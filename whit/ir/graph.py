@@ -155,9 +155,10 @@ def _meaning(thing: Any) -> str:
     if isinstance(thing, tuple):
         return f"({','.join(map(_meaning, thing))})"
     if is_dataclass(thing):
-        values = [(getattr(thing, each.name), each.default) for each in fields(thing)]
-        said = [f"{place}:{_meaning(value)}" for place, (value, default) in enumerate(values) if value != default]
-        return f"[{','.join(said)}]"
+        said = [each for each in fields(thing) if not each.metadata]  # no hints
+        values = [(getattr(thing, each.name), each.default) for each in said]
+        texts = [f"{place}:{_meaning(value)}" for place, (value, default) in enumerate(values) if value != default]
+        return f"[{','.join(texts)}]"
     return repr(thing)
 
 

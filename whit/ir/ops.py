@@ -21,6 +21,7 @@ from whit.ir.args import (
     DotArg,
     FormulaArg,
     FunctionArg,
+    LaunchArg,
     LeafArg,
     MmaArg,
     ParamArg,
@@ -928,6 +929,15 @@ PREFETCH = define(
     stages=KERNEL | PROGRAM,
     arg_type=PrefetchArg,
     doc="Effect that changes nothing: bytes that will soon be read. Sources: memory, position, and where this holds.",
+)
+LAUNCH = define(
+    "launch",
+    arity=0,
+    dtype=nothing,
+    shape=scalar,
+    stages=PROGRAM,
+    arg_type=LaunchArg,
+    doc="Effect that changes nothing: what the assembler of a GPU has to know of the program as a whole.",
 )
 MMA = define(
     "mma",

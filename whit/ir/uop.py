@@ -594,11 +594,18 @@ class UOp(Record):
         place = as_index(position)
         return make(ops.LOAD, (self, place) if gate is None else (self, place, gate), width)
 
-    def store(self, value: UOp, *positions: UOp | int, combine: Op | None = None, gate: UOp | None = None) -> UOp:
+    def store(
+        self,
+        value: UOp,
+        *positions: UOp | int,
+        combine: Op | None = None,
+        gate: UOp | None = None,
+        asynchronous: bool = False,
+    ) -> UOp:
         """The effect of writing value here, at these positions."""
         places = tuple(as_index(p) for p in positions)
         src = (self, value, *places) if gate is None else (self, value, *places, gate)
-        return make(ops.STORE, src, StoreArg(combine, gate is not None))
+        return make(ops.STORE, src, StoreArg(combine, gate is not None, asynchronous=asynchronous))
 
     def stage(self, *ranges: UOp, arg: StageArg | None = None) -> UOp:
         """Kept in memory over these ranges."""

@@ -22,7 +22,8 @@ from whit.ir.uop import UOp
 
 _SEQUENTIAL = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.CORE)
 GPU_RANGES = (RangeKind.LOOP, RangeKind.REDUCE, RangeKind.ORDERED, RangeKind.BLOCK, RangeKind.THREAD)
-_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.BLOCK_STORE, ops.ACROSS, ops.PREFETCH)
+_HINTS = (ops.PREFETCH, ops.LAUNCH)
+_STAYS = (ops.STORE, ops.LOAD, ops.BARRIER, ops.AFTER, ops.BLOCK_MMA, ops.BLOCK_STORE, ops.ACROSS, *_HINTS)
 
 
 def program_body(program: UOp) -> UOp:

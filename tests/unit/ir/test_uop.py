@@ -23,6 +23,7 @@ from whit.ir.args import (
     Digit,
     DotArg,
     FunctionArg,
+    LaunchArg,
     MatrixArg,
     Memory,
     MmaArg,
@@ -374,6 +375,7 @@ DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (make(ops.BARRIER), dtypes.void, ()),
     (make(ops.EACH, (r3,)), dtypes.bool, ()),
     (make(ops.PREFETCH, (a34, r3), PrefetchArg(128)), dtypes.void, ()),
+    (make(ops.LAUNCH, (), LaunchArg(2)), dtypes.void, ()),
     (make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)), f32, (16, 4)),
     (make(ops.BLOCK_MMA, (a34, a34, a34, *([r3] * 5)), block_mma), dtypes.void, ()),
     (make(ops.BLOCK_STORE, (a34, r3, r3, r3, r3, const(f32, 1)), block_store), dtypes.void, ()),
@@ -795,6 +797,7 @@ def test_digests_know_no_names_of_fields_and_no_fields_that_are_as_by_default() 
         assert _meaning(Before(*values)) == _meaning(After(*values))
     said = [_meaning(After(*values)) for values in ((3,), (4,), (3, RangeKind.CORE), (3, RangeKind.LOOP, True))]
     said += [_meaning(After(3, more=more)) for more in ((1,), (1, 2), (12,))]
+    assert _meaning(StoreArg(ops.ADD, streaming=True)) == _meaning(StoreArg(ops.ADD)) != _meaning(StoreArg())
     assert len(set(said)) == len(said)
     owners = list(Owner)
     assert [owner.place for owner in owners] == sorted({owner.place for owner in owners})

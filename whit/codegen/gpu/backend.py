@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from whit.codegen.gpu.async_copies import settle_copies
 from whit.codegen.gpu.attention.kernel import write_attention
 from whit.codegen.gpu.gemm.matmul import tile_matmul
 from whit.codegen.gpu.gemv.columns import tile_gemv_columns
 from whit.codegen.gpu.gemv.packed import tile_gemv_packed
 from whit.codegen.gpu.gemv.rows import tile_gemv_rows
 from whit.codegen.gpu.grid_stride import stride_blocks
+from whit.codegen.gpu.launch import add_launch
 from whit.codegen.gpu.pair_bytes import pair_bytes
 from whit.codegen.gpu.register_prefetch import register_prefetch
 from whit.codegen.gpu.scatter.blocks import write_scatter
@@ -55,6 +57,10 @@ def _write_sort(body: UOp, target: Target) -> Tiled:
     return Tiled(program, (reason,))
 
 
+def _hint(linear: UOp, job: Job) -> UOp:
+    return add_launch(settle_copies(linear, job.target), job)
+
+
 STRATEGIES = (
     Strategy("attention", "two products with a softmax between: else scores are stored", _program(write_attention)),
     Strategy("scatter", "additions in order into a long list of rows: a block for each row", _program(write_scatter)),
@@ -67,4 +73,6 @@ STRATEGIES = (
     Strategy("threads", "takes every kernel: reductions, scans, transposes, elements", _threads),
 )
 
-BACKEND = Backend(STRATEGIES, _write_sort, prepare=read_once, join_loads=pair_bytes, prefetch=register_prefetch)
+BACKEND = Backend(
+    STRATEGIES, _write_sort, prepare=read_once, join_loads=pair_bytes, prefetch=register_prefetch, hint=_hint
+)

@@ -64,7 +64,7 @@ def _known_loads(known: set[UOp], inside: tuple[UOp, ...]) -> list[UOp]:
 
 
 def _is_copied(load: UOp, inside: tuple[UOp, ...]) -> bool:
-    """Whether it only goes to shared memory: such copies are on their way without registers (`ptx_block.copies_of`)."""
+    """Whether it only goes to memory of the block, for which nobody waits before the next barrier."""
     users = [node for node in inside if load in node.src]
     return all(node.op is ops.STORE and memory_of(node.src[0]).op is ops.BUFFER for node in users)
 

@@ -219,7 +219,7 @@ def linearise(body: UOp, has_fma: bool = True) -> UOp:  # noqa: C901  one case f
             if is_shared and any(r.arg.kind is RangeKind.THREAD for r in free[fill]):
                 barrier = make(ops.BARRIER, tuple(values[store] for store in stores))
                 items[node] = linear.add(barrier, path)
-                if memory.dtype is dtypes.uint8:  # packed rows, which are copied: others are loaded meanwhile
+                if all(store.arg.asynchronous for store in stores):  # others are loaded meanwhile
                     items[node].number += LATER
                 for store in stores:
                     need(items[node], items[store])

@@ -118,10 +118,17 @@ class ProgramWriter:
         return self.value(self._now(memory).load(index(position), width, gate))
 
     def store(
-        self, memory: UOp, value: UOp, position: Index, combine: Op | None = None, gate: UOp | None = None
+        self,
+        memory: UOp,
+        value: UOp,
+        position: Index,
+        combine: Op | None = None,
+        gate: UOp | None = None,
+        asynchronous: bool = False,
     ) -> None:
         """Writes to memory."""
-        effect = self._now(memory).store(value, index(position), combine=combine, gate=gate)
+        place = index(position)
+        effect = self._now(memory).store(value, place, combine=combine, gate=gate, asynchronous=asynchronous)
         self.last_store[memory] = self.value(effect)
 
     def effect(self, node: UOp, *memories: UOp) -> None:

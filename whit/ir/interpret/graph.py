@@ -483,6 +483,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.GROUP: _Evaluation.group,
     ops.BARRIER: _Evaluation.nothing,
     ops.PREFETCH: _Evaluation.nothing,
+    ops.LAUNCH: _Evaluation.nothing,
     ops.ITEM: _Evaluation.item,
     ops.STORE: _Evaluation.store,
     ops.AFTER: _Evaluation.after,

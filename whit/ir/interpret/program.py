@@ -215,7 +215,7 @@ def _execute(node: UOp, state: _State) -> Any:  # noqa: C901  one line for each 
         return _block_store(node, state)
     if node.op is ops.ACROSS:
         return _across(node, state)
-    if node.op is ops.PREFETCH:
+    if node.op in (ops.PREFETCH, ops.LAUNCH):
         return None
     if node.op in _NOT_LISTED:
         return _operand(node, node, state)

@@ -351,7 +351,7 @@ def _read_access(line: Line, op: Op) -> UOp:
     if op is ops.LOAD:
         fields["width"] = Line.integer
     if op is ops.STORE:
-        fields |= {"combine": Line.op, "streaming": FIELD_READERS["bool"]}
+        fields |= {"combine": Line.op, "streaming": Line.truth, "asynchronous": Line.truth}
     given = _read_fields(line, fields)
     is_gated = "gate" in given
     if is_gated:
@@ -360,7 +360,8 @@ def _read_access(line: Line, op: Op) -> UOp:
         return make(op, src, given.get("width", 1))
     if op is ops.INDEX:
         return make(op, src, is_gated)
-    return make(op, src, StoreArg(given.get("combine"), is_gated, given.get("streaming", False)))
+    how = (given.get("streaming", False), given.get("asynchronous", False))
+    return make(op, src, StoreArg(given.get("combine"), is_gated, *how))
 
 
 def _read_linear(line: Line, op: Op) -> UOp:

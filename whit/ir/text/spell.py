@@ -125,7 +125,7 @@ def _memory(arg: Any, place: int, symbolic: Iterator[str]) -> list[str]:
 def _store(arg: Any, symbolic: Iterator[str]) -> list[str]:
     """The gate shows on the source that is one."""
     combine = [] if arg.combine is None else [f"combine={arg.combine.name}"]
-    return [*combine, *(["streaming=true"] if arg.streaming else [])]
+    return [*combine, *(f"{how}=true" for how in ("streaming", "asynchronous") if getattr(arg, how))]
 
 
 _SPECIAL: dict[Op, Callable[[Any, Iterator[str]], list[str]]] = {

@@ -213,6 +213,7 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.BUFFER: _Function.nothing,
     ops.VARIABLE: _Function.nothing,
     ops.BARRIER: _Function.nothing,
+    ops.LAUNCH: _Function.nothing,
     ops.PREFETCH: _Function.nothing,
     ops.GROUP: _Function.nothing,
 }

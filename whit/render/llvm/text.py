@@ -440,6 +440,7 @@ _INSTRUCTIONS: dict[Op, Callable[[_Function, UOp], None]] = {
     ops.BUFFER: _Function.nothing,
     ops.VARIABLE: _Function.nothing,
     ops.BARRIER: _Function.nothing,
+    ops.LAUNCH: _Function.nothing,
     ops.PREFETCH: _Function.prefetch,
     ops.GROUP: _Function.nothing,
 }

@@ -11,11 +11,10 @@ from whit.dtype import DType
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.kernel.alignment import ALIGNMENT_BYTES, alignment_of
 from whit.render.ptx.ops import narrowed
 from whit.render.ptx.parts import lanes_of_f16x2
 from whit.render.ptx.values import PtxWriter, arithmetic_type
-
-ALIGNMENT_BYTES = 16  # bytes: of the memory of params, and of the widest access
 
 
 def pieces(itemsize: int, position: UOp, width: int, known: dict[UOp, int]) -> int:
@@ -25,22 +24,6 @@ def pieces(itemsize: int, position: UOp, width: int, known: dict[UOp, int]) -> i
     while count > 1 and (count * itemsize > aligned or width % count):
         count //= 2
     return count
-
-
-def alignment_of(node: UOp, known: dict[UOp, int]) -> int:
-    """A power of two, 16 at most, that certainly divides a position; `known` keeps those of others."""
-    if node not in known:
-        known[node] = _alignment_of(node, known)
-    return known[node]
-
-
-def _alignment_of(node: UOp, known: dict[UOp, int]) -> int:
-    if node.op is ops.CONST:
-        return gcd(int(node.arg), ALIGNMENT_BYTES) if node.arg else ALIGNMENT_BYTES
-    parts = [alignment_of(source, known) for source in node.src] if node.op in (ops.ADD, ops.SUB, ops.MUL) else []
-    if node.op is ops.MUL:
-        return gcd(parts[0] * parts[1], ALIGNMENT_BYTES)
-    return gcd(*parts) if parts else 1
 
 
 Spread = tuple[list[UOp], list[int]]

@@ -8,31 +8,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.args import Memory, RangeKind
+from whit.ir.args import LaunchArg, Memory, RangeKind
 from whit.ir.graph import memory_of
 from whit.ir.uop import UOp
-from whit.render.program import local_buffers_of, written_by
-from whit.render.ptx.access import ALIGNMENT_BYTES, alignment_of
+from whit.kernel.alignment import ALIGNMENT_BYTES
+from whit.render.program import local_buffers_of
 from whit.render.ptx.gemm import mma_tiles, tma_loads, tma_stores
 from whit.render.ptx.values import lane_count
 from whit.target import GPU_LIMITS
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
-FEW_SUMS = 64  # accumulators of a thread with which two blocks fit on a multiprocessor
-
-# Threads of a multiprocessor for which the assembler must find registers (.minnctapersm). The fewer, the more loads
-# each has in flight; the more, the more warps hide each other's latency.
-FEW_THREADS = 256  # of programs that exchange values between threads
-COPIED_THREADS, HELD_THREADS = 896, 512  # with asynchronous copies; and where a thread loads more than FEW_HELD floats
-FEW_HELD = 40
-MANY_THREADS = 1024  # of scans, where a thread gets at most FEW_SCANNED bytes from others; half of them above that
-FEW_SCANNED = 192
-FEW_HALVES = 32  # that a thread reads, up to which rows have MANY_THREADS as well: log softmax of 16384 x 8192 takes
-# 0.131 instead of 0.140 ms, with 64 registers instead of 72
-
+WARPS_THREADS = 128  # of four warps
 MOST_UNASKED = GPU_LIMITS.shared_bytes  # of shared memory: above it, a launch has to ask for it
 
 
@@ -46,9 +34,9 @@ def is_by_roles(node: UOp) -> bool:
     return node.arg.atom == "wgmma" and not node.arg.adds
 
 
-def has_attention(linear: UOp) -> bool:
-    """Whether products go on with others that are still in registers, as in attention."""
-    return any(node.op is ops.BLOCK_MMA and node.arg.held for node in linear.src)
+def launch_hints(linear: UOp) -> LaunchArg:
+    """What the program says of its launch."""
+    return next((node.arg for node in linear.src if node.op is ops.LAUNCH), LaunchArg())
 
 
 def has_groups(linear: UOp) -> bool:
@@ -57,13 +45,10 @@ def has_groups(linear: UOp) -> bool:
 
 
 def reciprocal_of(linear: UOp) -> str:
-    """The instruction for reciprocals of float32. The exact one is a call, around which wgmma would have to wait.
-    Beside matrix instructions the approximate one does, an ulp off, if all results are rounded to 16 bits."""
+    """The instruction for reciprocals of float32. The exact one is a call, around which wgmma would have to wait."""
     if has_groups(linear):
         return "rcp.approx.ftz.f32"
-    stored = [memory.dtype for memory in written_by(linear) if memory.op is ops.PARAM]
-    is_half_precision = all(dtype.is_float and dtype.bitsize <= 16 for dtype in stored)
-    return "rcp.approx.f32" if block_mma_of(linear) is not None and is_half_precision else "rcp.rn.f32"
+    return "rcp.approx.f32" if launch_hints(linear).approximates else "rcp.rn.f32"
 
 
 def alignment_of_rooms(linear: UOp) -> int:
@@ -85,11 +70,7 @@ def shared_bytes(linear: UOp) -> int:
     """The bytes of the program's own buffers in shared memory, which must be there."""
     buffers = [node for node in local_buffers_of(linear) if node.arg.memory is Memory.SHARED]
     used = sum(int(node.shape[0]) * node.dtype.itemsize for node in buffers)
-    most = (
-        GPU_LIMITS.most_shared_bytes
-        if used > MOST_UNASKED and (has_attention(linear) or copies_of(linear))
-        else MOST_UNASKED
-    )
+    most = GPU_LIMITS.most_shared_bytes
     if used > most:
         raise NotSupportedError(
             f"render PTX: {used} bytes of shared memory, and a block has {most}", fix="Use smaller tiles."
@@ -98,45 +79,8 @@ def shared_bytes(linear: UOp) -> int:
 
 
 def copies_of(linear: UOp) -> dict[UOp, UOp]:
-    """STORE -> LOAD of 16 bytes that go from global to shared memory as they are, by an asynchronous copy (cp.async):
-    the next barrier waits for it. In chains of products, and of packed weights."""
-    is_attention = has_attention(linear)
-    users: dict[UOp, list[UOp]] = {}
-    for node in linear.src:
-        for source in node.src:
-            users.setdefault(source, []).append(node)
-    found: dict[UOp, UOp] = {}
-    for load in linear.src:
-        if not _is_load_of_param(load) or not (is_attention or load.dtype is dtypes.uint8):
-            continue
-        if any(gate.shape for gate in load.src[2:]):
-            continue
-        store, *others = users.get(load, [load])
-        is_store = store.op is ops.STORE and not others and store.src[3:] == load.src[2:]
-        memory = memory_of(store.src[0]) if is_store else load
-        if memory.op is ops.BUFFER and memory.arg.memory is Memory.SHARED and _is_whole(load, store):
-            found[store] = load
-    return found
-
-
-def _is_load_of_param(node: UOp) -> bool:
-    return node.op is ops.LOAD and memory_of(node.src[0]).op is ops.PARAM
-
-
-def _is_whole(load: UOp, store: UOp) -> bool:
-    """Whether both are 16 bytes at multiples of 16."""
-    itemsize = load.dtype.itemsize
-    width = lane_count(load)
-    places = (load.src[1], store.src[2])
-    if width * itemsize != 16 or any(place.shape for place in places):
-        return False
-    return all(alignment_of(place, {}) * itemsize % 16 == 0 for place in places)
-
-
-def _held(linear: UOp) -> int:
-    """Floats that a thread loads of memory."""
-    loads = [node for node in linear.src if _is_load_of_param(node)]
-    return sum(lane_count(load) for load in loads if load.dtype.is_float)
+    """STORE -> LOAD of asynchronous copies (cp.async): the next barrier waits for them."""
+    return {node: node.src[1] for node in linear.src if node.op is ops.STORE and node.arg.asynchronous}
 
 
 def threads_of(node: UOp) -> int:
@@ -157,45 +101,15 @@ def limits_of(linear: UOp, threads: int) -> str:
     """What the assembler has to know of a program that counts `threads` threads: the threads of a block, how many
     blocks need registers, the size of clusters."""
     node = block_mma_of(linear)
-    if node is None:
-        return _limits_without_tile(linear, threads)
-    count = threads_of(node)
-    if has_attention(linear):
-        products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
-        sums = sum(int(memory.shape[0]) for memory in products)
-        return f"\n.maxntid {count}\n.minnctapersm {2 if count <= 128 or sums <= FEW_SUMS else 1}"
-    few = prod(digit.count for digit in node.arg.elements) <= FEW_SUMS
-    blocks = tma_loads.blocks_of(node.arg) if node.arg.atom == "wgmma" else 2 if few else 1
-    cluster_blocks = node.arg.cluster * node.arg.parts
-    cluster = f"\n.explicitcluster\n.reqnctapercluster {cluster_blocks}, 1, 1" if cluster_blocks > 1 else ""
-    return f"\n.maxntid {count}\n.minnctapersm {blocks}{cluster}"
-
-
-def _limits_without_tile(linear: UOp, threads: int) -> str:
-    """The same of a program without matrix instructions. Only one whose threads exchange values asks for registers."""
-    most = -(-threads // 128) * 128 if copies_of(linear) else threads  # registers are given to four warps together
-    limits = f"\n.maxntid {most}" if threads else ""
-    exchanges = [node for node in linear.src if node.op is ops.ACROSS]
-    if not exchanges:
-        return limits
-    return f"{limits}\n.minnctapersm {max(_threads_with_registers(linear, exchanges) // threads, 1)}"
-
-
-def _threads_with_registers(linear: UOp, exchanges: list[UOp]) -> int:
-    """How many threads of a multiprocessor must have registers at once."""
-    if copies_of(linear):
-        return COPIED_THREADS if _held(linear) <= FEW_HELD else HELD_THREADS
-    scanned = sum(node.dtype.itemsize for node in exchanges if node.arg.op is None)
-    if scanned:
-        return MANY_THREADS if scanned <= FEW_SCANNED else MANY_THREADS // 2
-    return MANY_THREADS if _reads_few_halves(linear) else FEW_THREADS
-
-
-def _reads_few_halves(linear: UOp) -> bool:
-    """Whether vectors of halves are all that is read, and no more of them than registers of many threads hold."""
-    rows = [node for node in linear.src if _is_load_of_param(node) and lane_count(node) > 1]
-    few = sum(lane_count(node) for node in rows) <= FEW_HALVES
-    return bool(rows) and few and all(node.dtype.itemsize <= 2 for node in rows)
+    if node is None:  # registers are given to four warps together, and copies need no others
+        count = -(-threads // WARPS_THREADS) * WARPS_THREADS if copies_of(linear) else threads
+    else:
+        count = threads_of(node)
+    blocks = launch_hints(linear).blocks
+    cluster_blocks = 1 if node is None else node.arg.cluster * node.arg.parts
+    limits = f"\n.maxntid {count}" if count else ""
+    limits += f"\n.minnctapersm {blocks}" if blocks else ""
+    return limits + (f"\n.explicitcluster\n.reqnctapercluster {cluster_blocks}, 1, 1" if cluster_blocks > 1 else "")
 
 
 def is_used_whole(linear: UOp, buffer: UOp) -> bool:

@@ -24,6 +24,7 @@ from whit.ir.atomic import is_atomic
 from whit.ir.graph import memory_of
 from whit.ir.op import Op
 from whit.ir.uop import UOp
+from whit.kernel.alignment import ALIGNMENT_BYTES
 from whit.render.program import (
     GPU_RANGES,
     check_program,
@@ -38,7 +39,6 @@ from whit.render.program import (
 from whit.render.ptx import launch as ptx_block
 from whit.render.ptx import notes as ptx_notes
 from whit.render.ptx.access import (
-    ALIGNMENT_BYTES,
     listed,
     load_packed,
     pieces,
@@ -107,9 +107,9 @@ class _Function(PtxWriter):
         self.labels: dict[UOp, tuple[str, str]] = {}  # RANGE or IF -> its name, and where it ends
         self.alignments: dict[UOp, int] = {}
         self.reciprocal = ptx_block.reciprocal_of(self.linear)
-        self.copies = ptx_block.copies_of(self.linear) if target.has_async_copies else {}
+        self.copies = ptx_block.copies_of(self.linear)
         self.copied = set(self.copies.values())
-        if ptx_block.has_attention(self.linear):  # 0 below 2**-126: halves become of them
+        if ptx_block.launch_hints(self.linear).flushes:
             self.exp2 = "ex2.approx.ftz.f32"
         self.asked_for = ptx_block.before_waiting(self.linear) if self.early else {}
 
@@ -504,6 +504,7 @@ _INSTRUCTIONS: dict[Op, Instruction] = {
     ops.CAST: _Function.cast,
     ops.BITCAST: _Function.bitcast,
     ops.BARRIER: _Function.barrier,
+    ops.LAUNCH: _Function.nothing,
     ops.PREFETCH: _Function.prefetch,
     ops.ACROSS: _Function.across,
     ops.AFTER: _Function.nothing,

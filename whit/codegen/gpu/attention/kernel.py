@@ -158,7 +158,8 @@ class _Kernel(AttentionRows):
         for store in stores:
             target, *rest = (source.substitute(values) for source in store.src)
             value, position, *gate = (self.w.value(source) for source in rest)
-            self.w.store(target, value, position, gate=gate[0] if gate else None)
+            allowed = gate[0] if gate else None
+            self.w.store(target, value, position, gate=allowed, asynchronous=store.arg.asynchronous)
 
     def _barrier(self) -> None:
         shared = self.shared.values()

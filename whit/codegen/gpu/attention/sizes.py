@@ -269,7 +269,7 @@ class AttentionSizes:
                 value = value.cast(dtype) if narrowed is None else narrowed
                 group = start // tile.group
                 place = tile.place(line, group) + (along - group * tile.group)
-                stores.append(shared[dtype].store(value, begin + place))
+                stores.append(shared[dtype].store(value, begin + place, asynchronous=True))
         return self.lowered(*stores)
 
     def inside(self, position: UOp, limit: int, count: int) -> UOp:

@@ -53,7 +53,8 @@ LEAST_THREADS, MOST_THREADS = 64, 1024
 MOST_ROWS = 4  # at a time
 BLOCKS_A_CORE = 3  # that there should be
 # Threads of a multiprocessor that leave each enough of its 65536 registers: 73 for one row of x, 128 for several.
-MOST_RESIDENT, FEW_RESIDENT = 896, 512
+MOST_RESIDENT_THREADS, FEW_RESIDENT_THREADS = 896, 512
+FEW_HELD = 40  # numbers of x in the registers of a thread up to which there are the most
 SPARE = 2 << 10  # bytes of shared memory that a block has for other sums
 VECTOR = 16  # bytes
 ZERO = as_index(0)
@@ -151,7 +152,7 @@ def _rows(skinny: SkinnyProduct, size: int, threads: int, sums: int, target: Tar
     if not all(isinstance(r.size, int) for r in skinny.rows):
         return None
     is_many = prod(sizes_of(skinny.batch)) > 1
-    resident = max((FEW_RESIDENT if is_many else MOST_RESIDENT) // threads, 1)
+    resident = max((FEW_RESIDENT_THREADS if is_many else MOST_RESIDENT_THREADS) // threads, 1)
     room = target.shared_bytes // resident - SPARE
     rows = MOST_ROWS
     while rows:
@@ -320,7 +321,8 @@ def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: PackedRows
         if done + threads > nbytes // VECTOR:  # some of them more than once
             vector = vector.minimum(as_index(nbytes // VECTOR - 1))
         place = vector * VECTOR + lane_numbers(VECTOR)
-        found.append(shared.store(memory.index(start + place, gate=gate), into + place, gate=gate))
+        value = memory.index(start + place, gate=gate)
+        found.append(shared.store(value, into + place, gate=gate, asynchronous=True))
     return found
 
 

@@ -70,11 +70,6 @@ def copying_threads(arg: BlockMmaArg) -> int:
     return 128 if arg.lends else COPYING_THREADS
 
 
-def blocks_of(arg: BlockMmaArg) -> int:
-    """How many blocks a multiprocessor has room for."""
-    return 2 // arg.threads[0].count
-
-
 def short(w: PtxWriter, node: UOp) -> str:
     """A position in 32 bits."""
     text = w.operand(node)
