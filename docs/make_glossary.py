@@ -123,6 +123,13 @@ FIELD = (
         "whit/codegen/passes/linearise.py",
     ),
     word(
+        "mode of a layout",
+        "One digit of the number of a thread or of an element, and how far each of its values moves in a tile (CuTe's "
+        "word).",
+        "whit/ir/args.py",
+        "whit/codegen/gpu/gemm/atoms.py",
+    ),
+    word(
         "online softmax",
         "The largest score of a row is known only at its end. When a larger one comes, what was summed so far is "
         "multiplied by a power of the difference, so keys are seen once.",

@@ -142,7 +142,7 @@ def test_few_rows_beside_a_large_matrix(name: str, tile: tuple[int, int, int], m
     target = replace(TARGET, cores=1) if name == "one core" else TARGET
     program = check(FEW[name](BF16), "wgmma", target)
     (found,) = [node for node in program.linear.src if node.op is ops.BLOCK_MMA]
-    assert (*found.arg.tile[:2], found.arg.parts) == tile
+    assert (*found.arg.tile[:2], found.arg.split_k) == tile
 
 
 @pytest.mark.usefixtures("small")
@@ -270,7 +270,7 @@ def test_tiles_that_are_always_inside_are_stored_without_a_gate(monkeypatch: pyt
 def test_blocks_share_the_depth_so_that_all_run_at_once() -> None:
     def atom_of(rows: int, columns: int, depth: int) -> tuple[int, int, int]:
         atom = gpu_atoms.choose_skinny((rows, columns, depth), TARGET)
-        return *atom.tile[:2], atom.parts
+        return *atom.tile[:2], atom.split_k
 
     assert atom_of(4096, 16, 4096) == (64, 16, 2)
     assert atom_of(6144, 33, 4096) == (64, 48, 1)

@@ -123,7 +123,7 @@ def long(x: UOp) -> UOp:
     return x.cast(BF16)
 
 
-LENT: dict[str, tuple[Callable[[], UOp], bool]] = {
+DONATING: dict[str, tuple[Callable[[], UOp], bool]] = {
     "nothing": (lambda: ab(512, 64, 512), False),
     "few": (lambda: make(ops.MAX, (ab(512, 64, 512), const(BF16, 0.0))), False),
     "many": (lambda: long(ab(512, 64, 512)), True),
@@ -132,20 +132,20 @@ LENT: dict[str, tuple[Callable[[], UOp], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", LENT)
-def test_threads_that_copy_lend_registers_for_long_epilogues(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", DONATING)
+def test_threads_that_copy_donate_registers_for_long_epilogues(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_atoms, "WGMMA", (gpu_atoms.wgmma(2, 128, 256, 4),))
-    build, lends = LENT[name]
+    build, donates = DONATING[name]
     linear = generate(body_of(build()), TARGET).linear
     (tile,) = [node for node in linear.src if node.op is ops.BLOCK_MMA]
-    assert tile.arg.lends == lends
-    assert launch_of(linear, 256)["threads"] == (384 if lends else 288)
-    assert ("setmaxnreg.inc" in render({"kernel": linear}, TARGET)) == lends
+    assert tile.arg.donates_registers == donates
+    assert launch_of(linear, 256)["threads"] == (384 if donates else 288)
+    assert ("setmaxnreg.inc" in render({"kernel": linear}, TARGET)) == donates
 
 
 def test_small_tiles_have_registers_enough() -> None:
     (tile,) = [node for node in generate(body_of(long(ab())), TARGET).linear.src if node.op is ops.BLOCK_MMA]
-    assert not tile.arg.lends
+    assert not tile.arg.donates_registers
 
 
 def test_every_tile_has_room_for_boxes() -> None:

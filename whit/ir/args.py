@@ -185,8 +185,9 @@ class MmaArg:
 
 
 @dataclass(frozen=True, slots=True)
-class Digit:
-    """A digit of a number in mixed radix: how many values it has, and how far each moves in a tile."""
+class Mode:
+    """A mode of a layout, as CuTe calls it: a digit of a number of threads or elements, which has so many values, and
+    how far each of them moves in a tile."""
 
     count: int
     row: int = 0
@@ -247,17 +248,15 @@ class BlockMmaArg:
     tile: tuple[int, ...]
     a: MatrixArg
     b: MatrixArg
-    threads: tuple[Digit, ...]  # how far a thread's first element is from the tile's; the last digit is the lowest
-    elements: tuple[Digit, ...]  # how far its others are from that
+    threads: tuple[Mode, ...]  # how far a thread's first element is from the tile's; the last mode is the lowest
+    elements: tuple[Mode, ...]  # how far its others are from that
     stages: int = 1  # pieces of the depth that are in flight
-    adds: bool = False  # to what the registers hold
+    accumulate: bool = False  # onto what the registers hold
     cluster: int = 1  # neighbouring blocks whose tiles are below each other, and which share what they read of b
-    held: tuple[
-        Digit, ...
-    ] = ()  # the elements of a that a thread has in registers, as `elements`; none: a is in memory
-    flying: int = 0  # products that may go on while other instructions run, this one included: a barrier ends them
-    parts: int = 1  # neighbouring blocks that share the depth of a tile, of which the first has the sums at the end
-    lends: bool = False  # whether a whole group copies, and lends its registers to those that compute
+    a_in_registers: tuple[Mode, ...] = ()  # the elements of a that a thread has there; none: a is in memory
+    in_flight: int = 0  # products that may go on while other instructions run, this one included: a barrier ends them
+    split_k: int = 1  # neighbouring blocks that share the depth of a tile, of which the first has the sums at the end
+    donates_registers: bool = False  # whether a whole group copies, and gives its registers to those that compute
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element in the tile."""
@@ -273,8 +272,8 @@ class BlockStoreArg:
     sizes: tuple[int, ...]  # rows and columns of the result: nothing is stored beyond
     box: tuple[int, ...]
     matrix: MatrixArg  # the result in memory; its depth are the columns
-    threads: tuple[Digit, ...]
-    elements: tuple[Digit, ...]
+    threads: tuple[Mode, ...]
+    elements: tuple[Mode, ...]
 
     def place(self, thread: int, element: int) -> tuple[int, int]:
         """The row and column of one element, from the first of the part on."""
@@ -282,12 +281,12 @@ class BlockStoreArg:
         return row + down, column + right
 
 
-def place_of(number: int, digits: tuple[Digit, ...]) -> tuple[int, int]:
+def place_of(number: int, modes: tuple[Mode, ...]) -> tuple[int, int]:
     """How far a number moves in a tile."""
     row = column = 0
-    for digit in reversed(digits):
-        number, value = divmod(number, digit.count)
-        row, column = row + value * digit.row, column + value * digit.column
+    for mode in reversed(modes):
+        number, value = divmod(number, mode.count)
+        row, column = row + value * mode.row, column + value * mode.column
     return row, column
 
 
@@ -364,7 +363,7 @@ RECORDS: dict[str, Any] = {
         StageArg,
         StoreArg,
         MmaArg,
-        Digit,
+        Mode,
         AxisArg,
         MatrixArg,
         BlockMmaArg,

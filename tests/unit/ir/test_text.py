@@ -33,7 +33,6 @@ from whit.ir.args import (
     AxisArg,
     BlockMmaArg,
     BlockStoreArg,
-    Digit,
     DotArg,
     FormulaArg,
     FunctionArg,
@@ -43,6 +42,7 @@ from whit.ir.args import (
     MatrixArg,
     Memory,
     MmaArg,
+    Mode,
     ParamArg,
     PrefetchArg,
     RangeKind,
@@ -312,7 +312,7 @@ tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8),
 accumulator = UOp.buffer(9, f32, (16, 4))
 axes = (AxisArg(2, 20, 2), AxisArg(5, 4, 3, step=2, taps=3, gap=1, before=1))
 matrices = (MatrixArg(0, 5, 1, axes=axes, channels=4), MatrixArg(0, 1, 4, 20, 2, copied=16))
-digits = ((Digit(2, row=1),), (Digit(2, column=1),))
+modes = ((Mode(2, row=1),), (Mode(2, column=1),))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
 
@@ -352,8 +352,8 @@ EXAMPLES = [
     b0.store(b0, gate=make(ops.EACH, (UOp.range(3, 0),))),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8, 'wg"mma')),
     make(ops.MMA, (*tile, accumulator), MmaArg(16, 4, 8)),
-    make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *digits)),
-    make(ops.BLOCK_STORE, (b0, r0, r1, r1, r0, b0), BlockStoreArg((3, 4), (2, 2), matrices[0], *digits)),
+    make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *modes)),
+    make(ops.BLOCK_STORE, (b0, r0, r1, r1, r0, b0), BlockStoreArg((3, 4), (2, 2), matrices[0], *modes)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(None, 32, 2)),
     make(ops.PREFETCH, (b0, r0), PrefetchArg(128)),

@@ -20,13 +20,13 @@ from whit.ir.args import (
     AcrossArg,
     BlockMmaArg,
     BlockStoreArg,
-    Digit,
     DotArg,
     FunctionArg,
     LaunchArg,
     MatrixArg,
     Memory,
     MmaArg,
+    Mode,
     ParamArg,
     PrefetchArg,
     RangeArg,
@@ -287,9 +287,9 @@ body = UOp.param(0, f32, (3, 4)) * const(f32, 2)
 tile = [UOp.buffer(i, dtypes.float16, shape) for i, shape in enumerate([(16, 8), (8, 4)])]
 accumulator = UOp.buffer(9, f32, (16, 4))
 block_mma = BlockMmaArg(
-    "fma", (3, 3, 4), (3, 3, 4), MatrixArg(0, 4, 1), MatrixArg(0, 4, 1), (Digit(3, row=1),), (Digit(3, column=1),)
+    "fma", (3, 3, 4), (3, 3, 4), MatrixArg(0, 4, 1), MatrixArg(0, 4, 1), (Mode(3, row=1),), (Mode(3, column=1),)
 )
-block_store = BlockStoreArg((3, 3), (3, 3), MatrixArg(0, 4, 1), (Digit(3, row=1),), (Digit(3, column=1),))
+block_store = BlockStoreArg((3, 3), (3, 3), MatrixArg(0, 4, 1), (Mode(3, row=1),), (Mode(3, column=1),))
 
 DERIVED: list[tuple[UOp, DType, tuple[Any, ...]]] = [
     (const(i32, 3), i32, ()),

@@ -52,14 +52,14 @@ def _stores_halves(linear: UOp) -> bool:
 def _blocks_of_attention(linear: UOp, tile: UOp) -> int:
     products = {memory_of(each.src[0]) for each in linear.src if each.op is ops.BLOCK_MMA}
     sums = sum(int(memory.shape[0]) for memory in products)
-    return 2 if prod(digit.count for digit in tile.arg.threads) <= 128 or sums <= FEW_SUMS else 1
+    return 2 if prod(mode.count for mode in tile.arg.threads) <= 128 or sums <= FEW_SUMS else 1
 
 
 def _blocks_of_tile(tile: UOp) -> int:
     """By warp groups two groups; else two blocks if a thread has few sums."""
     if tile.arg.atom == "wgmma":
         return int(2 // tile.arg.threads[0].count)
-    return 2 if prod(digit.count for digit in tile.arg.elements) <= FEW_SUMS else 1
+    return 2 if prod(mode.count for mode in tile.arg.elements) <= FEW_SUMS else 1
 
 
 def _blocks_without_tile(linear: UOp, job: Job) -> int:

@@ -114,7 +114,7 @@ def _steps(block: _Block, state: _State) -> Iterator[None]:
         elif item.op is ops.BARRIER:
             state.values[item] = None
             yield
-        elif item.op is ops.ACROSS or (item.op is ops.BLOCK_MMA and item.arg.held):
+        elif item.op is ops.ACROSS or (item.op is ops.BLOCK_MMA and item.arg.a_in_registers):
             state.shared.setdefault(item, {})[_thread(item, state)] = _shown(item, state)
             yield  # all have shown what they have
             state.values[item] = _execute(item, state)
@@ -321,13 +321,13 @@ def _block_mma(node: UOp, state: _State) -> None:
     places = [arg.place(thread, i) for i in range(registers.size)]
     rows = sorted({place[0] for place in places})
     columns = sorted({place[1] for place in places})
-    if arg.held:
+    if arg.a_in_registers:
         left = _rows_held(node, rows, state)
     else:
         left = _rows_of(node, a, arg.a, [row + i for i in rows], arg.sizes[0], a_batch, state)
     right = _rows_of(node, b, arg.b, [column + i for i in columns], arg.sizes[1], b_batch, state)
     sums = np.zeros((len(rows), len(columns)), registers.dtype)
-    if arg.adds:
+    if arg.accumulate:
         for i, (at, column) in enumerate(places):
             sums[rows.index(at), columns.index(column)] = registers[i]
     if arg.atom == "tf32":
@@ -344,7 +344,7 @@ def _block_store(node: UOp, state: _State) -> None:
     """What one thread has of a part of a tile."""
     memory, *rest = node.src
     thread, row, column, batch, *values = (_operand(node, source, state) for source in rest)
-    arg, count = node.arg, prod(digit.count for digit in node.arg.elements)
+    arg, count = node.arg, prod(mode.count for mode in node.arg.elements)
     elements = np.concatenate([np.broadcast_to(value, (count // len(values),)) for value in values])
     down, right = np.array([arg.place(int(thread), i) for i in range(count)]).T
     rows, columns = int(row) + down, int(column) + right
@@ -372,7 +372,7 @@ def _rows_held(node: UOp, rows: list[int], state: _State) -> Array:
     for thread, registers in state.shared[node].items():
         (row, column) = place_of(thread, node.arg.threads)
         for i, value in enumerate(registers):
-            down, right = place_of(i, node.arg.held)
+            down, right = place_of(i, node.arg.a_in_registers)
             if row + down in rows:
                 found[rows.index(row + down), column + right] = value
     return cast(b.dtype, a.dtype, found)

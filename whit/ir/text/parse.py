@@ -222,7 +222,7 @@ FIELD_READERS: dict[str, ReadValue] = {
     "tuple[int, ...]": lambda line: line.tuple_of(Line.integer),
     "tuple[int | None, ...]": lambda line: line.tuple_of(FIELD_READERS["int | None"]),
     "tuple[ParamArg, ...]": lambda line: line.tuple_of(FIELD_READERS["ParamArg"]),
-    "tuple[Digit, ...]": lambda line: line.tuple_of(FIELD_READERS["Digit"]),
+    "tuple[Mode, ...]": lambda line: line.tuple_of(FIELD_READERS["Mode"]),
     "tuple[AxisArg, ...]": lambda line: line.tuple_of(FIELD_READERS["AxisArg"]),
 }
 

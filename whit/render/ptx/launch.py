@@ -31,7 +31,7 @@ def block_mma_of(linear: UOp) -> UOp | None:
 
 def is_by_roles(node: UOp) -> bool:
     """Whether a warp of a block only copies, and others compute: operands are in memory, and warp groups multiply."""
-    return node.arg.atom == "wgmma" and not node.arg.adds
+    return node.arg.atom == "wgmma" and not node.arg.accumulate
 
 
 def launch_hints(linear: UOp) -> LaunchArg:
@@ -41,7 +41,7 @@ def launch_hints(linear: UOp) -> LaunchArg:
 
 def has_groups(linear: UOp) -> bool:
     """Whether a warp group multiplies what the program has put into shared memory."""
-    return any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" and node.arg.adds for node in linear.src)
+    return any(node.op is ops.BLOCK_MMA and node.arg.atom == "wgmma" and node.arg.accumulate for node in linear.src)
 
 
 def reciprocal_of(linear: UOp) -> str:
@@ -85,7 +85,7 @@ def copies_of(linear: UOp) -> dict[UOp, UOp]:
 
 def threads_of(node: UOp) -> int:
     """The threads of a block, those included that the program does not count."""
-    threads = prod(digit.count for digit in node.arg.threads)
+    threads = prod(mode.count for mode in node.arg.threads)
     return int(threads + (tma_loads.copying_threads(node.arg) if is_by_roles(node) else 0))
 
 
@@ -106,7 +106,7 @@ def limits_of(linear: UOp, threads: int) -> str:
     else:
         count = threads_of(node)
     blocks = launch_hints(linear).blocks
-    cluster_blocks = 1 if node is None else node.arg.cluster * node.arg.parts
+    cluster_blocks = 1 if node is None else node.arg.cluster * node.arg.split_k
     limits = f"\n.maxntid {count}" if count else ""
     limits += f"\n.minnctapersm {blocks}" if blocks else ""
     return limits + (f"\n.explicitcluster\n.reqnctapercluster {cluster_blocks}, 1, 1" if cluster_blocks > 1 else "")

@@ -157,7 +157,7 @@ class _Function(PtxWriter):
         return max((int(node.src[0].arg) for node in ranges), default=0)
 
     def block_mma(self, node: UOp) -> None:
-        held = self.arrays[memory_of(node.src[1])] if node.arg.held else None
+        held = self.arrays[memory_of(node.src[1])] if node.arg.a_in_registers else None
         rows, columns, depth = node.arg.tile
         self.note(f"product of {rows} x {columns} elements, {depth} of {node.arg.sizes[2]} of the depth at a time")
         if ptx_block.is_by_roles(node):

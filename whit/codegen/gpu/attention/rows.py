@@ -21,7 +21,7 @@ from whit.codegen.passes.writer import ProgramWriter, Variable
 from whit.codegen.strategy.fill_panels import Values
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.args import AcrossArg, BlockMmaArg, Digit, MatrixArg, Memory
+from whit.ir.args import AcrossArg, BlockMmaArg, MatrixArg, Memory, Mode
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import AttentionForm, with_values
@@ -79,41 +79,41 @@ class AttentionRows(AttentionSizes):
         stage: UOp,
         shape: tuple[int, int],
         tiles: tuple[MatrixArg, MatrixArg],
-        flying: int,
+        in_flight: int,
     ) -> None:
         """registers += a * b"""
         size, w, zero = self.size, self.w, self.number(0)
         columns, depth = shape
         elements = self._elements(columns)
-        held = self._elements(depth) if a.arg.memory is Memory.REGISTER else ()
-        threads = (Digit(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
+        of_a = self._elements(depth) if a.arg.memory is Memory.REGISTER else ()
+        threads = (Mode(size.warps, row=self.steps[0]), *PAIRS_OF_QUADS)
         tile = (size.rows, columns, depth)
         arg = BlockMmaArg(
-            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, True, 1, held, flying
+            "wgmma" if self.by_groups else "mma", tile, tile, *tiles, threads, elements, 1, True, 1, of_a, in_flight
         )
         thread = self.in_program(self.thread)
         operands = (w.now(memory), w.now(a), w.now(b), thread, zero, zero, zero, stage)
         w.effect(make(ops.BLOCK_MMA, operands, arg), memory)
 
-    def _elements(self, columns: int) -> tuple[Digit, ...]:
+    def _elements(self, columns: int) -> tuple[Mode, ...]:
         """The elements of a thread: row by row."""
-        pieces = Digit(self.size.pieces, row=self.steps[1])
-        return (pieces, Digit(2, row=8), Digit(columns // 8, column=8), Digit(2, column=1))
+        pieces = Mode(self.size.pieces, row=self.steps[1])
+        return (pieces, Mode(2, row=8), Mode(columns // 8, column=8), Mode(2, column=1))
 
-    def scores(self, stage: UOp, flies: bool = False) -> None:
+    def scores(self, stage: UOp, is_in_flight: bool = False) -> None:
         for i, (memory, a, b) in enumerate(zip(self.s, self.a, self.b, strict=True)):
             self._clear(memory)
             tiles = (a.matrix(False), b.matrix(False, self.stage[b.dtype]))
             shape = (self.size.keys, size_of(a.along))
             operands = self.shared[a.dtype], self.shared[b.dtype]
-            self._mma(memory, *operands, stage, shape, tiles, i + 1 if flies else 0)
+            self._mma(memory, *operands, stage, shape, tiles, i + 1 if is_in_flight else 0)
 
-    def products(self, stage: UOp, flies: bool = False) -> None:
-        """If they fly, scores before them are done afterwards."""
+    def products(self, stage: UOp, is_in_flight: bool = False) -> None:
+        """If they are in flight, scores before them are done afterwards."""
         for memory, p, tile in zip(self.o, self.p, self.c, strict=True):
             tiles = (MatrixArg(0, 0, 1), tile.matrix(True, self.stage[tile.dtype]))
             shape, shared = (self.wide, self.size.keys), self.shared[tile.dtype]
-            self._mma(memory, p, shared, stage, shape, tiles, len(self.o) if flies else 0)
+            self._mma(memory, p, shared, stage, shape, tiles, len(self.o) if is_in_flight else 0)
 
     def _of_slot(self, slot: int) -> RowTemplates:
         """Templates for one row of a thread. Where all keys are seen nothing has to be hidden: that is done afterwards,

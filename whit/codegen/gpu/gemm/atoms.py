@@ -28,18 +28,18 @@ from math import prod
 
 from whit.config import TF32
 from whit.dtype import DType, dtypes
-from whit.ir.args import Digit, MatrixArg
+from whit.ir.args import MatrixArg, Mode
 from whit.target import GPU_LIMITS, Target
 
 FP8S, INTS = (dtypes.fp8e4m3, dtypes.fp8e5m2), (dtypes.int8, dtypes.uint8)
-EIGHTS = (Digit(2, row=8), Digit(8, column=1))  # the elements of a thread in 16 x 32 of a warp
-QUADS = (Digit(8, row=1), Digit(4, column=8))  # the threads of a warp in these
-PAIRS = (Digit(2, row=8), Digit(2, column=1))  # both before the exchange, in 16 x 8
-PAIRS_OF_QUADS = (Digit(8, row=1), Digit(4, column=2))
+EIGHTS = (Mode(2, row=8), Mode(8, column=1))  # the elements of a thread in 16 x 32 of a warp
+QUADS = (Mode(8, row=1), Mode(4, column=8))  # the threads of a warp in these
+PAIRS = (Mode(2, row=8), Mode(2, column=1))  # both before the exchange, in 16 x 8
+PAIRS_OF_QUADS = (Mode(8, row=1), Mode(4, column=2))
 SKINNY_TILES = (8, 16, 24, 32, 48, 64)  # columns
 FEW_OF_128 = 16  # columns beside which stages of 128 rows are still many
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
-MOST_PARTS = 8  # blocks of a cluster
+MOST_SPLIT_K = 8  # blocks of a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,21 @@ class Atom:
 
     name: str
     tile: tuple[int, int, int]
-    threads: tuple[Digit, ...]
-    elements: tuple[Digit, ...]
+    threads: tuple[Mode, ...]
+    elements: tuple[Mode, ...]
     stages: int
     speed: float  # along the depth, beside the fastest
     extra: float = 2.0  # what storing a tile takes, in stages of the depth
     start: float = 0.0  # what takes time once, in the same
-    stays: int = 0  # blocks that stay on a multiprocessor (persistent), for tile after tile; 0: one block for each tile
+    persistent: int = 0  # blocks that stay on a multiprocessor, for tile after tile; 0: one block for each tile
     cluster: int = 1  # blocks that read their columns together
-    parts: int = 1  # blocks that share the depth of a tile
+    split_k: int = 1  # blocks that share the depth of a tile
 
     def __str__(self) -> str:
         rows, columns, depth = self.tile
-        threads = prod(digit.count for digit in self.threads)
+        threads = prod(mode.count for mode in self.threads)
         together = f", {self.cluster} blocks together" if self.cluster > 1 else ""
-        together += f", {self.parts} blocks share the depth" if self.parts > 1 else ""
+        together += f", {self.split_k} blocks share the depth" if self.split_k > 1 else ""
         return f"{self.name} tiles of {rows} x {columns}, {threads} threads, {self.stages} stages of {depth}{together}"
 
 
@@ -70,27 +70,27 @@ def wgmma(groups: int, rows: int, columns: int, stages: int, speed: float = 1.0,
     """Groups of four warps, 64 rows of theirs at a time. One group alone leaves room for a second block, which computes
     while this one stores."""
     pieces = rows // 64 // groups
-    threads = (Digit(groups, row=64 * pieces), Digit(4, row=16), *QUADS)
-    elements = (Digit(pieces, row=64), Digit(columns // 32, column=32), *EIGHTS)
+    threads = (Mode(groups, row=64 * pieces), Mode(4, row=16), *QUADS)
+    elements = (Mode(pieces, row=64), Mode(columns // 32, column=32), *EIGHTS)
     extra, start = (1.0, 0.0) if groups == 1 else (2.9, 0.25) if columns == 256 else (3.5, 0.0)
     return Atom("wgmma", (rows, columns, 64), threads, elements, stages, speed, extra, start, 2 // groups, cluster)
 
 
-def skinny(rows: int, columns: int, parts: int) -> Atom:
+def skinny(rows: int, columns: int, split_k: int) -> Atom:
     """Few columns beside the rows of a large matrix, many stages of which are on their way from memory. On a
     multiprocessor there is one block, and room for one of the next kernel. Threads store sums as tensor cores leave
     them: there are few."""
-    threads = (Digit(1, row=rows), Digit(4, row=16), *PAIRS_OF_QUADS)
-    elements = (Digit(rows // 64, row=64), Digit(columns // 8, column=8), *PAIRS)
+    threads = (Mode(1, row=rows), Mode(4, row=16), *PAIRS_OF_QUADS)
+    elements = (Mode(rows // 64, row=64), Mode(columns // 8, column=8), *PAIRS)
     stages = GPU_LIMITS.paired_shared_bytes // ((rows + columns) * 128 + 16)
-    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, stays=1, parts=parts)
+    return Atom("wgmma", (rows, columns, 64), threads, elements, stages, 1.0, 1.0, persistent=1, split_k=split_k)
 
 
 def mma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0, pairs: bool = False) -> Atom:
     """`down` times `across` warps, with `rows` and `columns` each. With `pairs` nothing is exchanged."""
-    threads = (Digit(down, row=rows), Digit(across, column=columns), *(PAIRS_OF_QUADS if pairs else QUADS))
-    many = (Digit(columns // 8, column=8), *PAIRS) if pairs else (Digit(columns // 32, column=32), *EIGHTS)
-    elements = (Digit(rows // 16, row=16), *many)
+    threads = (Mode(down, row=rows), Mode(across, column=columns), *(PAIRS_OF_QUADS if pairs else QUADS))
+    many = (Mode(columns // 8, column=8), *PAIRS) if pairs else (Mode(columns // 32, column=32), *EIGHTS)
+    elements = (Mode(rows // 16, row=16), *many)
     return Atom("mma", (down * rows, across * columns, 32), threads, elements, stages, speed)
 
 
@@ -115,8 +115,8 @@ def tf32(down: int, across: int, rows: int, columns: int, stages: int, speed: fl
 
 def fma(down: int, across: int, rows: int, columns: int, stages: int, speed: float = 1.0) -> Atom:
     """The same, a warp's threads 8 down and 4 across with squares of 4 x 4."""
-    threads = (Digit(down, row=rows), Digit(across, column=columns), Digit(8, row=4), Digit(4, column=4))
-    elements = (Digit(rows // 32, row=32), Digit(4, row=1), Digit(columns // 16, column=16), Digit(4, column=1))
+    threads = (Mode(down, row=rows), Mode(across, column=columns), Mode(8, row=4), Mode(4, column=4))
+    elements = (Mode(rows // 32, row=32), Mode(4, row=1), Mode(columns // 16, column=16), Mode(4, column=1))
     return Atom("fma", (down * rows, across * columns, 16), threads, elements, stages, speed)
 
 
@@ -195,8 +195,8 @@ def choose_skinny(sizes: tuple[int, ...], target: Target) -> Atom:
     """The atom for many rows and few columns: as many blocks share the depth as run at once."""
     columns = next(columns for columns in SKINNY_TILES if columns >= sizes[1])
     rows = 128 if columns <= FEW_OF_128 and sizes[0] > 64 * target.cores else 64
-    parts = min(target.cores // -(-sizes[0] // rows), -(-sizes[2] // 64) // FEWEST_PIECES, MOST_PARTS)
-    return skinny(rows, columns, max(parts, 1))
+    split_k = min(target.cores // -(-sizes[0] // rows), -(-sizes[2] // 64) // FEWEST_PIECES, MOST_SPLIT_K)
+    return skinny(rows, columns, max(split_k, 1))
 
 
 def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Target) -> Atom:
@@ -210,5 +210,5 @@ def _time(atom: Atom, sizes: tuple[int, ...], batches: int, cores: int) -> float
     rows, columns, depth = atom.tile
     tiles = -(-sizes[0] // (rows * atom.cluster)) * atom.cluster * -(-sizes[1] // columns) * batches
     of_tile = -(-sizes[2] // depth) * depth / atom.speed + atom.extra * depth
-    rounds = -(-tiles // (cores * max(atom.stays, 1)))
-    return (rounds * of_tile + atom.start * depth) * max(atom.stays, 1) * rows * columns
+    rounds = -(-tiles // (cores * max(atom.persistent, 1)))
+    return (rounds * of_tile + atom.start * depth) * max(atom.persistent, 1) * rows * columns

@@ -39,7 +39,7 @@ from whit.codegen.strategy.fill_panels import unflat
 from whit.codegen.strategy.panels import with_total
 from whit.dtype import DType, dtypes
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, Memory, StageArg, place_of
+from whit.ir.args import BlockMmaArg, Memory, Mode, StageArg, place_of
 from whit.ir.graph import topological
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
@@ -129,7 +129,7 @@ def _of_matrices(product: Product, a: Operand, b: Operand) -> tuple[UOp, str] | 
         return None
     results = results_of(body, found, atom, target)
     tile = BlockTile(found, atom if results is None else with_pairs(atom), target.cores)
-    sums = tile.effect(a, b, lends=_needs_registers(body, found, atom, dtype))
+    sums = tile.effect(a, b, donates_registers=_needs_registers(body, found, atom, dtype))
     return tile.stores(body, sums) if results is None else box_stores(tile, body, sums, results), str(atom)
 
 
@@ -168,7 +168,7 @@ def _is_skinny(x: Operand, matrix: Operand, sizes: tuple[int, ...], target: Targ
 def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) -> bool:
     """Whether a thread has too few registers for its sums, which are kept twice of fp8, and what is computed of them:
     much of each, or with elements of another matrix."""
-    sums = prod(digit.count for digit in atom.elements) * (2 if dtype in FP8S else 1)
+    sums = prod(mode.count for mode in atom.elements) * (2 if dtype in FP8S else 1)
     after = topological((body,), stop=(found.reduce,))
     operations = sum(node.op.operations for node in after if node.op.elementwise and node.dtype.is_float)
     is_long = operations >= LONG or reads_matrix(body, found)
@@ -220,14 +220,14 @@ class BlockTile:
         rows, columns = -(-self.sizes[0] // (atom.tile[0] * atom.cluster)), -(-self.sizes[1] // atom.tile[1])
         number, beside = _tile_number(rows * columns * prod(sizes_of(found.batch)), atom, cores)
         batch, row, self.column = _where(number, rows, columns, atom)
-        self.row = row + beside * atom.tile[0] if atom.parts == 1 else row
-        self.stored = [beside.eq(0)] if atom.parts > 1 else []  # by the block that has the sums
+        self.row = row + beside * atom.tile[0] if atom.split_k == 1 else row
+        self.stored = [beside.eq(0)] if atom.split_k > 1 else []  # by the block that has the sums
         self.batches = unflat(batch, found.batch)
-        self.thread = thread_range(prod(digit.count for digit in atom.threads))
-        count = prod(digit.count for digit in atom.elements)
+        self.thread = thread_range(prod(mode.count for mode in atom.threads))
+        count = prod(mode.count for mode in atom.elements)
         self.registers = UOp.buffer(0, found.reduce.dtype, (count,), memory=Memory.REGISTER)
 
-    def effect(self, a: Operand, b: Operand, lends: bool = False) -> UOp:
+    def effect(self, a: Operand, b: Operand, donates_registers: bool = False) -> UOp:
         """The registers when the tile of two matrices in memory is in them."""
         atom = self.atom
         arg = BlockMmaArg(
@@ -240,8 +240,8 @@ class BlockTile:
             atom.elements,
             atom.stages,
             cluster=atom.cluster,
-            parts=atom.parts,
-            lends=lends,
+            split_k=atom.split_k,
+            donates_registers=donates_registers,
         )
         places = (self.row, self.column, a.batch.substitute(self.batches), b.batch.substitute(self.batches))
         effect = make(ops.BLOCK_MMA, (self.registers, a.memory, b.memory, self.thread, *places), arg)
@@ -270,8 +270,8 @@ class BlockTile:
 
 def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
     """Which of `total` tiles a cluster of blocks computes (in each round, if it stays); the place of this one in it."""
-    cluster = atom.cluster * atom.parts
-    clusters = min(total, max(cores * atom.stays // cluster, 1)) if atom.stays else total
+    cluster = atom.cluster * atom.split_k
+    clusters = min(total, max(cores * atom.persistent // cluster, 1)) if atom.persistent else total
     block = block_range(clusters * cluster)
     number, beside = block // cluster, block % cluster
     if clusters == total:
@@ -303,9 +303,9 @@ def _gates(row: UOp, column: UOp, right: int, lanes: UOp, sizes: tuple[int, ...]
     return [[*inside, gate] for gate in gates]
 
 
-def _first_columns(threads: tuple[Digit, ...]) -> set[int]:
+def _first_columns(threads: tuple[Mode, ...]) -> set[int]:
     """Where in a tile threads have their first columns."""
     found = {0}
-    for digit in threads:
-        found = {column + i * digit.column for column in found for i in range(digit.count)}
+    for mode in threads:
+        found = {column + i * mode.column for column in found for i in range(mode.count)}
     return found

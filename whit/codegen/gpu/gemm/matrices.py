@@ -10,7 +10,7 @@ from math import gcd
 
 from whit.dtype import DType
 from whit.ir import ops
-from whit.ir.args import Digit, MatrixArg
+from whit.ir.args import MatrixArg, Mode
 from whit.ir.uop import UOp, as_index
 from whit.kernel.ranges import size_of
 from whit.simplify.sums import linear_form
@@ -65,10 +65,10 @@ def _copied(dtype: DType, start: int, line: int, batch: int, target: Target) -> 
     return max(dtype.itemsize, min(gcd(parts, 16), target.vector_bytes))
 
 
-def first_place(thread: UOp, digits: tuple[Digit, ...]) -> tuple[UOp, UOp]:
+def first_place(thread: UOp, modes: tuple[Mode, ...]) -> tuple[UOp, UOp]:
     """How far the first element of a thread is from the tile's."""
     row, column, after = as_index(0), as_index(0), 1
-    for digit in reversed(digits):
-        value = thread // after % digit.count
-        row, column, after = row + value * digit.row, column + value * digit.column, after * digit.count
+    for mode in reversed(modes):
+        value = thread // after % mode.count
+        row, column, after = row + value * mode.row, column + value * mode.column, after * mode.count
     return row, column

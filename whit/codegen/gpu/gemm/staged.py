@@ -113,7 +113,7 @@ def staged(found: Contraction, atom: Atom, dtype: DType, place: TilePlace) -> UO
     zeros = UOp.stack(*([const(registers.dtype, 0)] * registers.shape[0]))
     cleared = registers.after(make(ops.STAGE, (UOp.group(registers.store(zeros, ZERO)),), StageArg(Memory.REGISTER)))
     a, b = sides[0].matrix(0, stage, atom.stages), sides[1].matrix(sides[0].size, stage, atom.stages)
-    arg = BlockMmaArg(atom.name, atom.tile, atom.tile, a, b, atom.threads, atom.elements, 1, adds=True)
+    arg = BlockMmaArg(atom.name, atom.tile, atom.tile, a, b, atom.threads, atom.elements, 1, accumulate=True)
     number = piece % atom.stages
     effect = make(ops.BLOCK_MMA, (cleared, filled, filled, place.thread, ZERO, ZERO, number, number), arg)
     return registers.after(make(ops.STAGE, (UOp.group(effect), piece), StageArg(Memory.REGISTER)))

@@ -23,7 +23,7 @@ from whit.codegen.passes.lanes import lane_numbers
 from whit.codegen.strategy.fill_panels import Values, unflat
 from whit.codegen.strategy.panels import with_total
 from whit.ir import ops
-from whit.ir.args import BlockStoreArg, Digit, StoreArg
+from whit.ir.args import BlockStoreArg, Mode, StoreArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.contraction import Contraction
@@ -49,7 +49,7 @@ class TilePlace(Protocol):
 
 def results_of(body: UOp, found: Contraction, atom: Atom, target: Target) -> list[Operand] | None:
     """Where the results of a kernel are, if the copy engine can store boxes of all of them."""
-    if atom.name != "wgmma" or atom.parts > 1 or reads_matrix(body, found):
+    if atom.name != "wgmma" or atom.split_k > 1 or reads_matrix(body, found):
         return None
     results = []
     for store in body.src:
@@ -80,7 +80,7 @@ def with_pairs(atom: Atom) -> Atom:
     """The atom whose threads have what tensor cores leave them: two columns of each eight, those of a row first."""
     down, right = PAIRS
     threads = (*atom.threads[:-2], *PAIRS_OF_QUADS)
-    return replace(atom, threads=threads, elements=(atom.elements[0], down, Digit(atom.tile[1] // 8, column=8), right))
+    return replace(atom, threads=threads, elements=(atom.elements[0], down, Mode(atom.tile[1] // 8, column=8), right))
 
 
 def box_stores(tile: TilePlace, body: UOp, sums: UOp, results: list[Operand]) -> UOp:
@@ -100,7 +100,7 @@ def _box_store(tile: TilePlace, store: UOp, sums: UOp, result: Operand, piece: i
     """A box of each group, from a column on."""
     _, down, _, pair = tile.atom.elements
     across = SWIZZLE_BYTES // result.memory.dtype.itemsize
-    elements = (down, Digit(across // 8, column=8), pair)
+    elements = (down, Mode(across // 8, column=8), pair)
     arg = BlockStoreArg(tile.sizes[:2], (ROWS, across), result.matrix, tile.atom.threads, elements)
     rows, columns = (ROWS * piece, ROWS * piece + 8), range(right, right + across, 4 * LANES)
     values = [_value(tile, store, sums, (row, column)) for row in rows for column in columns]

@@ -12,7 +12,7 @@ Twice each thread gives half of its pairs to another: first to its neighbour, th
 from __future__ import annotations
 
 from whit.dtype import DType
-from whit.ir.args import Digit, place_of
+from whit.ir.args import Mode, place_of
 from whit.ir.uop import UOp
 from whit.render.ptx.ops import spell
 from whit.render.ptx.values import PtxWriter, register_type
@@ -29,7 +29,7 @@ def in_order_of_mma(registers: list[str]) -> list[str]:
     return found
 
 
-def in_order_of(registers: list[str], elements: tuple[Digit, ...]) -> list[str]:
+def in_order_of(registers: list[str], elements: tuple[Mode, ...]) -> list[str]:
     """The same for registers whose places are these."""
     places = {place_of(i, elements): register for i, register in enumerate(registers)}
     rows, columns = (sorted({place[axis] for place in places}) for axis in (0, 1))

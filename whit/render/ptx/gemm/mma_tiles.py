@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from whit.ir import ops
-from whit.ir.args import BlockMmaArg, Digit, MatrixArg
+from whit.ir.args import BlockMmaArg, MatrixArg, Mode
 from whit.ir.graph import memory_of
 from whit.ir.uop import UOp
 from whit.render.ptx.gemm.exchange import exchange, in_order_of, in_order_of_mma, two_by_two
@@ -48,7 +48,7 @@ def is_transposed(arg: BlockMmaArg, matrix: MatrixArg) -> bool:
 
 def line_bytes(arg: BlockMmaArg, matrix: MatrixArg, rows: int, itemsize: int) -> int:
     """From one line of shared memory to the next."""
-    if arg.adds:
+    if arg.accumulate:
         return max(matrix.row, matrix.depth) * itemsize
     return (rows if is_transposed(arg, matrix) else arg.tile[2]) * itemsize + PADDING[arg.atom]
 
@@ -95,7 +95,7 @@ class Tiles:
             self.in_order = in_order_of(registers, self.arg.elements)
         self.dtype = node.src[2].dtype
         self.itemsize = self.dtype.itemsize
-        self.held = in_order_of(held, self.arg.held) if held is not None else []
+        self.held = in_order_of(held, self.arg.a_in_registers) if held is not None else []
         self.stage_bytes = stage_bytes(self.arg, self.itemsize)
 
     def write(self) -> None:
@@ -138,7 +138,7 @@ class Tiles:
         _, a, b, *_, a_batch, b_batch = self.node.src
         row, column = self.offset(self.warps())
         at_b = self.place(arg.b, arg.tile[1], column, self.start(b, arg.b, b_batch))
-        at_a = "" if arg.held else self.place(arg.a, arg.tile[0], row, self.start(a, arg.a, a_batch))
+        at_a = "" if arg.a_in_registers else self.place(arg.a, arg.tile[0], row, self.start(a, arg.a, a_batch))
         self.multiply_by_atom(at_a, at_b)
 
     def start(self, memory: UOp, matrix: MatrixArg, batch: UOp) -> str:
@@ -155,18 +155,16 @@ class Tiles:
         wraps = w.value("pred", "wraps", "setp.eq.u32", stage, str(self.arg.stages * self.stage_bytes))
         w.line(f"@{wraps} mov.u32 {stage}, 0;")
 
-    def offset(self, digits: tuple[Digit, ...]) -> tuple[str, str]:
+    def offset(self, modes: tuple[Mode, ...]) -> tuple[str, str]:
         """The row and column of a thread's first element."""
         w, after = self.w, 1
         row, column = (w.value("b32", name, "mov.u32", "0") for name in ("row", "column"))
-        for digit in reversed(digits):
+        for mode in reversed(modes):
             value = w.value("b32", "digit", "div.u32", self.thread, str(after)) if after > 1 else self.thread
-            value = w.value("b32", "digit", "rem.u32", value, str(digit.count))
-            row = w.value("b32", "row", "mad.lo.u32", value, str(digit.row), row) if digit.row else row
-            column = (
-                w.value("b32", "column", "mad.lo.u32", value, str(digit.column), column) if digit.column else column
-            )
-            after *= digit.count
+            value = w.value("b32", "digit", "rem.u32", value, str(mode.count))
+            row = w.value("b32", "row", "mad.lo.u32", value, str(mode.row), row) if mode.row else row
+            column = w.value("b32", "column", "mad.lo.u32", value, str(mode.column), column) if mode.column else column
+            after *= mode.count
         return row, column
 
     # ---- copies
@@ -289,9 +287,9 @@ class Tiles:
         b_base = self.w.value("b32", "base", "add.u32", self.base, after)
         self.at = [self.place(arg.a, arg.tile[0], row, self.base), self.place(arg.b, arg.tile[1], column, b_base)]
 
-    def warps(self) -> tuple[Digit, ...]:
+    def warps(self) -> tuple[Mode, ...]:
         """Which part of a tile is a thread's; of tensor cores a warp's, to which its lanes are added."""
-        return self.arg.threads if self.arg.atom == "fma" else (*self.arg.threads[:-2], Digit(32))
+        return self.arg.threads if self.arg.atom == "fma" else (*self.arg.threads[:-2], Mode(32))
 
     def place(self, matrix: MatrixArg, rows: int, row: str, base: str) -> str:
         """The address that a thread reads from, of the first row that is its."""
@@ -361,7 +359,7 @@ class Tiles:
     def rows_of_a(self, a: str, number: int, step: int) -> list[str]:
         """16 rows, 16 steps of the depth: of memory, or two by two of what the sums of another product left."""
         arg = self.arg
-        if not arg.held:
+        if not arg.a_in_registers:
             return self.squares(a, arg.a, arg.tile[0], number, step)
         found = self.held[(number * arg.tile[2] // 8 + 2 * step) * 4 :][:8]
         return two_by_two(self.w, self.dtype, found)

@@ -67,7 +67,7 @@ def adds_apart(node: UOp) -> bool:
 
 def copying_threads(arg: BlockMmaArg) -> int:
     """Threads that copy: more than one does is only there to give its registers away."""
-    return 128 if arg.lends else COPYING_THREADS
+    return 128 if arg.donates_registers else COPYING_THREADS
 
 
 def short(w: PtxWriter, node: UOp) -> str:
@@ -102,7 +102,7 @@ class Copying:
             w.line(f"@{first} mbarrier.init.shared::cta.b64 {full}, 1;")
             w.line(f"@{first} mbarrier.init.shared::cta.b64 {empty}, {self.threads // 32 * arg.cluster};")
         w.line("fence.mbarrier_init.release.cluster;")
-        if arg.cluster * arg.parts > 1:
+        if arg.cluster * arg.split_k > 1:
             self.rank = w.value("b32", "rank", "mov.u32", "%cluster_ctarank")
         if arg.cluster > 1:
             self.wait_for_cluster()
@@ -116,7 +116,7 @@ class Copying:
             w.line("griddepcontrol.wait;")
         computes = w.value("pred", "computes", "setp.lt.u32", self.thread, str(self.threads))
         w.line(f"@{computes} bra COMPUTING;")
-        if arg.lends:
+        if arg.donates_registers:
             w.line(f"setmaxnreg.dec.sync.aligned.u32 {DONOR_REGISTERS};")
         other = w.value("pred", "other", "setp.ne.u32", self.thread, str(self.threads))
         w.line(f"@{other} ret;")
@@ -155,13 +155,13 @@ class Copying:
 
     def count_pieces(self) -> None:
         """The pieces of the depth that are this block's: its first, and the one after its last."""
-        w, parts = self.w, self.arg.parts
+        w, split_k = self.w, self.arg.split_k
         count = -(-self.arg.sizes[2] // self.arg.tile[2])
         self.pieces = ["0", str(count)]
-        if parts > 1:
+        if split_k > 1:
             first = w.value("b32", "first", "mul.lo.u32", self.rank, str(count))
             end = w.value("b32", "end", "add.u32", first, str(count))
-            self.pieces = [w.value("b32", "piece", "div.u32", place, str(parts)) for place in (first, end)]
+            self.pieces = [w.value("b32", "piece", "div.u32", place, str(split_k)) for place in (first, end)]
 
     def open_pieces(self) -> str:
         """A loop along the depth; its counter."""

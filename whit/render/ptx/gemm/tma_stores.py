@@ -95,7 +95,7 @@ class TmaStores:
     def fill(self, arg: BlockStoreArg, values: list[UOp], thread: str, box: str) -> None:
         """What a thread has, two neighbours at a time. No two threads store into a bank, but for dtypes of four bytes.
         A value that is a number stands for a vector of it."""
-        lanes = range(prod(digit.count for digit in arg.elements) // len(values))
+        lanes = range(prod(mode.count for mode in arg.elements) // len(values))
         elements = [(value, lane) for value in values for lane in lanes]
         w, dtype = self.w, elements[0][0].dtype
         warp, lane = w.value("b32", "warp", "shr.u32", thread, "5"), w.value("b32", "lane", "and.b32", thread, "31")

@@ -29,13 +29,13 @@ class StagedGroups:
         self.dtype = node.src[2].dtype
         self.deep = 32 // self.dtype.itemsize  # steps of the depth of an instruction
         self.sums = in_order_of(registers, self.arg.elements)
-        self.held = in_order_of(held, self.arg.held) if held is not None else []
+        self.held = in_order_of(held, self.arg.a_in_registers) if held is not None else []
 
     def write(self) -> None:
         w, arg = self.w, self.arg
         _, a, b, *_, a_batch, b_batch = self.node.src
         self.groups = arg.threads[0].count // 4
-        at_a = "" if arg.held else self.of_group(self.start(a, arg.a, a_batch))
+        at_a = "" if arg.a_in_registers else self.of_group(self.start(a, arg.a, a_batch))
         at_b = self.start(b, arg.b, b_batch)
         pieces, steps = arg.elements[0].count, arg.tile[2] // self.deep
         left = [[self.left(at_a, piece, step) for piece in range(pieces)] for step in range(steps)]
@@ -48,7 +48,7 @@ class StagedGroups:
                 self.multiply(apart[step // INSTRUCTIONS_A_ROW], left[step][piece], right, piece, true)
         w.line("wgmma.commit_group.sync.aligned;")
         others = [parts for parts in apart if parts is not self.sums]
-        w.line(f"wgmma.wait_group.sync.aligned {0 if others else arg.flying};")
+        w.line(f"wgmma.wait_group.sync.aligned {0 if others else arg.in_flight};")
         for parts in others:
             for total, part in zip(self.sums, parts, strict=True):
                 w.line(f"add.rn.f32 {total}, {total}, {part};")
@@ -91,7 +91,7 @@ class StagedGroups:
 
     def left(self, at: str, piece: int, step: int) -> str:
         """64 rows, 32 bytes of the depth."""
-        if not self.arg.held:
+        if not self.arg.a_in_registers:
             return descriptor(self.w, at, self.offset(self.arg.a, piece, step))
         found = self.held[(piece * self.arg.tile[2] // 8 + 2 * step) * 4 :][:8]
         return f"{{{', '.join(two_by_two(self.w, self.dtype, found))}}}"
@@ -100,7 +100,8 @@ class StagedGroups:
         columns = self.arg.tile[1]
         total, left_kind, right_kind = self.kinds
         sums = ", ".join(totals[piece * columns // 2 : (piece + 1) * columns // 2])
-        transposed = ["1", "1"] + ([] if self.arg.held else ["0"]) + ["0" if self.arg.b.is_depth_major else "1"]
+        of_a = [] if self.arg.a_in_registers else ["0"]
+        transposed = ["1", "1", *of_a, "0" if self.arg.b.is_depth_major else "1"]
         how = ", ".join(transposed if self.dtype.itemsize == 2 else transposed[:2])  # bytes are along the depth
         self.w.line(
             f"wgmma.mma_async.sync.aligned.m64n{columns}k{self.deep}.{total}.{left_kind}.{right_kind} "

@@ -45,7 +45,8 @@ _GROUP = 8 * SWIZZLE_BYTES  # bytes of eight lines, the unit of the swizzle
 def kinds_of(node: UOp) -> list[str]:
     """The dtypes of the sums and of both operands, as instructions name them."""
     sums, a, b, *_ = node.src
-    return ["f32" if sums.dtype.is_float else "s32", KINDS[b.dtype if node.arg.held else a.dtype], KINDS[b.dtype]]
+    of_a = b if node.arg.a_in_registers else a
+    return ["f32" if sums.dtype.is_float else "s32", KINDS[of_a.dtype], KINDS[b.dtype]]
 
 
 class WarpGroups(Copying):
@@ -63,7 +64,7 @@ class WarpGroups(Copying):
         w = self.w
         w.line("ret;")
         w.label("COMPUTING")
-        if self.arg.lends:
+        if self.arg.donates_registers:
             w.line(f"setmaxnreg.inc.sync.aligned.u32 {RECEIVER_REGISTERS[self.arg.threads[0].count]};")
         lane = w.value("b32", "lane", "and.b32", self.thread, "31")
         self.is_first_lane = w.value("pred", "elected", "setp.eq.u32", lane, "0")
@@ -82,7 +83,7 @@ class WarpGroups(Copying):
         its sums."""
         if self.results:
             self.stores.close()
-        if self.arg.cluster * self.arg.parts > 1:
+        if self.arg.cluster * self.arg.split_k > 1:
             self.wait_for_cluster()
 
     def compute(self) -> None:
@@ -91,7 +92,7 @@ class WarpGroups(Copying):
             self.compute_apart()
         else:
             self.compute_in_place()
-        if self.arg.parts > 1:
+        if self.arg.split_k > 1:
             self.add_parts()
         if self.is_exchanged:
             exchange(self.w, self.mine)
@@ -107,7 +108,7 @@ class WarpGroups(Copying):
         other = w.value("pred", "other", "setp.ne.u32", self.rank, "0")
         label = f"ADDED{w.count}"
         w.line(f"@{other} bra {label};")
-        for part in range(1, self.arg.parts):
+        for part in range(1, self.arg.split_k):
             there = w.value("b32", "there", "mapa.shared::cluster.u32", at, str(part))
             found = [w.register("f32", "part") for _ in self.mine]
             for i, register in enumerate(found):
