@@ -31,7 +31,7 @@ LAST = (0, 2, 3, 1)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that are interpreted fast."""
     monkeypatch.setattr(gpu_atoms, "WGMMA", (gpu_atoms.wgmma(1, 64, 32, 2),))
-    monkeypatch.setattr(gpu_matmul, "LEAST", 1)
+    monkeypatch.setattr(gpu_matmul, "LEAST_TILE_ROWS", 1)
 
 
 def slide(height: int, width: int, kernel: int = 3, stride: int = 1, padding: int = 1, dilation: int = 1) -> Sliding:

@@ -51,7 +51,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that are interpreted fast."""
     for name, atoms in SMALL.items():
         monkeypatch.setattr(gpu_atoms, name, atoms)
-    monkeypatch.setattr(gpu_matmul, "LEAST", 1)
+    monkeypatch.setattr(gpu_matmul, "LEAST_TILE_ROWS", 1)
     monkeypatch.setattr(gpu_matmul, "NEAR", 2)
 
 

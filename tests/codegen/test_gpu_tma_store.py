@@ -33,7 +33,7 @@ ATOMS = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_matmul, "LEAST", 1)
+    monkeypatch.setattr(gpu_matmul, "LEAST_TILE_ROWS", 1)
     monkeypatch.setattr(gpu_matmul, "NEAR", 2)
     monkeypatch.setattr(gpu_atoms, "WGMMA", (GROUP,))
     monkeypatch.setattr(gpu_atoms, "WGMMA_INT", (gpu_atoms.of_bytes(GROUP),))

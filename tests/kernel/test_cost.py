@@ -6,7 +6,7 @@ from schedule.build import matmul, param, scheduled, total
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.kernel.cost import Cost
+from whit.kernel.cost import Cost, additions
 from whit.kernel.estimate import estimate
 from whit.kernel.rates import GPUS, Rates, gpu_rates, rates_of
 from whit.target import _GPUS, parse_target
@@ -55,3 +55,9 @@ def test_every_gpu_has_rates_by_its_data_sheet_and_cpus_those_that_were_measured
 def test_an_architecture_between_two_has_the_rates_of_the_older_one() -> None:
     older, newer = (gpu_rates(compute, 10, 1e9, 1e12, "float32") for compute in ((8, 6), (8, 7)))
     assert older == newer != gpu_rates((8, 0), 10, 1e9, 1e12, "float32")
+
+
+def test_functions_cost_what_they_become_and_their_instructions() -> None:
+    """EXP is twelve operations, of which one is EXP2, as long as eight additions."""
+    prices = {ops.EXP: 19, ops.LOG: 12, ops.SIGMOID: 24, ops.TANH: 40, ops.ERF: 30, ops.EXP2: 8, ops.ADD: 1}
+    assert {op: additions(op) for op in prices} == prices

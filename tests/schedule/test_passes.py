@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from whit.ir.interpret import evaluate
 from whit.ir.nesting import Owner
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
+from whit.kernel.rates import CPU_CYCLES
 from whit.schedule.groups.group import MOST_BUFFERS, facts_of, group_kernels
 from whit.schedule.groups.share_loops import share_loops
 from whit.schedule.rewrites import split_reduce
@@ -199,7 +201,7 @@ def test_stages_are_kept() -> None:
 @pytest.fixture
 def cheap_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contractions are split that are small enough for the interpreter."""
-    monkeypatch.setattr(split_reduce, "LAUNCH_CYCLES", 0)
+    monkeypatch.setattr(split_reduce, "CPU_CYCLES", replace(CPU_CYCLES, launch_cycles=0))
     monkeypatch.setattr(split_reduce, "LEAST_PRODUCTS", 1 << 10)
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from whit.kernel.cost import Cost
 from whit.kernel.rates import CPU_RATES
+from whit.kernel.tensor_cores import TILE_SIDE, WIDE_TILE_COLUMNS
 
 # ---- Winograd's F(m x m, 3 x 3)
 
@@ -45,13 +46,12 @@ def _winograd_cost(m: int, batch: int, inputs: int, outputs: int, groups: int, s
 # ---- gradients of weights, on matrix units
 
 CHANNELS_TOGETHER = 64  # neighbours along a sum that matrix units read at once
-TILE_ROWS, TILE_COLUMNS = 128, 192  # of results, that a core computes at once
 COST_OF_STORE = 1.32e-3  # to store a tile and add it up, beside computing it for all images
 
 
 def parts_of_images(batch: int, pixels: int, rows: int, columns: int, cores: int) -> int:
     """In how many parts, each of whole pieces, a sum over `batch` images is computed: rounds of tiles are full then."""
-    tiles = -(-rows // TILE_ROWS) * -(-columns // TILE_COLUMNS)
+    tiles = -(-rows // TILE_SIDE) * -(-columns // WIDE_TILE_COLUMNS)
     whole = [n for n in range(1, batch + 1) if batch % n == 0 and batch // n * pixels % CHANNELS_TOGETHER == 0]
 
     def cost(parts: int) -> float:

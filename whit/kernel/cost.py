@@ -7,8 +7,38 @@ cost.limit(rates)                           "memory" or "compute": which of the 
 
 from __future__ import annotations
 
+from whit.ir import ops
+from whit.ir.op import Op
 from whit.kernel.rates import Rates
 from whit.records import dataclass
+
+# What instructions take on one core, in additions; others take one.
+INSTRUCTION_ADDITIONS = {
+    ops.EXP2: 8,
+    ops.LOG2: 10,
+    ops.SIN: 20,
+    ops.COS: 20,
+    ops.POW: 30,
+    ops.LOGADDEXP: 30,
+    ops.SQRT: 4,
+    ops.FDIV: 4,
+    ops.RECIPROCAL: 4,
+}
+# Those of them that are among the operations which a function becomes (`Op.operations`).
+INSIDE = {
+    ops.EXP: (ops.EXP2,),
+    ops.LOG: (ops.LOG2,),
+    ops.SIGMOID: (ops.EXP2, ops.RECIPROCAL),
+    ops.TANH: (ops.EXP2, ops.RECIPROCAL),
+    ops.ERF: (ops.EXP2,),
+}
+
+
+def additions(op: Op) -> int:
+    """What an elementwise op takes, in additions."""
+    if op in INSIDE:
+        return op.operations + sum(INSTRUCTION_ADDITIONS[each] - 1 for each in INSIDE[op])
+    return INSTRUCTION_ADDITIONS.get(op, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from whit.ir.args import LARGEST_SLOT
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 from whit.kernel.attention_form import AttentionForm, Product, Statistic, with_values
+from whit.kernel.tensor_cores import FP8S
 from whit.records import dataclass, replace
 
 ARITHMETIC = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.FDIV, ops.NEG, ops.MAX, ops.WHERE, ops.EXP})
 LOG2_E = 1 / log(2)
-FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 OLD = UOp.param(LARGEST_SLOT, dtypes.float32, ())  # the largest score before
 # of a tensor core, along depth and columns; the most columns of one, of all
 ATOM_SIDE, MOST_COLUMNS, MOST_ALL_COLUMNS = 16, 256, 512

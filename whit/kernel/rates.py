@@ -45,6 +45,33 @@ def rates_of(target: Target, units: str = "float32") -> Rates:
 # Ice Lake (bench/results/2026-11-15-convolutions.md).
 CPU_RATES = Rates(bytes_per_second=31.25e9, flops_per_second=250e9, launch_seconds=10e-6, threads=2)
 
+
+@dataclass(frozen=True, slots=True)
+class CpuCycles:
+    """How long single things take on one core, in cycles, and what its caches are made of."""
+
+    # Measured on one core of Ice Lake, by leaving out one part of a kernel after the other (bench/contractions.py).
+    fma_latency_cycles: float = 4  # between dependent FMAs: those of one accumulator
+    load_cycles: float = 0.5  # there are two ports
+    copy_vector_cycles: float = 3  # from and to the first cache
+    # more for each line of a long run that comes from there
+    l2_line_cycles: float = 4
+    l3_line_cycles: float = 10
+    memory_line_cycles: float = 18
+    l3_stream_line_cycles: float = 8  # for a line that streams from there beside products
+    l2_stream_vector_cycles: float = 0.3  # for a vector that does
+    page_miss_cycles: float = 8  # of the first TLB
+    first_tlb_pages: int = 64
+    l1_way_bytes: int = 4096  # between addresses of one set of the first cache: its sets times the size of a line
+    # Where cores share the depth of a product; the launches of CPU_RATES are of a fit to other kernels.
+    launch_cycles: int = 15_000  # of another kernel
+    element_read_cycles: float = 0.25  # to copy an element of a matrix
+    window_element_read_cycles: float = 0.5  # the same of an image, whose elements are copied again and again
+    add_part_cycles: float = 0.75  # for a result of a part: stored by one core, read by another, added
+
+
+CPU_CYCLES = CpuCycles()
+
 # ---- GPUs
 
 # Operations of a multiprocessor in a clock, two for a multiply-add: NVIDIA's tables of throughput, and data sheets.

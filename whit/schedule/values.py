@@ -15,6 +15,7 @@ from whit.ir.op import Sources
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp
 from whit.kernel.contraction import distinct, find_product
+from whit.kernel.cost import additions
 
 LOOPS = frozenset({ops.REDUCE, ops.SCAN})
 ALWAYS_CHEAP = 2  # a value of at most this cost is computed anew wherever it is needed
@@ -116,22 +117,6 @@ def _elements_of_rows(value: UOp) -> float:
     return most
 
 
-_PRICES = {
-    ops.EXP2: 8,
-    ops.LOG2: 10,
-    ops.EXP: 19,
-    ops.LOG: 12,
-    ops.SIGMOID: 24,
-    ops.TANH: 40,
-    ops.ERF: 30,
-    ops.SIN: 20,
-    ops.COS: 20,
-    ops.POW: 30,
-    ops.LOGADDEXP: 30,
-    ops.SQRT: 4,
-    ops.FDIV: 4,
-    ops.RECIPROCAL: 4,
-}
 _LEAVES = (ops.CONST, ops.VARIABLE, ops.ARANGE, ops.PARAM, ops.BUFFER)
 _FREE = (*_LEAVES, ops.CAST, ops.BITCAST, *ops.SAME_VALUE, ops.RECOMPUTE, *ops.MOVEMENT)
 
@@ -143,7 +128,7 @@ def weigh(root: UOp, stored: set[UOp]) -> float:
     while stack and total <= TWICE_IS_FINE:
         node = stack.pop()
         is_position = not node.dtype.itemsize  # computed where a loop is entered, and next to nothing inside
-        total += 0 if node.op in _FREE or is_position else _PRICES.get(node.op, 1)
+        total += 0 if node.op in _FREE or is_position else additions(node.op)
         for s in operands_of(node):
             if s not in seen and s not in stored and s.op not in (ops.REDUCE, ops.SCAN, ops.SORT):
                 seen.add(s)

@@ -17,7 +17,15 @@ from itertools import product
 from math import prod
 
 from whit.codegen.cpu.images import image_axes, tile_rows
-from whit.codegen.strategy.cost import ALONE, PAGES, TRANSPOSE, Cost, Operands, copying, estimate_tiling, step_cycles
+from whit.codegen.strategy.cost import (
+    ALONE_VECTORS,
+    TRANSPOSE_VECTORS,
+    Cost,
+    Operands,
+    copying,
+    estimate_tiling,
+    step_cycles,
+)
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -35,6 +43,7 @@ from whit.kernel.contraction import (
     reads_what_it_writes,
 )
 from whit.kernel.ranges import is_open, size_of, sizes_of
+from whit.kernel.rates import CPU_CYCLES
 from whit.records import dataclass, field, replace
 from whit.target import Target
 
@@ -390,7 +399,7 @@ def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[W
 def _copy_of_b(found: Contraction, way: Way) -> float:
     """Vectors for each element of the panel of b."""
     if way is Way.TRANSPOSED:
-        return TRANSPOSE / ALONE
+        return TRANSPOSE_VECTORS / ALONE_VECTORS
     if way is Way.DIRECT:
         return 0
     return copying(found.b, found.n) if is_unit(found.b, found.n[-1]) else 1
@@ -402,7 +411,8 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
     count = -(-given.m // tiling.rows)
     room = min(target.l2_bytes * 5 // 8, MOST_ROWS) - tiling.columns * deep  # the cache is not ours alone
     most_panels = max(room // (tiling.rows * deep), 1)
-    few_panels = min(max(PAGES // tiling.rows, 1), most_panels) if tiling.depth.total <= SHORT else most_panels
+    without_misses = max(CPU_CYCLES.first_tlb_pages // tiling.rows, 1)
+    few_panels = min(without_misses, most_panels) if tiling.depth.total <= SHORT else most_panels
     shares = (1, target.cores) if target.cores > 1 else (1,)
     for row_items, most in product(sorted({min(share, count) for share in shares}), {few_panels, most_panels}):
         for share in shares:

@@ -5,8 +5,9 @@
     cost.total, str(cost)                       "5.88e+06 cycles: products 90 %, copies of b 4 %, ..."
 
 `tiling.candidates` lists what is possible, this file says what each would take, and the least is chosen. Numbers of the
-machine come from the `Target` (vector width, registers, caches, cores, multipliers); the cycles below were measured
-with `bench/contractions.py` on one core of Ice Lake, by leaving out one part of a kernel after the other.
+machine come from the `Target` (vector width, registers, caches, cores, multipliers) and from `whit.kernel.rates`. The
+numbers below are of the loops that this code generator writes, so they stand here: measured on one core of Ice Lake
+with `bench/contractions.py`, by leaving out one part of a kernel after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.kernel.contraction import Contraction, neighbours
 from whit.kernel.ranges import free_ranges, sizes_of, stride
+from whit.kernel.rates import CPU_CYCLES as CPU
 from whit.records import dataclass
 from whit.target import CACHE_LINE_BYTES, Target
 
@@ -26,24 +28,17 @@ if TYPE_CHECKING:
     from whit.codegen.cpu.panel_sizes import Tiling
 
 # cost of copying an element, in elements copied by vectors: as a scalar; transposed in a square
-ALONE, TRANSPOSE = 16, 2
-LATENCY = 4  # cycles between dependent FMAs: those of one accumulator
-LOAD = 0.5  # cycles of a load: there are two ports
-BROADCAST = 0.2  # cycles more for each row of a tile: 6 x 4 vectors reach 94 % of peak, 14 x 2 reach 80 %
-STEP = 0.5  # cycles of an iteration of the innermost loop, beside its products
-START = 30  # cycles of a tile beside its products: loops, and a mispredicted branch
-COPY = 3  # cycles to copy a vector from and to L1
-FROM_L2, FROM_L3, FROM_MEMORY = 4, 10, 18  # cycles more for each line of a long run that comes from there
-NEW_RUN = 4  # cost of starting a run, in lines: no prefetcher knows its first ones
-STREAM = 8  # cycles for a line that streams from L3 beside products
-FETCH = 0.3  # cycles for a vector of b that streams from L2
-WAIT = 3  # cycles to add a vector to partial sums in L2
-RESULT = 2  # cycles to store a vector of results
-TRANSPOSED_RESULT = 8  # the same where squares of partial sums are transposed
-SCATTER, CROWDED = 64, 240  # the same where it is scattered; and where all its lanes fall into one or two sets of L1
-ACROSS = 3  # cycles for a step along k of rows that lie across k and are not copied: a line for a few elements
-PAGES, NEW_PAGE = 64, 8  # entries of the first TLB: rows of results without misses; cycles of a miss
-WAYS = 4096  # bytes between addresses of one set of L1: its sets times the size of a line
+ALONE_VECTORS, TRANSPOSE_VECTORS = 16, 2
+BROADCAST_CYCLES = 0.2  # cycles more for each row of a tile: 6 x 4 vectors reach 94 % of peak, 14 x 2 reach 80 %
+STEP_CYCLES = 0.5  # cycles of an iteration of the innermost loop, beside its products
+START_CYCLES = 30  # cycles of a tile beside its products: loops, and a mispredicted branch
+NEW_RUN_LINES = 4  # cost of starting a run, in lines: no prefetcher knows its first ones
+WAIT_CYCLES = 3  # cycles to add a vector to partial sums in L2
+RESULT_CYCLES = 2  # cycles to store a vector of results
+TRANSPOSED_RESULT_CYCLES = 8  # the same where squares of partial sums are transposed
+SCATTER_CYCLES = 64  # the same where it is scattered
+CROWDED_CYCLES = 240  # and where all its lanes fall into one or two sets of L1
+ACROSS_CYCLES = 3  # cycles for a step along k of rows that lie across k and are not copied: a line for a few elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +89,15 @@ class Operands:
         places += [store.src[2] for store in body.src]
         self.itemsize = found.reduce.dtype.itemsize
         steps = [stride(place, found.n[-1], free) for place in places]
-        self.results = sum(RESULT if step in (0, 1) else _scattered(step, self.itemsize) for step in steps)
+        self.results = sum(RESULT_CYCLES if step in (0, 1) else _scattered(step, self.itemsize) for step in steps)
 
     def _line(self, operand: UOp) -> float:
         """Cycles for a line of the memory that an operand is made of, by where it probably is."""
         params = {node.src[0] for node in topological((operand,)) if node.op is ops.INDEX}
         size = sum(prod(n for n in param.shape if isinstance(n, int)) * param.dtype.itemsize for param in params)
         if size <= self.target.l2_bytes // 2:
-            return FROM_L2
-        return FROM_L3 if size <= self.target.l3_bytes // 4 else FROM_MEMORY
+            return CPU.l2_line_cycles
+        return CPU.l3_line_cycles if size <= self.target.l3_bytes // 4 else CPU.memory_line_cycles
 
     def _pitch(self, found: Contraction) -> int:
         """Bytes between two rows of a."""
@@ -114,26 +109,28 @@ class Operands:
 
 def _scattered(step: int | None, itemsize: int) -> int:
     """Cycles for a vector whose lanes are `step` elements apart."""
-    return CROWDED if step is not None and step * itemsize % (WAYS // 2) == 0 else SCATTER
+    is_crowded = step is not None and step * itemsize % (CPU.l1_way_bytes // 2) == 0
+    return CROWDED_CYCLES if is_crowded else SCATTER_CYCLES
 
 
 def copying(value: UOp, ranges: list[UOp]) -> float:
     """Vectors for each element of a copy along ranges of neighbours, by vectors of a power of two of them."""
     size = neighbours(value, ranges)
-    lanes = min(ALONE, 1 << (size.bit_length() - 1))
+    lanes = min(ALONE_VECTORS, 1 << (size.bit_length() - 1))
     return -(-size // lanes) / size
 
 
 def step_cycles(rows: int, vectors: int, target: Target) -> float:
     """One step along k of a register tile: products, loads, what it takes to start them all."""
     products, loads = rows * vectors, rows + vectors
-    busy = max(products / target.multipliers, loads * LOAD, LATENCY if products < LATENCY * target.multipliers else 0)
-    return busy + BROADCAST * rows + FETCH * vectors + STEP
+    waiting = CPU.fma_latency_cycles if products < CPU.fma_latency_cycles * target.multipliers else 0
+    busy = max(products / target.multipliers, loads * CPU.load_cycles, waiting)
+    return busy + BROADCAST_CYCLES * rows + CPU.l2_stream_vector_cycles * vectors + STEP_CYCLES
 
 
 def _of_run(line: float, run: int, itemsize: int) -> float:
     """Cycles for a line that is copied in a run of `run` elements."""
-    return line * (1 + NEW_RUN / max(run * itemsize / CACHE_LINE_BYTES, 1))
+    return line * (1 + NEW_RUN_LINES / max(run * itemsize / CACHE_LINE_BYTES, 1))
 
 
 def estimate_tiling(tiling: Tiling, given: Operands) -> Cost:
@@ -164,7 +161,7 @@ class _Estimate:
     def cost(self) -> Cost:
         step = step_cycles(self.tiling.rows, self.tiling.vectors, self.target)
         return Cost(
-            products=self.blocks * self.tiles * (self.depth * step + START),
+            products=self.blocks * self.tiles * (self.depth * step + START_CYCLES),
             copies_of_a=self.blocks * self.copies_of_a(),
             copies_of_b=self.blocks * self.copies_of_b(),
             reads=self.blocks * (self.reads_of_a() + self.reads_of_b()),
@@ -175,10 +172,10 @@ class _Estimate:
     def copies_of_a(self) -> float:
         tiling, given = self.tiling, self.given
         if tiling.image:
-            return tiling.image * given.itemsize / CACHE_LINE_BYTES * (2 * COPY + given.line_of_a)
+            return tiling.image * given.itemsize / CACHE_LINE_BYTES * (2 * CPU.copy_vector_cycles + given.line_of_a)
         if not tiling.copy_a:
             return 0
-        copy = 2 * COPY if tiling.is_across else COPY  # vectors that overlap lie across two lines
+        copy = CPU.copy_vector_cycles * (2 if tiling.is_across else 1)  # vectors that overlap lie across two lines
         run = _of_run(given.line_of_a, tiling.run_of_a, given.itemsize)
         return self.lines_of_a * (tiling.copy_a * CACHE_LINE_BYTES / given.itemsize * copy + run)
 
@@ -187,9 +184,10 @@ class _Estimate:
         if not tiling.copy_b:
             return 0
         run = _of_run(given.line_of_b, tiling.run_of_b, given.itemsize)
+        of_line = tiling.copy_b * CACHE_LINE_BYTES / given.itemsize * CPU.copy_vector_cycles + run
         if tiling.image and tiling.depth.blocks == 1:  # they stay for all images
-            return self.lines_of_b / self.rounds * (tiling.copy_b * CACHE_LINE_BYTES / given.itemsize * COPY + run)
-        return self.lines_of_b * (tiling.copy_b * CACHE_LINE_BYTES / given.itemsize * COPY + run)
+            return self.lines_of_b / self.rounds * of_line
+        return self.lines_of_b * of_line
 
     def reads_of_a(self) -> float:
         tiling, given = self.tiling, self.given
@@ -200,28 +198,29 @@ class _Estimate:
             reads = self.lines_of_a * given.line_of_a / 2  # the other half goes on beside the products
             if tiling.is_across:
                 reads = self.lines_of_a * _of_run(given.line_of_a, tiling.rows, given.itemsize)
-                reads += self.tiles * self.depth * ACROSS
-            if given.pitch % WAYS == 0 and tiling.rows * WAYS > self.target.l1_bytes:  # they evict each other
-                reads += self.tiles * tiling.rows * self.depth * LOAD
-            if given.pitch % (WAYS // 2) == 0:
+                reads += self.tiles * self.depth * ACROSS_CYCLES
+            evicts = tiling.rows * CPU.l1_way_bytes > self.target.l1_bytes  # one row another
+            if evicts and given.pitch % CPU.l1_way_bytes == 0:
+                reads += self.tiles * tiling.rows * self.depth * CPU.load_cycles
+            if given.pitch % (CPU.l1_way_bytes // 2) == 0:
                 room = self.rows * given.pitch
         if room + tiling.columns * self.depth * given.itemsize > self.target.l2_bytes * 3 // 4:
             again = self.tiles - tiling.inside * tiling.panels  # tiles whose rows were read before, for other columns
-            reads += again * self.lines(tiling.rows) * FROM_L3
+            reads += again * self.lines(tiling.rows) * CPU.l3_line_cycles
         return reads
 
     def reads_of_b(self) -> float:
-        reads = self.lines_of_b * STREAM if self.is_wide else 0.0
+        reads = self.lines_of_b * CPU.l3_stream_line_cycles if self.is_wide else 0.0
         return self.tiling.inside * (reads if self.tiling.copy_b else reads + self.lines_of_b * self.given.line_of_b)
 
     def sums(self) -> float:
-        far = FROM_L3 if self.vectors * CACHE_LINE_BYTES > self.target.l2_bytes // 4 else 0
+        far = CPU.l3_line_cycles if self.vectors * CACHE_LINE_BYTES > self.target.l2_bytes // 4 else 0
         if self.tiling.in_place:
-            return self.vectors * self.blocks * (WAIT + 2 * far)  # read and written, where the result is
-        return self.vectors * (self.blocks + self.rounds) * (WAIT + far) if self.tiling.waits else 0
+            return self.vectors * self.blocks * (WAIT_CYCLES + 2 * far)  # read and written, where the result is
+        return self.vectors * (self.blocks + self.rounds) * (WAIT_CYCLES + far) if self.tiling.waits else 0
 
     def results(self) -> float:
         if self.tiling.image:
-            return self.vectors * TRANSPOSED_RESULT
-        lookups = self.tiles * self.tiling.rows * NEW_PAGE if self.rows > PAGES else 0
+            return self.vectors * TRANSPOSED_RESULT_CYCLES
+        lookups = self.tiles * self.tiling.rows * CPU.page_miss_cycles if self.rows > CPU.first_tlb_pages else 0
         return self.vectors * self.given.results + lookups

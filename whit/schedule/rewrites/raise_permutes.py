@@ -18,10 +18,10 @@ from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.map_graph import rebuilt
 from whit.ir.uop import UOp, make
+from whit.kernel.tensor_cores import TILE_SIDE
 from whit.schedule.values import is_contraction, prod_of
 
 Order = tuple[int, ...]
-TILE_COLUMNS = 128  # of a tile that keeps tensor cores busy
 WORTH_PRODUCTS = 400  # products in the time that it takes to read and write one of their sums
 
 
@@ -131,7 +131,7 @@ def _is_permuted_after(value: UOp) -> bool:
     if value.op is not ops.REDUCE or not is_contraction(value) or len(value.shape) < 4:
         return False
     depth = prod_of(tuple(value.src[0].shape[axis] for axis in value.arg.axes))
-    return bool(depth * (-pixels % TILE_COLUMNS) > WORTH_PRODUCTS * pixels)
+    return bool(depth * (-pixels % TILE_SIDE) > WORTH_PRODUCTS * pixels)
 
 
 def _stored_under(before: UOp, value: UOp) -> UOp | None:

@@ -29,7 +29,8 @@ from whit.ir import ops
 from whit.ir.rules import Rules, function_rule
 from whit.ir.uop import UOp, const
 from whit.kernel.contraction import ProductSizes, distinct, find_product
-from whit.kernel.tensor_cores import TILE_ROWS
+from whit.kernel.rates import CPU_CYCLES
+from whit.kernel.tensor_cores import LEAST_TILE_ROWS, TILE_SIDE
 from whit.schedule.rewrites.stage_operands import few_rows_of
 from whit.schedule.values import is_serial, prod_of
 from whit.target import Target
@@ -40,9 +41,6 @@ PARTS = (8, 10, 6, 12, 9, 7, 16, 14, 5, 4)  # of a contraction, the best first
 FEW_ROWS = 8  # for which nothing is copied
 MOST_COLUMNS = 512  # beside few rows: the parts of lines that a core would read; more of them are runs long enough
 LEAST_PRODUCTS = 1 << 20  # that are worth it beside few rows: 600 -> 340 us for 1 x 65536 x 64 on two cores
-COPY_CYCLES, COPY_WINDOW_CYCLES = 0.25, 0.5  # cycles saved for each element that two cores do not both copy
-ADD_PART_CYCLES = 0.75  # cycles for each result of each part: stored by one core, read by another, added
-LAUNCH_CYCLES = 15_000  # cycles of another kernel
 MOST_RESULTS = 1 << 15  # whose parts stay in the second cache: 8 of 4 bytes are 1 MiB
 FAR_NODES = 100  # nodes to look at for a softmax
 EXPONENTIALS = frozenset({ops.EXP, ops.EXP2, ops.SIGMOID, ops.TANH, ops.ERF})
@@ -52,7 +50,6 @@ GPU_ROW_ELEMENTS = 1 << 17  # elements of a row that blocks share: fewer are rea
 GPU_ROW_PIECE_ELEMENTS = 1 << 12  # elements of a piece at least
 # rows for each multiprocessor, of which as many run at once; pieces for each at most
 GPU_ROWS_A_CORE, GPU_PIECES_A_CORE = 2, 8
-GPU_TILE_ROWS = 128  # rows and columns of a tile
 GPU_PARTS = (4, 3, 2)  # the most first: 32 x 4096^2 30 -> 15 us, 768 x 16384 x 768 55 -> 43 (bench/gpu_products.py)
 GPU_DEPTH, GPU_DEPTH_OF_FEW = 4096, 1024  # of a part at least; of few rows
 
@@ -164,7 +161,7 @@ def _split_deep(node: UOp, target: Target) -> UOp | None:
     sizes = product.sizes
     if sizes is None:
         return None
-    if target.is_gpu and sizes.rows >= TILE_ROWS:
+    if target.is_gpu and sizes.rows >= LEAST_TILE_ROWS:
         return _split_tiles(node, sizes, target.cores)
     return _split_over_cores(node) if _is_deep(node, sizes) else None
 
@@ -192,9 +189,9 @@ def _split_over_cores(node: UOp) -> UOp:
 
 def gpu_parts(rows: int, columns: int, batches: int, depth: int, cores: int) -> int:
     """In how many parts a GPU computes a product."""
-    side = GPU_TILE_ROWS if rows > GPU_TILE_ROWS // 2 else GPU_TILE_ROWS // 2
+    side = TILE_SIDE if rows > TILE_SIDE // 2 else TILE_SIDE // 2
     tiles = -(-rows // side) * -(-columns // side) * batches
-    room, least = (cores * 5 // 4, GPU_DEPTH) if side == GPU_TILE_ROWS else (cores * 2, GPU_DEPTH_OF_FEW)
+    room, least = (cores * 5 // 4, GPU_DEPTH) if side == TILE_SIDE else (cores * 2, GPU_DEPTH_OF_FEW)
     fits = (p for p in GPU_PARTS if p * tiles <= room and depth % p == 0 and depth >= p * least)
     return next(fits, 1)
 
@@ -209,8 +206,9 @@ def _is_deep(node: UOp, sizes: ProductSizes) -> bool:
     if rows < FEW_ROWS:
         return columns <= MOST_COLUMNS and sizes.products >= LEAST_PRODUCTS
     # of a convolution: elements are copied again and again
-    copy = COPY_CYCLES if rows * columns >= results else COPY_WINDOW_CYCLES
-    return rows * sizes.depth * copy > results * PARTS[0] * ADD_PART_CYCLES + LAUNCH_CYCLES
+    cycles, is_matrix = CPU_CYCLES, rows * columns >= results
+    saved = rows * sizes.depth * (cycles.element_read_cycles if is_matrix else cycles.window_element_read_cycles)
+    return saved > results * PARTS[0] * cycles.add_part_cycles + cycles.launch_cycles
 
 
 def _between(value: UOp, axis: int, start: int, size: int) -> UOp:

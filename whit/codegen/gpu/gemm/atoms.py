@@ -29,9 +29,10 @@ from math import prod
 from whit.config import TF32
 from whit.dtype import DType, dtypes
 from whit.ir.args import MatrixArg, Mode
+from whit.kernel.tensor_cores import FP8S
 from whit.target import GPU_LIMITS, Target
 
-FP8S, INTS = (dtypes.fp8e4m3, dtypes.fp8e5m2), (dtypes.int8, dtypes.uint8)
+INTS = (dtypes.int8, dtypes.uint8)
 EIGHTS = (Mode(2, row=8), Mode(8, column=1))  # the elements of a thread in 16 x 32 of a warp
 QUADS = (Mode(8, row=1), Mode(4, column=8))  # the threads of a warp in these
 PAIRS = (Mode(2, row=8), Mode(2, column=1))  # both before the exchange, in 16 x 8
@@ -207,6 +208,8 @@ def choose_staged(dtype: DType, sizes: tuple[int, ...], batches: int, target: Ta
 
 
 def _time(atom: Atom, sizes: tuple[int, ...], batches: int, cores: int) -> float:
+    """In multiply-adds of the fastest atom on one multiprocessor: for comparing atoms of one table, whose `speed`,
+    `extra` and `start` are measured beside each other. No seconds, so it stands here and not in `whit.kernel`."""
     rows, columns, depth = atom.tile
     tiles = -(-sizes[0] // (rows * atom.cluster)) * atom.cluster * -(-sizes[1] // columns) * batches
     of_tile = -(-sizes[2] // depth) * depth / atom.speed + atom.extra * depth

@@ -20,7 +20,6 @@ from operator import and_
 
 from whit.codegen.gpu.arithmetic import with_short_epilogue
 from whit.codegen.gpu.gemm.atoms import (
-    FP8S,
     INTS,
     SKINNY_TILES,
     Atom,
@@ -45,12 +44,11 @@ from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction, find_contraction
 from whit.kernel.ranges import free_ranges, sizes_of, stride
-from whit.kernel.tensor_cores import SKINNY_COLUMNS, SKINNY_ROWS
+from whit.kernel.tensor_cores import FP8S, LEAST_TILE_ROWS, SKINNY_COLUMNS, SKINNY_ROWS
 from whit.simplify import simplify
 from whit.target import Target
 
 NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
-LEAST = 17  # rows and columns below which a tile is mostly empty
 LEAST_HALF_PRECISION_ROWS = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
 LONG, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
 FULL = 160  # registers of a thread, of 168, for sums and that
@@ -82,7 +80,7 @@ class Product:
 
     @property
     def is_small(self) -> bool:
-        return min(self.sizes[:2]) < LEAST
+        return min(self.sizes[:2]) < LEAST_TILE_ROWS
 
 
 def tile_matmul(body: UOp, target: Target) -> tuple[UOp, str] | None:
