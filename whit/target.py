@@ -27,6 +27,7 @@ from whit.records import dataclass, replace
 KiB = 1024
 MiB = 1024 * KiB
 CACHE_LINE_BYTES = 64  # of processors: what moves between caches and memory at once
+PAGE_BYTES = 4096  # of processors: nothing is prefetched by the hardware beyond one
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +185,18 @@ class GpuLimits:
     launch_blocks: int = (1 << 31) - 1
     block_threads: int = 1024
     warp_threads: int = 32
+    warp_group_threads: int = 128  # four warps: they multiply together, and registers are given to as many
+    cluster_blocks: int = 8  # of any kernel; more have to be asked for
     resident_threads: int = 2048  # that a multiprocessor runs at once
     shared_bytes: int = 48 * KiB  # of a block that does not ask for more
     most_shared_bytes: int = 227 * KiB  # of one that does: on sm_80 163 KiB, on sm_75 64 KiB
     paired_shared_bytes: int = 113 * KiB  # of a block, where two are to run on a multiprocessor at once
+    access_bytes: int = 16  # of a thread's widest access, at a multiple of it; params begin at one, too
+    swizzle_bytes: int = 128  # of a line of shared memory, as warp groups and the copy engine (TMA) want it
+    l2_line_bytes: int = 128  # that the second cache reads at once
+    window_step: int = 8  # from one window of an image to the next, that the copy engine takes
+    # how far a window may be outside of an image, by the number of axes: the same
+    window_corners: tuple[int, ...] = (1 << 15, 1 << 7, 1 << 4)
 
 
 GPU_LIMITS = GpuLimits()

@@ -95,7 +95,7 @@ def test_threads_run_along_neighbours_and_vectors_of_16_bytes() -> None:
 
 
 def test_neighbours_inside_of_parts_of_a_range_are_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 1)
     x, y = ints(0, 4, 6, 8).permute((1, 0, 2)).reshape((6, 32)), ints(1, 6, 16).pad(((0, 0), (16, 0)))
     (program,) = check(x + y)
     loads = [node for node in program.linear.src if node.op is ops.LOAD]
@@ -125,7 +125,7 @@ def test_columns_are_reduced_by_a_block_for_32_or_fewer() -> None:
 
 
 def test_a_contraction_is_a_tile_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 1)
     for shape in ((8, 5, 12), (16, 20, 64)):
         rows, inner, columns = shape
         (program,) = check(matmul(ints(0, rows, inner), ints(1, inner, columns)))
@@ -151,7 +151,7 @@ def test_nothing_for_a_gpu_runs_on_cores() -> None:
 
 @pytest.mark.parametrize("columns", (4, 3))
 def test_a_thread_has_four_rows_of_a_gather(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 1)
     positions = param(1, 16, dtype=dtypes.uint8).cast(dtypes.int32)
     (program,) = check(ints(0, 256, columns).index(positions))
     assert sum(node.op is ops.STORE for node in program.linear.src) == gpu.GATHERED

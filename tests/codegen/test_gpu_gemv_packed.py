@@ -159,7 +159,7 @@ def test_bytes_that_are_no_weights_are_not_copied_apart() -> None:
 
 def test_bits_of_bytes_are_put_together_four_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shifts move bits into the next byte, which are masked, unless there are none."""
-    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 1)
     rng = np.random.default_rng(2)
     x, y = (rng.integers(0, 256, 512, np.uint8) for _ in range(2))
     a, b = (Tensor(array, device="CPU").realize() for array in (x, y))

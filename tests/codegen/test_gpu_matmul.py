@@ -52,7 +52,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, atoms in SMALL.items():
         monkeypatch.setattr(gpu_atoms, name, atoms)
     monkeypatch.setattr(gpu_matmul, "LEAST_TILE_ROWS", 1)
-    monkeypatch.setattr(gpu_matmul, "NEAR", 2)
+    monkeypatch.setattr(gpu_matmul, "NEAR_TILES", 2)
 
 
 def product(a: UOp, b: UOp) -> UOp:

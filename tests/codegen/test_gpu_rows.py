@@ -48,7 +48,7 @@ ROWS: dict[str, Callable[[], UOp]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_mean_what_kernels_mean(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_rows, "ENOUGH", 1)
+    monkeypatch.setattr(gpu_rows, "ENOUGH_THREADS", 1)
     (program,) = check(ROWS[name]())
     assert "for each row" in program.explanation
 
@@ -127,7 +127,7 @@ def test_a_short_range_that_is_several_in_memory_is_stored_by_one_thread(
     value = ints(0, 5, 3, 2).permute((0, 2, 1)).reshape((5, 6)).pad(((0, 0), (0, more))).stage()
     (program,) = check(value)
     assert "1 x 1 elements" in program.explanation  # too few threads otherwise
-    monkeypatch.setattr(gpu, "ENOUGH", 1)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 1)
     (program,) = check(value)
     assert f"1 x {6 + more} elements" in program.explanation
     loads = [node for node in program.linear.src if node.op is ops.LOAD]

@@ -130,8 +130,8 @@ def test_short_rows_are_scanned_by_a_thread_each() -> None:
 @pytest.mark.parametrize("size", (64, 70, 65))
 @pytest.mark.parametrize("reverse", (False, True))
 def test_long_rows_are_scanned_in_pieces(size: int, reverse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_scan, "PIECE", 8)
-    monkeypatch.setattr(part_scan, "LEAST", 8)
+    monkeypatch.setattr(part_scan, "PIECE_ELEMENTS", 8)
+    monkeypatch.setattr(part_scan, "LEAST_PIECES", 8)
     programs = check(ints(0, 2, size).scan(ops.ADD, 1, reverse=reverse))
     assert len(programs) == (3 if size == 64 else 4)
 

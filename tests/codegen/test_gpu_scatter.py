@@ -72,7 +72,7 @@ CASES = {"float add": (dtypes.float32, ops.ADD), "int16 max": (dtypes.int16, ops
 def test_the_rest_is_done_in_order_by_who_has_the_place(
     dtype: DType, combine: Op | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu, "ENOUGH", 64)
+    monkeypatch.setattr(gpu, "ENOUGH_THREADS", 64)
     program = check(dtype, combine)
     assert program.total * program.threads >= 13 * COLUMNS
     assert "red.global" not in render({"f": program.linear}, TARGET)

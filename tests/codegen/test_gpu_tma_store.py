@@ -13,7 +13,7 @@ from codegen.test_kernel_programs import arrays_of
 from whit.codegen import generate
 from whit.codegen.gpu.gemm import atoms as gpu_atoms
 from whit.codegen.gpu.gemm import matmul as gpu_matmul
-from whit.codegen.gpu.gemm.matmul import LONG
+from whit.codegen.gpu.gemm.matmul import LONG_OPERATIONS
 from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.interpret import run
@@ -34,7 +34,7 @@ ATOMS = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_matmul, "LEAST_TILE_ROWS", 1)
-    monkeypatch.setattr(gpu_matmul, "NEAR", 2)
+    monkeypatch.setattr(gpu_matmul, "NEAR_TILES", 2)
     monkeypatch.setattr(gpu_atoms, "WGMMA", (GROUP,))
     monkeypatch.setattr(gpu_atoms, "WGMMA_INT", (gpu_atoms.of_bytes(GROUP),))
 
@@ -118,7 +118,7 @@ def test_sums_with_a_matrix_are_exchanged() -> None:
 
 
 def long(x: UOp) -> UOp:
-    for i in range(LONG):
+    for i in range(LONG_OPERATIONS):
         x = (x * 0.5 + float(i)).cast(F32)
     return x.cast(BF16)
 

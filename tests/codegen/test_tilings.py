@@ -10,7 +10,7 @@ from schedule.build import matmul, param, scheduled
 
 from whit.codegen.cpu import panel_sizes as tiling
 from whit.codegen.cpu import products
-from whit.codegen.cpu.panel_sizes import MOST_STACK, PanelPlan, Way, candidates, choose_tiling, stack_elements
+from whit.codegen.cpu.panel_sizes import MOST_STACK_BYTES, PanelPlan, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.pipeline import PASSES, generate
 from whit.codegen.strategy.cost import Operands, estimate_tiling
 from whit.codegen.strategy.record import Job
@@ -91,8 +91,8 @@ def plans_of(body: UOp, target: Target = TINY) -> dict[Kind, PanelPlan]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*KERNELS, *IMAGES])
 def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
-    monkeypatch.setattr(tiling, "DEPTHS", (72, 144) if name in IMAGES else (32, 64))
+    monkeypatch.setattr(tiling, "LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(tiling, "DEPTHS_BYTES", (72, 144) if name in IMAGES else (32, 64))
     monkeypatch.setattr(tiling, "DIRECT_DEPTH", 8)
     target = replace(TINY, l2_bytes=4096) if name in IMAGES else TINY
     (call,) = scheduled({**KERNELS, **IMAGES}[name]()).src
@@ -121,8 +121,8 @@ def test_every_kind_of_tiling_means_the_same(name: str, monkeypatch: pytest.Monk
 
 def test_the_kinds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would say nothing if candidates of a kind were no longer made."""
-    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
-    monkeypatch.setattr(tiling, "DEPTHS", (32, 64))
+    monkeypatch.setattr(tiling, "LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(tiling, "DEPTHS_BYTES", (32, 64))
     monkeypatch.setattr(tiling, "DIRECT_DEPTH", 8)
     seen = {name: [plan.tiling for plan in plans_of(kernel(name)).values()] for name in KERNELS}
     every = [tried for tilings in seen.values() for tried in tilings]
@@ -137,7 +137,7 @@ def test_the_kinds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_windows_with_holes_have_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiling, "LEAST_WORK", 1)
+    monkeypatch.setattr(tiling, "LEAST_PRODUCTS", 1)
     (call,) = scheduled(convolution(9, dilation=2)).src
     plans = plans_of(call.src[0].src[0], replace(TINY, l2_bytes=4096))
     assert plans
@@ -178,7 +178,7 @@ def test_panels_of_a_wide_image_fit_the_stack() -> None:
     target = replace(parse_target("CPU:LLVM:icelake-server"), cores=2)  # more have no line each
     for found in find_contractions(body):
         tilings = list(candidates(found, body, Operands(found, body, target)))
-        assert all(stack_elements(tried) * 4 <= MOST_STACK for tried in tilings)
+        assert all(stack_elements(tried) * 4 <= MOST_STACK_BYTES for tried in tilings)
     plan = choose_tiling(body, target)
     assert plan is not None
     assert plan.tiling.way_b is Way.WINDOWS

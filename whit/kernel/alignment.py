@@ -9,8 +9,9 @@ from math import gcd
 
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.target import GPU_LIMITS
 
-ALIGNMENT_BYTES = 16  # of the memory of params, and of the widest access
+ALIGNMENT_BYTES = GPU_LIMITS.access_bytes
 
 
 def alignment_of(node: UOp, known: dict[UOp, int]) -> int:

@@ -7,6 +7,7 @@ tiles for. Both ask here, so that neither guesses what the other does.
 from __future__ import annotations
 
 from whit.dtype import dtypes
+from whit.target import GPU_LIMITS
 
 FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
 BYTES = (*FP8S, dtypes.int8, dtypes.uint8)  # whose operands tensor cores read along the depth
@@ -20,4 +21,4 @@ SKINNY_COLUMNS = 512  # columns beside them, at least
 LEAST_TILE_ROWS = 17  # rows, or columns, below which a tile is mostly empty
 TILE_SIDE = 128  # rows and columns of a tile that keeps a multiprocessor busy
 WIDE_TILE_COLUMNS = 192  # beside as many rows, where there is room for more sums
-COPY_BYTES = 16  # the copy engine wants rows at multiples of it
+COPY_BYTES = GPU_LIMITS.access_bytes  # the copy engine wants rows at multiples of it

@@ -19,8 +19,9 @@ from whit.ir.op import Shape, Sources
 from whit.ir.uop import UOp, as_index
 from whit.simplify import simplify
 from whit.simplify.bounds import bounds
+from whit.target import GPU_LIMITS
 
-ALIGNMENT_BYTES = 16  # bytes
+ALIGNMENT_BYTES = GPU_LIMITS.access_bytes
 MEMORIES = (ops.PARAM, ops.BUFFER)
 Window = tuple[tuple[int, int], ...]  # the start and the length along each axis
 

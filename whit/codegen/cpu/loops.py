@@ -24,14 +24,14 @@ from whit.records import dataclass, field
 from whit.simplify.sums import linear_form
 from whit.target import Target
 
-WORTH_THREADS = 1 << 15  # element operations below which one core is faster than waking another
-SHORT = 64  # elements: the longest range inside a block that is vectorised as one (`_is_inside_blocks`)
+WORTH_THREADS_OPERATIONS = 1 << 15  # element operations below which one core is faster than waking another
+SHORT_ELEMENTS = 64  # elements: the longest range inside a block that is vectorised as one (`_is_inside_blocks`)
 MOST_SUMS = 8  # accumulators of rows of blocks that are read together: 1.00, 0.90, 1.63 ms for Q4_0 with 4, 8, 16
 ROWS = 4  # of a matrix that are read side by side: 1 x 4096^2 5.1 -> 4.0 ms (bench/contractions.py)
 MOST_ROWS = 12  # and of a window that is summed up along an image: 13.7 -> 2.5 ms for 128 of 3 x 3 over 8 x 56 x 56
 REPEATS = 1.0  # score of a load whose lanes read each element two or four times (`_repeats`)
 MANY_NODES = 40  # of what is computed for each element, from which on fewer vectors are written out
-PIECE = 4096  # elements of a one-dimensional kernel that a core takes at a time
+PIECE_ELEMENTS = 4096  # elements of a one-dimensional kernel that a core takes at a time
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ def _lanes_along_reduction(
 
 def _is_inside_blocks(region: Region, best: UOp, free: dict[UOp, frozenset[UOp]]) -> bool:
     """Whether a reduction is along blocks: something is read once for all that a short range walks along."""
-    if region.reduce is None or size_of(best) > SHORT:
+    if region.reduce is None or size_of(best) > SHORT_ELEMENTS:
         return False
     others = set(region.reduce.src[1:]) - {best}
     return any(best not in free[load] and others & free[load] for load in region.loads)
@@ -398,7 +398,7 @@ def _choose_core(
         if region.reduce is not None:
             around = free[region.reduce.src[0]] | set(region.reduce.src[1:])
             work += prod(size_of(r) for r in around) * region.nodes
-    if work < WORTH_THREADS:
+    if work < WORTH_THREADS_OPERATIONS:
         return
     long_enough = [r for r in independent if _trips(strategy, r) >= 2 * target.cores]
     strategy.core = long_enough[0] if long_enough else max(independent, key=lambda r: _trips(strategy, r))

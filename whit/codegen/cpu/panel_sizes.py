@@ -47,13 +47,13 @@ from whit.kernel.rates import CPU_CYCLES
 from whit.records import dataclass, field, replace
 from whit.target import Target
 
-LEAST_WORK = 1 << 15  # multiplications below which copying costs more than it gains
+LEAST_PRODUCTS = 1 << 15  # multiplications below which copying costs more than it gains
 LEAST_SIDE = 8
-DEPTHS = (1024, 2048, 4096)  # bytes of a block of k, for one row
-MOST_SUMS = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
-MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 21  # bytes of the panels
-MOST_STACK = 6 << 20  # of all panels and sums: the first thread of a process has 8 MiB
-SHORT = 256  # depth of a block of k up to which TLB misses of its results count: blocks of few rows are tried, too
+DEPTHS_BYTES = (1024, 2048, 4096)  # bytes of a block of k, for one row
+MOST_SUMS_BYTES = 1 << 21  # bytes of sums that wait between blocks of k; they and the panels lie on the stack
+MOST_ROWS_BYTES, MOST_COLUMNS_BYTES = 1 << 20, 1 << 21  # bytes of the panels
+MOST_STACK_BYTES = 6 << 20  # of all panels and sums: the first thread of a process has 8 MiB
+SHORT_DEPTH = 256  # of a block of k up to which TLB misses of its results count: blocks of few rows are tried, too
 FEW_ROWS = 16  # up to which columns may be read where they are: a copy is used too few times
 FEW_DOTS = 4  # results for each row, where both operands lie along k: dot products are faster up to here
 # of blocks of columns that are read where they are: 8 x 4096^2 14.4 -> 5.0 ms (bench/contractions.py)
@@ -225,7 +225,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     width = target.vector_bytes // itemsize
     if width < 2 or not _is_worth_panels(found, body, given, deep):
         return
-    scope = scope or Scope(DEPTHS, TILES)
+    scope = scope or Scope(DEPTHS_BYTES, TILES)
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize, scope.depths):
@@ -252,7 +252,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
 def _is_worth_panels(found: Contraction, body: UOp, given: Operands, deep: int) -> bool:
     """Whether operands may be copied, and there is enough to multiply for it to pay: more than a few dot products."""
     work = given.m * given.n * given.outer * deep
-    if work < LEAST_WORK or min(given.n, deep) < LEAST_SIDE or reads_what_it_writes(body):
+    if work < LEAST_PRODUCTS or min(given.n, deep) < LEAST_SIDE or reads_what_it_writes(body):
         return False
     last = found.along[-1]
     return min(given.m, given.n) > FEW_DOTS or not (is_unit(found.a, last) and is_unit(found.b, last))
@@ -409,10 +409,10 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
     """The tiling with blocks of rows and columns that fit the caches, and that the cores can share."""
     target, deep = given.target, tiling.depth.total * itemsize
     count = -(-given.m // tiling.rows)
-    room = min(target.l2_bytes * 5 // 8, MOST_ROWS) - tiling.columns * deep  # the cache is not ours alone
+    room = min(target.l2_bytes * 5 // 8, MOST_ROWS_BYTES) - tiling.columns * deep  # the cache is not ours alone
     most_panels = max(room // (tiling.rows * deep), 1)
     without_misses = max(CPU_CYCLES.first_tlb_pages // tiling.rows, 1)
-    few_panels = min(without_misses, most_panels) if tiling.depth.total <= SHORT else most_panels
+    few_panels = min(without_misses, most_panels) if tiling.depth.total <= SHORT_DEPTH else most_panels
     shares = (1, target.cores) if target.cores > 1 else (1,)
     for row_items, most in product(sorted({min(share, count) for share in shares}), {few_panels, most_panels}):
         for share in shares:
@@ -428,7 +428,7 @@ def _blocked(tiling: Tiling, found: Contraction, given: Operands, itemsize: int)
 def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int, share: int) -> Iterator[Tiling]:
     """The tiling with blocks of columns, such that there is work for `share` cores, and sums do not take too much."""
     n, width = given.n, tiling.columns
-    most = min(MOST_COLUMNS if tiling.inside > 1 else given.target.l2_bytes // 5, MOST_COLUMNS) // deep
+    most = min(MOST_COLUMNS_BYTES if tiling.inside > 1 else given.target.l2_bytes // 5, MOST_COLUMNS_BYTES) // deep
     if tiling.way_b is Way.DIRECT:
         most = n
     if tiling.way_b is Way.WINDOWS:
@@ -444,16 +444,16 @@ def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int
     if tiling.waits and not tiling.in_place:
         rows = tiling.panels * tiling.rows * tiling.tiles * width * given.itemsize  # bytes of sums of a block of both
         if tiling.inside > 1:
-            inside = max(min(MOST_SUMS // rows, tiling.inside), 1)
+            inside = max(min(MOST_SUMS_BYTES // rows, tiling.inside), 1)
             row_items = tiling.row_items * -(-tiling.inside // inside)
             blocks_of_rows = tiling.row_items * tiling.inside
             tiling = replace(tiling, inside=-(-blocks_of_rows // row_items), row_items=row_items, group=1)
         else:
-            tiling.group = max(min(MOST_SUMS // rows, tiling.group), 1)
+            tiling.group = max(min(MOST_SUMS_BYTES // rows, tiling.group), 1)
     elif tiling.inside > 1:
         tiling.group = 1
     tiling.group = -(-tiling.column_blocks // tiling.groups)
-    if stack_elements(tiling) * deep // tiling.depth.total <= MOST_STACK:
+    if stack_elements(tiling) * deep // tiling.depth.total <= MOST_STACK_BYTES:
         yield tiling
 
 

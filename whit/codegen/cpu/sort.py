@@ -40,10 +40,10 @@ from whit.target import Target
 
 DIGIT_BITS = 8
 LONG_DIGIT_BITS = 11  # for long rows: three passes over 32 bits instead of four
-LONG = 1 << 14
-COUNTED = 256  # candidates up to which counting is faster than a radix sort; places fit the smallest key, a byte
+LONG_ELEMENTS = 1 << 14
+COUNTED_CANDIDATES = 256  # up to which counting is faster than a radix sort; places fit the smallest key, a byte
 MERGE_PARTS = 32  # parts of a merged row, for the cores
-WORTH_THREADS = 1 << 12  # elements below which one core is faster than waking another
+WORTH_THREADS_ELEMENTS = 1 << 12  # elements below which one core is faster than waking another
 
 
 def write_sort(body: UOp, target: Target) -> UOp:
@@ -130,7 +130,7 @@ class SortJob:
     def digit_bits(self) -> int:
         """Bits of a digit: more of them are fewer passes, but more counters."""
         bits = bits_dtype(self.key.dtype).bitsize
-        return LONG_DIGIT_BITS if bits >= 32 and min(self.piece, self.capacity) >= LONG else DIGIT_BITS
+        return LONG_DIGIT_BITS if bits >= 32 and min(self.piece, self.capacity) >= LONG_ELEMENTS else DIGIT_BITS
 
     @property
     def radix(self) -> int:
@@ -220,7 +220,7 @@ def _count_rows(job: SortJob) -> None:
     """The place of an element is the number of elements in front of it."""
     w, size, width = job.w, job.size, _vector_width(job)
     keys, ranks = _key_memory(job, size)
-    on_cores = job.row_count > 1 and job.row_count * size >= WORTH_THREADS
+    on_cores = job.row_count > 1 and job.row_count * size >= WORTH_THREADS_ELEMENTS
     with w.loop(job.row_count, RangeKind.CORE if on_cores else RangeKind.LOOP) as number:
         row = job.row(number)
         with w.loop(size) as i:
@@ -293,7 +293,7 @@ def _each_piece(job: SortJob, task: Task) -> None:
     """Blocks on the cores; a block sorts one piece of a row after another, in its own scratch memory."""
     w, tasks = job.w, job.row_count * job.pieces
     each = -(-tasks // job.blocks)
-    on_cores = job.blocks > 1 and tasks * job.piece >= WORTH_THREADS
+    on_cores = job.blocks > 1 and tasks * job.piece >= WORTH_THREADS_ELEMENTS
     with w.loop(job.blocks, RangeKind.CORE if on_cores else RangeKind.LOOP) as block:
         here = index(each)
         if each * job.blocks != tasks:
@@ -384,8 +384,8 @@ def _radix(job: SortJob, counts: UOp, length: UOp, start: UOp) -> UOp:
 
 def _select_rows(job: SortJob) -> None:
     w = job.w
-    shorten = _shorten_by_counting if job.capacity <= COUNTED else _shorten_by_radix
-    memory = _key_memory(job, job.capacity) if job.capacity <= COUNTED else (_counters(job),)
+    shorten = _shorten_by_counting if job.capacity <= COUNTED_CANDIDATES else _shorten_by_radix
+    memory = _key_memory(job, job.capacity) if job.capacity <= COUNTED_CANDIDATES else (_counters(job),)
     bits = bits_dtype(job.key.dtype)
     filled = w.variable(index(0))
     limit = w.variable(const(bits, bits.max))
@@ -476,7 +476,7 @@ def _shorten_by_counting(job: SortJob, memory: tuple[UOp, ...], start: UOp, leng
 def _merge_rows(job: SortJob) -> None:
     """Each core makes some parts of the rows: it finds where a part begins in both runs, and goes on from there."""
     w, size, middle = job.w, job.size, job.arg.runs
-    parts = MERGE_PARTS if size >= WORTH_THREADS else 1
+    parts = MERGE_PARTS if size >= WORTH_THREADS_ELEMENTS else 1
     length = -(-job.arg.count // parts)
     with w.loop(job.row_count * parts, RangeKind.CORE if parts > 1 else RangeKind.LOOP) as number:
         row = job.row(number // parts)

@@ -21,9 +21,8 @@ from whit.ir.graph import memory_of
 from whit.ir.map_graph import map_graph
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
-from whit.target import CACHE_LINE_BYTES, Target
+from whit.target import CACHE_LINE_BYTES, PAGE_BYTES, Target
 
-PAGE_BYTES = 4096  # bytes, beyond which the hardware does not prefetch
 IN_ORDER_SHARE, SCATTERED_SHARE = 2, 6  # results of 1/2 and 1/6 of the last cache are evicted before they are read
 
 

@@ -23,8 +23,8 @@ from whit.ir.op import Op
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import free_ranges, is_open, next_id, replace_ranges, size_of, sizes_of
 
-PIECE = 8192  # elements
-LEAST = 16  # pieces that are worth more kernels
+PIECE_ELEMENTS = 8192  # elements
+LEAST_PIECES = 16  # pieces that are worth more kernels
 MOST_ROWS = 64  # that leave a GPU idle
 
 
@@ -34,7 +34,7 @@ def part_scan(body: UOp) -> list[UOp]:
         return [body]
     target, scan, *positions = body.src[0].src
     value, along = scan.src
-    pieces, left = divmod(size_of(along), PIECE)
+    pieces, left = divmod(size_of(along), PIECE_ELEMENTS)
 
     def at(graph: UOp, place: UOp) -> UOp:
         return replace_ranges(graph, {along: place}, {})
@@ -50,9 +50,9 @@ def part_scan(body: UOp) -> list[UOp]:
 
     op: Op = scan.arg.op
     nodes = topological((body,))
-    k, j = UOp.range(pieces, next_id(Owner.OUTPUT, nodes)), along.resized(PIECE)
-    every = UOp.range(PIECE, next_id(Owner.REDUCE, nodes), RangeKind.REDUCE, Owner.REDUCE)
-    first, place = k * PIECE, k * PIECE + j
+    k, j = UOp.range(pieces, next_id(Owner.OUTPUT, nodes)), along.resized(PIECE_ELEMENTS)
+    every = UOp.range(PIECE_ELEMENTS, next_id(Owner.REDUCE, nodes), RangeKind.REDUCE, Owner.REDUCE)
+    first, place = k * PIECE_ELEMENTS, k * PIECE_ELEMENTS + j
     kernels = [
         write(first, at(value, first + every).reduce(op, ranges=(every,))),
         write(first, read(first).scan(op, range=k, exclusive=True)),
@@ -60,7 +60,7 @@ def part_scan(body: UOp) -> list[UOp]:
     ]
     if left:
         j = along.resized(left)
-        place, before = j + pieces * PIECE, read(as_index(pieces * PIECE - 1))
+        place, before = j + pieces * PIECE_ELEMENTS, read(as_index(pieces * PIECE_ELEMENTS - 1))
         kernels.append(write(place, make(op, (before, scanned(place, j)))))
     return kernels
 
@@ -76,4 +76,4 @@ def _is_long_scan(body: UOp) -> bool:
     if any(node.op in (ops.SCAN, ops.SORT) or node is target for node in topological((value,))):
         return False
     is_known = not any(map(is_open, (along, *rows)))
-    return is_known and size_of(along) // PIECE >= LEAST and prod(sizes_of(rows)) <= MOST_ROWS
+    return is_known and size_of(along) // PIECE_ELEMENTS >= LEAST_PIECES and prod(sizes_of(rows)) <= MOST_ROWS

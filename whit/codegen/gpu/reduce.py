@@ -26,10 +26,11 @@ from whit.ir.nesting import Owner
 from whit.ir.op import Op, Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import replace_ranges
+from whit.target import GPU_LIMITS
 
 GROUP = 16
 STRETCHES = 3  # of a row, each with a loop
-WARP = 32
+WARP = GPU_LIMITS.warp_threads
 COMBINES = (ops.ADD, ops.MUL, ops.MAX, ops.MIN, ops.AND, ops.OR)  # that threads exchange
 LEVELS = 2
 AT_ONCE = 4  # elements, or vectors, that a thread reads before it combines them

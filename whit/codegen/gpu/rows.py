@@ -37,12 +37,12 @@ from whit.ir.map_graph import rebuilt
 from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import Region, is_open, size_of, sizes_of
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
-MOST_THREADS = 1024
+MOST_THREADS = GPU_LIMITS.block_threads
 THREADS = 128  # of a block of several rows
-ELEMENTS = 32  # of a thread in registers, of all that is read more than once
-ENOUGH = 1 << 17  # threads that fill the chip
+THREAD_ELEMENTS = 32  # of a thread in registers, of all that is read more than once
+ENOUGH_THREADS = 1 << 17  # threads that fill the chip
 MOST_NODES = 1 << 13  # that are written out: they take time to compile
 
 
@@ -76,7 +76,7 @@ def find_rows(
     size = size_of(next(iter(along)))
     width = width_of(body, target, along, free)
     lanes = min(lanes_of(r, width, places_along(r, free), free) for r in along)
-    count, most = prod(sizes_of(ranges)), max(ELEMENTS // _kept(found, along), lanes)
+    count, most = prod(sizes_of(ranges)), max(THREAD_ELEMENTS // _kept(found, along), lanes)
     threads = _threads_of_a_row(size, lanes, most, count)
     trips = -(-size // (threads * lanes))
     if threads * most < size or trips * sum(region.nodes for region in found) > MOST_NODES:
@@ -98,7 +98,7 @@ def _threads_of_a_row(size: int, lanes: int, most: int, count: int) -> int:
     """The fewest that have at most `most` elements each, and fill the chip: one vector each at least."""
     threads = WARP
     while threads * lanes < size and threads < MOST_THREADS:
-        if threads * most >= size and count * threads >= ENOUGH:
+        if threads * most >= size and count * threads >= ENOUGH_THREADS:
             break
         threads *= 2
     return threads

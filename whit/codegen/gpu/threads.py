@@ -69,8 +69,8 @@ COLUMN_BYTES = 8  # of neighbouring columns that a thread reads at once
 MOST_SHARED_REDUCTIONS = 32  # of a kernel, each with memory that threads share
 TILE = 8  # rows of a register tile
 GATHERED = 4  # rows of a thread, one after the other: 0.182 ms; 1 0.197, 2 0.183, 8 0.185; all loads first 0.184
-ENOUGH = 1 << 16  # threads that fill the chip: vectors are narrower rather than threads fewer
-FEW = 1 << 14  # results below which their reductions are shared between threads
+ENOUGH_THREADS = 1 << 16  # threads that fill the chip: vectors are narrower rather than threads fewer
+FEW_RESULTS = 1 << 14  # results below which their reductions are shared between threads
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ def tile_gpu(body: UOp, target: Target) -> tuple[UOp, list[str]]:
         return _block_for_a_row(kernel, along), kernel.reasons
     if _is_of_columns(kernel, along):
         return _block_for_columns(kernel, along), kernel.reasons
-    if prod(sizes_of(_results(kernel, along))) < FEW:
+    if prod(sizes_of(_results(kernel, along))) < FEW_RESULTS:
         return _block_for_a_row(kernel, along), kernel.reasons
     return _thread_for_an_element(kernel, found), kernel.reasons
 
@@ -122,7 +122,7 @@ def _kernel_of(body: UOp, target: Target) -> GpuKernel:
     order = in_order(free[body], scanned)
     parallel = [r for r in order if r not in serial]
     if serial and not scanned and prod(sizes_of(serial)) >= 2 * WARP:
-        body, parts = in_parts(body, parallel, prod(sizes_of(parallel)), ENOUGH)
+        body, parts = in_parts(body, parallel, prod(sizes_of(parallel)), ENOUGH_THREADS)
         free, parallel = free_ranges(body), [*parts, *parallel]
     return GpuKernel(body, target, free, parallel, [r for r in order if r in serial])
 
@@ -257,7 +257,7 @@ def _is_of_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> bool:
     inner = kernel.parallel[-1]
     if size_of(inner) % WARP or not all(inner in kernel.free[reduce] for reduce in along):
         return False
-    return prod(size_of(r) for r in kernel.parallel) < ENOUGH
+    return prod(size_of(r) for r in kernel.parallel) < ENOUGH_THREADS
 
 
 def _block_for_columns(kernel: GpuKernel, along: dict[UOp, UOp]) -> UOp:
@@ -375,12 +375,12 @@ def _lanes_of_a_thread(kernel: GpuKernel, found: list[Region], total: int) -> in
     if kernel.serial or any(store.arg.combine for store in body.src):
         return 1
     width = width_of(body, kernel.target, (inner,), free)
-    while width > 1 and total // width < ENOUGH:
+    while width > 1 and total // width < ENOUGH_THREADS:
         width //= 2
     places = [store.src[2] for store in body.src]
     places += [load.src[1] for region in found for load in region.loads]
     lanes = lanes_of(inner, width, places, free)
-    if lanes == 1 and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH:
+    if lanes == 1 and is_folded(body, inner, places, free) and total // size_of(inner) >= ENOUGH_THREADS:
         return size_of(inner)
     return lanes
 
@@ -403,7 +403,7 @@ def _across(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | None:
             only_inner = any(inner in free[load] and r not in free[load] for load in region.loads)
             every = all(r in free[store] for store in kernel.body.src)
             if only_r and only_inner and every and isinstance(r.size, int) and r.size % TILE == 0:
-                return r if threads // TILE >= ENOUGH // 4 else None
+                return r if threads // TILE >= ENOUGH_THREADS // 4 else None
     return None
 
 
@@ -415,7 +415,7 @@ def _gathered(kernel: GpuKernel, found: list[Region], threads: int) -> UOp | Non
                 for r in kernel.parallel[:-1]:
                     every = all(r in kernel.free[store] for store in kernel.body.src)
                     if r in kernel.free[position] and every and size_of(r) % GATHERED == 0:
-                        return r if threads // GATHERED >= ENOUGH and isinstance(r.size, int) else None
+                        return r if threads // GATHERED >= ENOUGH_THREADS and isinstance(r.size, int) else None
     return None
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 
-from whit.codegen.cpu.loops import PIECE, LoopStrategy
+from whit.codegen.cpu.loops import PIECE_ELEMENTS, LoopStrategy
 from whit.codegen.passes.lanes import lane_numbers, masked
 from whit.codegen.strategy.split_scan import split_scan
 from whit.ir import ops
@@ -231,7 +231,7 @@ def _core_pieces(r: UOp, width: int, unroll: int, loops: Loops, is_only: bool) -
     if width == unroll == 1:
         return [Piece((UOp.range(r.src[0], 0, RangeKind.CORE, Owner.CORE),))]
     step = width * unroll
-    block = step * max(min(PIECE, r.size // 8) // step, 1) if is_only else step
+    block = step * max(min(PIECE_ELEMENTS, r.size // 8) // step, 1) if is_only else step
     blocks, rest = divmod(r.size, block)
     if blocks == 0:
         return _cut(r.size, width, unroll, as_index(0), loops.after(2), None)
@@ -252,7 +252,7 @@ def _symbolic_core_pieces(size: UOp, width: int, unroll: int, loops: Loops, is_o
     """As many blocks as there can be; those past the end are empty."""
     step = width * unroll
     most = (bounds(size) or (0, 0))[1]
-    block = step * max(min(PIECE, most // 8) // step, 1) if is_only else step
+    block = step * max(min(PIECE_ELEMENTS, most // 8) // step, 1) if is_only else step
     core = UOp.range(-(-most // block), 0, RangeKind.CORE, Owner.CORE)
     length = (size - core * block).maximum(0).minimum(block)
     if block == 1:

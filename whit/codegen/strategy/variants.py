@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whit.codegen.cpu.loops import LoopStrategy, choose_strategy, vector_width
-from whit.codegen.cpu.panel_sizes import MOST_STACK, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
+from whit.codegen.cpu.panel_sizes import MOST_STACK_BYTES, Scope, Tiling, Way, candidates, choose_tiling, stack_elements
 from whit.codegen.passes.split_blocks import write_out_blocks
 from whit.codegen.strategy.choice import (
     choice_of_plan,
@@ -124,7 +124,7 @@ def _with_rows(tiling: Tiling, count: int, panels: int, items: int) -> Tiling:
 def _has_room(tiling: Tiling, found: Contraction) -> bool:
     """Whether panels and sums are small enough for the stack."""
     itemsize = max(found.a.dtype.itemsize, found.b.dtype.itemsize, found.reduce.dtype.itemsize)
-    return stack_elements(tiling) * itemsize <= MOST_STACK
+    return stack_elements(tiling) * itemsize <= MOST_STACK_BYTES
 
 
 # ---- loops

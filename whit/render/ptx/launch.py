@@ -20,7 +20,7 @@ from whit.render.ptx.values import lane_count
 from whit.target import GPU_LIMITS
 
 COUNTED = (RangeKind.BLOCK, RangeKind.THREAD)  # ranges without a loop
-WARPS_THREADS = 128  # of four warps
+WARPS_THREADS = GPU_LIMITS.warp_group_threads
 MOST_UNASKED = GPU_LIMITS.shared_bytes  # of shared memory: above it, a launch has to ask for it
 
 

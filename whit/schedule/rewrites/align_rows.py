@@ -13,8 +13,9 @@ from __future__ import annotations
 from whit.ir import ops
 from whit.ir.uop import UOp, make
 from whit.schedule.rewrites.fill_rows import fill_rows
+from whit.target import GPU_LIMITS
 
-SECTOR_BYTES = 128  # bytes: what the second cache of a GPU reads at once
+SECTOR_BYTES = GPU_LIMITS.l2_line_bytes
 LEAST_ROW_BYTES = 16 * SECTOR_BYTES  # bytes of a row that is made longer
 
 

@@ -20,8 +20,8 @@ from whit.kernel.attention_form import AttentionForm
 from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.target import Target
 
-PANEL = 12 << 10  # elements of a panel, where all keys are one block: 18 rows of 512. 12.6 -> 10.6 ms beside 48 rows
-SKIPPING = 8  # blocks of rows where each has keys that it does not see, at least. 4 x 4 x 128 x 64: 3.8 -> 1.9 ms
+PANEL_ELEMENTS = 12 << 10  # where all keys are one block: 18 rows of 512. 12.6 -> 10.6 ms beside 48 rows
+SKIPPING_BLOCKS = 8  # of rows where each has keys that it does not see, at least. 4 x 4 x 128 x 64: 3.8 -> 1.9 ms
 MANY_ROWS = 192  # of a block where they are not, and columns are copied for each block of rows
 MOST_KEYS, FEW_KEYS = 4096, 256  # of one block; of a block, if there are several
 MOST_BYTES = 1 << 21  # of the keys of one block: they lie on the stack
@@ -47,11 +47,11 @@ class AttentionSizes:
         self.chunks = -(-self.n // self.span)
         self.pitch = -(-self.span // self.tile) * self.tile + PADDING
         count = -(-self.m // self.rows)
-        room = 2 * PANEL if form.transposed else PANEL  # those sum over the rows of a block
+        room = 2 * PANEL_ELEMENTS if form.transposed else PANEL_ELEMENTS  # those sum over the rows of a block
         rows = MANY_ROWS if self.chunks > 1 else room // self.pitch
         self.bounds = find_bounds(form)
         if not self.bounds.are_open:
-            rows = min(rows, -(-self.m // SKIPPING))
+            rows = min(rows, -(-self.m // SKIPPING_BLOCKS))
         self.panels = min(max(rows // self.rows, 1), count)  # tiles of rows in a block
         self.slots = self.panels * self.rows
         self.row_blocks = -(-count // self.panels)

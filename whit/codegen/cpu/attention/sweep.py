@@ -22,8 +22,8 @@ from whit.kernel.attention_form import AttentionForm, Inner, Product, Statistic,
 from whit.kernel.contraction import Contraction, is_gated, is_unit
 from whit.kernel.ranges import size_of
 
-FUSED = 6  # operations on scores that are written out for each vector of a tile
-MOST_WIDE = 1 << 19  # bytes of a panel of W
+FUSED_OPERATIONS = 6  # operations on scores that are written out for each vector of a tile
+MOST_WIDE_BYTES = 1 << 19  # bytes of a panel of W
 PANELS = 20  # numbers of panels of operands start here
 Vector = tuple[UOp, UOp | None, UOp]  # a vector of a panel, the lanes that exist, its place
 
@@ -179,7 +179,7 @@ class Sweep:
         else:
             skipped = (self.late - low).maximum(0)
             k, low = cut.deep_loop(as_index(self.keys) - skipped), low + skipped
-        is_large = cut.n * cut.wide * w.dtype.itemsize > MOST_WIDE
+        is_large = cut.n * cut.wide * w.dtype.itemsize > MOST_WIDE_BYTES
         is_plain = w.op is ops.INDEX and not is_gated(w) and is_unit(w, form.columns)
         way = Way.DIRECT if is_plain or is_large else Way.ACROSS
         reduce = (product.p * w).reduce(ops.ADD, ranges=(form.keys,))
@@ -264,7 +264,7 @@ def first_of(leaf: UOp, form: AttentionForm) -> UOp:
         (user,) = users[value]
         count += user.op.operations
         is_joined = not (others - {leaf}).isdisjoint(topological((user,)))
-        if count > FUSED or is_joined or not user.op.elementwise or user.dtype.is_bool:
+        if count > FUSED_OPERATIONS or is_joined or not user.op.elementwise or user.dtype.is_bool:
             break
         value = user
     return value

@@ -30,10 +30,10 @@ from whit.kernel.attention_form import AttentionForm, Inner, with_values
 from whit.kernel.online_softmax import OnlineSoftmax, byte_of, difference, narrow, times_number
 from whit.kernel.ranges import free_ranges, size_of, sizes_of
 from whit.simplify import simplify
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 PADDING = 8  # elements at the end of a line: lines that are read together are in different banks
-COPIED = 16  # bytes that a thread copies at once
+COPIED = GPU_LIMITS.access_bytes  # that a thread copies at once
 QUAD = 4  # threads that have a row
 F32 = dtypes.float32
 
@@ -64,7 +64,7 @@ class BlockSize:
 
 
 WARP_GROUPS = True  # whether four warps multiply together where a GPU has instructions for that (sm_90a)
-SWIZZLE_BYTES = 128  # bytes of a line of theirs
+SWIZZLE_BYTES = GPU_LIMITS.swizzle_bytes  # of a line of theirs
 SIZES = (
     BlockSize(4, 2, 64),
     BlockSize(4, 1, 64),

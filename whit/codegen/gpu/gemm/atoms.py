@@ -40,7 +40,7 @@ PAIRS_OF_QUADS = (Mode(8, row=1), Mode(4, column=2))
 SKINNY_TILES = (8, 16, 24, 32, 48, 64)  # columns
 FEW_OF_128 = 16  # columns beside which stages of 128 rows are still many
 FEWEST_PIECES = 4  # of the depth, for each block that shares it
-MOST_SPLIT_K = 8  # blocks of a cluster
+MOST_SPLIT_K = GPU_LIMITS.cluster_blocks
 
 
 @dataclass(frozen=True, slots=True)

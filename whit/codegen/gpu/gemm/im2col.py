@@ -27,10 +27,11 @@ from whit.ir.uop import UOp, as_index
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import size_of, sizes_of
 from whit.simplify.sums import linear_form
+from whit.target import GPU_LIMITS
 
 PIECE = 64  # channels that are copied together; windows along a depth that are
-MOST_STEP = 8  # the copy engine's limits
-CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}  # how far a window may be outside, by the number of axes
+MOST_STEP = GPU_LIMITS.window_step
+CORNERS = dict(enumerate(GPU_LIMITS.window_corners, 1))  # how far a window may be outside, by the number of axes
 ALIGNED = 8  # halves: 16 bytes
 Strides = dict[UOp, int]
 

@@ -48,10 +48,10 @@ from whit.kernel.tensor_cores import FP8S, LEAST_TILE_ROWS, SKINNY_COLUMNS, SKIN
 from whit.simplify import simplify
 from whit.target import Target
 
-NEAR = 8  # tiles of rows that run together over the same columns: both stay in the second cache
+NEAR_TILES = 8  # tiles of rows that run together over the same columns: both stay in the second cache
 LEAST_HALF_PRECISION_ROWS = 9  # rows where tensor cores wait for memory anyway; fewer are left to `gemv.rows`
-LONG, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
-FULL = 160  # registers of a thread, of 168, for sums and that
+LONG_OPERATIONS, LONG_REGISTERS = 8, 64  # operations of an element of the result that take many registers, and how many
+FULL_REGISTERS = 160  # registers of a thread, of 168, for sums and that
 ZERO, TRUE = as_index(0), const(dtypes.bool, True)
 
 
@@ -169,8 +169,8 @@ def _needs_registers(body: UOp, found: Contraction, atom: Atom, dtype: DType) ->
     sums = prod(mode.count for mode in atom.elements) * (2 if dtype in FP8S else 1)
     after = topological((body,), stop=(found.reduce,))
     operations = sum(node.op.operations for node in after if node.op.elementwise and node.dtype.is_float)
-    is_long = operations >= LONG or reads_matrix(body, found)
-    return atom.name == "wgmma" and sums + (LONG_REGISTERS if is_long else 0) >= FULL
+    is_long = operations >= LONG_OPERATIONS or reads_matrix(body, found)
+    return atom.name == "wgmma" and sums + (LONG_REGISTERS if is_long else 0) >= FULL_REGISTERS
 
 
 # ---- operands
@@ -281,9 +281,9 @@ def _tile_number(total: int, atom: Atom, cores: int) -> tuple[UOp, UOp]:
 def _where(number: UOp, rows: int, columns: int, atom: Atom) -> tuple[UOp, UOp, UOp]:
     """The batch, first row and first column of a tile. So many tiles of rows stay near over all columns."""
     batch, inside = number // (rows * columns), number % (rows * columns)
-    first = inside // (NEAR * columns) * NEAR
-    near: UOp = as_index(NEAR) if rows % NEAR == 0 else as_index(NEAR).minimum(as_index(rows) - first)
-    rest = inside % (NEAR * columns)
+    first = inside // (NEAR_TILES * columns) * NEAR_TILES
+    near: UOp = as_index(NEAR_TILES) if rows % NEAR_TILES == 0 else as_index(NEAR_TILES).minimum(as_index(rows) - first)
+    rest = inside % (NEAR_TILES * columns)
     return batch, (first + rest % near) * (atom.tile[0] * atom.cluster), rest // near * atom.tile[1]
 
 

@@ -29,9 +29,9 @@ from whit.ir.uop import UOp, as_index, make
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import free_ranges
 from whit.records import replace
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
-SWIZZLE_BYTES, ROWS = 128, 64  # bytes of a row of a box, and rows
+SWIZZLE_BYTES, ROWS = GPU_LIMITS.swizzle_bytes, 64  # bytes of a row of a box, and rows
 LANES = 8  # elements of a thread that are computed together
 
 

@@ -43,20 +43,20 @@ from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import in_order, replace_ranges, size_of, sizes_of
 from whit.simplify.sums import build_sum, linear_form
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 BYTES_ID, SUMS_ID, OTHERS = 21_000, 22_000, 100  # of buffers in shared memory
-NUMBERS, MOST_NUMBERS = 32, 64  # of x that a thread has in registers; the most of several rows
+HELD_NUMBERS, MOST_HELD_NUMBERS = 32, 64  # of x that a thread has in registers; the most of several rows
 # How many of them are neighbours; fewer where the scale of a block takes few loads, and how many those are.
 LANES, FEW_LANES, FEW_LOADS = 8, 4, 8
-LEAST_THREADS, MOST_THREADS = 64, 1024
+LEAST_THREADS, MOST_THREADS = 64, GPU_LIMITS.block_threads
 MOST_ROWS = 4  # at a time
 BLOCKS_A_CORE = 3  # that there should be
 # Threads of a multiprocessor that leave each enough of its 65536 registers: 73 for one row of x, 128 for several.
 MOST_RESIDENT_THREADS, FEW_RESIDENT_THREADS = 896, 512
 FEW_HELD = 40  # numbers of x in the registers of a thread up to which there are the most
-SPARE = 2 << 10  # bytes of shared memory that a block has for other sums
-VECTOR = 16  # bytes
+SPARE_BYTES = 2 << 10  # bytes of shared memory that a block has for other sums
+VECTOR_BYTES = GPU_LIMITS.access_bytes
 ZERO = as_index(0)
 
 
@@ -136,11 +136,11 @@ def _share(skinny: SkinnyProduct) -> tuple[int, int]:
     parts = max(len(joined(each.src[0], ops.ADD)) for each in skinny.matrix) * batch
     lanes = FEW_LANES if skinny.loads <= FEW_LOADS else LANES
     while lanes > 1 and (
-        any(size_of(skinny.along[each]) % lanes for each in skinny.matrix) or lanes * parts > MOST_NUMBERS
+        any(size_of(skinny.along[each]) % lanes for each in skinny.matrix) or lanes * parts > MOST_HELD_NUMBERS
     ):
         lanes //= 2
     vectors = max(prod(map(size_of, each.src[1:])) // lanes for each in skinny.matrix)
-    numbers = NUMBERS if batch == 1 else MOST_NUMBERS
+    numbers = HELD_NUMBERS if batch == 1 else MOST_HELD_NUMBERS
     share = -(-vectors // max(numbers // (lanes * parts), 1))
     return lanes, -(-share // WARP) * WARP
 
@@ -153,11 +153,11 @@ def _rows(skinny: SkinnyProduct, size: int, threads: int, sums: int, target: Tar
         return None
     is_many = prod(sizes_of(skinny.batch)) > 1
     resident = max((FEW_RESIDENT_THREADS if is_many else MOST_RESIDENT_THREADS) // threads, 1)
-    room = target.shared_bytes // resident - SPARE
+    room = target.shared_bytes // resident - SPARE_BYTES
     rows = MOST_ROWS
     while rows:
         groups, nbytes = total // rows, rows * (size + 4 * threads * sums)
-        fits = size_of(inner) % rows == 0 and all(rows * step % VECTOR == 0 for step in _steps(skinny))
+        fits = size_of(inner) % rows == 0 and all(rows * step % VECTOR_BYTES == 0 for step in _steps(skinny))
         if fits and (groups >= BLOCKS_A_CORE * target.cores or rows == 1):
             if nbytes <= room and groups <= resident * target.cores * 5 // 4:
                 return rows, 1
@@ -179,7 +179,7 @@ def _row_bytes(product: UOp, skinny: SkinnyProduct) -> int | None:
     memory, position = skinny.matrix[product].src[:2]
     inner, own = skinny.rows[-1], linear_form(position)[0]
     step, base = own.get(inner, 0), _base(product, skinny)
-    if base % VECTOR or any(own.get(r, 0) % VECTOR for r in skinny.rows[:-1]):
+    if base % VECTOR_BYTES or any(own.get(r, 0) % VECTOR_BYTES for r in skinny.rows[:-1]):
         return None
     for load in _loads(product, memory):
         terms = linear_form(load.src[1])[0]
@@ -316,11 +316,11 @@ def _fills(shared: UOp, memory: UOp, start: UOp, nbytes: int, packed: PackedRows
     """Stores of bytes of memory: into the first half of shared memory, or into the one that is not in use."""
     threads, found = packed.threads, []
     into = ZERO if gate is None else (1 - packed.half) * nbytes
-    for done in range(0, nbytes // VECTOR, threads):
+    for done in range(0, nbytes // VECTOR_BYTES, threads):
         vector = packed.thread + done
-        if done + threads > nbytes // VECTOR:  # some of them more than once
-            vector = vector.minimum(as_index(nbytes // VECTOR - 1))
-        place = vector * VECTOR + lane_numbers(VECTOR)
+        if done + threads > nbytes // VECTOR_BYTES:  # some of them more than once
+            vector = vector.minimum(as_index(nbytes // VECTOR_BYTES - 1))
+        place = vector * VECTOR_BYTES + lane_numbers(VECTOR_BYTES)
         value = memory.index(start + place, gate=gate)
         found.append(shared.store(value, into + place, gate=gate, asynchronous=True))
     return found

@@ -44,10 +44,10 @@ from whit.ir.op import Sources
 from whit.ir.uop import UOp, as_index, make
 from whit.kernel.ranges import Region, in_order, is_open, replace_ranges, size_of, sizes_of, stride
 from whit.simplify.sums import build_sum, linear_form
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 SHARED_ID = 20_000  # of buffers in shared memory
-THREADS, WARP = 128, 32
+THREADS, WARP = 128, GPU_LIMITS.warp_threads
 MOST_BATCH = 8  # results that share what they read of the matrix
 MOST_ROWS = 4  # of the matrix, for each group of threads
 PACKED_LANES = 8  # numbers of packed weights: 14336 x 4096 of Q4_0 25 -> 22, Q4_K 28 -> 25 us (bench/gpu_decode.py)

@@ -37,13 +37,13 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, const, make
 from whit.kernel.ranges import free_ranges, in_order, ordered_ranges, replace_ranges, size_of
 from whit.simplify.sums import linear_form
-from whit.target import Target
+from whit.target import GPU_LIMITS, Target
 
 LANES = 16  # positions that a thread looks at
 LEAST = 512  # positions that are worth a list
 MOST_BLOCKS = 509
 MOST_LOOKS = 1 << 28  # positions that all blocks together look at: a fifth of a millisecond
-WARP, FEW_THREADS, MANY_THREADS = 32, 128, 256
+WARP, FEW_THREADS, MANY_THREADS = GPU_LIMITS.warp_threads, 128, 256
 TOGETHER = 4  # rows that are read at once, a power of two: 16384 x 768 0.073 ms, with 8 0.076 (bench/gpu_memory.py)
 MOST_KEPT = 4  # vectors that a thread keeps from one to the next of these
 THERE = UOp.range(2, 0, owner=Owner.GUARD)  # stands for 1 where there is such a row

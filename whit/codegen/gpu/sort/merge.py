@@ -18,10 +18,11 @@ from whit.codegen.passes.writer import ProgramWriter
 from whit.ir import ops
 from whit.ir.args import AcrossArg, RangeKind
 from whit.ir.uop import UOp, const, make
+from whit.target import GPU_LIMITS
 
 THREADS, ELEMENTS = 128, 8  # of a block, of a thread
-WARP_BITS = 5
-WARP = 1 << WARP_BITS
+WARP = GPU_LIMITS.warp_threads
+WARP_BITS = WARP.bit_length() - 1
 Keys = Callable[[UOp], UOp]
 
 

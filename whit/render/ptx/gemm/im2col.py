@@ -14,9 +14,10 @@ from typing import Any
 from whit.ir.args import MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx.values import PtxWriter
+from whit.target import GPU_LIMITS
 
 PIECE_CHANNELS = 64  # channels of a copy; windows along a depth
-SWIZZLE_BYTES = 128  # bytes
+SWIZZLE_BYTES = GPU_LIMITS.swizzle_bytes
 
 
 def window_map(memory: UOp, matrix: MatrixArg, rows: int) -> dict[str, Any]:

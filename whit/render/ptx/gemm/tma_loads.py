@@ -13,10 +13,11 @@ from whit.ir.args import BlockMmaArg, MatrixArg
 from whit.ir.uop import UOp
 from whit.render.ptx.gemm.im2col import copy_windows, window_map
 from whit.render.ptx.values import PtxWriter, register_type
+from whit.target import GPU_LIMITS
 
-SWIZZLE_BYTES = 128  # bytes
+SWIZZLE_BYTES = GPU_LIMITS.swizzle_bytes
 SHARED = "tiles"  # what the memory of a block is called
-COPYING_THREADS = 32  # threads beside those that compute: one warp, which leaves registers for the tile to the others
+COPYING_THREADS = GPU_LIMITS.warp_threads  # beside those that compute: one warp leaves the others its registers
 # registers of a thread that donates some, and of one that gets them, by the number of groups that do
 DONOR_REGISTERS, RECEIVER_REGISTERS = 40, {1: 216, 2: 232}
 

@@ -25,7 +25,7 @@ from whit.target import GPU_LIMITS
 
 BOX_BYTES = 64 * SWIZZLE_BYTES  # bytes
 MOST_BOXES = 2  # of a group
-GROUP_THREADS = 128  # threads
+GROUP_THREADS = GPU_LIMITS.warp_group_threads
 
 
 def results_of(linear: UOp) -> dict[tuple[UOp, BlockStoreArg], int]:
