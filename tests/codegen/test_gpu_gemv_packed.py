@@ -170,3 +170,12 @@ def test_bits_of_bytes_are_put_together_four_at_a_time(monkeypatch: pytest.Monke
     for mask in (31, 9, 240):
         assert f", {mask * 0x01010101};" in text
     assert f", {(9 << 2) * 0x01010101};" not in text
+
+
+def test_numbers_that_have_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of eight rows beside Q5_K, whose blocks have eight parts: a thread has one number of each."""
+    monkeypatch.setattr(gpu_packed, "MOST_HELD_NUMBERS", 1)
+    weights, known = packed("Q8_0", 12, 1024)
+    x = row(1024)
+    reason = "2 blocks of 32 threads, 4 x 1 products of packed rows at a time"
+    check(x @ weights.T, wide(x) @ known.T, reason)

@@ -285,9 +285,10 @@ def _part(row: UOp, at: dict[UOp, UOp], order: list[UOp], first: int, packed: Pa
     number, count = packed.thread + first, prod(map(size_of, order)) // lanes
     is_whole = first + packed.threads <= count
     mine = unravel(number if is_whole else number.minimum(as_index(count - 1)), order, lanes)
-    mine[along] = mine[along] * lanes + lane_numbers(lanes)
+    if lanes > 1:
+        mine[along] = mine[along] * lanes + lane_numbers(lanes)
     found = replace_ranges(row, {**at, **mine}, {})
-    total = scaled_once(found)
+    total = scaled_once(found) if found.shape else None
     if total is None:
         total = found.reduce(ops.ADD, axes=(0,)) if found.shape else found * lanes
     return total if is_whole else (number < count).where(total, 0.0)
