@@ -20,6 +20,8 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_origin
 
+NO_METADATA: dict[str, Any] = {}
+
 if TYPE_CHECKING:
     from dataclasses import MISSING as MISSING
     from dataclasses import dataclass as dataclass
@@ -38,11 +40,12 @@ else:
         repr: bool = True,
         compare: bool = True,
         kw_only: bool = False,
+        metadata: Any = NO_METADATA,
     ) -> Any:
         """What a declaration says about a field: of the options of `dataclasses.field` those that whit needs."""
         if default is not MISSING and default_factory is not MISSING:
             raise ValueError("cannot specify both default and default_factory")
-        return _Field(default, default_factory, init, repr, compare, kw_only)
+        return _Field(default, default_factory, init, repr, compare, kw_only, metadata)
 
     def dataclass(
         cls: type | None = None,
@@ -103,7 +106,7 @@ else:
 class _Field:
     """What is known about a field."""
 
-    __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "name", "repr", "type")
+    __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "metadata", "name", "repr", "type")
 
     def __init__(
         self,
@@ -113,7 +116,9 @@ class _Field:
         repr: bool = True,
         compare: bool = True,
         kw_only: bool = False,
+        metadata: Any = NO_METADATA,
     ) -> None:
+        self.metadata = metadata
         self.default, self.default_factory = default, default_factory
         self.init, self.repr, self.compare, self.kw_only = init, repr, compare, kw_only
         self.name: str = ""
@@ -315,7 +320,13 @@ class _Standard:
             given = {
                 name: value for name in ("default", "default_factory") if (value := getattr(each, name)) is not MISSING
             }
-            shown = {"init": each.init, "repr": each.repr, "compare": each.compare, "kw_only": each.kw_only}
+            shown: dict[str, Any] = {
+                "init": each.init,
+                "repr": each.repr,
+                "compare": each.compare,
+                "kw_only": each.kw_only,
+            }
+            shown["metadata"] = each.metadata or None
             namespace[each.name] = dataclasses.field(**given, **shown)
             namespace["__annotations__"][each.name] = each.type
         made: Any = dataclasses.dataclass(**self.options)(type(self.cls.__name__, (), namespace))

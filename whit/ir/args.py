@@ -7,13 +7,12 @@ holds `None` in its place and the size is the next source.
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 from typing import Any
 
 from whit.dtype import DType
 from whit.ir.nesting import Owner
 from whit.ir.op import Op
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 
 class Memory(enum.Enum):

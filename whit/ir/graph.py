@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from whit.ir import ops
 from whit.ir.nesting import Owner
 from whit.ir.op import Op, spell_int, spelled, without_parentheses
 from whit.ir.record import set_digest
+from whit.records import fields, is_dataclass
 
 if TYPE_CHECKING:
     from whit.ir.uop import UOp

@@ -9,8 +9,6 @@ Goes in: a LINEAR in which stores are marked. Comes out: the same; those that ar
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whit.ir import ops
 from whit.ir.args import Memory
 from whit.ir.graph import memory_of
@@ -18,6 +16,7 @@ from whit.ir.map_graph import map_graph
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
 from whit.kernel.alignment import ALIGNMENT_BYTES, alignment_of
+from whit.records import replace
 from whit.target import Target
 
 
