@@ -67,6 +67,20 @@ def test_results_of_calls_that_are_stacked_are_not_copied() -> None:
     assert len(scheduled(parts[0].stack(*parts[1:], dim=1))) == 41
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_stacks_of_results_beside_each_other_hold_them(dim: int) -> None:
+    @function
+    def product(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).tanh()
+
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=(3, 4, 4)).astype(np.float32) for _ in range(2))
+    found = [[product(Tensor(each), Tensor(weight)) for each in x] for weight in w[:2]]
+    first, second = (parts[0].stack(*parts[1:]) for parts in found)
+    wanted = np.concatenate([np.tanh(x @ weight) for weight in w[:2]], dim)
+    np.testing.assert_allclose(first.cat(second, dim=dim).numpy(), wanted, atol=1e-5)
+
+
 def test_parts_of_a_value_that_is_computed_are_passed_without_copies() -> None:
     @function
     def square(x: Tensor) -> Tensor:
