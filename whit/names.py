@@ -145,9 +145,6 @@ NN: Final = {
 
 OPTIM: Final = {
     "lr_scheduler": ("PyTorch", "`nn.optim.CosineAnnealing`, `OneCycle`, `MultiStep` or `WarmUp`"),
-    "NAdam": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
-    "RMSprop": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
-    "Adagrad": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
 }
 
 WHIT: Final = {
@@ -210,10 +207,6 @@ ARGUMENTS: Final = {
     "decimals": ("NumPy, PyTorch", "`(x * 10**n).round() / 10**n`"),
     "seed": ("NumPy", "`Tensor.manual_seed(seed)` before"),
     "lambd": ("PyTorch", "`rate=`"),
-    "amsgrad": ("PyTorch", "nothing: there is no such variant"),
-    "foreach": ("PyTorch", "`fused=True`, for few kernels"),
-    "capturable": ("PyTorch", "nothing: steps can always be captured"),
-    "maximize": ("PyTorch", "the loss with a minus"),
     "learning_rate": ("JAX", "`lr=`"),
     "device": ("PyTorch", '`Device.DEFAULT = "CUDA"` before, or `model.to("CUDA")` afterwards'),
     "dtype": ("PyTorch", "`with dtypes.defaults(float=...):`, or casts of the tensors"),

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from whit.names import OPTIM, advice
 from whit.nn.optim.adam import LAMB, Adam, AdamW
+from whit.nn.optim.adam_family import Adamax, NAdam, RAdam
+from whit.nn.optim.adaptive import ASGD, Adadelta, Adafactor, Adagrad, RMSprop, Rprop
 from whit.nn.optim.average import EMA
 from whit.nn.optim.base import Optimizer, OptimizerGroup
 from whit.nn.optim.clip import clip_grad_norm, clip_grad_value
@@ -32,19 +34,28 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
+    "ASGD",
     "EMA",
     "LAMB",
     "LARS",
     "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "CosineAnnealing",
     "LossScaler",
     "MultiStep",
     "Muon",
+    "NAdam",
     "OneCycle",
     "Optimizer",
     "OptimizerGroup",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
     "Schedule",
     "WarmUp",
     "clip_grad_norm",
