@@ -144,7 +144,7 @@ NN: Final = {
 }
 
 OPTIM: Final = {
-    "lr_scheduler": ("PyTorch", "`nn.optim.CosineAnnealing`, `OneCycle`, `MultiStep` or `WarmUp`"),
+    "SparseAdam": ("PyTorch", "`nn.optim.Adam`: gradients are dense"),
 }
 
 WHIT: Final = {

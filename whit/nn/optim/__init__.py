@@ -16,6 +16,7 @@ gradients (`clip`), learning rates over time (`schedules`), averages of paramete
 from typing import TYPE_CHECKING, NoReturn
 
 from whit.names import OPTIM, advice
+from whit.nn.optim import lr_scheduler
 from whit.nn.optim.adam import LAMB, Adam, AdamW
 from whit.nn.optim.adam_family import Adamax, NAdam, RAdam
 from whit.nn.optim.adaptive import ASGD, Adadelta, Adafactor, Adagrad, RMSprop, Rprop
@@ -60,4 +61,5 @@ __all__ = [
     "WarmUp",
     "clip_grad_norm",
     "clip_grad_value",
+    "lr_scheduler",
 ]
