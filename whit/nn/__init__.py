@@ -11,7 +11,8 @@ No base class is needed: weights are found by walking attributes, lists and dict
 Names, shapes, arguments and initial values are PyTorch's, so that state dictionaries and training curves carry over.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from whit.names import NN, advice
 from whit.nn import datasets, functional, init, optim, state, utils
@@ -150,10 +151,14 @@ from whit.nn.transformer import (
 )
 from whit.tensor import checkpoint
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from whit.nn import data
+else:
 
-    def __getattr__(name: str) -> NoReturn:
-        """What a name of another library is called here."""
+    def __getattr__(name: str) -> Any:
+        """`data`, which loads processes and threads; what a name of another library is called here."""
+        if name == "data":
+            return importlib.import_module("whit.nn.data")  # lazy: it needs multiprocessing
         raise AttributeError(advice("nn", name, NN) or f"module 'whit.nn' has no attribute '{name}'")
 
 
@@ -304,6 +309,7 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "checkpoint",
+    "data",
     "datasets",
     "functional",
     "init",
