@@ -63,6 +63,11 @@ CASES = [
     case("", "F.embedding_bag(_i, w, _o, mode='sum', per_sample_weights=p, include_last_offset=True)",
          _i="=[0, 3, 3, 1, 2]", w="4,3", _o="=[0, 2, 5]", p="5"),
     case("", "F.embedding_bag(_i, w, padding_idx=2)", _i="=[[0, 2, 1], [2, 2, 2]]", w="4,3"),
+    case("", "F.affine_grid(t, (2, 3, 4, 5), align_corners=False)", t="2,2,3"),
+    case("", "F.affine_grid(t, (1, 3, 4, 5), align_corners=True)", t="1,2,3"),
+    *[case("", f"F.grid_sample(x, g, '{mode}', '{padding}', align_corners={aligned})", x="2,3,4,5", g="2,3,3,2")
+      for mode in ("bilinear", "nearest") for padding in ("zeros", "border", "reflection")
+      for aligned in (True, False)],
     case("", "F.cosine_similarity(x, y)", x="3,4", y="3,4"),
     case("", "F.cosine_similarity(x, y, dim=-1, eps=5.0)", x="3,4", y="1,4"),
     case("", "F.pairwise_distance(x, y, p=3, keepdim=True)", x="3,4", y="3,4"),

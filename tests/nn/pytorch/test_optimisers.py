@@ -217,6 +217,49 @@ def test_a_fused_step_of_groups_is_few_kernels(kind: str, of_one: int, of_four: 
         assert GlobalCounters.kernel_count == kernels
 
 
+VALLEY = (-1.2, 1.0)
+
+
+def valley(x: Any) -> Any:
+    """Rosenbrock's, lowest at (1, 1)."""
+    return 100 * (x[1] - x[0] * x[0]) ** 2 + (1 - x[0]) ** 2
+
+
+def descend(module: Any, x: Any, steps: int, **given: Any) -> list[float]:
+    x.requires_grad = True
+    opt, seen = module.LBFGS([x], **given), []
+
+    def closure() -> Any:
+        opt.zero_grad()
+        loss = valley(x)
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        seen.append(float(opt.step(closure).item()))
+    return seen
+
+
+def test_lbfgs_without_a_search_is_that_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    given: dict[str, Any] = {"lr": 0.1, "max_iter": 4, "history_size": 3}
+    x, theirs = Tensor(list(VALLEY)), torch.tensor(VALLEY)
+    found, wanted = descend(optim, x, 5, **given), descend(torch.optim, theirs, 5, **given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    np.testing.assert_allclose(x.numpy(), theirs.detach().numpy(), rtol=1e-3)
+
+
+def test_lbfgs_finds_the_end_of_a_valley() -> None:
+    x = Tensor(list(VALLEY))
+    seen = descend(optim, x, 8, line_search_fn="strong_wolfe")
+    assert seen == sorted(seen, reverse=True) and seen[0] == pytest.approx(24.2, rel=1e-4)
+    np.testing.assert_allclose(x.numpy(), 1, atol=1e-2)
+    with pytest.raises(WhitError, match=r"LBFGS: step\(\) without a closure"):
+        optim.LBFGS([x]).step()
+    with pytest.raises(WhitError, match="LBFGS: 2 groups"):
+        optim.LBFGS([{"params": [Tensor([1.0])]}, {"params": [x]}])
+
+
 def test_a_closure_is_called_before_the_step() -> None:
     weight = Tensor([1.0]).realize()
     opt = optim.SGD([weight], lr=0.5)

@@ -26,23 +26,13 @@ def stack_samples(batch: Sequence[Any]) -> Any:
     if isinstance(first, Tensor):
         return first.stack(*batch[1:])
     if isinstance(first, np.ndarray | np.generic) or _is_number(first):
-        try:
-            return _narrow(np.stack([np.asarray(each) for each in batch]), first)
-        except ValueError as error:
-            shapes = sorted({np.shape(each) for each in batch})
-            raise ShapeError(
-                f"DataLoader: samples of shapes {', '.join(map(str, shapes))} in one batch",
-                fix="Make them alike, or give a collate_fn: nn.utils.rnn.pad_sequence fills up sequences.",
-            ) from error
+        return _stacked([np.asarray(each) for each in batch], type(first) is float)
     if isinstance(first, str | bytes):
         return list(batch)
     if isinstance(first, Mapping):
         return {key: stack_samples([each[key] for each in batch]) for key in first}
     if isinstance(first, tuple | list):
-        if len({len(each) for each in batch}) != 1:
-            raise ShapeError("DataLoader: samples with several numbers of parts in one batch")
-        parts = [stack_samples(part) for part in zip(*batch, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+        return _stacked_parts(batch)
     if hasattr(first, "__array__"):
         return stack_samples([np.asarray(each) for each in batch])
     raise DTypeError(
@@ -55,9 +45,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def _narrow(array: Any, first: Any) -> Any:
-    """Python's floats in the default dtype; its integers are int64, as in PyTorch."""
-    return array.astype("float32") if isinstance(first, float) and dtypes.default_float is dtypes.float32 else array
+def _stacked(arrays: list[Any], are_floats: bool) -> Any:
+    """Arrays of one shape; Python's floats are in the default dtype, its integers in int64, as in PyTorch."""
+    import numpy as np  # lazy: `whit.nn` loads without numpy
+
+    shapes = sorted({array.shape for array in arrays})
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"DataLoader: samples of shapes {', '.join(map(str, shapes))} in one batch",
+            fix="Make them alike, or give a collate_fn: nn.utils.rnn.pad_sequence fills up sequences.",
+        )
+    array = np.stack(arrays)
+    return array.astype("float32") if are_floats and dtypes.default_float is dtypes.float32 else array
+
+
+def _stacked_parts(batch: Sequence[Any]) -> Any:
+    """A tuple of batches from samples that are tuples; named tuples keep their names."""
+    first = batch[0]
+    if len({len(each) for each in batch}) != 1:
+        raise ShapeError("DataLoader: samples with several numbers of parts in one batch")
+    parts = [stack_samples(part) for part in zip(*batch, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
 def default_convert(data: Any) -> Any:

@@ -52,7 +52,8 @@ class DataLoader:
         device: str | None = None,
     ) -> None:
         self.is_iterable = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
-        self._check(batch_size, shuffle, sampler, batch_sampler, num_workers, drop_last, timeout, prefetch_factor)
+        _check_numbers(batch_size, num_workers, timeout, prefetch_factor)
+        self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.num_workers, self.drop_last, self.timeout = dataset, num_workers, drop_last, timeout
         self.collate_fn, self.worker_init_fn, self.generator, self.device = (
             collate_fn,
@@ -70,34 +71,16 @@ class DataLoader:
             self.batch_sampler = BatchSampler(self.sampler, self.batch_size, drop_last)
         self._pool: Threads | Processes | None = None
 
-    def _check(
-        self,
-        batch_size: int | None,
-        shuffle: bool | None,
-        sampler: Any,
-        batch_sampler: Any,
-        num_workers: int,
-        drop_last: bool,
-        timeout: float,
-        prefetch_factor: int | None,
+    def _check_order(
+        self, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
-        problems = {
-            f"batch_size={batch_size!r}": batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1),
-            f"num_workers={num_workers!r}": isinstance(num_workers, bool) or num_workers < 0,
-            f"timeout={timeout!r}": timeout < 0,
-            f"prefetch_factor={prefetch_factor!r}": prefetch_factor is not None and prefetch_factor < 1,
-            "shuffle beside a sampler": bool(shuffle) and (sampler is not None or batch_sampler is not None),
-            "batch_sampler beside batch_size, sampler or drop_last": batch_sampler is not None
-            and (batch_size not in (1, None) or sampler is not None or drop_last),
-            "drop_last without batches": batch_size is None and drop_last,
-            "an order for a data set without numbers": self.is_iterable
-            and (bool(shuffle) or sampler is not None or batch_sampler is not None),
-        }
-        found = [problem for problem, is_there in problems.items() if is_there]
-        if found:
-            raise ArgumentError(
-                f"DataLoader: {found[0]}", fix="See the docstring of DataLoader for what goes together."
-            )
+        """Refuses two answers to one question."""
+        has_order = sampler is not None or batch_sampler is not None
+        _refuse("shuffle beside a sampler", bool(shuffle) and has_order)
+        has_batches = batch_size not in (1, None) or sampler is not None or drop_last
+        _refuse("batch_sampler beside batch_size, sampler or drop_last", batch_sampler is not None and has_batches)
+        _refuse("drop_last without batches", batch_size is None and drop_last)
+        _refuse("an order for a data set without numbers", self.is_iterable and (bool(shuffle) or has_order))
 
     def __len__(self) -> int:
         """How many batches there are."""
@@ -224,6 +207,18 @@ class DataLoader:
             return 0
         pool.ask(wanted)
         return 1
+
+
+def _refuse(problem: str, is_there: bool) -> None:
+    if is_there:
+        raise ArgumentError(f"DataLoader: {problem}", fix="See the docstring of DataLoader for what goes together.")
+
+
+def _check_numbers(batch_size: int | None, num_workers: int, timeout: float, prefetch_factor: int | None) -> None:
+    _refuse(f"batch_size={batch_size!r}", batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1))
+    _refuse(f"num_workers={num_workers!r}", isinstance(num_workers, bool) or num_workers < 0)
+    _refuse(f"timeout={timeout!r}", timeout < 0)
+    _refuse(f"prefetch_factor={prefetch_factor!r}", prefetch_factor is not None and prefetch_factor < 1)
 
 
 def _same(sample: Any) -> Any:

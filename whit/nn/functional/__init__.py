@@ -116,6 +116,7 @@ from whit.nn.functional.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from whit.nn.functional.vision import affine_grid, grid_sample
 from whit.nn.functional.windows import (
     channel_shuffle,
     fold,
@@ -133,6 +134,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -165,6 +167,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

@@ -23,6 +23,7 @@ from whit.nn.optim.adaptive import ASGD, Adadelta, Adafactor, Adagrad, RMSprop, 
 from whit.nn.optim.average import EMA
 from whit.nn.optim.base import Optimizer, OptimizerGroup
 from whit.nn.optim.clip import clip_grad_norm, clip_grad_value
+from whit.nn.optim.lbfgs import LBFGS
 from whit.nn.optim.momentum import LARS, SGD, Muon
 from whit.nn.optim.scaling import LossScaler
 from whit.nn.optim.schedules import CosineAnnealing, MultiStep, OneCycle, Schedule, WarmUp
@@ -43,6 +44,7 @@ __all__ = [
     "EMA",
     "LAMB",
     "LARS",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adafactor",

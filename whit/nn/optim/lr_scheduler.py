@@ -23,6 +23,26 @@ from whit.nn.optim.base import Optimizer
 from whit.nn.optim.groups import Group
 from whit.tensor import Tensor
 
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
+
 SHARED = ("optimizer",)  # what is not part of a state
 
 

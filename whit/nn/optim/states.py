@@ -42,34 +42,41 @@ def to_state_dict(optimizer: Optimizer) -> dict[str, Any]:
 
 def from_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
     """Writes all into the optimiser, after looking whether it fits."""
+    groups = _fitting(optimizer, given)
+    numbers = [number for group in groups for number in group["params"]]
+    writes = _writes(optimizer, [given["state"].get(number, {}) for number in numbers])
+    for group, other in zip(optimizer.param_groups, groups, strict=True):
+        for key, value in other.items():
+            if key in group.settings:
+                group.settings[key] = optimizer._checked_setting(type(optimizer).__name__, key, _plain(value))
+        group["lr"] = float(other["lr"])
+    steps = [float(state["step"]) for state in given["state"].values() if "step" in state]
+    optimizer._set_count(max(steps, default=0.0))
+    for target, value in writes:
+        target.assign(value.to(target.device).cast(target.dtype))
+    if writes:
+        Tensor.realize(*(target for target, _ in writes))
+
+
+def _fitting(optimizer: Optimizer, given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The groups of a state, of as many parameters as those of the optimiser."""
     if not {"state", "param_groups"} <= set(given):
         raise ArgumentError(
             f"load_state_dict: this is no state of an optimiser: {', '.join(map(str, given)):.100}",
             fix="Give what state_dict() gave; tensors of get_state_dict(opt) go into nn.state.load_state_dict.",
         )
-    groups = optimizer.param_groups
-    sizes = [len(group["params"]) for group in given["param_groups"]]
-    if sizes != [len(group.params) for group in groups]:
+    groups: list[Mapping[str, Any]] = list(given["param_groups"])
+    sizes = [len(group["params"]) for group in groups]
+    own = [len(group.params) for group in optimizer.param_groups]
+    if sizes != own:
         raise ArgumentError(
-            f"load_state_dict: groups of {sizes} parameters for groups of {[len(group.params) for group in groups]}",
+            f"load_state_dict: groups of {sizes} parameters for groups of {own}",
             fix="Make the optimiser with the same groups.",
         )
-    numbers = [number for group in given["param_groups"] for number in group["params"]]
-    writes = _writes(optimizer, [given["state"].get(number, {}) for number in numbers])
-    for group, other in zip(groups, given["param_groups"], strict=True):
-        for key, value in other.items():
-            if key in group.settings:
-                group.settings[key] = optimizer._checked_setting(type(optimizer).__name__, key, _plain(key, value))
-        group["lr"] = float(other["lr"])
-    steps = [float(state["step"]) for state in given["state"].values() if "step" in state]
-    optimizer._set_count(max(steps, default=0.0))
-    if writes:
-        for target, value in writes:
-            target.assign(value.to(target.device).cast(target.dtype))
-        Tensor.realize(*(target for target, _ in writes))
+    return groups
 
 
-def _plain(key: str, value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Lists of files are tuples again."""
     return tuple(value) if isinstance(value, list) else value
 
