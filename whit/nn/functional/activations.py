@@ -176,7 +176,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     if not hard:
         return soft
     chosen = soft.argmax(dim, keepdim=True).transpose(dim, -1).squeeze(-1).one_hot(logits.shape[dim])
-    return chosen.transpose(dim, -1).cast(soft.dtype) + soft - soft.detach()
+    return (soft - soft.detach()) + chosen.transpose(dim, -1).cast(soft.dtype)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
