@@ -182,7 +182,7 @@ class MultiheadAttention(Module):
         )
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+        return x.reshape(*x.shape[:2], self.num_heads, self.embed_dim // self.num_heads).transpose(1, 2)
 
     def _mask(
         self, padding: Tensor | None, mask: Tensor | None, is_causal: bool, q: Tensor, k: Tensor

@@ -86,7 +86,7 @@ def _states(rows: Tensor, sizes: Tensor, blank: int) -> Tensor:
     """(batch, 2 * longest + 1): a blank, the first label, a blank ... Labels behind the end are blanks."""
     inside = Tensor.arange(rows.shape[1]).reshape(1, -1) < sizes.reshape(-1, 1)
     labels = inside.where(rows, blank).cast(dtypes.int32)
-    pairs = labels.stack(labels * 0 + blank, dim=2).reshape(rows.shape[0], -1)
+    pairs = labels.stack(labels * 0 + blank, dim=2).reshape(rows.shape[0], 2 * rows.shape[1])
     return pairs.pad(((0, 0), (1, 0)), value=blank)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from whit.dtype import dtypes
@@ -25,8 +26,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             "They are (..., a), (..., b) and (out, a, b).",
         )
     outputs, first, second = weight.shape
-    both = (input1.reshape(-1, first) @ weight.transpose(0, 1).reshape(first, -1)).reshape(-1, outputs, second)
-    found = (both @ input2.reshape(-1, second, 1)).reshape(*input1.shape[:-1], outputs)
+    count = prod(input1.shape[:-1])
+    both = input1.reshape(count, first) @ weight.transpose(0, 1).reshape(first, outputs * second)
+    found = both.reshape(count, outputs, second) @ input2.reshape(count, second, 1)
+    found = found.reshape(*input1.shape[:-1], outputs)
     return found if bias is None else found + bias
 
 
@@ -212,7 +215,7 @@ def embedding_bag(
     if padding_idx is not None:
         counts = (flat != row_of(padding_idx, weight)).unsqueeze(1).cast(rows.dtype)
     if offsets is None:
-        return _bags(rows.reshape(*input.shape, -1), counts.reshape(*input.shape, 1), mode)
+        return _bags(rows.reshape(*input.shape, weight.shape[1]), counts.reshape(*input.shape, 1), mode)
     begin = offsets[:-1] if include_last_offset else offsets
     bag = (begin.reshape(1, -1) <= Tensor.arange(flat.shape[0]).reshape(-1, 1)).sum(1) - 1
     return _scattered_bags(rows, counts, bag, int(begin.shape[0]), mode)

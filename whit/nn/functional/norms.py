@@ -124,7 +124,8 @@ def group_norm(
     """Over groups of channels, and every axis after them."""
     if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {spell_shape(input.shape)} in {num_groups} groups", input._made())
-    normal = input.reshape(input.shape[0], num_groups, -1).layernorm(eps=eps).reshape(input.shape)
+    size = prod(input.shape[1:]) // num_groups
+    normal = input.reshape(input.shape[0], num_groups, size).layernorm(eps=eps).reshape(input.shape)
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     normal = normal if weight is None else normal * weight.reshape(shape)
     return normal if bias is None else normal + bias.reshape(shape)

@@ -311,7 +311,7 @@ def adaptive_max_pool(input: Tensor, axes: int, output_size: Any, return_indices
         shape[axis], shape[axes + axis] = place.shape
         flat, counts = flat * n + place.reshape(shape), counts & is_inside.reshape(shape)
     flat, counts = (each.reshape(*sizes, -1) for each in (flat, counts))
-    window = counts.where(input.reshape(*lead, -1)[..., flat], -float("inf"))
+    window = counts.where(input.reshape(*lead, prod(space))[..., flat], -float("inf"))
     if not return_indices:
         return window.max(-1)
     best = window.argmax(-1, keepdim=True)

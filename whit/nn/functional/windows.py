@@ -75,7 +75,7 @@ def fold(
             input._made(),
             f"They are (batch, channels * {kernel[0] * kernel[1]}, {counts[0]} * {counts[1]}).",
         )
-    x = x.reshape(x.shape[0], -1, *kernel, *counts)
+    x = x.reshape(x.shape[0], x.shape[1] // (kernel[0] * kernel[1]), *kernel, *counts)
     for axis in range(2):  # (batch, channels, kernel, ..., count, ...) -> (batch, channels, ..., ..., size)
         x = _summed(x, size[axis], kernel[axis], gaps[axis], pads[axis], steps[axis])
     return x if input.ndim == 3 else x.squeeze(0)
@@ -136,4 +136,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             input._made(),
             "The channels, axis 1, must be a multiple of the groups.",
         )
-    return input.reshape(input.shape[0], groups, -1, *input.shape[2:]).transpose(1, 2).reshape(input.shape)
+    batch, channels, *space = input.shape
+    return input.reshape(batch, groups, channels // groups, *space).transpose(1, 2).reshape(input.shape)
