@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
@@ -43,16 +43,12 @@ class LAMB(Normed):
         self.m, self.v = self._keep(), self._keep()
         self.top = self._keep() if self._asked("amsgrad") else []
         self._paces: list[tuple[float, float]] = list(dict.fromkeys(each["betas"] for each in self.param_groups))
-        self.correction, *self.corrections = [Tensor.zeros(3, **self._small()) for _ in self._paces]
+        self.correction, *self.corrections = [self._three(0.0, 0.0, 0.0) for _ in self._paces]
         self._rates = Hidden([self._three(*each, 1.0) for each in self._paces])
         self._rests = Hidden([self._three(1 - first, 1 - second, 1.0) for first, second in self._paces])
-        Tensor.realize(self.correction, *self.corrections)
-
-    def _small(self) -> dict[str, Any]:
-        return {"dtype": dtypes.float32, "device": self.device, "requires_grad": False}
 
     def _three(self, *numbers: float) -> Tensor:
-        return Tensor(list(numbers), **self._small())
+        return Tensor(list(numbers), dtype=dtypes.float32, device=self.device, requires_grad=False)
 
     def _begin(self) -> list[Tensor]:
         known = [self.correction, *self.corrections]
