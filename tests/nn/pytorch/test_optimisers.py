@@ -197,9 +197,11 @@ def test_a_captured_step_follows_rates_and_settings_of_groups() -> None:
     opt.param_groups[1]["lr"] = 2.0
     step(x)
     assert [tensor[0].item() for tensor in params] == [-2.5, -6.0]
+    assert len(step.captured) == 1, "a new rate is no new program"
     opt.param_groups[0]["weight_decay"] = 1.0
     step(x)
     assert [tensor[0].item() for tensor in params] == [-1.75, -8.0]
+    assert len(step.captured) == 2
 
 
 @pytest.mark.parametrize(

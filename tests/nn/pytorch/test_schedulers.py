@@ -125,9 +125,21 @@ def test_a_captured_step_follows_the_schedule() -> None:
         step(x)
         schedule.step()
     assert weight.item() == -sum(0.5**n for n in range(6))
+    assert len(step.captured) == 1, "a new rate is no new program"
     GlobalCounters.reset()
     step(x)
     assert GlobalCounters.kernel_count == 1
+
+
+def test_schedules_of_functions_have_a_rate_for_each_group() -> None:
+    opt = ours()
+    schedule = optim.Schedule(opt, lambda at: 1 / (at + 1))
+    schedule.step()
+    assert [group["lr"].item() for group in opt.param_groups] == pytest.approx([0.05, 0.1])
+    other = ours()
+    again = optim.Schedule(other, lambda at: 1 / (at + 1))
+    again.load_state_dict(schedule.state_dict())
+    assert [group["lr"].item() for group in other.param_groups] == pytest.approx([0.05, 0.1])
 
 
 def test_mistakes_with_schedulers() -> None:
@@ -147,7 +159,8 @@ def test_mistakes_with_schedulers() -> None:
             eval(f"s.{call}", {"s": s, "o": ours(), "math": math})
     short = s.OneCycleLR(opt, 0.1, 2)
     short.step()
-    with pytest.raises(ArgumentError, match=r"step 3 of 2"):
+    short.step()
+    with pytest.raises(ArgumentError, match=r"step 4 of 2"):
         short.step()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from whit.dtype import dtypes
 from whit.errors import ArgumentError, nearest
 from whit.tensor import Tensor
 
@@ -19,12 +20,14 @@ FREE = frozenset({"initial_lr", "max_lr", "min_lr"})  # what schedules note
 class Group(MutableMapping[str, Any]):
     """`params`, `lr` (a tensor of one element), and settings. Other settings than `lr` are part of kernels."""
 
-    __slots__ = ("lr", "params", "rate", "settings")
+    __slots__ = ("_exact", "lr", "params", "settings")
 
-    def __init__(self, params: list[Tensor], settings: dict[str, Any]) -> None:
+    def __init__(self, params: list[Tensor], settings: dict[str, Any], rate: float) -> None:
         self.params, self.settings = params, settings
         self.lr = Tensor(0.0)  # the optimiser gives it its own
-        self.rate: float | None = None  # the number that was written into `lr` last, where that is known
+        # The rate with all digits, from which the next one follows, where it can be read without waiting for a device.
+        # A tensor, because a number would be part of what a captured step depends on.
+        self._exact = Tensor([rate], dtype=dtypes.float64, device="CPU", requires_grad=False).realize()
 
     def __getitem__(self, key: str) -> Any:
         if key == "params":
@@ -56,15 +59,12 @@ class Group(MutableMapping[str, Any]):
 
     def write(self, value: Any) -> None:
         """Sets the learning rate: at once, because a captured step reads what is in memory."""
-        rate = rate_tensor("param_groups", value, self.lr)
-        self.lr.assign(rate).realize()
-        self.rate = None if isinstance(value, Tensor) else float(value)
+        self.lr.assign(rate_tensor("param_groups", value, self.lr)).realize()
+        self._exact.assign(rate_tensor("param_groups", value, self._exact)).realize()
 
     def number(self) -> float:
-        """The learning rate."""
-        if self.rate is None:
-            self.rate = float(self.lr.item())
-        return self.rate
+        """The learning rate that was set last, here, by `opt.lr = ...` or by a scheduler."""
+        return float(self._exact.item())
 
 
 class Hidden:
@@ -120,9 +120,7 @@ def _group(name: str, place: int, given: Mapping[str, Any], lr: Any, defaults: M
     check_rate(name, rate)
     members = given["params"]
     tensors = [members] if isinstance(members, Tensor) else list(members)
-    group = Group([_unnamed(tensor) for tensor in tensors], settings)
-    group.rate = float(rate)
-    return group
+    return Group([_unnamed(tensor) for tensor in tensors], settings, float(rate))
 
 
 def _unnamed(given: Any) -> Any:

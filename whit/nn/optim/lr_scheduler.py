@@ -347,7 +347,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         at = self.last_epoch
-        if at > self.total_steps - 1:
+        if at > self.total_steps:  # once more than there are rates, as after the last step of a loop
             raise ArgumentError(f"OneCycleLR: step {at + 1} of {self.total_steps}", fix="Make it with more steps.")
         begin = 0.0
         for place, (end, first, last) in enumerate(self.phases):
