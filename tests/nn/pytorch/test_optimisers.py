@@ -204,6 +204,24 @@ def test_a_captured_step_follows_rates_and_settings_of_groups() -> None:
     assert len(step.captured) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CASES)
+def test_captured_steps_are_those_of_torch(call: str) -> None:
+    params = [Tensor(array).realize() for array in numbers(0)]
+    opt, _ = run(optim, call, Tensor, range(0), params)
+
+    @TinyJit
+    def step(*gradients: Tensor) -> None:
+        for tensor, gradient in zip(params, gradients, strict=True):
+            tensor.grad = gradient
+        opt.step()
+
+    for number in range(1, STEPS + 1):
+        step(*[Tensor(array).contiguous().realize() for array in numbers(number)])
+    agree(params, expected(call))
+    assert len(step.captured) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "of_one", "of_four"), [("SGD", 2, 7), ("AdamW", 3, 8), ("RMSprop", 3, 8), ("NAdam", 4, 9)]
 )

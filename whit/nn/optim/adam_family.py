@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Unpack
 
+from whit.dtype import dtypes
 from whit.nn.optim.base import Params, StateOptions
 from whit.nn.optim.counted import Counted
 from whit.nn.optim.groups import Group
@@ -74,8 +75,9 @@ class NAdam(Counted):
         settings = {"betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
         super().__init__(params, lr, fused, {**settings, "decoupled_weight_decay": decoupled_weight_decay}, **kept)
         self.m, self.v = self._keep(), self._keep()
-        self.products = [self.steps.detach().clone() + 1 for _ in self.param_groups]
-        Tensor.realize(*self.products)
+        self.products = [
+            Tensor([1.0], dtype=dtypes.float32, device=self.device, requires_grad=False) for _ in self.param_groups
+        ]
 
     @property
     def mu_product(self) -> list[Tensor]:

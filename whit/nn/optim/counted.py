@@ -28,13 +28,19 @@ class Counted(Optimizer):
 
     def _begin(self) -> list[Tensor]:
         now = self._write(self.steps, self.steps + 1)
-        self._pace.content.clear()
         for group in self.param_groups:
             found = self._numbers_at(now, group)
             if found:
                 first, *others = found
                 self._pace.content[id(group)] = first.cat(*others).contiguous() if others else first.contiguous()
         return [self.steps]
+
+    def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
+        """The tensors to realise. Nothing of the step is kept besides: a captured one could not bring it back."""
+        try:
+            return super().schedule_step(skip)
+        finally:
+            self._pace.content.clear()
 
     def _numbers_at(self, step: Tensor, group: Group) -> list[Tensor]:
         """Numbers of a step, one element each, that do not depend on parameters."""
