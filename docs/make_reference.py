@@ -16,8 +16,9 @@ from whit.tensor.methods.foreign_names import Aliases
 
 MODULES = {
     "nn.md": ("Layers", ["whit.nn"]),
-    "optim.md": ("Optimisers and learning rates", ["whit.nn.optim"]),
-    "state.md": ("Model files and data sets", ["whit.nn.state", "whit.nn.datasets"]),
+    "functional.md": ("Functions and initial values", ["whit.nn.functional", "whit.nn.init", "whit.nn.utils"]),
+    "optim.md": ("Optimisers and learning rates", ["whit.nn.optim", "whit.nn.optim.lr_scheduler"]),
+    "state.md": ("Model files and data sets", ["whit.nn.state", "whit.nn.datasets", "whit.nn.data"]),
     "around.md": ("Around Tensor", ["whit", "whit.helpers"]),
 }
 TABLES = {

@@ -132,42 +132,13 @@ TENSOR: Final = {
 }
 
 MODULE: Final = {
-    "train": ("PyTorch", "`with Tensor.train():` around training"),
-    "eval": ("PyTorch", "nothing: all that is not inside `with Tensor.train():` is evaluation"),
     "cuda": ("PyTorch", '`model.to("CUDA")`'),
-    "cpu": ("PyTorch", '`model.to("CPU")`'),
-    "zero_grad": ("PyTorch", "`opt.zero_grad()`"),
-    "modules": ("PyTorch", "`nn.state.get_state_dict(model)`, or `nn.summary(model)`"),
-    "children": ("PyTorch", "`vars(model)`"),
-    "named_modules": ("PyTorch", "`nn.state.get_state_dict(model)`, or `nn.summary(model)`"),
-    "buffers": ("PyTorch", "`model.state_dict()`: buffers are the tensors of `requires_grad=False`"),
-    "register_buffer": ("PyTorch", "`self.name = Tensor(..., requires_grad=False)`"),
-    "register_parameter": ("PyTorch", "`self.name = Tensor(...)`"),
     "register_forward_hook": ("PyTorch", "a function around the layer"),
-    "apply": ("PyTorch", "a loop over `model.parameters()`"),
     "init": ("JAX", "nothing: layers have weights when they are made"),
 }
 
 NN: Final = {
-    "functional": ("PyTorch", "methods: `x.relu()`, `logits.cross_entropy(y)`"),
-    "init": ("PyTorch", "`layer.weight = Tensor.kaiming_uniform(*layer.weight.shape)`"),
-    "utils": ("PyTorch", "`nn.optim.clip_grad_norm`, which limits gradients"),
-    "MultiheadAttention": ("PyTorch", "`nn.MultiHeadAttention`"),
-    "TransformerEncoderLayer": ("PyTorch", "`nn.TransformerBlock`"),
-    "InstanceNorm1d": ("PyTorch", "`nn.InstanceNorm`"),
-    "InstanceNorm2d": ("PyTorch", "`nn.InstanceNorm`"),
-    "InstanceNorm3d": ("PyTorch", "`nn.InstanceNorm`"),
-    "ParameterList": ("PyTorch", "a list of tensors"),
-    "ParameterDict": ("PyTorch", "a dictionary of tensors"),
     "DataParallel": ("PyTorch", "nothing yet"),
-    "RNN": ("PyTorch", "`nn.GRU` or `nn.LSTM`"),
-    "PReLU": ("PyTorch", "`nn.LeakyReLU`"),
-    "Dropout1d": ("PyTorch", "`nn.Dropout`, which drops elements"),
-    "Dropout2d": ("PyTorch", "`nn.Dropout`, which drops elements"),
-    "ZeroPad2d": ("PyTorch", "`x.pad((left, right, top, bottom))`"),
-    "AdaptiveMaxPool2d": ("PyTorch", "`x.max((2, 3), keepdim=True)`"),
-    "CosineSimilarity": ("PyTorch", "`(x.normalize() * y.normalize()).sum(1)`"),
-    "KLDivLoss": ("PyTorch", "`x.kl_div(y)`"),
     "Dense": ("JAX", "`nn.Linear(in_features, out_features)`"),
     "Conv": ("JAX", "`nn.Conv2d(in_channels, out_channels, kernel_size)`"),
     "compact": ("JAX", "layers that `__init__` makes"),
@@ -175,10 +146,7 @@ NN: Final = {
 }
 
 OPTIM: Final = {
-    "lr_scheduler": ("PyTorch", "`nn.optim.CosineAnnealing`, `OneCycle`, `MultiStep` or `WarmUp`"),
-    "NAdam": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
-    "RMSprop": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
-    "Adagrad": ("PyTorch", "`nn.optim.Adam` or `AdamW`"),
+    "SparseAdam": ("PyTorch", "`nn.optim.Adam`: gradients are dense"),
 }
 
 WHIT: Final = {
@@ -241,20 +209,10 @@ ARGUMENTS: Final = {
     "decimals": ("NumPy, PyTorch", "`(x * 10**n).round() / 10**n`"),
     "seed": ("NumPy", "`Tensor.manual_seed(seed)` before"),
     "lambd": ("PyTorch", "`rate=`"),
-    "amsgrad": ("PyTorch", "nothing: there is no such variant"),
-    "foreach": ("PyTorch", "`fused=True`, for few kernels"),
-    "capturable": ("PyTorch", "nothing: steps can always be captured"),
-    "maximize": ("PyTorch", "the loss with a minus"),
     "learning_rate": ("JAX", "`lr=`"),
-    "batch_first": ("PyTorch", "`x.transpose(0, 1)`: time is the first axis"),
-    "bidirectional": ("PyTorch", "two layers, one of `x.flip(0)`"),
-    "padding_idx": ("PyTorch", "`weight[i] = 0`"),
-    "padding_mode": ("PyTorch", "`x.pad(..., mode=...)` before"),
     "device": ("PyTorch", '`Device.DEFAULT = "CUDA"` before, or `model.to("CUDA")` afterwards'),
     "dtype": ("PyTorch", "`with dtypes.defaults(float=...):`, or casts of the tensors"),
     "use_bias": ("JAX", "`bias=`"),
-    "num_embeddings": ("PyTorch", "`vocab_size=`"),
-    "embedding_dim": ("PyTorch", "`embed_size=`"),
     "features": ("JAX", "`in_features` and `out_features`"),
 }
 

@@ -67,6 +67,20 @@ def test_results_of_calls_that_are_stacked_are_not_copied() -> None:
     assert len(scheduled(parts[0].stack(*parts[1:], dim=1))) == 41
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_stacks_of_results_beside_each_other_hold_them(dim: int) -> None:
+    @function
+    def product(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).tanh()
+
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=(3, 4, 4)).astype(np.float32) for _ in range(2))
+    found = [[product(Tensor(each), Tensor(weight)) for each in x] for weight in w[:2]]
+    first, second = (parts[0].stack(*parts[1:]) for parts in found)
+    wanted = np.concatenate([np.tanh(x @ weight) for weight in w[:2]], dim)
+    np.testing.assert_allclose(first.cat(second, dim=dim).numpy(), wanted, atol=1e-5)
+
+
 def test_parts_of_a_value_that_is_computed_are_passed_without_copies() -> None:
     @function
     def square(x: Tensor) -> Tensor:
@@ -86,19 +100,18 @@ def test_a_small_part_of_a_value_is_computed_alone() -> None:
     assert first.src[1].shape == (5, 5)
 
 
-def reference(x: np.ndarray, h: np.ndarray, c: np.ndarray, cells: list[nn.LSTMCell]) -> np.ndarray:
+def reference(x: np.ndarray, h: np.ndarray, c: np.ndarray, state: dict[str, Tensor]) -> np.ndarray:
     """An LSTM in float64."""
 
     def sigmoid(z: np.ndarray) -> np.ndarray:
         return np.asarray(1 / (1 + np.exp(-z)))
 
-    for layer, cell in enumerate(cells):
-        assert cell.bias_ih is not None
-        assert cell.bias_hh is not None
-        w_ih, w_hh = cell.weight_ih.numpy().astype(np.float64), cell.weight_hh.numpy().astype(np.float64)
+    for layer in range(len(h)):
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_ih, w_hh, b_ih, b_hh = (state[f"{name}_l{layer}"].numpy().astype(np.float64) for name in names)
         outputs, hidden, memory = [], h[layer], c[layer]
         for step in x:
-            both = step @ w_ih.T + cell.bias_ih.numpy() + hidden @ w_hh.T + cell.bias_hh.numpy()
+            both = step @ w_ih.T + b_ih + hidden @ w_hh.T + b_hh
             take, forget, new, give = np.split(both, 4, axis=-1)
             memory = sigmoid(forget) * memory + sigmoid(take) * np.tanh(new)
             hidden = sigmoid(give) * np.tanh(memory)
@@ -118,7 +131,7 @@ def test_values_over_time(device: str, steps: int) -> None:
     x, h, c = (rng.normal(size=shape).astype(np.float32) for shape in ((steps, 2, 3), (2, 2, 4), (2, 2, 4)))
     given = [Tensor(values, device=device) for values in (x, h, c)]
     found, _ = layer(given[0], (given[1], given[2]))
-    np.testing.assert_allclose(found.numpy(), reference(x, h, c, layer.cells), atol=1e-5)
+    np.testing.assert_allclose(found.numpy(), reference(x, h, c, layer.state_dict()), atol=1e-5)
 
 
 def test_gradients_through_calls_over_time() -> None:

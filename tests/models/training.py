@@ -5,7 +5,6 @@ The second step shows what the first has made of the parameters.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,7 +141,6 @@ def _walk(prefix: str, part: Any, parameters: dict[str, Any], statistics: dict[s
             _walk(f"{prefix}{key}.", value, parameters, statistics)
         return
     for name, x in part.named_parameters():
-        name = re.sub(r"^(\w+_[ih]h)_l(\d)$", r"cells.\2.\1", name)
         parameters[prefix + name] = x
     for name, x in part.named_buffers():
         if name.endswith(STATISTICS):

@@ -146,22 +146,6 @@ def test_cells_are_those_of_torch(bias: bool) -> None:
     np.testing.assert_allclose(unit(Tensor(x), Tensor(h)).numpy(), wanted, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_recurrent_layers_are_those_of_torch(kind: str) -> None:
-    torch = pytest.importorskip("torch")
-    ours, theirs = getattr(nn, kind)(5, 3, num_layers=2), getattr(torch.nn, kind)(5, 3, num_layers=2)
-    for name, tensor in theirs.state_dict().items():
-        base, layer = name.rsplit("_l", 1)
-        getattr(ours.cells[int(layer)], base).assign(Tensor(tensor.numpy()))
-    x = values(6, 4, 5)
-    found, state = ours(Tensor(x))
-    wanted, torch_state = theirs(torch.tensor(x))
-    np.testing.assert_allclose(found.numpy(), wanted.detach().numpy(), rtol=1e-4, atol=1e-6)
-    pairs = zip(state, torch_state, strict=True) if kind == "LSTM" else [(state, torch_state)]
-    for one, other in pairs:
-        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("is_causal", [True, False])
 def test_attention_is_that_of_torch(is_causal: bool) -> None:
     torch = pytest.importorskip("torch")

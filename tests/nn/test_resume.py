@@ -103,7 +103,7 @@ def test_schedules_go_on() -> None:
         other.step()
     with pytest.raises(ArgumentError, match="this is no state of a schedule: x"):
         other.load_state_dict({"x": Tensor([1])})
-    with pytest.raises(ArgumentError, match="a state of 2 optimisers for a schedule of 1"):
+    with pytest.raises(ArgumentError, match="a state of 2 groups for a schedule of 1"):
         other.load_state_dict({"count": Tensor([1]), "rates": Tensor([1.0, 2.0])})
 
 

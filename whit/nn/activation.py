@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whit.nn import functional as F
 from whit.nn.module import Module
 from whit.tensor import Tensor
 
@@ -143,8 +144,8 @@ class GELU(Module):
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta."""
 
-    def __init__(self, beta: float = 1.0) -> None:
-        self.beta = beta
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        self.beta, self.threshold = beta, threshold
 
     def __call__(self, x: Tensor) -> Tensor:
         return x.softplus(self.beta)
@@ -168,3 +169,85 @@ class LogSoftmax(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         return x.log_softmax(self.dim)
+
+
+class Softmin(Softmax):
+    """The softmax of -x."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.softmin(self.dim)
+
+
+class Softmax2d(Module):
+    """The softmax over the channels of images, axis -3."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.softmax(-3)
+
+
+class PReLU(Module):
+    """x, or weight * x below 0: one weight that is trained, or one for each channel (axis 1)."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        self.num_parameters = num_parameters
+        self.weight = Tensor.full((num_parameters,), float(init))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.prelu(x, self.weight)
+
+
+class RReLU(Module):
+    """x, or a slope times x below 0: random between lower and upper while training, else their mean."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        self.lower, self.upper = lower, upper
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.rrelu(x, self.lower, self.upper, self.training)
+
+
+class Threshold(Module):
+    """x, or value where x is at most the threshold."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        self.threshold, self.value = threshold, value
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.threshold(x, self.threshold, self.value)
+
+
+class GLU(Module):
+    """The first half of an axis times the sigmoid of the second."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.glu(x, self.dim)
+
+
+class Hardshrink(Module):
+    """x, or 0 where |x| is at most lambd."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.hardshrink(x, self.lambd)
+
+
+class Softshrink(Module):
+    """x moved by lambd towards 0, and 0 where it would pass."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.softshrink(x, self.lambd)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.tanhshrink(x)

@@ -1,11 +1,14 @@
-"""Layers with a weight that is multiplied: linear, convolutions, and the table of an embedding."""
+"""Layers with a weight that is multiplied: linear and bilinear ones, and convolutions."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from whit.errors import ArgumentError, DTypeError
+from whit.errors import ArgumentError
+from whit.ir.op import spell_shape
+from whit.nn.functional.linear import bilinear
 from whit.nn.module import Module
 from whit.tensor import Tensor
 
@@ -48,10 +51,14 @@ def one_for_each_axis(name: str, value: int | tuple[int, ...], axes: int) -> tup
     return given
 
 
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
 class _Conv(Module):
     """What convolutions of any number of axes have in common."""
 
     axes = 2
+    any_axes = False  # a kernel of more or fewer axes is one of those
 
     def __init__(
         self,
@@ -63,13 +70,21 @@ class _Conv(Module):
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
     ) -> None:
         name = type(self).__name__
+        if padding_mode not in PADDING_MODES:
+            raise ArgumentError(
+                f"{name}: padding_mode={padding_mode!r}", fix=f"Use one of {', '.join(map(repr, PADDING_MODES))}."
+            )
+        self.padding_mode = padding_mode
         if in_channels % groups or out_channels % groups:
             raise ArgumentError(
                 f"{name}: {in_channels} channels in and {out_channels} out do not divide into {groups} groups",
                 fix="Both must be multiples of groups.",
             )
+        if self.any_axes and not isinstance(kernel_size, int):
+            self.axes = len(tuple(kernel_size))
         self.kernel_size = one_for_each_axis(name, kernel_size, self.axes)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = self._padding(name, padding)
@@ -109,19 +124,28 @@ class _Conv(Module):
         return int(self.weight.shape[0])
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
+        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...); the batch may be missing."""
+        if x.ndim == self.axes + 1:
+            return self(x.unsqueeze(0)).squeeze(0)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = x.pad(self._around(), self.padding_mode), 0
         return x.conv2d(
-            self.weight,
-            self.bias,
-            groups=self.groups,
-            stride=self.stride,
-            dilation=self.dilation,
-            padding=self.padding,
+            self.weight, self.bias, groups=self.groups, stride=self.stride, dilation=self.dilation, padding=padding
         )
+
+    def _around(self) -> tuple[int, ...]:
+        """The padding as `pad` takes it: before and after each axis, the last one first."""
+        given = one_for_each_axis("padding", self.padding, self.axes) if isinstance(self.padding, int) else self.padding
+        if len(given) == 2 * self.axes:
+            return tuple(given)
+        return tuple(size for each in reversed(given) for size in (each, each))
 
 
 class Conv2d(_Conv):
-    """Convolution over two axes: (batch, channels, height, width)."""
+    """Convolution over two axes: (batch, channels, height, width). A kernel of three numbers makes it one of three."""
+
+    any_axes = True
 
 
 class Conv1d(_Conv):
@@ -147,11 +171,14 @@ class _ConvTranspose(_Conv):
         stride: int | tuple[int, ...] = 1,
         padding: int | tuple[int, ...] = 0,
         output_padding: int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+        padding_mode: str = "zeros",
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+        if padding_mode != "zeros":
+            raise ArgumentError(f"{type(self).__name__}: padding_mode={padding_mode!r}", fix='It is "zeros".')
         self.output_padding = output_padding
 
     def _weights(self, in_channels: int, out_channels: int, bias: bool) -> tuple[Tensor, Tensor | None]:
@@ -170,8 +197,26 @@ class _ConvTranspose(_Conv):
         """The size of axis 1 of the result."""
         return int(self.weight.shape[1]) * self.groups
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...)."""
+    def _more(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output_padding that gives a size."""
+        settings = (self.stride, self.padding, self.dilation)
+        steps, pads, gaps = (one_for_each_axis("output_size", each, self.axes) for each in settings)
+        found = []
+        for axis, wanted in enumerate(tuple(output_size)[-self.axes :]):
+            n, kernel = x.shape[axis - self.axes], self.kernel_size[axis]
+            least = (n - 1) * steps[axis] - 2 * pads[axis] + gaps[axis] * (kernel - 1) + 1
+            if not 0 <= wanted - least < max(steps[axis], gaps[axis]):
+                raise ArgumentError(
+                    f"{type(self).__name__}: output_size={tuple(output_size)!r} of {spell_shape(x.shape)}",
+                    fix=f"Axis {axis} is at least {least}, and less than a stride more.",
+                )
+            found.append(wanted - least)
+        return tuple(found)
+
+    def __call__(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """x of shape (batch, in_channels, ...) gives (batch, out_channels, ...); the batch may be missing."""
+        if x.ndim == self.axes + 1:
+            return self(x.unsqueeze(0), output_size).squeeze(0)
         return x.conv_transpose2d(
             self.weight,
             self.bias,
@@ -179,7 +224,7 @@ class _ConvTranspose(_Conv):
             stride=self.stride,
             dilation=self.dilation,
             padding=self.padding,
-            output_padding=self.output_padding,
+            output_padding=self.output_padding if output_size is None else self._more(x, output_size),
         )
 
 
@@ -193,15 +238,20 @@ class ConvTranspose1d(_ConvTranspose):
     axes = 1
 
 
-class Embedding(Module):
-    """A row of the table for each index."""
+class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution over three axes."""
 
-    def __init__(self, vocab_size: int, embed_size: int) -> None:
-        self.vocab_size, self.embed_size = vocab_size, embed_size
-        self.weight = Tensor.randn(vocab_size, embed_size)
+    axes = 3
 
-    def __call__(self, idx: Tensor) -> Tensor:
-        """Integers of any shape give that shape and an axis of embed_size."""
-        if not idx.dtype.is_int:
-            raise DTypeError(f"Embedding: the indices are {idx.dtype.name}", fix="Cast them to an integer dtype.")
-        return self.weight[idx]
+
+class Bilinear(Module):
+    """sum over i and j of x1[..., i] * weight[out, i, j] * x2[..., j], plus bias."""
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = uniform_weight(out_features, in1_features, in2_features, fan_in=in1_features)
+        self.bias = uniform_weight(out_features, fan_in=in1_features) if bias else None
+
+    def __call__(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """x1 of shape (..., in1_features) and x2 of (..., in2_features) give (..., out_features)."""
+        return bilinear(x1, x2, self.weight, self.bias)

@@ -11,7 +11,8 @@
       first   Linear(784, 128)  weight (128, 784), bias (128,)  100,480
       second  Linear(128, 10)   weight (10, 128), bias (10,)      1,290
 
-`Module` has no state and needs no `super().__init__()`: it gives a class a text, and the methods that PyTorch's has.
+`Module` needs no `super().__init__()`: it gives a class a text, and the methods that PyTorch's has. Its only state is
+what `train()` and `eval()` say; without them a layer follows `Tensor.training`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from math import prod
 from types import FunctionType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from whit.errors import ArgumentError
+from whit.dtype import DType, dtypes
+from whit.errors import ArgumentError, nearest
 from whit.ir.op import spell_shape
 from whit.names import MODULE, TAKES_ANY_NAME, Absent, advice, with_help
 from whit.nn.state.model import get_parameters, get_state_dict, load_state_dict, parts_of
@@ -30,6 +32,9 @@ from whit.tensor import Tensor
 
 class Module:
     """A base for models that print their layers. Any other class is a model too."""
+
+    aliases: ClassVar[Mapping[str, str]] = {}  # arguments that are others under another name
+    _training: bool | None = None  # what train() and eval() said last
 
     def __init_subclass__(cls) -> None:
         made = vars(cls).get("__init__")
@@ -48,9 +53,100 @@ class Module:
         has_layers = any(row.name for row in _rows(self))
         return summary(self) if has_layers else _described(self)
 
+    # ---- training or not
+
+    @property
+    def training(self) -> bool:
+        """Whether this layer behaves as in training: what train() or eval() said, else `Tensor.training`."""
+        said = self._training
+        return Tensor.training if said is None else said
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._training = bool(mode)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training for this module and all in it, whatever `Tensor.training` is."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """The opposite of train()."""
+        return self.train(False)
+
+    # ---- what is in it
+
+    def modules(self) -> Iterator[Module]:
+        """This module and those in it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """The same with the way to each; that to this one is the prefix."""
+        return _modules(self, prefix)
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules right below this one; those of lists and dictionaries have two words in their name."""
+        below = list(self.named_modules())[1:]
+        names = {name for name, _ in below}
+        for name, module in below:
+            ways = [name[:at] for at, letter in enumerate(name) if letter == "."]
+            if names.isdisjoint(ways):
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The same without names."""
+        return (module for _, module in self.named_children())
+
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Calls a function with each module in this one, and with this one last."""
+        for module in reversed(list(self.modules())):
+            function(module)
+        return self
+
+    def get_submodule(self, target: str) -> Any:
+        """What is at the end of a way as `layers.0.attention`."""
+        found: Any = self
+        for name in filter(None, target.split(".")):
+            inside = dict(parts_of(found))
+            if name not in inside:
+                raise ArgumentError(f"get_submodule: {type(found).__name__} has no {name!r}{nearest(name, inside)}")
+            found = inside[name]
+        return found
+
     def parameters(self) -> list[Tensor]:
         """`nn.state.get_parameters`."""
         return get_parameters(self)
+
+    def buffers(self) -> list[Tensor]:
+        """The tensors that are no parameters: running statistics, tables."""
+        return [tensor for _, tensor in self.named_buffers()]
+
+    def named_buffers(self) -> list[tuple[str, Tensor]]:
+        """The same with their names."""
+        trained = {id(tensor) for tensor in get_parameters(self)}
+        return [(name, tensor) for name, tensor in get_state_dict(self).items() if id(tensor) not in trained]
+
+    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
+        """`self.name = tensor`, which is not trained."""
+        if tensor is not None:
+            tensor.requires_grad = False
+        setattr(self, name, tensor)
+
+    def register_parameter(self, name: str, param: Tensor | None) -> None:
+        """`self.name = param`."""
+        setattr(self, name, param)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Whether the parameters are trained. Frozen ones are no parameters any more: thaw them one by one."""
+        for tensor in get_parameters(self):
+            tensor.requires_grad = requires_grad
+        return self
+
+    def zero_grad(self) -> None:
+        """Forgets the gradients of the parameters."""
+        for tensor in self.parameters():
+            tensor.grad = None
 
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """The same with their names."""
@@ -65,11 +161,50 @@ class Module:
         """`nn.state.load_state_dict`."""
         load_state_dict(self, state_dict, strict=strict, verbose=False)
 
-    def to(self, device: str) -> Self:
-        """Moves all tensors to a device."""
+    def to(self, device: str | DType | None = None, dtype: DType | None = None) -> Self:
+        """Moves all tensors to a device; float ones get the dtype."""
+        if isinstance(device, DType):
+            device, dtype = None, device
         for tensor in {id(tensor): tensor for tensor in get_state_dict(self).values()}.values():
-            tensor.to_(device)
+            if device is not None:
+                tensor.to_(device)
+            if dtype is not None and tensor.is_floating_point() and tensor.dtype is not dtype:
+                tensor.replace(tensor.detach().cast(dtype).realize())
         return self
+
+    def cpu(self) -> Self:
+        """`to("CPU")`."""
+        return self.to("CPU")
+
+    def half(self) -> Self:
+        """`to(dtypes.float16)`."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self) -> Self:
+        """`to(dtypes.bfloat16)`."""
+        return self.to(dtypes.bfloat16)
+
+    def float(self) -> Self:
+        """`to(dtypes.float32)`."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Self:
+        """`to(dtypes.float64)`."""
+        return self.to(dtypes.float64)
+
+
+def _modules(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
+    """A module and those in it, outermost first, each once."""
+    stack: list[tuple[str, Any]] = [(prefix, module)]
+    seen: dict[int, Any] = {}  # by id; the objects stay alive
+    while stack:
+        name, value = stack.pop()
+        if isinstance(value, Tensor) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, Module):
+            yield name, value
+        stack += [(f"{name}.{key}".strip("."), part) for key, part in reversed(list(parts_of(value)))]
 
 
 for _name in MODULE:
@@ -97,6 +232,11 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def append(self, layer: Any) -> Self:
+        """One more layer, at the end."""
+        setattr(self, str(len(self)), layer)
+        return self
+
     def __getitem__(self, place: int | slice) -> Any:
         """A layer; of a slice, a Sequential of those."""
         layers = list(self)
@@ -117,6 +257,16 @@ def ModuleList(layers: Iterable[Any] = ()) -> list[Any]:  # noqa: N802  # PyTorc
 def ModuleDict(layers: Any = ()) -> dict[str, Any]:  # noqa: N802  # PyTorch's name
     """A dictionary: layers in dictionaries are found like others."""
     return dict(layers)
+
+
+def ParameterList(values: Iterable[Any] = ()) -> list[Tensor]:  # noqa: N802  # PyTorch's name
+    """A list of tensors that are trained."""
+    return [Parameter(value) for value in values]
+
+
+def ParameterDict(parameters: Any = ()) -> dict[str, Tensor]:  # noqa: N802  # PyTorch's name
+    """A dictionary of tensors that are trained."""
+    return {name: Parameter(value) for name, value in dict(parameters).items()}
 
 
 def Parameter(data: Any, requires_grad: bool = True) -> Tensor:  # noqa: N802  # PyTorch's name
@@ -218,11 +368,12 @@ def _described(layer: Any) -> str:
     words = []
     for each in inspect.signature(type(layer).__init__).parameters.values():
         value = getattr(layer, each.name, each)
-        if value is each:  # not kept
+        if value is each or each.name in layer.aliases:  # not kept, or shown under the other name
             continue
         if isinstance(each.default, bool):  # a weight, or None
             value = value is not None and value is not False
         if isinstance(value, Tensor) or value == each.default:
             continue
-        words.append(repr(value) if each.default is each.empty else f"{each.name}={value!r}")
+        is_first = each.default is each.empty or each.name in layer.aliases.values()
+        words.append(repr(value) if is_first else f"{each.name}={value!r}")
     return f"{name}({', '.join(words)})"

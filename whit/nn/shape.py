@@ -1,15 +1,13 @@
-"""Layers without weights that change shapes, leave out elements or combine neighbours."""
+"""Layers without weights that change shapes: axes as one, other sizes, windows as columns, channels as space."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from whit.errors import ShapeError
-from whit.ir.op import spell_shape
+from whit.nn import functional as F
+from whit.nn.functional.pooling import Sizes
 from whit.nn.module import Module
 from whit.tensor import Tensor
-
-Sizes = int | tuple[int, ...]
 
 
 class Identity(Module):
@@ -20,16 +18,6 @@ class Identity(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         return x
-
-
-class Dropout(Module):
-    """While training (`Tensor.train()`) each element is 0 with probability p, and the others are larger for it."""
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        self.p = p
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.dropout(self.p)
 
 
 class Flatten(Module):
@@ -52,90 +40,6 @@ class Unflatten(Module):
         return x.unflatten(self.dim, self.unflattened_size)
 
 
-class MaxPool2d(Module):
-    """The largest element of each window of (batch, channels, height, width)."""
-
-    axes = 2
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
-        self.return_indices, self.ceil_mode = return_indices, ceil_mode
-
-    def __call__(self, x: Tensor) -> Any:
-        return x.max_pool2d(
-            kernel_size=_each(self.kernel_size, self.axes),
-            stride=self.stride,
-            dilation=self.dilation,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
-
-
-class MaxPool1d(MaxPool2d):
-    """The largest element of each window of (batch, channels, length)."""
-
-    axes = 1
-
-
-class AvgPool2d(Module):
-    """The mean of each window of (batch, channels, height, width)."""
-
-    axes = 2
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.avg_pool2d(
-            kernel_size=_each(self.kernel_size, self.axes),
-            stride=self.stride,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            count_include_pad=self.count_include_pad,
-        )
-
-
-class AvgPool1d(AvgPool2d):
-    """The mean of each window of (batch, channels, length)."""
-
-    axes = 1
-
-
-class AdaptiveAvgPool2d(Module):
-    """Means of equal windows, as many as asked for; the image must divide into them."""
-
-    def __init__(self, output_size: Sizes) -> None:
-        self.output_size = output_size
-
-    def __call__(self, x: Tensor) -> Tensor:
-        rows, columns = _each(self.output_size, 2)
-        height, width = x.shape[-2:]
-        if height % rows or width % columns:
-            raise ShapeError(
-                f"AdaptiveAvgPool2d: {spell_shape(x.shape)} does not divide into {rows} x {columns} windows",
-                x._made(),
-                "Use interpolate() or avg_pool2d() with windows that overlap.",
-            )
-        return x.avg_pool2d(kernel_size=(height // rows, width // columns))
-
-
 class Upsample(Module):
     """`interpolate` to a size, or by a factor; "nearest" by default."""
 
@@ -144,16 +48,105 @@ class Upsample(Module):
         size: Sizes | None = None,
         scale_factor: float | tuple[float, ...] | None = None,
         mode: str = "nearest",
-        align_corners: bool = False,
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
         self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+        self.recompute_scale_factor = recompute_scale_factor
 
     def __call__(self, x: Tensor) -> Tensor:
-        size: Any = (self.size,) * (x.ndim - 2) if isinstance(self.size, int) else self.size
-        return x.interpolate(
-            size=size, mode=self.mode, align_corners=self.align_corners, scale_factor=self.scale_factor
+        return F.interpolate(
+            x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )
 
 
-def _each(sizes: Sizes, axes: int) -> tuple[int, ...]:
-    return (sizes,) * axes if isinstance(sizes, int) else tuple(sizes)
+class UpsamplingNearest2d(Upsample):
+    """Upsample of images by the nearest pixel."""
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | tuple[float, ...] | None = None) -> None:
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample of images by lines between the centres of pixels; corners stay."""
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | tuple[float, ...] | None = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", True)
+
+
+class Unfold(Module):
+    """Windows of images as columns: (batch, channels * window, windows)."""
+
+    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class Fold(Module):
+    """Columns of windows as images: where windows overlap, they are added up."""
+
+    def __init__(
+        self,
+        output_size: Sizes,
+        kernel_size: Sizes,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        stride: Sizes = 1,
+    ) -> None:
+        self.output_size = output_size
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class PixelShuffle(Module):
+    """(..., channels * f * f, height, width) -> (..., channels, height * f, width * f)."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        self.upscale_factor = upscale_factor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.pixel_shuffle(x, self.upscale_factor)
+
+
+class PixelUnshuffle(Module):
+    """(..., channels, height * f, width * f) -> (..., channels * f * f, height, width)."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        self.downscale_factor = downscale_factor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.pixel_unshuffle(x, self.downscale_factor)
+
+
+class ChannelShuffle(Module):
+    """Channels of groups one after the other -> one of each group by turns."""
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.channel_shuffle(x, self.groups)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along an axis."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        self.dim, self.eps = dim, eps
+
+    def __call__(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """The norm of differences along the last axis."""
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def __call__(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

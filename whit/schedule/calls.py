@@ -239,7 +239,8 @@ def _homes(stores: list[UOp], state: Cut) -> tuple[dict[UOp, UOp], list[UOp]]:
             homes[value] = target
         else:
             others.append(store)
-    homes.update((result, _on(homes, part)) for result, part in state.inside.items())
+    for result, part in reversed(state.inside.items()):  # what holds a memory has a place before the memory
+        homes[result] = _on(homes, part)
     return homes, others
 
 

@@ -6,16 +6,21 @@ that is written goes through `_write`, so that a whole step can be taken back by
 
 All constructors take besides what they say themselves:
 
+    params          tensors, or dictionaries of tensors and settings of their own (groups.py)
     state_dtype     of what is kept; by default that of the parameter, but at least float32
     state_device    where it is kept, and where the change is computed
     masters         parameters of less than 32 bits are kept in float32 too, and rounded from there after each step
+    maximize        goes up along the gradient
+
+`foreach`, `capturable` and `differentiable` are accepted, and change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 from whit.device import canonicalize
 from whit.dtype import DType, dtypes
@@ -23,6 +28,8 @@ from whit.errors import ArgumentError, DTypeError, ShapeError, UserError
 from whit.ir.op import spell_shape
 from whit.names import unknown_argument
 from whit.nn.optim.flat import Flat
+from whit.nn.optim.groups import Group, Hidden, groups_of, rate_tensor
+from whit.nn.optim.states import from_state_dict, to_state_dict
 from whit.tensor import Tensor
 from whit.tensor.methods.gradients.backward import unrealised_roots, unrealised_states
 
@@ -33,28 +40,52 @@ class StateOptions(TypedDict, total=False):
     state_dtype: DType | None
     state_device: str | None
     masters: bool
+    maximize: bool
+    foreach: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+Params = Iterable[Tensor | tuple[str, Tensor] | Mapping[str, Any]]
 
 
 class Optimizer:
     """Parameters and a learning rate. `lr` is a tensor of one element: writing to it changes no kernel, whether by
-    `lr.assign(...)` or by `opt.lr = 0.5`."""
+    `lr.assign(...)` or by `opt.lr = 0.5`. Groups after the first have their rates in `rates`."""
 
     lr: Any  # a tensor; a number that is set is written into it
+    below: ClassVar[Mapping[str, float]] = {}  # what settings must be below; all are at least 0
+    signed: ClassVar[frozenset[str]] = frozenset()  # settings that may be below 0
+    saved: ClassVar[Mapping[str, str]] = {}  # PyTorch's name of what is kept for a parameter -> the attribute
 
-    def __init__(self, params: Iterable[Tensor], lr: float, fused: bool = False, **kept: Unpack[StateOptions]) -> None:
+    def __init__(
+        self,
+        params: Params,
+        lr: float,
+        fused: bool | None = False,
+        settings: Mapping[str, Any] | None = None,
+        **kept: Unpack[StateOptions],
+    ) -> None:
         name = type(self).__name__
-        self.params = _checked(name, params)
-        _check_rate(name, lr)
         self._check_names(kept)
+        groups = groups_of(name, params, lr, {**(settings or {}), "maximize": kept.get("maximize", False)})
+        self.params = _checked(name, [tensor for group in groups for tensor in group.params])
+        self._share_out(groups)
         self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
         device = kept.get("state_device")
         self.device = self.params[0].device if device is None else canonicalize(device)
         self._moves = device is not None
-        self.lr = Tensor([float(lr)], dtype=dtypes.float32, device=self.device, requires_grad=False)
-        self.fused = fused
+        for group in groups:
+            for key, value in group.settings.items():
+                group.settings[key] = self._checked_setting(name, key, value)
+            group.lr = Tensor([group.number()], dtype=dtypes.float32, device=self.device, requires_grad=False)
+        self.lr, self.rates = groups[0].lr, [group.lr for group in groups[1:]]
+        self._groups = Hidden(groups)
+        self.fused = fused = bool(fused)
         Tensor.realize(*self.params)  # weights that are computed from nothing would be computed again in every step
         self._flat: list[Flat] = []
         self._members = [[place] for place in range(len(self.params))]  # the parameters of each tensor that is changed
+        self._check_fused(fused)
         if fused:
             self._members = list(self._alike().values())
             self._flat = [self._flatten([self.params[i] for i in members]) for members in self._members]
@@ -66,12 +97,39 @@ class Optimizer:
         if name != "lr" or "lr" not in self.__dict__:
             super().__setattr__(name, value)
             return
-        for part in self._parts():
-            rate = _rate(type(self).__name__, value, part.lr)
-            part.lr.assign(rate).realize()  # now: a captured step reads what is in memory
+        rate_tensor(type(self).__name__, value, self.lr)  # before anything is written
+        for group in self.param_groups:
+            group.write(value)
+
+    @property
+    def param_groups(self) -> list[Group]:
+        """Parameters with their settings. `group["lr"] = 0.5` writes into its tensor; other settings are part of
+        kernels, which are compiled again."""
+        return [group for part in self._parts() for group in part._groups.content]
 
     def _parts(self) -> Sequence[Optimizer]:
         return (self,)
+
+    def _share_out(self, groups: list[Group]) -> None:
+        """Which group each parameter is in; tensors that are not trained are in none."""
+        wanted = {id(tensor) for tensor in self.params}
+        self._places: list[int] = []
+        for place, group in enumerate(groups):
+            group.params = [tensor for tensor in group.params if id(tensor) in wanted]
+            self._places += [place] * len(group.params)
+
+    def _checked_setting(self, name: str, key: str, value: Any) -> Any:
+        """A setting in its range: numbers are at least 0, betas below 1."""
+        if key == "betas":
+            if not isinstance(value, tuple | list) or len(value) != 2:
+                raise ArgumentError(f"{name}: betas={value!r}", fix="They are two numbers.")
+            return tuple(number(name, f"b{i}", beta, below=1.0) for i, beta in enumerate(value, 1))
+        if value is None or isinstance(value, bool | str | tuple) or key in ("initial_lr", "max_lr", "min_lr"):
+            return value
+        return number(name, key, value, -math.inf if key in self.signed else 0.0, self.below.get(key))
+
+    def _check_fused(self, fused: bool) -> None:
+        """Refuses what cannot be changed as one."""
 
     def _check_names(self, kept: Iterable[str]) -> None:
         """Refuses settings that no optimiser has."""
@@ -91,7 +149,7 @@ class Optimizer:
         """The parameters that can be one tensor."""
         groups: dict[Hashable, list[int]] = {}
         for place, tensor in enumerate(self.params):
-            groups.setdefault(self._kind(tensor), []).append(place)
+            groups.setdefault((self._places[place], self._kind(tensor)), []).append(place)
         return groups
 
     # ---- for subclasses
@@ -104,11 +162,29 @@ class Optimizer:
         """Parameters as one tensor."""
         return Flat(params)
 
+    def _group(self, index: int) -> Group:
+        """The settings of one tensor that is changed."""
+        group: Group = self._groups.content[self._places[self._members[index][0]]]
+        return group
+
     def _keep(self) -> list[Tensor]:
         """A state of zeros for each tensor that is changed."""
         states = [self._zeros(tensor) for tensor in self._whole]
         Tensor.realize(*states)
         return states
+
+    def _asked(self, key: str) -> bool:
+        """Whether any group has a setting that is not 0 or False."""
+        return any(group[key] for group in self._groups.content)
+
+    def _decayed(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
+        """The gradient with weight_decay times the weight."""
+        decay = self._group(index)["weight_decay"]
+        return grad + decay * weight if decay else grad
+
+    def _rate(self, index: int, weight: Tensor) -> Tensor:
+        """The learning rate beside a tensor that is changed."""
+        return self._number(self._group(index).lr, weight)
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
         """What is subtracted from one tensor; writes the states on the way. All in at least float32."""
@@ -120,7 +196,24 @@ class Optimizer:
 
     def _states(self) -> list[Tensor]:
         """What is kept for parameters."""
-        return []
+        return [tensor for name in dict.fromkeys(self.saved.values()) for tensor in getattr(self, name, ())]
+
+    def _count(self) -> Tensor | None:
+        """How many steps were made, one element; None if nobody counts."""
+        return None
+
+    def _set_count(self, steps: float) -> None:
+        """Goes on as after so many steps."""
+
+    def _pieces(self, states: list[Tensor]) -> list[Tensor]:
+        """What is kept for each tensor that is changed -> for each parameter, in its shape; views."""
+        if not self.fused:
+            return states
+        found: dict[int, Tensor] = {}
+        for members, flat, whole in zip(self._members, self._flat, states, strict=True):
+            for place, start, size in zip(members, flat._starts(), flat.sizes, strict=True):
+                found[place] = whole[start : start + size].reshape(self.params[place].shape)
+        return [found[place] for place in range(len(self.params))]
 
     def _number(self, values: Tensor, like: Tensor, place: int = 0) -> Tensor:
         """A number that is kept once, as it is used beside a parameter."""
@@ -139,16 +232,31 @@ class Optimizer:
 
     # ---- for programs
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients."""
         for tensor in self.params:
             tensor.grad = None
 
-    def step(self, skip: Tensor | None = None) -> None:
+    def step(self, skip: Tensor | Callable[[], Any] | None = None) -> Any:
         """Changes the parameters, and computes the loss with them if it is still lazy. With `skip`, a bool tensor of
-        one element, nothing changes where it is true."""
+        one element, nothing changes where it is true. A function in its place, PyTorch's closure, is called first:
+        it computes gradients, and returns the loss."""
+        found = None if isinstance(skip, Tensor) or not callable(skip) else skip()
+        condition = skip if isinstance(skip, Tensor) or not callable(skip) else None
         losses = unrealised_roots(self.params)
-        Tensor.realize(*self.schedule_step(skip), *losses)
+        Tensor.realize(*self.schedule_step(condition), *losses)
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is kept, in the structure of PyTorch: `state` by number of the parameter, and `param_groups`.
+
+        For a file of tensors, `nn.state.get_state_dict(opt)` has all that is needed to go on.
+        """
+        return to_state_dict(self)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes what `state_dict()` gave, here or in PyTorch."""
+        from_state_dict(self, state_dict)
 
     def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
         """The same without computing anything: the tensors to realise, best together with the loss.
@@ -171,6 +279,7 @@ class Optimizer:
         old, grad = exact.detach(), grad.detach()
         if self._moves:
             old, grad = old.to(self.device), grad.to(self.device)
+        grad = -grad if self._group(index)["maximize"] else grad
         old = old.cast(wide)
         new = old - self._change(index, old, grad.cast(wide))
         if self.masters and exact is not weight:
@@ -231,12 +340,24 @@ class OptimizerGroup(Optimizer):
         self.optimizers = optimizers
         self.params = _checked("OptimizerGroup", list(chain.from_iterable(part.params for part in optimizers)))
         self.device, self.lr = optimizers[0].device, optimizers[0].lr
+        self.rates: list[Tensor] = []
 
     def _parts(self) -> Sequence[Optimizer]:
         return self.optimizers
 
     def __getitem__(self, index: int) -> Optimizer:
         return self.optimizers[index]
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of each optimiser, by its number."""
+        return {str(place): part.state_dict() for place, part in enumerate(self.optimizers)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes what `state_dict()` gave."""
+        if sorted(state_dict) != sorted(str(place) for place in range(len(self.optimizers))):
+            raise ArgumentError(f"load_state_dict: a state of {len(state_dict)} optimisers for {len(self.optimizers)}")
+        for place, part in enumerate(self.optimizers):
+            part.load_state_dict(state_dict[str(place)])
 
     def schedule_step(self, skip: Tensor | None = None) -> list[Tensor]:
         """The tensors of all of them."""
@@ -263,20 +384,6 @@ def number(name: str, label: str, value: Any, least: float = 0.0, below: float |
         limit = f"at least {least:g}" + ("" if below is None else f" and below {below:g}")
         raise ArgumentError(f"{name}: {label}={value!r}", fix=f"It is a number, {limit}.")
     return float(value)
-
-
-def _check_rate(name: str, lr: Any) -> None:
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not lr >= 0:
-        raise ArgumentError(f"{name}: lr={lr!r:.60}", fix="The learning rate is a number, 0 or more.")
-
-
-def _rate(name: str, value: Any, now: Tensor) -> Tensor:
-    """A number, or a tensor of one element, for the learning rate."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return value.detach().to(now.device).cast(now.dtype).reshape(now.shape)
-    number = value.item() if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1 else value
-    _check_rate(name, number)
-    return Tensor([float(number)], dtype=now.dtype, device=now.device)
 
 
 def _state_dtype(name: str, dtype: Any) -> DType | None:

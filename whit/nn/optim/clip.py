@@ -19,7 +19,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float, norm_type: float =
     found = [tensor for tensor in params if tensor.grad is not None]
     if not found:
         raise ArgumentError("clip_grad_norm: no parameter has a gradient", fix="Call backward() first.")
-    total = _norm([tensor.grad for tensor in found], norm_type)
+    total = norm_of_all([tensor.grad for tensor in found], norm_type)
     scale = (limit / (total + 1e-6)).minimum(1.0)
     for tensor in found:
         tensor.grad = tensor.grad * scale.to(tensor.device).cast(tensor.grad.dtype)
@@ -34,7 +34,7 @@ def clip_grad_value(params: Iterable[Tensor], clip_value: float) -> None:
             tensor.grad = tensor.grad.clip(-limit, limit)
 
 
-def _norm(gradients: Sequence[Tensor], kind: float) -> Tensor:
+def norm_of_all(gradients: Sequence[Tensor], kind: float) -> Tensor:
     """The norm of all gradients, in a number of kernels that does not depend on theirs."""
     parts = [whole.cast(wide_dtype(whole.dtype)).abs() for whole in joined_by_kind(gradients)]
     if math.isinf(kind):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
-from typing import Unpack
+from collections.abc import Hashable
+from typing import Any, ClassVar, Unpack
 
+from whit.dtype import dtypes
 from whit.errors import ArgumentError
-from whit.nn.optim.base import Optimizer, StateOptions, number
+from whit.nn.optim.base import Optimizer, Params, StateOptions, number
 from whit.nn.optim.norms import Normed
 from whit.tensor import Tensor
 
@@ -15,48 +16,74 @@ from whit.tensor import Tensor
 class SGD(Normed):
     """Gradient descent.
 
-    momentum        b = momentum * b + grad, and b is the way to go; with `nesterov`, grad + momentum * b
+    momentum        b = momentum * b + (1 - dampening) * grad, and b is the way to go; with `nesterov`, grad +
+                    momentum * b. The first b is grad
     weight_decay    added to the gradient, times the parameter
     classic         the learning rate is in b, so that a new rate does not reach what is in it already
     """
 
     _has_norms = False
+    saved: ClassVar = {"momentum_buffer": "b"}
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 0.001,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
         classic: bool = False,
-        fused: bool = False,
+        fused: bool | None = False,
+        *,
+        dampening: float = 0.0,
         **kept: Unpack[StateOptions],
     ) -> None:
-        super().__init__(params, lr, fused, **kept)
-        name = type(self).__name__
-        self.momentum = number(name, "momentum", momentum)
-        self.wd = number(name, "weight_decay", weight_decay)
-        self.nesterov, self.classic = nesterov, classic
-        if nesterov and not momentum:
-            raise ArgumentError(f"{name}: nesterov without momentum", fix="Give momentum= too.")
-        self.b = self._keep() if momentum else []
+        settings = {"momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov, "dampening": dampening}
+        super().__init__(params, lr, fused, {**settings, **self._more_settings()}, **kept)
+        self.classic = classic
+        for group in self.param_groups:
+            if group["nesterov"] and (not group["momentum"] or group["dampening"]):
+                raise ArgumentError(
+                    f"{type(self).__name__}: nesterov without momentum",
+                    fix="Give momentum= too, and no dampening=.",
+                )
+        self.b = self._keep() if self._asked("momentum") else []
+        if self._asked("dampening"):
+            self.steps = Tensor([0.0], dtype=dtypes.float32, device=self.device, requires_grad=False).realize()
 
-    def _states(self) -> list[Tensor]:
-        return self.b
+    def _more_settings(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def momentum(self) -> float:
+        """That of the first group."""
+        return float(self.param_groups[0]["momentum"])
+
+    def _begin(self) -> list[Tensor]:
+        if not self._asked("dampening"):
+            return []
+        self._write(self.steps, self.steps + 1)
+        return [self.steps]
+
+    def _set_count(self, steps: float) -> None:
+        if self._asked("dampening"):
+            self.steps.assign(Tensor([max(steps, 1.0)], device=self.device)).realize()
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        if self.wd:
-            grad = grad + self.wd * weight
-        return self._along(index, grad, self._number(self.lr, weight))
+        return self._along(index, self._decayed(index, weight, grad), self._rate(index, weight))
 
     def _along(self, index: int, grad: Tensor, rate: Tensor) -> Tensor:
         """The gradient through the momentum, times the rate."""
+        group = self._group(index)
+        momentum, dampening = group["momentum"], group["dampening"]
         if self.classic:
             grad = grad * rate
-        if self.momentum:
-            total = self._write(self.b[index], self.momentum * self.b[index].cast(grad.dtype) + grad)
-            grad = grad + self.momentum * total if self.nesterov else total
+        if momentum:
+            share: Any = grad
+            if dampening:
+                share = (self._number(self.steps, grad) == 1).where(grad, (1 - dampening) * grad)
+            total = self._write(self.b[index], momentum * self.b[index].cast(grad.dtype) + share)
+            grad = grad + momentum * total if group["nesterov"] else total
         return grad if self.classic else grad * rate
 
 
@@ -70,7 +97,7 @@ class LARS(SGD):
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 0.001,
         momentum: float = 0.9,
         weight_decay: float = 1e-4,
@@ -78,20 +105,25 @@ class LARS(SGD):
         classic: bool = True,
         pre_wd: bool = True,
         tcoef: float = 0.001,
-        fused: bool = False,
+        fused: bool | None = False,
         **kept: Unpack[StateOptions],
     ) -> None:
+        self._tcoef, self.pre_wd = number("LARS", "tcoef", tcoef), pre_wd
         super().__init__(params, lr, momentum, weight_decay, nesterov, classic, fused, **kept)
-        self.tcoef, self.pre_wd = number("LARS", "tcoef", tcoef), pre_wd
+
+    def _more_settings(self) -> dict[str, Any]:
+        return {"tcoef": self._tcoef}
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
+        group = self._group(index)
+        decay, share = group["weight_decay"], group["tcoef"]
         size, slope = self._norms(index, weight, grad)
-        trust = ((size > 0) & (slope > 0)).where(self.tcoef * size / (slope + self.wd * size), 1.0)
-        rate = self._number(self.lr, weight)
-        if self.pre_wd and self.wd:
-            grad = grad + self.wd * weight
+        trust = ((size > 0) & (slope > 0)).where(share * size / (slope + decay * size), 1.0)
+        rate = self._rate(index, weight)
+        if self.pre_wd and decay:
+            grad = grad + decay * weight
         change = self._along(index, grad, rate * self._for_each_element(index, trust))
-        return change if self.pre_wd or not self.wd else change + rate * self.wd * weight
+        return change if self.pre_wd or not decay else change + rate * decay * weight
 
 
 class Muon(Optimizer):
@@ -102,9 +134,12 @@ class Muon(Optimizer):
     With `fused`, matrices of one shape are changed as one: the number of kernels depends on the shapes alone.
     """
 
+    below: ClassVar = {"momentum": 1.0}
+    saved: ClassVar = {"momentum_buffer": "b"}
+
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Params,
         lr: float = 0.001,
         momentum: float = 0.95,
         weight_decay: float = 0.1,
@@ -112,39 +147,37 @@ class Muon(Optimizer):
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         nesterov: bool = True,
         eps: float = 1e-7,
-        fused: bool = False,
+        fused: bool | None = False,
         **kept: Unpack[StateOptions],
     ) -> None:
-        params = list(params)
-        for tensor in params:
-            if isinstance(tensor, Tensor) and tensor.ndim < 2:
+        settings = {"momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov, "eps": eps}
+        super().__init__(params, lr, fused, settings, **kept)
+        if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 0:
+            raise ArgumentError(f"Muon: ns_steps={ns_steps!r}", fix="It is an integer, 0 or more.")
+        self.ns_steps, self.ns_coefficients = ns_steps, tuple(ns_coefficients)
+        self.b = self._keep()
+
+    def _check_fused(self, fused: bool) -> None:
+        for tensor in self.params:
+            if tensor.ndim < 2:
                 raise ArgumentError(
                     f"Muon: a parameter of shape {tensor.shape} is no matrix",
                     f"parameter {tensor._made()}",
                     "Give it to another optimiser: OptimizerGroup(Muon(matrices), AdamW(others)).",
                 )
-        super().__init__(params, lr, fused, **kept)
-        self.momentum = number("Muon", "momentum", momentum, below=1.0)
-        self.wd = number("Muon", "weight_decay", weight_decay)
-        self.eps = number("Muon", "eps", eps)
-        if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 0:
-            raise ArgumentError(f"Muon: ns_steps={ns_steps!r}", fix="It is an integer, 0 or more.")
-        self.nesterov, self.ns_steps, self.ns_coefficients = nesterov, ns_steps, tuple(ns_coefficients)
-        self.b = self._keep()
-
-    def _states(self) -> list[Tensor]:
-        return self.b
 
     def _kind(self, tensor: Tensor) -> tuple[Hashable, ...]:
         return *super()._kind(tensor), tensor.reshape(tensor.shape[0], -1).shape
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
-        state = self.b[index]
-        mean = self._write(state, self.momentum * state.cast(grad.dtype) + (1 - self.momentum) * grad)
-        way = self.momentum * mean + (1 - self.momentum) * grad if self.nesterov else mean
+        group, state = self._group(index), self.b[index]
+        momentum = group["momentum"]
+        mean = self._write(state, momentum * state.cast(grad.dtype) + (1 - momentum) * grad)
+        way = momentum * mean + (1 - momentum) * grad if group["nesterov"] else mean
         first = self.params[self._members[index][0]]
         rows, columns = first.reshape(first.shape[0], -1).shape
         matrices = way.reshape(-1, rows, columns)
-        straight = matrices.newton_schulz(self.ns_steps, self.ns_coefficients, self.eps).reshape(way.shape)
+        straight = matrices.newton_schulz(self.ns_steps, self.ns_coefficients, group["eps"]).reshape(way.shape)
         further = math.sqrt(max(1.0, rows / columns))
-        return self._number(self.lr, weight) * (further * straight + self.wd * weight)
+        change: Tensor = self._rate(index, weight) * (further * straight + group["weight_decay"] * weight)
+        return change

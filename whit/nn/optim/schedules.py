@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
-from whit.nn.optim.base import Optimizer, OptimizerGroup, number
+from whit.nn.optim.base import Optimizer, number
 from whit.tensor import Tensor
 
 
 class Schedule:
-    """Any function of the number of the step; it is multiplied by the rate that each optimiser was made with."""
+    """Any function of the number of the step; it is multiplied by the rate that each group was made with."""
 
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
-        parts = optimizer.optimizers if isinstance(optimizer, OptimizerGroup) else (optimizer,)
-        self.rates = [(part, float(part.lr.item())) for part in parts]
+        self.rates = [(group, float(group.lr.item())) for group in optimizer.param_groups]
         self.factor, self.count = factor, 0
         self._write()
 
@@ -35,7 +34,7 @@ class Schedule:
         self._write()
 
     def get_lr(self) -> float:
-        """The rate of the (first) optimiser now."""
+        """The rate of the (first) group now."""
         return self.rates[0][1] * self.factor(self.count)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -53,17 +52,17 @@ class Schedule:
         rates = state_dict["rates"].tolist()
         if len(rates) != len(self.rates):
             raise ArgumentError(
-                f"load_state_dict: a state of {len(rates)} optimisers for a schedule of {len(self.rates)}",
-                fix="Make the schedule of the same optimisers as then.",
+                f"load_state_dict: a state of {len(rates)} groups for a schedule of {len(self.rates)}",
+                fix="Make the schedule of the same optimisers and groups as then.",
             )
-        self.rates = [(part, rate) for (part, _), rate in zip(self.rates, rates, strict=True)]
+        self.rates = [(group, rate) for (group, _), rate in zip(self.rates, rates, strict=True)]
         self.count = int(state_dict["count"].item())
         self._write()
 
     def _write(self) -> None:
         factor = self.factor(self.count)
-        for part, rate in self.rates:
-            part.lr.assign(rate * factor).realize()  # now: a captured step reads what is in memory
+        for group, rate in self.rates:
+            group["lr"] = rate * factor
 
 
 class CosineAnnealing(Schedule):

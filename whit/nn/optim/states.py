@@ -1,0 +1,99 @@
+"""What optimisers keep, in PyTorch's structure.
+
+{"state": {0: {"step": ..., "exp_avg": ..., "exp_avg_sq": ...}, 1: ...},
+ "param_groups": [{"lr": 0.001, "betas": (0.9, 0.999), ..., "params": [0, 1]}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from whit.errors import ArgumentError, ShapeError
+from whit.ir.op import spell_shape
+from whit.tensor import Tensor
+
+if TYPE_CHECKING:
+    from whit.nn.optim.base import Optimizer
+
+
+def _kept(optimizer: Optimizer) -> dict[str, list[Tensor]]:
+    """By PyTorch's name what is kept for each parameter, in its shape."""
+    found = {name: getattr(optimizer, label, []) for name, label in optimizer.saved.items()}
+    return {name: optimizer._pieces(states) for name, states in found.items() if states}
+
+
+def to_state_dict(optimizer: Optimizer) -> dict[str, Any]:
+    """The tensors are copies."""
+    kept, steps = _kept(optimizer), optimizer._count()
+    count = None if steps is None else float(steps.item())
+    state = {}
+    if count != 0:
+        for place in range(len(optimizer.params)):
+            parts = {name: states[place].clone().realize() for name, states in kept.items()}
+            state[place] = parts if count is None else {"step": Tensor(count), **parts}
+    groups, start = [], 0
+    for group in optimizer.param_groups:
+        numbers = list(range(start, start + len(group.params)))
+        start += len(numbers)
+        groups.append({"lr": group.number(), **group.settings, "params": numbers})
+    return {"state": {place: parts for place, parts in state.items() if parts}, "param_groups": groups}
+
+
+def from_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
+    """Writes all into the optimiser, after looking whether it fits."""
+    groups = _fitting(optimizer, given)
+    numbers = [number for group in groups for number in group["params"]]
+    writes = _writes(optimizer, [given["state"].get(number, {}) for number in numbers])
+    for group, other in zip(optimizer.param_groups, groups, strict=True):
+        for key, value in other.items():
+            if key in group.settings:
+                group.settings[key] = optimizer._checked_setting(type(optimizer).__name__, key, _plain(value))
+        group["lr"] = float(other["lr"])
+    steps = [float(state["step"]) for state in given["state"].values() if "step" in state]
+    optimizer._set_count(max(steps, default=0.0))
+    for target, value in writes:
+        target.assign(value.to(target.device).cast(target.dtype))
+    if writes:
+        Tensor.realize(*(target for target, _ in writes))
+
+
+def _fitting(optimizer: Optimizer, given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The groups of a state, of as many parameters as those of the optimiser."""
+    if not {"state", "param_groups"} <= set(given):
+        raise ArgumentError(
+            f"load_state_dict: this is no state of an optimiser: {', '.join(map(str, given)):.100}",
+            fix="Give what state_dict() gave; tensors of get_state_dict(opt) go into nn.state.load_state_dict.",
+        )
+    groups: list[Mapping[str, Any]] = list(given["param_groups"])
+    sizes = [len(group["params"]) for group in groups]
+    own = [len(group.params) for group in optimizer.param_groups]
+    if sizes != own:
+        raise ArgumentError(
+            f"load_state_dict: groups of {sizes} parameters for groups of {own}",
+            fix="Make the optimiser with the same groups.",
+        )
+    return groups
+
+
+def _plain(value: Any) -> Any:
+    """Lists of files are tuples again."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _writes(optimizer: Optimizer, states: list[Mapping[str, Any]]) -> list[tuple[Tensor, Tensor]]:
+    """What goes where: zeros where nothing was kept yet."""
+    found = []
+    for name, pieces in _kept(optimizer).items():
+        for place, piece in enumerate(pieces):
+            value = states[place].get(name)
+            if value is None:
+                continue
+            tensor = value if isinstance(value, Tensor) else Tensor(getattr(value, "numpy", lambda v=value: v)())
+            if tensor.numel() != piece.numel():
+                raise ShapeError(
+                    f"load_state_dict: {name} {spell_shape(tensor.shape)} for a parameter {spell_shape(piece.shape)}",
+                    fix="Make the optimiser with the same parameters, in the same order.",
+                )
+            found.append((piece, tensor.reshape(piece.shape).detach()))
+    return found
