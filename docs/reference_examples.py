@@ -545,6 +545,26 @@ random_: i.clone().random_(1, 2)
 randint_like: i.randint_like(1, 2)
 relu_: v.clone().relu_()
 squeeze_: Tensor([[1, 2]]).squeeze_()
+bitwise_count: i.bitwise_count()
+divmod: i.divmod(4)
+spacing: Tensor([1.0]).spacing() * 2**23
+unwrap: Tensor([0.0, 3.0, 6.0, 9.0 - 6.2832]).unwrap()
+polyval: Tensor([1.0, 0.0, -1.0]).polyval(v)
+packbits: (v > 0).packbits()
+unpackbits: Tensor([5], dtype="uint8").unpackbits()
+matvec: square.matvec(v[:2])
+vecmat: v[:2].vecmat(square)
+trim_zeros: Tensor([0, 1, 2, 0]).trim_zeros()
+array_equiv: i.array_equiv(i)
+unique_values: i.unique_values()
+unique_counts: i.unique_counts()
+unique_inverse: i.unique_inverse()
+unique_all: i.unique_all()
+flat: x.flat
+iscomplex: v.iscomplex()
+tril_indices_from: square.tril_indices_from()
+triu_indices_from: square.triu_indices_from()
+histogram_bin_edges: v.histogram_bin_edges(4)
 uop: v.relu().uop.op.name
 """
 
@@ -558,6 +578,9 @@ NONE = {
     "set_rng_state": "random.md",
     "put_along_axis": "indexing.md",
     "put": "migration.md",
+    "putmask": "migration.md",
+    "place": "migration.md",
+    "fill_diagonal": "migration.md",
     "fill": "migration.md",
     "tofile": "data.md",
 }

@@ -41,7 +41,6 @@ TENSOR: Final = {
     "as_strided": ("PyTorch", "`x.unfold(dim, size, step)`, for windows"),
     "storage": ("PyTorch", "`x.data()`, the bytes"),
     "data_ptr": ("PyTorch", "`np.asarray(x).ctypes.data`, or DLPack"),
-    "flat": ("NumPy", "`x.flatten()`"),
     "lazydata": ("tinygrad", "`x.uop`, the graph"),
     # writing
     "at": ("JAX", "`x[i] = v`, `x[i] += v`: tensors can be written to"),

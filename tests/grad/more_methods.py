@@ -142,6 +142,13 @@ MORE: dict[str, tuple[Case, ...]] = {
     "convolve": (joined("convolve", VECTOR, spread(3)),),
     "correlate": (joined("correlate", VECTOR, spread(3)),),
     "cartesian_prod": (joined("cartesian_prod", VECTOR, spread(3)),),
+    "divmod": (at(lambda x, y: x.divmod(y)[1], ROWS, POSITIVE),),
+    "unwrap": (one("unwrap"),),
+    "polyval": (joined("polyval", VECTOR, spread(3)),),
+    "matvec": (two("matvec", ROWS, VECTOR),),
+    "vecmat": (two("vecmat", spread(3), ROWS),),
+    "trim_zeros": (one("trim_zeros", VECTOR),),
+    "flat": (at(lambda x: x.flat, ROWS),),
     "combinations": (one("combinations", VECTOR),),
 }
 
@@ -149,7 +156,9 @@ MORE_NONE = frozenset(names("""
     angle argpartition bucketize digitize flatnonzero gcd get_device histc indices intersect1d is_complex is_conj is_cpu
     is_cuda is_inference is_neg is_nonzero is_same_size is_set_to is_signed isin isneginf isposinf isreal itemsize lcm
     lexsort nanargmax nanargmin nonzero_static ravel_multi_index setdiff1d setxor1d sgn tobytes tofile union1d
-    unravel_index randint_like
+    unravel_index randint_like bitwise_count spacing packbits unpackbits array_equiv unique_values unique_counts
+    unique_inverse unique_all iscomplex tril_indices_from triu_indices_from histogram_bin_edges fill_diagonal putmask
+    place
     bartlett_window blackman_window hamming_window hann_window kaiser_window geomspace identity logspace tri
     tril_indices triu_indices
     bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ copy_ fill fill_ put zero_

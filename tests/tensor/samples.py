@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-POSITIONS = {"at", "rows", "mask", "one", "k1"}  # these keep their dtype
+POSITIONS = {"at", "rows", "mask", "one", "k1", "k01", "bytes8", "edges", "xp"}  # these keep their dtype
 _RANDOM = np.random.default_rng(7)
 
 
@@ -61,5 +61,10 @@ SAMPLES: dict[str, Any] = {
     "rows": np.array([2, 0]),
     "mask": np.array([[True, False, True, True], [False, True, False, False], [True, True, False, True]]),
     "scalar": np.array(1.5),
+    "k01": np.array([[0, 1, 1, 0], [1, 0, 0, 1], [1, 1, 0, 0]]),
+    "xp": np.array([-1.5, -0.5, 0.75, 1.25]),
+    "fp": np.array([1.0, -2.0, 0.5, 3.0]),
+    "z": np.array([0.0, 0.0, 1.0, 0.0, 2.0, 0.0]),
+    "bytes8": np.array([3, 128, 255], dtype=np.uint8),
 }
 FLOAT_ONLY = {"sparse"}

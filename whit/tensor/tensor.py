@@ -14,6 +14,7 @@ from whit.dtype import dtypes
 from whit.names import TENSOR, Absent, advice, with_help
 from whit.tensor.methods.aliases import SameAs
 from whit.tensor.methods.arithmetic import Arithmetic, Comparisons, Elementwise
+from whit.tensor.methods.arrays import Arrays
 from whit.tensor.methods.convolution import Convolution
 from whit.tensor.methods.data import Data
 from whit.tensor.methods.foreign_names import Aliases
@@ -44,6 +45,7 @@ class Tensor(
     Gradients,
     Aliases,
     SameAs,
+    Arrays,
 ):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 

@@ -93,7 +93,7 @@ class Matrices(Topic):
     def vecdot(self, x: Any, dim: int = -1) -> Self:
         """The sum of products along an axis (PyTorch, NumPy)."""
         product = self.mul(x)
-        return product.sum(dim, dtype=product.dtype)
+        return product.any(dim) if product.dtype.is_bool else product.sum(dim, dtype=product.dtype)
 
     def chain_matmul(self, *matrices: Any) -> Self:
         """The product of several matrices, from left to right or in the order that takes the fewest multiplications."""
