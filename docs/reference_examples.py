@@ -565,6 +565,16 @@ iscomplex: v.iscomplex()
 tril_indices_from: square.tril_indices_from()
 triu_indices_from: square.triu_indices_from()
 histogram_bin_edges: v.histogram_bin_edges(4)
+shrink_to: x.shrink_to(1, 2)
+pad_to: i.pad_to(5)
+const: Tensor.const(2.5)
+invalids: Tensor.invalids(2, 3).shape
+max_shape: x.max_shape
+is_param: v.is_param
+is_param_: v.clone().is_param_().is_param
+keccak: Tensor(b"abc").keccak()[:4]
+hash: Tensor(b"abc").hash()[:4]
+schedule_linear: len((v * 2).schedule_linear().src)
 uop: v.relu().uop.op.name
 """
 

@@ -75,6 +75,13 @@ class DType:
 
     __hash__ = object.__hash__
 
+    def __lt__(self, other: DType) -> bool:
+        """The order of `priority`, in which a common dtype of two is never before either."""
+        return self.priority < other.priority if isinstance(other, DType) else NotImplemented
+
+    def __le__(self, other: DType) -> bool:
+        return self.priority <= other.priority if isinstance(other, DType) else NotImplemented
+
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return to_dtype, (self.name,)  # pickle and copy give back the one object
 
@@ -141,6 +148,8 @@ class DTypes:
     float64: Final = _float("float64", 18, 11, 52, "ieee", "d")
 
     fp8s: Final = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8_ocp: Final = (fp8e4m3, fp8e5m2)  # those of the Open Compute Project
+    fp8_fnuz: Final = (fp8e4m3fnuz, fp8e5m2fnuz)  # those without -0 and infinities
     float16s: Final = (float16, bfloat16)  # floats of 16 bits
     floats: Final = (*fp8s, *float16s, float32, float64)
     uints: Final = (uint8, uint16, uint32, uint64)

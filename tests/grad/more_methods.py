@@ -148,6 +148,8 @@ MORE: dict[str, tuple[Case, ...]] = {
     "matvec": (two("matvec", ROWS, VECTOR),),
     "vecmat": (two("vecmat", spread(3), ROWS),),
     "trim_zeros": (one("trim_zeros", VECTOR),),
+    "shrink_to": (one("shrink_to", ROWS, 2, None),),
+    "pad_to": (one("pad_to", ROWS, 5, None),),
     "flat": (at(lambda x: x.flat, ROWS),),
     "combinations": (one("combinations", VECTOR),),
 }
@@ -158,7 +160,7 @@ MORE_NONE = frozenset(names("""
     lexsort nanargmax nanargmin nonzero_static ravel_multi_index setdiff1d setxor1d sgn tobytes tofile union1d
     unravel_index randint_like bitwise_count spacing packbits unpackbits array_equiv unique_values unique_counts
     unique_inverse unique_all iscomplex tril_indices_from triu_indices_from histogram_bin_edges fill_diagonal putmask
-    place
+    place const invalids max_shape is_param is_param_ keccak hash schedule_linear
     bartlett_window blackman_window hamming_window hann_window kaiser_window geomspace identity logspace tri
     tril_indices triu_indices
     bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ copy_ fill fill_ put zero_

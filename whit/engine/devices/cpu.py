@@ -19,7 +19,7 @@ from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile.compile import CompiledKernel, get_kernels, prepare_pool
-from whit.engine.devices.device import target_text
+from whit.engine.devices.device import Rendering, target_text
 from whit.engine.devices.disk import allocate
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
@@ -85,7 +85,7 @@ Calls = Sequence[tuple[Any, ...]]  # functions with their arguments
 NOTHING: Calls = ()
 
 
-class CpuDevice:
+class CpuDevice(Rendering):
     """The processor of this machine, or one that it can stand in for."""
 
     is_linked = True  # whether code is made to run here

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whit.config import DEBUG
+from whit.engine.devices.device import Rendering
 from whit.engine.memory.storage import concrete_shape
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
@@ -21,7 +22,7 @@ from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 
-class PythonDevice:
+class PythonDevice(Rendering):
     """The interpreter as a device."""
 
     target = None

@@ -86,6 +86,16 @@ class Creation(Topic):
         return cls._fresh(broadcast_scalar(value, sizes), device, requires_grad)
 
     @classmethod
+    def const(cls, value: Any, dtype: DTypeLike | None = None, device: str | None = None, shape: Any = ()) -> Self:
+        """One number, without memory; of a shape, everywhere in it (tinygrad)."""
+        return cls.full(shape, value, dtype, device)
+
+    @classmethod
+    def invalids(cls, *shape: Any, **kw: Any) -> Self:
+        """The same as `empty`: what is read before it is written to means nothing (tinygrad)."""
+        return cls.empty(*shape, **kw)
+
+    @classmethod
     def zeros(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Zeros, of the default float if no dtype is given."""
         check_options("zeros", kw)

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import Any, Self
 
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
-from whit.tensor.core import Core
+from whit.ir.sizes import reach
+from whit.ir.uop import UOp
+from whit.tensor.core import Core, check_gradient
+from whit.tensor.engine import linear_of
 from whit.tensor.topic import Topic
+
+_DIGESTS = {"sha3_224": 0, "sha3_256": 0, "sha3_384": 0, "sha3_512": 0, "shake_128": 16, "shake_256": 32}  # bytes
+_BY_RATE = {
+    (144, 6): "sha3_224",
+    (136, 6): "sha3_256",
+    (168, 31): "shake_128",
+}  # (bytes a block, the end of the message)
+
+
+def digest(kind: str | tuple[int, int], data: bytes) -> bytes:
+    """The digest of bytes by one of these functions."""
+    name = _BY_RATE.get(kind, "") if isinstance(kind, tuple) else kind
+    if name not in _DIGESTS:
+        raise ArgumentError(f"keccak: there is no {kind!r}", fix=f"Use one of {', '.join(_DIGESTS)}.")
+    import hashlib  # lazy: few programs need it
+
+    made: Any = hashlib.new(name, data)
+    found: bytes = made.digest(_DIGESTS[name]) if _DIGESTS[name] else made.digest()
+    return found
 
 
 class Questions(Topic):
@@ -73,6 +96,43 @@ class Questions(Topic):
                 "Use any() or all().",
             )
         return bool(self)
+
+    @property
+    def max_shape(self) -> tuple[int, ...]:
+        """The shape, sizes that depend on variables being as large as they can be (tinygrad)."""
+        return tuple(size if isinstance(size, int) else int(reach(size)[1] or 0) for size in self.shape)
+
+    @property
+    def is_param(self) -> bool:
+        """Whether it was said to be a parameter: `requires_grad` is True (tinygrad)."""
+        return self.requires_grad is True
+
+    def is_param_(self, is_param: bool = True) -> Self:
+        """Says whether it is a parameter (tinygrad)."""
+        check_gradient(is_param, self.dtype)
+        self.requires_grad = is_param
+        return self
+
+    def keccak(self, cfg: str | tuple[int, int] = "sha3_256") -> Self:
+        """The digest of the bytes along the last axis, by SHA-3 or SHAKE: uint8. Computed at once (tinygrad)."""
+        data = self.to("CPU").bitcast("uint8") if self.dtype.itemsize == 1 else self.to("CPU")
+        if not data.shape:
+            raise ShapeError("keccak: a tensor of shape () has no axis", self._made(), "Use one axis or more.")
+        row = data.shape[-1] * data.dtype.itemsize
+        raw = data.tobytes()
+        rows = prod(data.shape[:-1])
+        found = b"".join(digest(cfg, raw[i * row : (i + 1) * row]) for i in range(rows))
+        size = len(digest(cfg, b""))
+        result = type(self)(found, dtype="uint8", device=self._in_memory())
+        return result.reshape((*self.shape[:-1], size))
+
+    def hash(self) -> Self:
+        """16 bytes that depend on all bytes of the tensor: SHAKE128. Computed at once (tinygrad)."""
+        return type(self)(digest("shake_128", self.tobytes()), dtype="uint8", device=self._in_memory())
+
+    def schedule_linear(self, *lst: Core) -> UOp:
+        """The ordered list of calls of kernels that `realize` would run for this tensor and others (tinygrad)."""
+        return linear_of([self.uop, *(tensor.uop for tensor in lst)], self._wanted)
 
     def tobytes(self) -> bytes:
         """The bytes of the elements, in row-major order (NumPy)."""

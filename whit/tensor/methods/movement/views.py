@@ -199,6 +199,10 @@ class Views(Topic):
             return self
         return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
 
+    def shrink_to(self, shape: Any, *args: Any) -> Self:
+        """The first positions of each axis, as many as a shape has; None is all of them (tinygrad)."""
+        return self.shrink([None if size is None else (0, size) for size in listed(shape, args)])
+
     # ---- axes joined, split, added, removed
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
