@@ -575,6 +575,11 @@ is_param_: v.clone().is_param_().is_param
 keccak: Tensor(b"abc").keccak()[:4]
 hash: Tensor(b"abc").hash()[:4]
 schedule_linear: len((v * 2).schedule_linear().src)
+hanning: Tensor.hanning(4)
+hamming: Tensor.hamming(4)
+blackman: Tensor.blackman(4)
+bartlett: Tensor.bartlett(4)
+kaiser: Tensor.kaiser(4, 5.0)
 uop: v.relu().uop.op.name
 """
 

@@ -36,7 +36,15 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
-    ("make_tour.py", "make_ops.py", "make_glossary.py", "make_errors.py", "make_reference.py", "make_pages.py"),
+    (
+        "make_tour.py",
+        "make_ops.py",
+        "make_glossary.py",
+        "make_errors.py",
+        "make_migration.py",
+        "make_reference.py",
+        "make_pages.py",
+    ),
 )
 def test_pages_are_up_to_date(script: str) -> None:
     done = _python(f"docs/{script}", "--check")

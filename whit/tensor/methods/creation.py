@@ -194,15 +194,14 @@ class Creation(Topic):
             raise ShapeError(
                 f"linspace: from {spell_shape(first.shape)} to {spell_shape(last.shape)}", fix="Shapes must broadcast."
             )
+        full = (steps, *shape)
+        if shape:
+            first, last = (expand_to(end, full) if end.shape else broadcast_scalar(end, full) for end in (first, last))
         if steps < 2:
-            one = broadcast_scalar(first, (steps,)) if not first.shape else expand_to(first, (steps, *shape))
-            return cls._fresh(one.cast(wanted), device, requires_grad)
-        distance = (
-            (last - first) / (steps - 1)
-            if not shape
-            else (expand_to(last, shape) - expand_to(first, shape)) / (steps - 1)
-        )
-        place = UOp.arange(steps, dtypes.int32).reshape((steps, *(1,) * len(shape))).expand((steps, *shape))
+            only = first if shape else broadcast_scalar(first, full)
+            return cls._fresh(only.cast(wanted), device, requires_grad)
+        distance = (last - first) / (steps - 1)
+        place = UOp.arange(steps, dtypes.int32).reshape((steps, *(1,) * len(shape))).expand(full)
         up = place.cast(inner) * distance + first
         down = last - (-place + (steps - 1)).cast(inner) * distance  # so that the last one is stop itself
         return cls._fresh((place < steps // 2).where(up, down).cast(wanted), device, requires_grad)

@@ -201,6 +201,31 @@ class Spectrogram(Fourier):
         return cls._fresh(found.cast(storable("kaiser_window", dtype or dtypes.default_float)), None)
 
     @classmethod
+    def hanning(cls, n: int) -> Self:
+        """Hann's window with both its ends (NumPy)."""
+        return cls.hann_window(n, periodic=False)
+
+    @classmethod
+    def hamming(cls, n: int) -> Self:
+        """Hamming's window with both its ends (NumPy)."""
+        return cls.hamming_window(n, periodic=False)
+
+    @classmethod
+    def blackman(cls, n: int) -> Self:
+        """Blackman's window with both its ends (NumPy)."""
+        return cls.blackman_window(n, periodic=False)
+
+    @classmethod
+    def bartlett(cls, n: int) -> Self:
+        """A triangle with both its ends (NumPy)."""
+        return cls.bartlett_window(n, periodic=False)
+
+    @classmethod
+    def kaiser(cls, n: int, beta: float) -> Self:
+        """Kaiser's window with both its ends (NumPy)."""
+        return cls.kaiser_window(n, periodic=False, beta=beta)
+
+    @classmethod
     def _unit_places(cls, name: str, size: int, periodic: bool) -> UOp:
         """From -1 to 1 in equal steps, the last one left out if it is periodic."""
         count = whole(name, "window_length", size)
