@@ -114,7 +114,7 @@ def _float(
         mantissa_bits=mantissa_bits,
         bias=bias,
         largest=math.ldexp(significand, top_exponent - mantissa_bits),
-        saturates=name.startswith("fp8"),
+        saturates=name.startswith("fp8") and flavour != "ieee",
     )
 
 
@@ -642,13 +642,11 @@ def _require_bits(action: str, dtype: DType) -> None:
 def encode(dtype: DType, value: Scalar) -> int:
     """The bit pattern that stores `value`, converted first if the dtype does not have it.
 
-    An infinity the format has is kept, fp8e5m2's too, so that encode undoes decode; only *conversion* saturates.
+    What the dtype has is kept, so that encode undoes decode.
     """
     _require_bits("encode", dtype)
     if not dtype.is_float:
         return int(convert(dtype, value)) & ((1 << dtype.bitsize) - 1)
-    if dtype.has_inf and isinstance(value, float) and math.isinf(value):
-        return _encode_float(dtype, value)
     return _encode_float(dtype, convert(dtype, value))
 
 
@@ -680,7 +678,7 @@ def _require_fp8(action: str, dtype: DType) -> None:
 
 
 def float_to_fp8(value: float, dtype: DType) -> int:
-    """The bits of the fp8 nearest to `value`; what is too large, inf included, becomes the largest finite number."""
+    """The bits of the fp8 nearest to `value`; what is too large is inf in fp8e5m2, else the largest finite number."""
     _require_fp8("float_to_fp8", dtype)
     return _encode_float(dtype, convert(dtype, value))
 

@@ -129,3 +129,12 @@ def test_attention_is_that_of_pytorch(kind: str, torch: Any) -> None:
     ours: dict[str, Any] = {name: Tensor(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}
     found = Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), **ours)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name, theirs", [("fp8e5m2", "float8_e5m2"), ("fp8e4m3", "float8_e4m3fn")])
+def test_floats_of_8_bits_end_as_in_pytorch(name: str, theirs: str, torch: Any) -> None:
+    ends = [57344.0, 61439.0, 61440.0, 1e9, math.inf, -math.inf, math.nan, 448.0, 464.0, 500.0]
+    x = np.concatenate([np.linspace(-70000, 70000, 2001), ends]).astype(np.float32)
+    wanted = torch.tensor(x).to(getattr(torch, theirs)).float().numpy()
+    for device in ("CPU", "PYTHON"):
+        np.testing.assert_array_equal(Tensor(x, device=device).cast(name).float().numpy(), wanted)

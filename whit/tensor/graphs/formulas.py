@@ -108,7 +108,7 @@ def isinf(x: UOp, detect_positive: bool = True, detect_negative: bool = True) ->
 
 
 def _with_infinity(x: UOp) -> UOp:
-    """x in a dtype that has the constant infinity: fp8 saturates."""
+    """x in a dtype that has the constant infinity: most of fp8 saturates."""
     return x.cast(dtypes.float32) if x.dtype.saturates else x
 
 
