@@ -119,6 +119,7 @@ def _finish() -> None:
                 setattr(part, name, helped if method is function else type(method)(helped))
             if hasattr(function, "same_as"):
                 function.__dict__["__wrapped__"] = getattr(Tensor, function.same_as)
+                function.__code__ = function.__code__.replace(co_name=name)  # what messages call it
     for name in TENSOR:
         setattr(Tensor, name, Absent(str(advice("Tensor", name, TENSOR))))
 
